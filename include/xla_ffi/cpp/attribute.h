@@ -8,7 +8,7 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// The element type of a C++ type; INVALID for types that have none.
+// Returns the element type of a C++ type; INVALID if there is none.
 template <typename T>
 constexpr XLA_FFI_DataType DTypeOf() {
   if constexpr (std::is_same_v<T, bool>) {
@@ -40,14 +40,14 @@ constexpr XLA_FFI_DataType DTypeOf() {
   }
 }
 
-// The same, for types that have one.
+// Returns the element type of a C++ type; it is a compile error if there is none.
 template <typename T>
 constexpr XLA_FFI_DataType NativeTypeToCApiDataType() {
   static_assert(DTypeOf<T>() != XLA_FFI_DataType_INVALID, "no XLA element type for this C++ type");
   return DTypeOf<T>();
 }
 
-// The problem of another kind of attribute, or element type, than was bound.
+// Reports an attribute whose kind or element type differs from the bound type.
 XLA_FFI_SDK_COLD inline std::nullopt_t DiagnoseAttr(XLA_FFI_AttrType want, XLA_FFI_DataType dtype, XLA_FFI_AttrType type,
                                                     void* attr, DiagnosticEngine& diagnostic) {
   xla_ffi_sdk_line line;
@@ -74,7 +74,7 @@ struct XLA_FFI_SDK_TYPE ScalarDecoding {
   }
   XLA_FFI_SDK_HOT static T Take(void* attr) {
     const void* from = static_cast<const XLA_FFI_Scalar*>(attr)->value;
-    if constexpr (std::is_same_v<T, bool>) {  // any byte but 0 is true
+    if constexpr (std::is_same_v<T, bool>) {  // every non-zero byte is true
       unsigned char byte;
       std::memcpy(&byte, from, 1);
       return byte != 0;
@@ -115,7 +115,7 @@ struct AttrDecoding<std::complex<float>> : internal::ScalarDecoding<std::complex
 template <>
 struct AttrDecoding<std::complex<double>> : internal::ScalarDecoding<std::complex<double>> {};
 
-// One of several types: the first that fits.
+// An attribute of one of several types; the first type that fits is used.
 template <typename T0, typename T1, typename... Ts>
 struct AttrDecoding<std::variant<T0, T1, Ts...>> {
   using Type = std::variant<internal::AttrTypeOf<T0>, internal::AttrTypeOf<T1>,
@@ -157,7 +157,7 @@ template <typename T>
 struct StructMember {
   using Type = T;
   XLA_FFI_SDK_FN constexpr explicit StructMember(std::string_view field) : name(field) {}
-  // Bounds of a number, which its value may be equal to.
+  // Sets inclusive bounds of a number.
   template <typename Number>
   XLA_FFI_SDK_FN constexpr StructMember Min(Number value) const {
     return Limited(&internal::Limits::min, value);
@@ -185,7 +185,7 @@ inline constexpr bool is_std_optional_v = false;
 template <typename T>
 inline constexpr bool is_std_optional_v<std::optional<T>> = true;
 
-// The index of a field in a dictionary, or -1, told where the field has to be there.
+// Returns the index of a field in a dictionary, or -1. A missing field that is required is reported.
 XLA_FFI_SDK_SLOW inline int64_t FindField(const XLA_FFI_Attrs* attrs, std::string_view name,
                                           bool optional, DiagnosticEngine& diagnostic) {
   const int64_t index = FindAttrIn(attrs, name);
@@ -193,7 +193,7 @@ XLA_FFI_SDK_SLOW inline int64_t FindField(const XLA_FFI_Attrs* attrs, std::strin
   return index;
 }
 
-// The problems of entries that no field has the name of.
+// Reports dictionary entries that match no field.
 XLA_FFI_SDK_COLD inline void DiagnoseUnknown(const XLA_FFI_Attrs* attrs,
                                              const std::string_view* fields, size_t size,
                                              DiagnosticEngine& diagnostic) {
@@ -204,22 +204,22 @@ XLA_FFI_SDK_COLD inline void DiagnoseUnknown(const XLA_FFI_Attrs* attrs,
   }
 }
 
-// Whether a struct is made of values in braces, none of which narrows.
+// True if a struct can be brace-initialised from these values without narrowing.
 template <typename T, typename List, typename = void>
 inline constexpr bool lists_v = false;
 template <typename T, typename... Ts>
 inline constexpr bool lists_v<T, ParamList<Ts...>, std::void_t<decltype(T{std::declval<Ts>()...})>> = true;
 
-// Decodes a dictionary into a T made from its fields in order.
+// Decodes a dictionary into a T, which is brace-initialised from its fields in order.
 template <typename T, typename... Ts>
 class StructDecoder {
   static constexpr bool kOptionals = (is_std_optional_v<Ts> || ...);
-  // Compilers warn of what narrows, or do not where the headers are the system's.
+  // Checked here because compilers do not warn about narrowing inside system headers.
   static_assert(lists_v<T, ParamList<AttrTypeOf<Ts>...>>,
                 "the struct is not made of these members: they are given in the order of its fields, with their types");
 
  public:
-  // Whether it has the short way, for dictionaries with all fields, sorted by name as hosts do it.
+  // True if the fast path can be used: for dictionaries that have all fields, sorted by name as hosts sort them.
   static constexpr bool kTakes = !kOptionals && (takes_v<AttrDecoding<Ts>> && ...);
 
   constexpr explicit StructDecoder(StructMember<Ts>... members) : names_{members.name...}, limits_{members.limits...} {
@@ -258,7 +258,8 @@ class StructDecoder {
   }
 
  private:
-  // The fields behind the last member are as the struct itself has them; one that is a struct may be made of several.
+  // Fields of the struct after the last member keep their defaults. A member that is a struct may be built from several
+  // fields.
 #if defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
@@ -309,7 +310,7 @@ class StructDecoder {
     const int64_t index = FindField(attrs, names_[i], is_std_optional_v<U>, diagnostic);
     if (XLA_FFI_PREDICT_FALSE(index < 0)) {
       if constexpr (is_std_optional_v<U>) {
-        return std::optional<AttrTypeOf<U>>(std::in_place);  // an absent one, made where it stays
+        return std::optional<AttrTypeOf<U>>(std::in_place);  // an absent field, constructed in place
       } else {
         return std::nullopt;
       }
@@ -328,7 +329,7 @@ class StructDecoder {
 
   std::array<std::string_view, sizeof...(Ts)> names_;
   std::array<Limits, sizeof...(Ts)> limits_;
-  // The dictionary is sorted by name: where it has these names alone a name's place is its rank.
+  // A dictionary is sorted by name. If it has exactly these names, a name's index is its rank.
   std::array<int64_t, sizeof...(Ts)> rank_{};
 };
 
@@ -337,7 +338,7 @@ constexpr auto MakeStructDecoder(Members... members) {
   return StructDecoder<T, typename Members::Type...>(members...);
 }
 
-// Whether no two members have one name, as far as compilers know them.
+// Returns true if no two members have the same name, as far as the compiler knows the names.
 template <typename Names>
 constexpr bool AreDistinct(const Names& names) {
   for (size_t i = 0; i < names.size(); ++i) {
@@ -356,8 +357,8 @@ constexpr bool HasDistinctNames(long) {
   return true;
 }
 
-// The decoder of a struct. No member of its decoding, nor a variable of one: Clang would export it, and libraries whose
-// structs have one name would share the first.
+// Returns the decoder of a struct. It is not a member of AttrDecoding, nor a variable there: Clang would export it, and
+// libraries with structs of the same name would share the first one.
 template <typename D>
 XLA_FFI_SDK_HOT inline const auto& DecoderOf() {
   static_assert(HasDistinctNames<D>(0), "two members of this struct have one name");
@@ -365,7 +366,8 @@ XLA_FFI_SDK_HOT inline const auto& DecoderOf() {
   return decoder;
 }
 
-// Whether a dictionary decodes; the short way's Isa may say no to one that is not sorted.
+// Returns true if a dictionary can be decoded. The fast path's Isa may reject an unsorted dictionary, so the slow path
+// is tried as well.
 template <typename Decoder>
 XLA_FFI_SDK_HOT inline bool IsaStruct(const Decoder& decoder, XLA_FFI_AttrType type, void* attr) {
   if constexpr (Decoder::kTakes) {
@@ -375,7 +377,7 @@ XLA_FFI_SDK_HOT inline bool IsaStruct(const Decoder& decoder, XLA_FFI_AttrType t
   }
 }
 
-// The struct, where its decoder has the short way.
+// The struct, if its decoder has the fast path.
 template <typename D>
 using TakenStruct =
     std::enable_if_t<std::decay_t<decltype(D::Decoder())>::kTakes, typename D::Type>;
@@ -386,7 +388,7 @@ XLA_FFI_SDK_COLD inline void DiagnoseEnumRange(DiagnosticEngine& diagnostic, U v
       << "expected a value from " << +first << " to " << +last << ", got " << +value;
 }
 
-// Decodes an enum by its underlying type, within a range.
+// Decodes an enum from its underlying type.
 template <typename T>
 struct XLA_FFI_SDK_TYPE EnumDecoding {
   static_assert(std::is_enum_v<T>, "an enum is expected");
@@ -414,7 +416,7 @@ struct XLA_FFI_SDK_TYPE EnumRangeDecoding : EnumDecoding<T> {
     const U value = ScalarDecoding<U>::Take(attr);
     return value >= static_cast<U>(first) && value <= static_cast<U>(last);
   }
-  // Looked at before it is one of the enum, whose bits may not hold it.
+  // The range is checked on the underlying type, because an out-of-range value may not fit into the enum.
   XLA_FFI_SDK_COLD static std::optional<T> Decode(XLA_FFI_AttrType type, void* attr,
                                                   DiagnosticEngine& diagnostic, T first, T last) {
     const std::optional<U> value = ScalarDecoding<U>::Decode(type, attr, diagnostic);
@@ -430,10 +432,10 @@ struct XLA_FFI_SDK_TYPE EnumRangeDecoding : EnumDecoding<T> {
 XLA_FFI_SDK_INTERNAL_END
 XLA_FFI_SDK_NAMESPACE_END
 
-// Decodes a dictionary into a struct, as an attribute and as all attributes of a handler:
+// Decodes a dictionary into a struct. The struct can be bound as one attribute, or as all attributes of a handler:
 //   XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(Range, StructMember<int64_t>("lo"),
 //                                         StructMember<int64_t>("hi"));
-// Fields are given in the order of the struct. A field of std::optional may be absent.
+// List the fields in the order of the struct. A field of type std::optional may be absent.
 #define XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(T, ...)                                         \
   namespace xla::ffi {                                                                        \
   template <>                                                                                 \
@@ -465,7 +467,7 @@ XLA_FFI_SDK_NAMESPACE_END
   } /* namespace xla::ffi */                                                                  \
   static_assert(std::is_class_v<::xla::ffi::AttrDecoding<T>>)
 
-// Decodes a scalar of an enum's underlying type into the enum; every value is taken.
+// Decodes a scalar of an enum's underlying type into the enum. Every value is accepted.
 #define XLA_FFI_REGISTER_ENUM_ATTR_DECODING(T)                         \
   namespace xla::ffi {                                                 \
   template <>                                                          \
@@ -473,7 +475,7 @@ XLA_FFI_SDK_NAMESPACE_END
   } /* namespace xla::ffi */                                           \
   static_assert(std::is_class_v<::xla::ffi::AttrDecoding<T>>)
 
-// The same; values outside of FIRST to LAST are refused.
+// Decodes a scalar of an enum's underlying type into the enum. Values outside FIRST to LAST are refused.
 #define XLA_FFI_REGISTER_ENUM_RANGE_ATTR_DECODING(T, FIRST, LAST)                             \
   namespace xla::ffi {                                                                        \
   template <>                                                                                 \

@@ -1,15 +1,14 @@
-// The signature of a handler, written as a chain or read off a function. Part of
-// <xla/ffi/api/api.h>.
+// The signature of a handler, written as a chain or inferred from a function. Part of <xla/ffi/api/api.h>.
 //
-// A binding whose names are string literals is a constant: the compiler folds it into the handler,
-// names and all.
+// A binding whose names are string literals is a constant: the compiler folds it into the handler, including the
+// names.
 #ifndef XLA_FFI_SDK_CPP_BINDING_H_
 #define XLA_FFI_SDK_CPP_BINDING_H_
 
 #include "xla_ffi/cpp/contract.h"
 #include "xla_ffi/cpp/diagnostic.h"
 
-// Not in the SDK's own namespace: sources declare it as XLA's headers do.
+// Declared outside the SDK's own namespace, because sources forward-declare it as with XLA's headers.
 namespace xla::ffi {
 class Dictionary;
 }
@@ -25,9 +24,9 @@ enum class ExecutionStage : uint8_t {
 };
 
 enum class Traits : uint32_t {
-  // Every call launches the same device operations, so that they may be captured into a command
-  // buffer (a CUDA graph) and replayed: no work on the host that matters, no device memory
-  // allocated but by the caller, no query of the stream.
+  // Every call launches the same device operations, so they may be captured into a command buffer (a CUDA graph)
+  // and replayed. The handler does no significant work on the host, allocates no device memory itself, and does
+  // not query the stream.
   kCmdBufferCompatible = XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE,
 };
 
@@ -55,7 +54,7 @@ class InOut;
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// What each element of a binding is.
+// The kinds of elements in a binding.
 template <typename T>
 struct ArgTag {};
 template <typename T>
@@ -86,7 +85,7 @@ inline constexpr int count_tagged_v = (0 + ... + static_cast<int>(is_tagged_v<Ta
 template <typename T, typename... Ts>
 inline constexpr bool contains_v = (std::is_same_v<T, Ts> || ...);
 
-// The type of the last element, where that is an attribute that is a number.
+// The type of the last element if that is a numeric attribute; otherwise void.
 template <typename... Ts>
 struct LastNumber {
   using Type = void;
@@ -111,7 +110,7 @@ struct BindingAccess;
 
 XLA_FFI_SDK_INTERNAL_END
 
-// The signature of a handler. `name`s of operands are for messages only.
+// The signature of a handler. The names of operands are only used in messages.
 template <ExecutionStage stage, typename... Ts>
 class XLA_FFI_SDK_TYPE Binding {
  public:
@@ -135,8 +134,8 @@ class XLA_FFI_SDK_TYPE Binding {
     return Add<internal::RetTag<T>>(name);
   }
 
-  // The next argument and the next result, which are one array in one place: the caller declares it
-  // (input_output_aliases), and a call where they lie apart is refused.
+  // Binds the next argument and the next result, which must be one array that is updated in place. The caller
+  // declares it (input_output_aliases); a call where the two are different memory is refused.
   template <typename T>
   XLA_FFI_SDK_FN constexpr Binding<stage, Ts..., internal::InOutTag<T>> InOut(
       internal::BoundName name = {}) && {
@@ -187,7 +186,7 @@ class XLA_FFI_SDK_TYPE Binding {
     return Add<internal::CtxTag<Context>>({});
   }
 
-  // An attribute by name. `std::optional<T>`: it may be absent.
+  // Binds an attribute by name. With `std::optional<T>` it may be absent.
   template <typename T>
   XLA_FFI_SDK_FN constexpr Binding<stage, Ts..., internal::AttrTag<T>> Attr(
       internal::BoundName name) && {
@@ -196,7 +195,7 @@ class XLA_FFI_SDK_TYPE Binding {
     return Add<internal::AttrTag<T>>(name);
   }
 
-  // Bounds of the attribute before, which its value may be equal to. Calls with other values are refused.
+  // Sets inclusive bounds of the preceding attribute. Calls with other values are refused.
   template <typename Number>
   XLA_FFI_SDK_FN constexpr Binding Min(Number value) && {
     return Limited(&internal::Limits::min, value);
@@ -206,7 +205,7 @@ class XLA_FFI_SDK_TYPE Binding {
     return Limited(&internal::Limits::max, value);
   }
 
-  // All attributes, as a Dictionary or decoded into a struct.
+  // Binds all attributes, as a Dictionary or decoded into a struct.
   template <typename T = Dictionary>
   XLA_FFI_SDK_FN constexpr Binding<stage, Ts..., internal::AttrsTag<T>> Attrs() && {
     static_assert(internal::count_tagged_v<internal::AttrTag, Ts...> == 0,
@@ -214,13 +213,13 @@ class XLA_FFI_SDK_TYPE Binding {
     return Add<internal::AttrsTag<T>>({});
   }
 
-  // Ends the binding: the operands have the shapes of a contract, XLA_FFI_SHAPE("... n -> ... n").
+  // Ends the binding: the operands must have the shapes of a contract, XLA_FFI_SHAPE("... n -> ... n").
   template <typename Contract>
   XLA_FFI_SDK_FN constexpr auto Shape(Contract) && {
     return internal::DeclaredBinding<internal::WithShape<internal::Undeclared, Contract>, stage, Ts...>(names_);
   }
 
-  // Ends the binding: operands are in host memory. A call that comes with a device's stream is refused.
+  // Ends the binding: operands must be in host memory. A call with a device's stream is refused.
   XLA_FFI_SDK_FN constexpr auto HostOnly() && {
     return internal::DeclaredBinding<internal::WithHostOnly<internal::Undeclared>, stage, Ts...>(names_);
   }
@@ -264,7 +263,7 @@ class XLA_FFI_SDK_TYPE Binding {
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// A binding, and what is declared of its handler beyond its elements.
+// A binding with further properties of its handler.
 template <typename Declared, ExecutionStage stage, typename... Ts>
 class XLA_FFI_SDK_TYPE DeclaredBinding {
  public:
@@ -324,8 +323,8 @@ class XLA_FFI_SDK_TYPE Result {
   T value_;
 };
 
-// An argument that is a result at the same place: what comes in is changed where it lies. A pointer-like
-// wrapper of a buffer.
+// An argument and a result in the same memory, which the handler updates in place. A pointer-like wrapper of a
+// buffer.
 template <typename T>
 class XLA_FFI_SDK_TYPE InOut {
  public:
@@ -355,7 +354,7 @@ class XLA_FFI_SDK_TYPE Attr {
   T value_;
 };
 
-// How a parameter type binds automatically. Specialize one of these for a type of yours:
+// How a parameter type binds automatically. For your own types, specialize one of these:
 //   template <> struct ArgBinding<T> { using Arg = ...; };
 //   template <> struct RetBinding<T> { using Ret = ...; };
 //   template <> struct AttrBinding<T> { using Attr = ...; static constexpr std::string_view name(); };
@@ -400,7 +399,7 @@ struct CtxBinding<Context> {
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// The buffer of an in-out operand, void for other types.
+// The buffer type of an in-out operand; void for other types.
 template <typename T>
 struct InOutOf {
   using Type = void;
@@ -410,7 +409,7 @@ struct InOutOf<InOut<T>> {
   using Type = T;
 };
 
-// The wrapped type of std::optional, void for other types.
+// The wrapped type of a std::optional; void for other types.
 template <typename T>
 struct OptionalOf {
   using Type = void;
@@ -420,7 +419,7 @@ struct OptionalOf<std::optional<T>> {
   using Type = T;
 };
 
-// Adds the parameter types of a function to a binding, one by one.
+// Adds the parameter types of a function to a binding.
 template <typename... Params>
 struct Infer;
 
@@ -468,11 +467,11 @@ struct Infer<Param, Params...> {
   }
 };
 
-// Types in a row, such as the parameters of a function.
+// A list of types, such as the parameters of a function.
 template <typename... Ps>
 struct ParamList {};
 
-// The parameters of a function, where it says so: of templates and overloads, such as `[](auto x)`, they are void.
+// The parameters of a function; void for templates and overloads, such as `[](auto x)`.
 template <typename Fn, typename = void>
 struct ParamsOf {
   using Type = void;
@@ -497,8 +496,8 @@ using InferOf = Infer<typename ParamsOf<Fn>::Type>;
 
 XLA_FFI_SDK_INTERNAL_END
 
-// The base of handlers, and the door to bindings and registration. A class of yours may derive from
-// it and override Call; the protected functions make its errors.
+// The base class of handlers, and the entry point for bindings and registration. Your own handler class may derive
+// from it and override Call; the protected functions create its errors.
 class XLA_FFI_SDK_TYPE Ffi {
  public:
   template <ExecutionStage stage = ExecutionStage::kExecute>
@@ -521,14 +520,13 @@ class XLA_FFI_SDK_TYPE Ffi {
     return Bind<ExecutionStage::kRecord>();
   }
 
-  // The binding that the signature of a function makes, for what is to be declared of it.
+  // Returns the binding inferred from a function's signature, so that more can be declared on it.
   template <ExecutionStage stage = ExecutionStage::kExecute, typename Fn>
   XLA_FFI_SDK_FN static constexpr auto BindOf(Fn) {
     return internal::InferOf<Fn>::Bind(Bind<stage>());
   }
 
-  // Reads the binding off the signature of `fn`: a function pointer or a callable that is not
-  // overloaded.
+  // Infers the binding from the signature of `fn`, which is a function pointer or a callable without overloads.
   template <typename Fn, ExecutionStage stage = ExecutionStage::kExecute>
   XLA_FFI_SDK_FN static auto BindTo(Fn fn, std::initializer_list<Traits> traits = {}) {
     return internal::InferOf<Fn>::Bind(Bind<stage>()).To(std::move(fn), traits);
@@ -538,7 +536,7 @@ class XLA_FFI_SDK_TYPE Ffi {
   XLA_FFI_SDK_FN virtual ~Ffi() = default;
   virtual XLA_FFI_Error* Call(XLA_FFI_CallFrame* call_frame) const = 0;
 
-  // Registers handlers under a name on a platform.
+  // Registers handlers under a name on a platform. Returns an error, or null.
   XLA_FFI_SDK_COLD static inline XLA_FFI_Error* RegisterStaticHandler(
       const XLA_FFI_Api* api, std::string_view name, std::string_view platform,
       XLA_FFI_Handler_Bundle bundle, XLA_FFI_Handler_Traits traits = 0);
@@ -552,8 +550,8 @@ class XLA_FFI_SDK_TYPE Ffi {
         XLA_FFI_Handler_Bundle{nullptr, nullptr, nullptr, execute, nullptr}, traits);
   }
 
-  // Registers a type for state or user data. `type_id`: in and out, 0 asks for a number. State types
-  // need not be registered: the library does it by itself.
+  // Registers a type for state or user data. `type_id` is input and output; 0 requests a new number. State types
+  // need not be registered, because the library does so itself.
   XLA_FFI_SDK_COLD static inline XLA_FFI_Error* RegisterTypeId(const XLA_FFI_Api* api,
                                                                std::string_view name,
                                                                XLA_FFI_TypeId* type_id,

@@ -19,7 +19,7 @@ enum class DataType : uint8_t {
 };
 #endif
 
-// DataType::F32 as F32, and so on.
+// Short names of element types: F32 for DataType::F32, and so on.
 #define XLA_FFI_SDK_ELEMENT(name, lower, bits) inline constexpr DataType name = DataType::name;
 XLA_FFI_SDK_ELEMENT_TYPES(XLA_FFI_SDK_ELEMENT)
 #undef XLA_FFI_SDK_ELEMENT
@@ -29,7 +29,7 @@ XLA_FFI_SDK_COLD inline std::ostream& operator<<(std::ostream& os, const DataTyp
   return internal::PrintName(os, xla_ffi_sdk_dtype_name(number), number);
 }
 
-// Bits of one element; 0 for tokens and unknown types. Elements of less than a byte are packed, the
+// Returns the bits of one element; 0 for tokens and unknown types. Elements smaller than a byte are packed, with the
 // first in the low bits.
 XLA_FFI_SDK_FN constexpr size_t BitWidth(DataType dtype) {
   switch (dtype) {
@@ -43,10 +43,10 @@ XLA_FFI_SDK_FN constexpr size_t BitWidth(DataType dtype) {
   }
 }
 
-// Whether several elements share a byte.
+// Returns true if several elements share a byte.
 XLA_FFI_SDK_FN constexpr bool IsPacked(DataType dtype) { return BitWidth(dtype) != 0 && BitWidth(dtype) < 8; }
 
-// Bytes of one element on its own; a packed element counts as one. Use size_bytes for buffers.
+// Returns the bytes of a single element; a packed element counts as one byte. For buffers, use size_bytes.
 XLA_FFI_SDK_FN constexpr size_t ByteWidth(DataType dtype) { return (BitWidth(dtype) + 7) / 8; }
 
 XLA_FFI_SDK_FN constexpr DataType ToComplex(DataType dtype) {
@@ -99,24 +99,23 @@ constexpr auto* NativeOf() {
   }
 }
 
-// Whether a C++ type stands for the bytes of any data.
+// True if a C++ type represents raw bytes.
 template <typename T>
 inline constexpr bool is_byte_v =
     std::is_same_v<T, char> || std::is_same_v<T, unsigned char> || std::is_same_v<T, std::byte>;
 
-// Whether elements of a type are uint16_t to C++.
+// Returns true if the element type is a uint16_t in C++.
 constexpr bool IsNativelyU16(DataType dtype) { return BitWidth(dtype) == 16 && dtype != DataType::S16; }
 
-// Elements of a shape that decoding has judged: it refuses dimensions that are negative and products that
-// overflow, so nothing does here, but where another dimension is zero and makes the product so.
+// Returns the number of elements of a shape that decoding has checked: it refuses negative dimensions and overflow. The
+// product may only overflow if another dimension is 0, and is 0 then.
 XLA_FFI_SDK_HOT inline size_t CountJudged(const int64_t* dims, int64_t rank) {
   uint64_t count = 1;
   for (int64_t i = 0; i < rank; ++i) count *= static_cast<uint64_t>(dims[i]);
   return static_cast<size_t>(count);
 }
 
-// Elements of any shape; the largest number where they are more than memory can hold, or a dimension
-// is negative.
+// Returns the number of elements of any shape; the largest number if a dimension is negative or the product overflows.
 XLA_FFI_SDK_HOT inline size_t CountElements(const int64_t* dims, int64_t rank) {
   int64_t count = 1;
   bool over = false, empty = false;
@@ -130,7 +129,7 @@ XLA_FFI_SDK_HOT inline size_t CountElements(const int64_t* dims, int64_t rank) {
                                      : static_cast<size_t>(count);
 }
 
-// Bytes of packed elements; the largest number where they are more than memory can hold.
+// Returns the bytes of elements, packed if they are small; the largest number on overflow.
 XLA_FFI_SDK_HOT inline size_t CountBytes(DataType dtype, size_t count) {
   const size_t bits = BitWidth(dtype);
   if (bits < 8) return count / 8 * bits + (count % 8 * bits + 7) / 8;
@@ -141,7 +140,7 @@ XLA_FFI_SDK_HOT inline size_t CountBytes(DataType dtype, size_t count) {
 }
 
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
-// Type and dimensions as the runtime's other headers have them, row-major.
+// Returns the type and dimensions as a row-major Shape of the runtime's other headers.
 XLA_FFI_SDK_FN inline ::xla::Shape ShapeOf(const XLA_FFI_Buffer* buf) {
   return ::xla::Shape(static_cast<::xla::PrimitiveType>(buf->dtype),
                       std::vector<int64_t>(buf->dims, buf->dims + buf->rank));
@@ -150,7 +149,8 @@ XLA_FFI_SDK_FN inline ::xla::Shape ShapeOf(const XLA_FFI_Buffer* buf) {
 
 XLA_FFI_SDK_INTERNAL_END
 
-// The C++ type of an element: of the same bits where C++ has no type for it. Packed elements have none.
+// The C++ type of an element, or an unsigned integer of the same size if C++ has no such type. Packed elements have
+// none.
 template <DataType dtype>
 using NativeType = std::remove_pointer_t<decltype(internal::NativeOf<dtype>())>;
 
@@ -171,9 +171,9 @@ XLA_FFI_SDK_INTERNAL_BEGIN
 }
 XLA_FFI_SDK_INTERNAL_END
 
-// A view of contiguous values that belong to somebody else. Asking for one that is not there, the last dimension of a
-// scalar for instance, ends the call with an error; where it is compiled without exceptions, the program. What `data`,
-// `begin` and `end` give is looked at as it is.
+// A view of contiguous values owned by someone else. Checked accessors, such as `back` on an empty span, end the call
+// with an error if the value does not exist; without exceptions, they end the program. `data`, `begin` and `end` are
+// not checked.
 template <typename T>
 class XLA_FFI_SDK_TYPE Span {
  public:
@@ -225,7 +225,7 @@ class XLA_FFI_SDK_TYPE AnyBuffer {
   XLA_FFI_SDK_HOT Dimensions dimensions() const {
     return Dimensions(buf_->dims, static_cast<size_t>(buf_->rank));
   }
-  // Bytes of the data; the largest number for a shape that no memory can hold.
+  // Returns the bytes of the data; the largest number if the shape does not fit in memory.
   XLA_FFI_SDK_HOT size_t size_bytes() const {
     return internal::CountBytes(element_type(), element_count());
   }
@@ -237,9 +237,10 @@ class XLA_FFI_SDK_TYPE AnyBuffer {
   XLA_FFI_SDK_FN ::xla::Shape shape() const { return internal::ShapeOf(buf_); }
 #endif
 
-  // The data as elements of type T: the buffer's NativeType, a type of yours of its width, or bytes (char, unsigned char,
-  // std::byte). Another one ends the call with an error, a float of a buffer of S32 for instance; where it is compiled
-  // without exceptions, the program. So does any but std::byte of packed elements, which are fewer bytes than elements.
+  // Returns the data as elements of type T: the buffer's NativeType, a type of your own of the same size, or bytes
+  // (char, unsigned char, std::byte). Any other type, such as float for a buffer of S32, ends the call with an error;
+  // without exceptions, it ends the program. Packed elements only allow std::byte, because there are fewer bytes than
+  // elements.
   template <typename T>
   XLA_FFI_SDK_HOT T* typed_data() const {
     using Element = std::remove_cv_t<T>;
@@ -249,13 +250,14 @@ class XLA_FFI_SDK_TYPE AnyBuffer {
     }
     return static_cast<T*>(buf_->data);
   }
-  // The same by the width alone, which is a byte for packed elements; the data is aligned for T, too.
+  // Returns the data as elements of type T, checking only the element size (1 byte for packed elements) and the
+  // alignment.
   template <typename T>
   XLA_FFI_SDK_HOT T* reinterpret_data() const {
     CheckWidth(sizeof(T), alignof(T), ByteWidth(element_type()), internal::is_byte_v<std::remove_cv_t<T>>);
     return static_cast<T*>(buf_->data);
   }
-  // The bytes of elements that share them; of other elements it ends the call, as above. Not in upstream's header.
+  // Returns the bytes of packed elements; for other elements it ends the call, as above. Not in upstream's header.
   XLA_FFI_SDK_FN Span<uint8_t> packed_data() const {
     if (XLA_FFI_PREDICT_FALSE(!IsPacked(element_type()))) NotPacked();
     return Span<uint8_t>(static_cast<uint8_t*>(buf_->data), size_bytes());
@@ -266,7 +268,7 @@ class XLA_FFI_SDK_TYPE AnyBuffer {
   XLA_FFI_SDK_SLOW void CheckWidth(size_t size, size_t align, size_t width, bool is_byte) const {
     if ((size != width && !is_byte) || reinterpret_cast<uintptr_t>(buf_->data) % align != 0) NoSuchElements(size);
   }
-  // A type that XLA has is another one than the buffer's here, but for bits that C++ has no type for.
+  // Refuses a T that is a different XLA type. Types without a C++ equivalent only need the same size.
   XLA_FFI_SDK_SLOW void CheckType(XLA_FFI_DataType dtype, size_t size, bool is_byte, bool is_std_byte) const {
     if (XLA_FFI_PREDICT_FALSE(IsPacked(element_type()))) return is_std_byte ? void() : Packed();
     CheckWidth(size, 1, BitWidth(element_type()) / 8, is_byte);
@@ -295,8 +297,8 @@ class XLA_FFI_SDK_TYPE AnyBuffer {
   const XLA_FFI_Buffer* buf_;
 };
 
-// A buffer of a known element type and, unless it is kDynamicRank, rank. Decoding has judged its shape; one
-// that you make of a buffer by hand counts on yours.
+// A buffer of a known element type and, unless it is kDynamicRank, rank. Decoding has checked its shape; if you
+// construct one yourself, the shape must be valid.
 template <DataType dtype, size_t rank = kDynamicRank>
 class XLA_FFI_SDK_TYPE Buffer {
  public:
@@ -320,9 +322,9 @@ class XLA_FFI_SDK_TYPE Buffer {
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
   XLA_FFI_SDK_FN ::xla::Shape shape() const { return internal::ShapeOf(buf_); }
 #endif
-  // Of a type that is deduced, so that one of packed elements is told by the line that asks for them.
+  // The return type is deduced, so that for packed elements the compile error is at the line that calls this.
   XLA_FFI_SDK_HOT auto* typed_data() const { return static_cast<NativeType<dtype>*>(buf_->data); }
-  // The bytes of elements that share them, of S4 for instance. Not in upstream's header.
+  // Returns the bytes of packed elements, such as S4. Not in upstream's header.
   XLA_FFI_SDK_HOT Span<uint8_t> packed_data() const {
     static_assert(IsPacked(dtype), "these elements share no bytes: typed_data() gives them");
     return Span<uint8_t>(static_cast<uint8_t*>(buf_->data), size_bytes());
@@ -344,7 +346,7 @@ using BufferR3 = Buffer<dtype, 3>;
 template <DataType dtype>
 using BufferR4 = Buffer<dtype, 4>;
 
-// Orders side effects; it has no elements.
+// A token, which orders side effects and has no elements.
 using Token = BufferR0<DataType::TOKEN>;
 
 template <DataType dtype, size_t rank = kDynamicRank>

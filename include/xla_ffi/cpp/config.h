@@ -1,9 +1,9 @@
-// Compiler macros, the namespace, and the standard headers that sources may rely on. Part of
+// Compiler macros, the namespace, and the standard headers that sources can rely on. Part of
 // <xla/ffi/api/api.h>.
 //
-// Everything lives in an inline namespace of this SDK and functions are hidden, so that libraries
-// built from XLA's own headers, or from another version of these, can share a process. Public types
-// keep default visibility: a class of yours may hold them without a compiler warning.
+// Everything is in an inline namespace of this SDK, and functions are hidden. Therefore libraries built from
+// XLA's own headers, or from another version of these, can share a process. Public types keep default
+// visibility, so that your classes can have members of these types without a compiler warning.
 #ifndef XLA_FFI_SDK_CPP_CONFIG_H_
 #define XLA_FFI_SDK_CPP_CONFIG_H_
 
@@ -51,7 +51,7 @@
 #error "xla/ffi/api needs std::mutex: compile with MinGW's POSIX threads (x86_64-w64-mingw32-g++-posix)"
 #endif
 
-// Clang knows GCC's spelling from version 13 on.
+// Clang supports GCC's spelling from version 13 on.
 #ifdef __clang__
 #define XLA_FFI_SDK_UNROLL_4_ _Pragma("unroll 4")
 #else
@@ -69,15 +69,15 @@
 #define XLA_FFI_ATTRIBUTE_NEVER_INLINE __attribute__((noinline))
 #define XLA_FFI_PREDICT_FALSE(x) (__builtin_expect(false || (x), false))
 #define XLA_FFI_PREDICT_TRUE(x) (__builtin_expect(false || (x), true))
-// Hot: decoded in a straight line. Cold: never inlined, kept away from the hot path.
+// HOT: always inlined. COLD: never inlined, and kept away from the hot path.
 #define XLA_FFI_SDK_HOT __attribute__((always_inline)) XLA_FFI_SDK_HIDDEN
 #define XLA_FFI_SDK_COLD __attribute__((XLA_FFI_SDK_SMALL_, noinline)) XLA_FFI_SDK_HIDDEN
-// Slow: never inlined, but made for speed. Pure: so too, and writes nothing that its caller sees.
+// SLOW: never inlined, but optimized for speed. PURE: the same, without visible side effects.
 #define XLA_FFI_SDK_SLOW __attribute__((noinline)) XLA_FFI_SDK_HIDDEN
 #define XLA_FFI_SDK_PURE __attribute__((noinline, pure)) XLA_FFI_SDK_HIDDEN
 #define XLA_FFI_SDK_FN XLA_FFI_SDK_HIDDEN
-// Functions of specializations that macros make for types of users. Without visibility, which a
-// type of an anonymous namespace may not be given.
+// For functions in specializations that macros create for users' types. It sets no visibility, which is not
+// allowed for types in an anonymous namespace.
 #define XLA_FFI_SDK_IN_USERS __attribute__((always_inline))
 #define XLA_FFI_SDK_UNREACHABLE() __builtin_unreachable()
 #elif defined(_MSC_VER)
@@ -106,7 +106,8 @@
 #define XLA_FFI_SDK_UNREACHABLE() std::abort()
 #endif
 
-// A type of one name in several libraries is one type where names are shared.
+// Types of the same name in several libraries must be the same type where symbols are shared, so their type
+// information is exported.
 #if defined(_WIN32)
 #define XLA_FFI_SDK_TYPE
 #else
@@ -119,7 +120,7 @@
 #define XLA_FFI_SDK_EXCEPTIONS 0
 #endif
 
-// The members that a compiler makes of itself, hidden like the others.
+// The special members that compilers generate, hidden like the others.
 #define XLA_FFI_SDK_DEFAULTS(Class)                        \
   XLA_FFI_SDK_FN Class(const Class&) = default;            \
   XLA_FFI_SDK_FN Class(Class&&) = default;                 \
@@ -127,8 +128,8 @@
   XLA_FFI_SDK_FN Class& operator=(Class&&) = default;      \
   XLA_FFI_SDK_FN ~Class() = default
 
-// <xla/ffi/ffi.h>, the internal API, has types of its own under the same names: a program may have source files of both.
-// So have files that are compiled without exceptions: members and functions are others.
+// <xla/ffi/ffi.h>, the internal API, has different types with the same names, and so have files compiled
+// without exceptions. A program may have source files of every kind, so each kind has its own namespace.
 #if XLA_FFI_SDK_EXCEPTIONS
 #define XLA_FFI_SDK_NAME_OF_KIND(kind) kind##_v1
 #else
@@ -148,13 +149,13 @@
   } /* inline namespace */        \
   } /* namespace xla::ffi */
 
-// Types that users do not hold are hidden as a whole.
+// Types that users do not use are hidden completely.
 #define XLA_FFI_SDK_INTERNAL_BEGIN namespace internal XLA_FFI_SDK_HIDDEN {
 #define XLA_FFI_SDK_INTERNAL_END } /* namespace internal */
 
 namespace xla::ffi {
-// The table of the program that this is linked into statically. Outside the inline namespace: the
-// program defines it. A shared library takes the table from the call frame instead.
+// Returns the table of the program that this is statically linked into. It is outside the inline namespace,
+// because the program defines it. A shared library uses the table in the call frame instead.
 const XLA_FFI_Api* GetXlaFfiApi();
 }  // namespace xla::ffi
 

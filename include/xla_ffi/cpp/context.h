@@ -1,8 +1,8 @@
-// What a call's context gives: stream, scratch memory, ids, options; thread_pool.h and extension.h have
-// the rest. Part of <xla/ffi/api/ffi.h>. Nothing of it outlives the call.
+// The services of a call's context: stream, scratch memory, ids, options; thread_pool.h and extension.h have the
+// rest. Part of <xla/ffi/api/ffi.h>. Nothing from here is valid after the call.
 //
-// A value that the host lacks is an UNIMPLEMENTED error that names it, the host and the first
-// jaxlib that has it; `Ctx<std::optional<T>>` takes it as absent instead.
+// A service that the host lacks is an UNIMPLEMENTED error with the names of the service, the host and the first
+// jaxlib that has it. With `Ctx<std::optional<T>>` it is absent instead.
 #ifndef XLA_FFI_SDK_CPP_CONTEXT_H_
 #define XLA_FFI_SDK_CPP_CONTEXT_H_
 
@@ -10,7 +10,7 @@
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 
-// The context itself, to take values from later in the handler.
+// The context itself, for getting values later in the handler.
 class XLA_FFI_SDK_TYPE Context {
  public:
   XLA_FFI_SDK_HOT Context(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx)
@@ -52,7 +52,7 @@ XLA_FFI_SDK_HOT inline Args ContextArgs(XLA_FFI_InvokeContext* ctx, size_t struc
   return args;
 }
 
-// Asks a function of the host's; false, after telling why, where there is none or it failed.
+// Calls a function of the host. Returns false after reporting a missing function or an error.
 template <typename Args>
 XLA_FFI_SDK_HOT inline bool CallHost(const XLA_FFI_Api* api, XLA_FFI_Error* (*function)(Args*),
                                     Args* args, const char* what, Revision since,
@@ -89,8 +89,7 @@ struct CtxDecoding<PlatformStream<T>> {
   }
 };
 
-// Allocates scratch memory on the device, which is freed when this goes away. Not to be kept after
-// the handler has returned.
+// Allocates scratch memory on the device, which is freed by the destructor. It must not outlive the handler's call.
 class XLA_FFI_SDK_TYPE ScratchAllocator {
  public:
   XLA_FFI_SDK_HOT ScratchAllocator(ScratchAllocator&& other) noexcept
@@ -100,8 +99,8 @@ class XLA_FFI_SDK_TYPE ScratchAllocator {
     if (first_ != nullptr) Free();
   }
 
-  // Memory, or nothing where the host has none to give. `alignment` is a power of two up to 256, which is what XLA's
-  // memory on GPUs comes at (XLA itself lets handlers ask for 16 at most); there is nothing of any other.
+  // Returns memory, or nothing if the host has none. `alignment` is a power of two up to 256, the alignment of XLA's
+  // GPU memory (XLA itself accepts at most 16). For other alignments it returns nothing.
   template <typename Memory = void*>
   XLA_FFI_SDK_FN std::optional<Memory> Allocate(size_t size, size_t alignment = 1) {
     if (alignment == 0 || alignment > 256 || (alignment & (alignment - 1)) != 0) return std::nullopt;
@@ -115,7 +114,7 @@ class XLA_FFI_SDK_TYPE ScratchAllocator {
       return std::nullopt;
     }
     first_ = new Allocation{size, args.data, first_};
-    if (reinterpret_cast<uintptr_t>(args.data) % alignment != 0) return std::nullopt;  // freed with the rest
+    if (reinterpret_cast<uintptr_t>(args.data) % alignment != 0) return std::nullopt;  // freed with the others
     return args.data;
   }
 
@@ -137,7 +136,7 @@ class XLA_FFI_SDK_TYPE ScratchAllocator {
       args.size = first_->size;
       args.data = first_->data;
       XLA_FFI_Error* error = XLA_FFI_SDK_ASK(api_, XLA_FFI_DeviceMemory_Free, &args);
-      if (error != nullptr) internal::DestroyError(api_, error);  // nobody to tell
+      if (error != nullptr) internal::DestroyError(api_, error);  // cannot be reported
       delete std::exchange(first_, first_->next);
     }
   }
@@ -158,7 +157,7 @@ struct CtxDecoding<ScratchAllocator> {
   }
 };
 
-// The id of this execution, one for all its devices. From r4.
+// The id of this execution, which is the same on all its devices. From r4.
 struct XLA_FFI_SDK_TYPE RunId {
   int64_t run_id;
 };

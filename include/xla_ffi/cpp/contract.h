@@ -1,5 +1,5 @@
-// What is declared of a handler beyond the elements of its binding: its shape contract, and that it is one
-// of host memory. Part of <xla/ffi/api/api.h>.
+// Properties of a handler beyond the elements of its binding: its shape contract, and the restriction to host
+// memory. Part of <xla/ffi/api/api.h>.
 #ifndef XLA_FFI_SDK_CPP_CONTRACT_H_
 #define XLA_FFI_SDK_CPP_CONTRACT_H_
 
@@ -16,7 +16,7 @@ template <typename Base>
 struct WithHostOnly : Base {
   static constexpr bool kHostOnly = true;
 };
-// What XLA_FFI_SHAPE makes. Its text has to be part of a type, which a string is not.
+// The text of a type that XLA_FFI_SHAPE creates. The text must be part of a type, which a string cannot be.
 template <typename Contract, typename = void>
 struct TextOf {
   static_assert(sizeof(Contract) == 0, "a shape contract is written .Shape(XLA_FFI_SHAPE(\"... n -> ... n\"))");
@@ -29,7 +29,8 @@ struct WithShape : Base {
   static constexpr const char* Shape() { return TextOf<Contract>::Text(); }
 };
 
-// Why a contract does not do for a handler: it is none, or it has other operands.
+// The reason why a contract is wrong for a handler: it is not a contract, or it has a different number of
+// operands.
 enum class ShapeFault { kNone, kText, kCount };
 
 constexpr bool IsBlank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
@@ -38,7 +39,7 @@ constexpr bool IsLetter(char c) {
   return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-// Reads digits; false where there are none, or they are no size.
+// Reads digits. Returns false if there are none, or if they are not a valid size.
 constexpr bool ReadSize(std::string_view* text, bool may_be_zero) {
   int64_t size = 0;
   size_t n = 0;
@@ -49,7 +50,7 @@ constexpr bool ReadSize(std::string_view* text, bool may_be_zero) {
   return n > 0 && size <= 0xffffffff && (may_be_zero || size > 0);
 }
 
-// Whether a word is a dimension: a name, a number, `_` or `...`; in results also `3*n/2-1`.
+// Returns true if a word is a dimension: a name, a number, `_` or `...`; in results also `3*n/2-1`.
 constexpr bool IsDimension(std::string_view word, bool computes) {
   if (word == "..." || word == "_") return true;
   bool computed = false;
@@ -78,7 +79,7 @@ constexpr bool IsDimension(std::string_view word, bool computes) {
   return word.empty() && (computes || !computed);
 }
 
-// Whether a text is an entry's dimensions.
+// Returns true if a text is an entry's list of dimensions.
 constexpr bool IsEntry(std::string_view text, bool computes) {
   if (text.empty()) return false;
   if (text == "()" || text == "token") return true;
@@ -103,14 +104,15 @@ constexpr std::string_view Trimmed(std::string_view text) {
   return text;
 }
 
-// Takes a mark off the end of an entry, where it is there.
+// Removes a mark from the end of an entry, if it is there.
 constexpr bool TakeMark(char mark, std::string_view* entry) {
   if (entry->empty() || entry->back() != mark) return false;
   *entry = Trimmed(entry->substr(0, entry->size() - 1));
   return true;
 }
 
-// Takes the first entry off what is left of a side, and whether another follows; an empty side has none to take.
+// Removes the first entry from the rest of a side, and sets `more` if another one follows. An empty side has no
+// entries.
 constexpr std::string_view TakeEntry(std::string_view* side, bool* more) {
   const size_t comma = side->find(',');
   const std::string_view entry = Trimmed(side->substr(0, comma));
@@ -119,7 +121,7 @@ constexpr std::string_view TakeEntry(std::string_view* side, bool* more) {
   return entry;
 }
 
-// Judges the entries of one side against so many operands.
+// Checks the entries of one side against the number of operands.
 constexpr ShapeFault SideFault(std::string_view side, bool computes, int required, int optional,
                                bool remaining) {
   int count = 0;
@@ -152,8 +154,8 @@ constexpr ShapeFault ShapeProblem(std::string_view contract, int args, int optio
 XLA_FFI_SDK_INTERNAL_END
 XLA_FFI_SDK_NAMESPACE_END
 
-// The shape contract of a handler, `.Shape(XLA_FFI_SHAPE("... n, n k -> ... k"))` at the end of its binding:
-// how the shapes of its operands hang together. It is checked in each call, and the manifest keeps it.
+// The shape contract of a handler, `.Shape(XLA_FFI_SHAPE("... n, n k -> ... k"))` at the end of its binding. It
+// relates the shapes of the operands, is checked in each call, and is part of the manifest.
 #define XLA_FFI_SHAPE(contract)                                  \
   [] {                                                           \
     struct Contract {                                            \

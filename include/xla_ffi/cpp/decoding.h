@@ -1,6 +1,5 @@
-// How operands, attributes and context values are decoded, and results encoded: the templates to
-// specialize for types of yours, and the decoding of one element of a binding. Part of
-// <xla/ffi/api/api.h>.
+// Templates for decoding operands, attributes and context values and for encoding results, which you can specialize
+// for your own types. Also the decoding of one element of a binding. Part of <xla/ffi/api/api.h>.
 #ifndef XLA_FFI_SDK_CPP_DECODING_H_
 #define XLA_FFI_SDK_CPP_DECODING_H_
 
@@ -8,8 +7,8 @@
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 
-// `Decode` of a type of ours is a template by what it gives, so that files that do not bind the type do not compile an
-// optional of it: each takes 2 ms or 3, of a second for a small file.
+// `Decode` of our own types is a template over its result type, so that files that do not bind the type need not
+// compile an optional of it. Each takes 2 to 3 ms of compile time, of about a second for a small file.
 
 // template <> struct ArgDecoding<T> {
 //   static bool Isa(XLA_FFI_ArgType type, void* arg);  // for RemainingArgs::isa
@@ -50,13 +49,13 @@ struct ResultEncoding;
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// How a call ends: with an error, with a future, or, where both are null, well.
+// The outcome of a call: an error, or a future, or success if both are null.
 struct Answer {
   XLA_FFI_Error* error = nullptr;
   XLA_FFI_Future* future = nullptr;
 };
 
-// Whose call it is, for errors.
+// The call that an error belongs to.
 struct Caller {
   const XLA_FFI_Api* api;
   XLA_FFI_InvokeContext* ctx = nullptr;
@@ -64,20 +63,20 @@ struct Caller {
   XLA_FFI_ExecutionStage stage = XLA_FFI_ExecutionStage_EXECUTE;
 };
 
-// Whether somebody has specialized a template for a type: what nobody has is declared alone.
+// True if a template is specialized for a type; the primary templates are only declared.
 template <typename T, typename = void>
 inline constexpr bool is_complete_v = false;
 template <typename T>
 inline constexpr bool is_complete_v<T, std::void_t<decltype(sizeof(T))>> = true;
 
-// Whether decoders have an Isa of their own.
+// True if a decoder has its own Isa.
 template <typename D, typename = void>
 inline constexpr bool has_isa_v = false;
 template <typename D>
 inline constexpr bool
     has_isa_v<D, std::void_t<decltype(D::Isa(std::declval<XLA_FFI_AttrType>(), nullptr))>> = true;
 
-// Whether an attribute decodes to T: by its Isa, else by trying.
+// Returns true if an attribute decodes to T: by its Isa if there is one, otherwise by decoding it.
 template <typename T>
 XLA_FFI_SDK_FN inline bool IsaAttr(XLA_FFI_AttrType type, void* attr) {
   if constexpr (has_isa_v<AttrDecoding<T>>) {
@@ -91,7 +90,7 @@ XLA_FFI_SDK_FN inline bool IsaAttr(XLA_FFI_AttrType type, void* attr) {
 template <typename T>
 using AttrTypeOf = typename AttrDecoding<T>::Type;
 
-// What a handler receives for an element of its binding.
+// The parameter type of a handler's function for an element of its binding.
 template <typename Tag>
 struct ParamOf;
 template <typename T>
@@ -148,13 +147,13 @@ struct ParamOf<CtxTag<T>> {
   using Type = typename CtxDecoding<T>::Type;
 };
 
-// Whether an attribute may be absent.
+// True if an attribute may be absent.
 template <typename Tag>
 inline constexpr bool is_optional_attr_v = false;
 template <typename T>
 inline constexpr bool is_optional_attr_v<AttrTag<std::optional<T>>> = true;
 
-// The oldest revision that a binding needs. Context tags say so by a specialization.
+// The oldest revision that a binding needs. Context tags specialize it.
 template <typename T>
 inline constexpr Revision ctx_floor_v = Revision::r0;
 template <typename Tag>
@@ -162,27 +161,27 @@ inline constexpr Revision floor_v = Revision::r0;
 template <typename T>
 inline constexpr Revision floor_v<CtxTag<T>> = ctx_floor_v<T>;
 
-// What decoding an element sees: the frame, and where its operand or attribute lies in it.
+// The input of decoding an element: the frame, and the index of its operand or attribute.
 struct Place {
   const XLA_FFI_CallFrame* frame;
   int64_t index;
-  int64_t ret = 0;  // of an in-out operand, among the results
+  int64_t ret = 0;  // for in-out operands: the index among the results
 };
-inline constexpr int64_t kAbsent = -1;   // an optional operand or attribute that is not there
-inline constexpr int64_t kMissing = -2;  // an attribute that has to be there
+inline constexpr int64_t kAbsent = -1;   // an absent optional operand or attribute
+inline constexpr int64_t kMissing = -2;  // an absent required attribute
 
-// Whether a decoding has the short way: `Isa` says all, and `Take(void*)` then makes the value.
-// What is taken goes straight into the call of the function and leaves no copy behind.
+// True if a decoding has the fast path: `Isa` checks everything, and `Take(void*)` then creates the value, directly in
+// the argument list of the function, without a copy.
 template <typename D, typename = void>
 inline constexpr bool takes_v = false;
 template <typename D>
 inline constexpr bool takes_v<D, std::void_t<decltype(D::Take(std::declval<void*>()))>> = true;
 
-// Decodes one element: by Call, or by Check and then Take where it kTakes.
+// Decodes one element: with Call, or with Check and then Take if kTakes is set.
 template <typename Tag>
 struct DecodeOne;
 
-// Decodes by D what lies in one of the frame's lists.
+// Decodes an entry of one of the frame's lists with D.
 template <typename List, typename D, typename T>
 struct DecodeIn {
   static constexpr bool kTakes = takes_v<D>;
@@ -226,7 +225,7 @@ struct DecodeOne<AttrTag<T>>
 template <typename T>
 struct DecodeOne<AttrsTag<T>> : DecodeIn<AllAttrs, AttrDecoding<T>, T> {};
 
-// An element that may be absent, on top of one that may not.
+// Decodes an optional element with the decoder of the required one.
 template <typename Tag>
 struct DecodeOptional {
   using Type = std::optional<typename ParamOf<Tag>::Type>;
@@ -290,7 +289,7 @@ struct DecodeOne<CtxTag<T>> {
 
 XLA_FFI_SDK_INTERNAL_END
 
-// An attribute that may be absent. Within a dictionary's struct likewise.
+// An attribute that may be absent. The same applies to fields of a dictionary's struct.
 template <typename T>
 struct AttrDecoding<std::optional<T>> {
   using Type = std::optional<typename AttrDecoding<T>::Type>;
@@ -305,7 +304,7 @@ struct AttrDecoding<std::optional<T>> {
   }
 };
 
-// A context value that may be absent: the host lacks it, or has none for this call.
+// A context value that may be absent, because the host lacks the service or has no value for this call.
 template <typename T>
 struct CtxDecoding<std::optional<T>> {
   using Type = std::optional<typename CtxDecoding<T>::Type>;
@@ -319,7 +318,7 @@ struct CtxDecoding<std::optional<T>> {
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// What a type has within that may be absent, or has a name.
+// The type inside a wrapper for optional or named values.
 template <typename T>
 struct Inner {
   using Type = T;
@@ -336,7 +335,8 @@ inline constexpr bool is_result_v = false;
 template <typename T>
 inline constexpr bool is_result_v<Result<T>> = true;
 
-// Refuses a function with another number of parameters than its binding has elements; compilers show both numbers.
+// Refuses a function whose number of parameters differs from the number of elements in its binding; compilers show
+// both numbers.
 template <size_t function_parameters, size_t binding_elements>
 struct SameNumber {
   static_assert(function_parameters == binding_elements,
@@ -347,8 +347,8 @@ struct Parameters {};
 template <typename... Ps, size_t elements>
 struct Parameters<ParamList<Ps...>, elements> : SameNumber<sizeof...(Ps), elements> {};
 
-// Whether a function would write an argument, or takes a number for a pointer: compilers do not warn. Of what it does not say,
-// neither.
+// Detects functions that would write to an argument, or that convert a pointer attribute to a number. Compilers do not
+// warn about either. Functions with unknown parameters are not checked.
 template <typename Tags, typename Params>
 struct Misfit {
   static constexpr bool kWritesArg = false, kLosesPointer = false;

@@ -1,4 +1,4 @@
-// What went wrong while a call was decoded, one problem a line. Part of <xla/ffi/api/api.h>.
+// The problems found while a call is decoded, one per line. Part of <xla/ffi/api/api.h>.
 #ifndef XLA_FFI_SDK_CPP_DIAGNOSTIC_H_
 #define XLA_FFI_SDK_CPP_DIAGNOSTIC_H_
 
@@ -11,7 +11,7 @@ class DiagnosticEngine;
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// From kOther on: what is told without a name, unless it is about one of several operands.
+// Elements from kOther on are reported without a name, except for an operand among the remaining ones.
 enum class ElementKind : uint8_t { kArg, kRet, kInOut, kAttr, kOther, kRemainingArgs, kRemainingRets };
 
 // The elements of a binding, for messages.
@@ -20,7 +20,7 @@ struct Elements {
   const ElementKind* kinds;
   int size;
 
-  // Adds the name of an element and a colon; nothing for those without a name.
+  // Adds the name of an element and a colon; nothing for elements without a name.
   XLA_FFI_SDK_COLD void Put(Text& text, int element) const noexcept {
     const std::string_view name = names[element].text();
     const ElementKind kind = kinds[element];
@@ -35,7 +35,8 @@ struct Elements {
         << ": ";
   }
 
-  // The name of an argument or a result, which may be empty; and whether it is one of the remaining ones.
+  // Returns the name of an argument or a result, which may be empty. Sets `is_rest` if it is one of the
+  // remaining ones.
   XLA_FFI_SDK_COLD std::string_view NameAt(bool is_arg, int64_t position, bool* is_rest) const noexcept {
     const ElementKind kind = is_arg ? ElementKind::kArg : ElementKind::kRet;
     const ElementKind rest = is_arg ? ElementKind::kRemainingArgs : ElementKind::kRemainingRets;
@@ -48,7 +49,7 @@ struct Elements {
     return {};
   }
 
-  // Adds what an argument or a result is called: "argument `x`", "argument `rest` (2)", or "argument 0".
+  // Adds an operand's name: "argument `x`", "argument `rest` (2)", or "argument 0".
   XLA_FFI_SDK_COLD void PutOperand(Text& text, bool is_arg, int64_t position) const noexcept {
     bool is_rest = false;
     const std::string_view name = NameAt(is_arg, position, &is_rest);
@@ -57,7 +58,7 @@ struct Elements {
   }
 
  private:
-  // The place of an element among the arguments or the results.
+  // Returns the index of an element among the arguments or the results.
   XLA_FFI_SDK_COLD int64_t Position(int element, ElementKind kind) const {
     int64_t position = 0;
     for (int i = 0; i < element; ++i) position += kinds[i] == kind || kinds[i] == ElementKind::kInOut;
@@ -68,17 +69,17 @@ struct Elements {
   }
 };
 
-// Problems, one a line. Each begins with the name of the element that it is about.
+// Problems, one per line. Each starts with the name of its element.
 struct Report {
   Text text;
   const Elements* elements = nullptr;
-  int element = -1;  // of the binding, the one that is being decoded
+  int element = -1;  // index of the element that is being decoded
   int count = 0;
-  size_t first = 0;  // where the first problem begins
-  size_t last = 0;   // where the newest problem's own words begin
+  size_t first = 0;  // start of the first problem
+  size_t last = 0;   // start of the newest problem's text, after the name
   XLA_FFI_Error_Code code = XLA_FFI_Error_Code_INVALID_ARGUMENT;
 
-  // Begins a problem.
+  // Starts a problem.
   XLA_FFI_SDK_COLD Text& Begin() noexcept {
     if (count > 0) text << (elements != nullptr ? "\n  " : "\n");
     if (count++ == 0) first = text.size();
@@ -92,8 +93,8 @@ struct DiagnosticAccess;
 
 XLA_FFI_SDK_INTERNAL_END
 
-// A problem that is being written; it is handed to the engine when this goes away. Converts to an
-// empty optional of any type, so that a decoder can return it.
+// A problem that is being written; the destructor hands it to the engine. It converts to an empty optional of
+// any type, so that a decoder can return it.
 class XLA_FFI_SDK_TYPE InFlightDiagnostic {
  public:
   XLA_FFI_SDK_COLD explicit InFlightDiagnostic(DiagnosticEngine* engine, std::string text)
@@ -117,10 +118,10 @@ class XLA_FFI_SDK_TYPE InFlightDiagnostic {
 
  private:
   DiagnosticEngine* engine_;
-  std::ostringstream* const stream_;  // kept away from the stack of who only might write
+  std::ostringstream* const stream_;  // on the heap, to keep the callers' stack frames small
 };
 
-// Collects problems. Costs nothing until there is one.
+// Collects problems. It costs nothing until there is one.
 class XLA_FFI_SDK_TYPE DiagnosticEngine {
  public:
   XLA_FFI_SDK_FN DiagnosticEngine() noexcept {}
@@ -134,7 +135,7 @@ class XLA_FFI_SDK_TYPE DiagnosticEngine {
     return InFlightDiagnostic(this, std::move(message));
   }
 
-  // All problems, one a line.
+  // Returns all problems, one per line.
   XLA_FFI_SDK_COLD std::string Result() const& {
     return report_ != nullptr ? report_->text.str() : std::string();
   }
@@ -167,14 +168,14 @@ InFlightDiagnostic::~InFlightDiagnostic() {
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// What the handler and the built-in decoders do with an engine.
+// Access to an engine for the handler and the built-in decoders.
 struct DiagnosticAccess {
-  // An engine that writes into a report of the caller's.
+  // Returns an engine that writes into the caller's report.
   XLA_FFI_SDK_HOT static DiagnosticEngine Into(Report* report) { return DiagnosticEngine(report); }
   static const Report* All(const DiagnosticEngine& engine) { return engine.report_; }
-  // Begins a problem.
+  // Starts a problem.
   XLA_FFI_SDK_HOT static Text& Add(DiagnosticEngine& engine) { return engine.Begin(); }
-  // Begins a problem that makes the whole error one of that code.
+  // Starts a problem that sets the code of the whole error.
   XLA_FFI_SDK_COLD static Text& Add(DiagnosticEngine& engine, XLA_FFI_Error_Code code) {
     Text& text = engine.Begin();
     SetCode(engine, code);
@@ -191,7 +192,7 @@ struct DiagnosticAccess {
     report->text.Insert(report->last, name);
     report->text.Insert(report->last, "entry `");
   }
-  // The name of the element that is being decoded, if it is known.
+  // Returns the name of the element that is being decoded, if it is known.
   XLA_FFI_SDK_COLD static std::string_view Name(const DiagnosticEngine& engine) {
     const Report* report = engine.report_;
     const bool is_known = report != nullptr && report->elements != nullptr && report->element >= 0;
@@ -199,7 +200,7 @@ struct DiagnosticAccess {
   }
 };
 
-// The problem of a feature that the host lacks.
+// Reports a feature that the host lacks.
 XLA_FFI_SDK_COLD inline std::nullopt_t DiagnoseMissingFeature(DiagnosticEngine& engine,
                                                     const XLA_FFI_Api* api, const char* feature,
                                                     Revision since) {
@@ -207,7 +208,7 @@ XLA_FFI_SDK_COLD inline std::nullopt_t DiagnoseMissingFeature(DiagnosticEngine& 
   return std::nullopt;
 }
 
-// The problem of a host function that failed; the error is destroyed.
+// Reports a host function that failed, and destroys its error.
 XLA_FFI_SDK_COLD inline std::nullopt_t DiagnoseError(DiagnosticEngine& engine,
                                                      const XLA_FFI_Api* api, const char* what,
                                                      XLA_FFI_Error* error) {

@@ -5,7 +5,7 @@
 #include "xla_ffi/cpp/operand.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
-// An array of scalars, seen in place until the call ends.
+// An array of scalars: a view that is valid until the call ends.
 template <typename T>
 struct AttrDecoding<Span<const T>> {
   static_assert(internal::DTypeOf<T>() != XLA_FFI_DataType_INVALID,
@@ -19,7 +19,8 @@ struct AttrDecoding<Span<const T>> {
   }
   XLA_FFI_SDK_HOT static Type Take(void* attr) {
     const auto* array = static_cast<const XLA_FFI_Array*>(attr);
-    // Of an empty one, which may lie nowhere, any address but null, as memcpy and its like want it.
+    // An empty array may have a null pointer. The result is then any non-null address, because memcpy and
+    // similar functions require one.
     const void* const data = array->size != 0 ? array->data : array;
     return Type(static_cast<const T*>(data), array->size);
   }
@@ -32,7 +33,7 @@ struct AttrDecoding<Span<const T>> {
   }
 };
 
-// A string, seen in place until the call ends.
+// A string: a view that is valid until the call ends.
 template <>
 struct AttrDecoding<std::string_view> {
   using Type = std::string_view;
@@ -56,7 +57,7 @@ struct AttrDecoding<std::string_view> {
   }
 };
 
-// A string of its own.
+// A string that is copied.
 template <>
 struct AttrDecoding<std::string> {
   using Type = std::string;
@@ -97,12 +98,12 @@ struct AttrDecoding<Pointer<T>> {
   }
 };
 
-// Attributes by name, seen in place until the call ends: what Dictionary is.
+// Attributes by name: a view that is valid until the call ends. The base class of Dictionary.
 class XLA_FFI_SDK_TYPE DictionaryBase {
  public:
   XLA_FFI_SDK_HOT explicit DictionaryBase(const XLA_FFI_Attrs* attrs) : attrs_(attrs) {}
 
-  // Goes over the names. The one behind the last leads to no value.
+  // Iterates over the names. The end iterator has no value.
   class XLA_FFI_SDK_TYPE Iterator {
    public:
     using iterator_category = std::forward_iterator_tag;
@@ -132,7 +133,7 @@ class XLA_FFI_SDK_TYPE DictionaryBase {
     friend class DictionaryBase;
     XLA_FFI_SDK_HOT Iterator(const XLA_FFI_Attrs* attrs, int64_t index)
         : attrs_(attrs), index_(index) {}
-    // Whether it leads to a value of that dictionary.
+    // Returns true if the iterator refers to a value of that dictionary.
     XLA_FFI_SDK_HOT bool IsOf(const XLA_FFI_Attrs* attrs) const {
       return attrs != nullptr && attrs == attrs_ && index_ < attrs->size;
     }

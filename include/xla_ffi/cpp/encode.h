@@ -1,4 +1,5 @@
-// What a handler's function returns, or throws, as the host's error or future. Part of <xla/ffi/api/api.h>.
+// Converts the result or exception of a handler's function to the host's error or future. Part of
+// <xla/ffi/api/api.h>.
 #ifndef XLA_FFI_SDK_CPP_ENCODE_H_
 #define XLA_FFI_SDK_CPP_ENCODE_H_
 
@@ -7,7 +8,7 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// Whether a result encoding makes state, by its protocol.
+// True if a result encoding leaves state.
 template <typename Encoding, typename = void>
 inline constexpr bool is_state_v = false;
 template <typename Encoding>
@@ -16,7 +17,7 @@ inline constexpr bool is_state_v<
                   XLA_FFI_TypeId,
                   decltype(Encoding::state_type_id(std::declval<const XLA_FFI_Api*>()))>>> = true;
 
-// Whether a result encoding can say why its type has no number.
+// True if a result encoding can report why its type has no number.
 template <typename Encoding, typename = void>
 inline constexpr bool can_register_v = false;
 template <typename Encoding>
@@ -24,7 +25,7 @@ inline constexpr bool can_register_v<
     Encoding, std::void_t<decltype(Encoding::RegisterState(
                   std::declval<const XLA_FFI_Api*>(), std::declval<XLA_FFI_TypeId*>()))>> = true;
 
-// Whether a result encoding answers by an Answer.
+// True if a result encoding returns an Answer.
 template <typename Encoding, typename R, typename = void>
 inline constexpr bool tells_v = false;
 template <typename Encoding, typename R>
@@ -49,7 +50,7 @@ XLA_FFI_SDK_HOT inline XLA_FFI_Error* EncodeBy(XLA_FFI_CallFrame* frame, ResultT
   }
 }
 
-// The error, or the future, for what a handler's function returned.
+// Returns the error, or sets the future, for the result of a handler's function.
 template <typename Encoding, typename ResultType>
 XLA_FFI_SDK_HOT inline XLA_FFI_Error* EncodeResult(XLA_FFI_CallFrame* frame, [[maybe_unused]] const Caller& caller,
                                                    ResultType&& result) {
@@ -62,7 +63,8 @@ XLA_FFI_SDK_HOT inline XLA_FFI_Error* EncodeResult(XLA_FFI_CallFrame* frame, [[m
   }
 }
 
-// Ends the call whose handler asked for what is not there, by an exception; without exceptions, the program.
+// Ends the call after a handler used a value that does not exist: by an exception, or without exceptions by
+// ending the program.
 [[noreturn]] XLA_FFI_SDK_COLD inline void Misused(const std::string& what) {
 #if XLA_FFI_SDK_EXCEPTIONS
   throw std::logic_error(what);
@@ -73,7 +75,7 @@ XLA_FFI_SDK_HOT inline XLA_FFI_Error* EncodeResult(XLA_FFI_CallFrame* frame, [[m
 }
 
 #if XLA_FFI_SDK_EXCEPTIONS
-// The error for the exception in flight.
+// Returns the error for the current exception.
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* CaughtError(const Caller& caller) {
   Text text;
   PutHandler(text, caller.name, NumberOf(caller.stage));

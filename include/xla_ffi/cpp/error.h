@@ -1,4 +1,4 @@
-// Errors and values-or-errors. Part of <xla/ffi/api/ffi.h>.
+// Errors, and values or errors. Part of <xla/ffi/api/ffi.h>.
 #ifndef XLA_FFI_SDK_CPP_ERROR_H_
 #define XLA_FFI_SDK_CPP_ERROR_H_
 
@@ -30,7 +30,7 @@ enum class ErrorCode : uint8_t {
   kUnauthenticated = XLA_FFI_Error_Code_UNAUTHENTICATED,
 };
 
-// Success, or a code and a message. The message is there only where it is not success.
+// Success, or a code and a message. Success has no message.
 class XLA_FFI_SDK_TYPE Error {
  public:
   XLA_FFI_SDK_HOT Error() noexcept {}
@@ -51,7 +51,7 @@ class XLA_FFI_SDK_TYPE Error {
     return message_.has_value() ? *message_ : *none;
   }
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
-  XLA_FFI_SDK_FN operator Status() const {  // NOLINT: functions that return a Status return errors of these headers
+  XLA_FFI_SDK_FN operator Status() const {  // NOLINT: for functions that return a Status
     return success() ? Status() : internal::MakeStatus(static_cast<XLA_FFI_Error_Code>(errc_), message());
   }
 #endif
@@ -65,7 +65,7 @@ class XLA_FFI_SDK_TYPE Error {
   }
 
  private:
-  // A number that is no code is none that says success.
+  // Unknown numbers become an error code, never success.
   XLA_FFI_SDK_COLD static ErrorCode CodeOf(XLA_FFI_Error_Code errc) {
     const auto number = static_cast<unsigned>(errc);
     return number <= (std::numeric_limits<uint8_t>::max)() ? static_cast<ErrorCode>(number) : ErrorCode::kUnknown;
@@ -79,8 +79,7 @@ template <typename E>
 class Unexpected;
 
 XLA_FFI_SDK_INTERNAL_BEGIN
-// Runs code of the user's where no exception may leave: one is told on stderr, and ends that code
-// alone.
+// Runs a user's code where no exception may escape. An exception is reported on stderr and only ends that code.
 template <typename F>
 inline void Contain(const char* what, F&& f) noexcept {
 #if XLA_FFI_SDK_EXCEPTIONS
@@ -95,7 +94,7 @@ inline void Contain(const char* what, F&& f) noexcept {
 #endif
 }
 
-// Destroys an object of the user's for a caller that is C, or is being unwound.
+// Destroys a user's object for a caller that is C, or during unwinding.
 template <typename T>
 inline void DestroyContained(T* object) noexcept {
   if constexpr (std::is_nothrow_destructible_v<T>) {
@@ -106,8 +105,8 @@ inline void DestroyContained(T* object) noexcept {
 }
 XLA_FFI_SDK_INTERNAL_END
 
-// A value or an error. Asking for the one that is not there ends the call with an error that says so; where it is compiled
-// without exceptions, the program.
+// A value or an error. Access to the absent one ends the call with an error; without exceptions, it ends the
+// program.
 template <typename T, typename E>
 class XLA_FFI_SDK_TYPE Expected {
  public:
@@ -117,12 +116,12 @@ class XLA_FFI_SDK_TYPE Expected {
   XLA_FFI_SDK_HOT constexpr Expected(Unexpected<E> u)  // NOLINT
       : data_(std::in_place_index<1>, std::move(u.error_)) {}
 
-  // To bool alone: what becomes one without being asked would become a number, too, where a `*` was forgotten.
+  // Converts only to bool. An implicit conversion would also allow arithmetic if a `*` is forgotten.
   template <typename B, typename = std::enable_if_t<std::is_same_v<B, bool>>>
   XLA_FFI_SDK_HOT constexpr operator B() const {  // NOLINT
     return has_value();
   }
-  // What a conversion that is a template is not found for.
+  // Needed because a templated conversion operator is not considered for `==`.
   template <typename B, typename = std::enable_if_t<std::is_same_v<B, bool>>>
   friend constexpr bool operator==(const Expected& a, B b) {
     return a.has_value() == b;
@@ -183,7 +182,7 @@ class XLA_FFI_SDK_TYPE Expected {
   std::variant<T, E> data_;
 };
 
-// An error on its way into an Expected.
+// An error to initialise an Expected with.
 template <typename E>
 class XLA_FFI_SDK_TYPE Unexpected {
  public:
@@ -197,7 +196,7 @@ class XLA_FFI_SDK_TYPE Unexpected {
 };
 Unexpected(const char*) -> Unexpected<std::string>;
 
-// A value or an Error. A successful Error is no error: it becomes an INTERNAL one that says so.
+// A value or an Error. A successful Error becomes an INTERNAL error with an explanation.
 template <typename T>
 class XLA_FFI_SDK_TYPE ErrorOr : public Expected<T, Error> {
  public:
@@ -208,7 +207,7 @@ class XLA_FFI_SDK_TYPE ErrorOr : public Expected<T, Error> {
   XLA_FFI_SDK_HOT ErrorOr(Error error)  // NOLINT
       : Expected<T, Error>(Unexpected<Error>(Failure(std::move(error)))) {}
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
-  // As a StatusOr has them, which it becomes where one is asked for.
+  // The interface of StatusOr, to which it converts.
   XLA_FFI_SDK_FN bool ok() const { return this->has_value(); }
   XLA_FFI_SDK_FN Status status() const { return ok() ? Status() : Status(this->error()); }
   XLA_FFI_SDK_FN operator StatusOr<T>() const {  // NOLINT
@@ -245,8 +244,8 @@ struct ErrorPolicy {
   }
 };
 
-// The error that a handler returned, with the handler's name and stage before it, unless the name is there already or there is
-// none.
+// Creates the error that a handler returned, with the handler's name and stage before it. They are omitted if
+// there is no name or the message already has it.
 XLA_FFI_SDK_SLOW inline XLA_FFI_Error* CreateError(const Caller& caller, const Error& error) {
   const std::string_view message = error.message(), name = caller.name;
   Text text;
@@ -256,7 +255,7 @@ XLA_FFI_SDK_SLOW inline XLA_FFI_Error* CreateError(const Caller& caller, const E
   return NewError(caller.api, static_cast<XLA_FFI_Error_Code>(*error.errc()), text << message);
 }
 
-// The problems of a decoding on its own (of a dictionary's value, of the context), as an error.
+// Returns the problems of a separate decoding (of a dictionary value, or of the context) as an error.
 XLA_FFI_SDK_COLD inline Error ErrorOf(const DiagnosticEngine& diagnostic) {
   const Report* report = DiagnosticAccess::All(diagnostic);
   const bool lacks = report != nullptr && report->code == XLA_FFI_Error_Code_UNIMPLEMENTED;
@@ -271,7 +270,7 @@ struct ResultEncoding<stage, Error> {
                                                const Error& error) {
     return XLA_FFI_PREDICT_TRUE(error.success()) ? nullptr : internal::CreateError({api}, error);
   }
-  // The same, for the handler itself.
+  // Encodes the result for the handler itself.
   XLA_FFI_SDK_HOT static internal::Answer EncodeAnswer(const internal::Caller& caller, Error&& error) {
     return {XLA_FFI_PREDICT_TRUE(error.success()) ? nullptr : internal::CreateError(caller, error), nullptr};
   }

@@ -1,4 +1,5 @@
-// Extensions that a host attaches to a call's context, from r9, and cancellation, the SDK's own. Part of <xla/ffi/api/ffi.h>.
+// Extensions that a host attaches to a call's context (from r9), and cancellation, an extension of this SDK.
+// Part of <xla/ffi/api/ffi.h>.
 #ifndef XLA_FFI_SDK_CPP_EXTENSION_H_
 #define XLA_FFI_SDK_CPP_EXTENSION_H_
 
@@ -14,7 +15,7 @@ XLA_FFI_SDK_NAMESPACE_BEGIN
 //   static constexpr int64_t kExtensionType = ...;
 //   static constexpr int32_t kMajorVersion = ..., kMinorVersion = ...;
 //   static Type Create(const XLA_FFI_Api*, const CExtension*);
-//   static bool Support(int32_t major, int32_t minor);  // optional; else the versions are equal
+//   static bool Support(int32_t major, int32_t minor);  // optional; by default the versions must be equal
 template <typename T>
 struct Extension {};
 
@@ -77,7 +78,7 @@ struct CtxDecoding<Extension<T>> {
   }
 };
 
-// The head of an extension struct, for hosts and tests that make one.
+// Returns the head of an extension struct, for hosts and tests that create one.
 template <typename T>
 XLA_FFI_SDK_FN inline XLA_FFI_Extension MakeExtensionHeader() {
   return XLA_FFI_Extension{
@@ -85,9 +86,9 @@ XLA_FFI_SDK_FN inline XLA_FFI_Extension MakeExtensionHeader() {
       XLA_FFI_ExtensionId{T::kExtensionType, T::kMajorVersion, T::kMinorVersion}, nullptr};
 }
 
-// `Ctx<Cancellation>`: a handler that works for long asks now and then, and gives up with an error of its own.
-// Outlives the handler's return, and any thread may have one. The embedded runtime tells it from r9 on; with any
-// other host a call is never cancelled. This SDK's own: XLA's headers do not have it.
+// `Ctx<Cancellation>`: a long-running handler polls it, and stops with an error of its own when cancelled. It
+// can outlive the handler's call and be used from any thread. The embedded runtime provides it from r9 on; with
+// any other host a call is never cancelled. Specific to this SDK: XLA's headers do not have it.
 class XLA_FFI_SDK_TYPE Cancellation {
  public:
   XLA_FFI_SDK_FN Cancellation(const Cancellation& other) : raw_(other.raw_) {

@@ -1,8 +1,7 @@
-// Asynchronous handlers: promises, futures and their way to the host. Part of
-// <xla/ffi/api/ffi.h>.
+// Asynchronous handlers: promises, futures, and their connection to the host. Part of <xla/ffi/api/ffi.h>.
 //
-// Only the memory behind the buffers' data pointers stays until the future is complete. The frame,
-// the dimensions, the attributes and the context end with the call: copy what you need first.
+// Only the memory of the buffers' elements stays valid until the future is complete. The frame, the dimensions, the
+// attributes and the context end with the call, so copy what you need.
 #ifndef XLA_FFI_SDK_CPP_FUTURE_H_
 #define XLA_FFI_SDK_CPP_FUTURE_H_
 
@@ -17,7 +16,7 @@ class CountDownPromise;
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// A number of the calling thread that no other one has, where it costs one instruction.
+// Returns a value that identifies the calling thread, on platforms where that takes one instruction.
 #if defined(__GNUC__) && defined(__linux__) && defined(__x86_64__) && !defined(__ILP32__)
 inline constexpr bool kThreadsHaveNumbers = true;
 XLA_FFI_SDK_HOT inline const void* ThisThread() {
@@ -37,25 +36,26 @@ inline constexpr bool kThreadsHaveNumbers = false;
 inline const void* ThisThread() { return nullptr; }
 #endif
 
-// What promises and their futures share: completed once, whoever waits is called then.
+// The state shared by promises and their futures. It is completed once, and then runs the waiters.
 //
-// One word holds the counts and the state: an atomic change costs as much as the rest of a short
-// call. Whoever is alone ends the object without one, and the thread that made it, on which
-// nearly all futures are made, has one share for a future in advance. Promises and futures may be
-// used by several threads at once; a waiter is run by the one who completes, or by the one who adds
-// it too late.
+// One word holds the reference counts and the state, because an atomic operation costs as much as the rest of a short
+// call. The last owner deletes the object without an atomic change. Nearly all futures are created on the thread that
+// created the state, so that thread holds one future's reference in advance.
+//
+// Promises and futures may be used by several threads at once. A waiter runs on the thread that completes the state, or
+// on the thread that adds the waiter after completion.
 class FutureData {
  public:
-  // A function that waits, in a list.
+  // A waiting function, in a linked list.
   struct Waiter {
     virtual ~Waiter() = default;
     virtual void Run(const std::optional<Error>& error) = 0;
     Waiter* next = nullptr;
   };
 
-  // In place of data: completed, and nothing is left to share.
+  // A marker in place of a pointer: completed, with nothing left to share.
   static FutureData* Done() { return reinterpret_cast<FutureData*>(uintptr_t{1}); }
-  // Whether there is data behind a pointer, rather than Done or null.
+  // Returns true if a pointer refers to shared state, rather than being Done or null.
   static bool IsShared(const FutureData* data) { return reinterpret_cast<uintptr_t>(data) > 1; }
 
   void RefPromise() { word_.fetch_add(kPromise, std::memory_order_relaxed); }
@@ -67,7 +67,7 @@ class FutureData {
     }
   }
   XLA_FFI_SDK_SLOW void UnrefFuture() { Unref(kFuture); }
-  // Gives a future's share back where the data is complete without an error.
+  // Releases a future's reference if the state is complete without an error. Returns true if it did.
   bool UnrefReady() {
     const uint64_t word = word_.load(std::memory_order_acquire);
     if (XLA_FFI_PREDICT_FALSE((word & (kDone | kClaimed)) != kDone)) return false;
@@ -78,10 +78,11 @@ class FutureData {
     }
     return true;
   }
-  // The last promise that goes away without a word is an error: nobody could complete it any more.
+  // Releases a promise's reference. If it was the last promise and the state is not complete, the state gets an error,
+  // because nothing else could complete it.
   XLA_FFI_SDK_SLOW void UnrefPromise() {
     uint64_t word = word_.load(std::memory_order_acquire);
-    while ((word & kPromises) != kPromise) {  // another is there
+    while ((word & kPromises) != kPromise) {  // there is another promise
       if (word_.compare_exchange_weak(word, word - kPromise, std::memory_order_acq_rel,
                                       std::memory_order_acquire)) {
         return;
@@ -94,9 +95,9 @@ class FutureData {
   }
 
   bool ready() const { return (word_.load(std::memory_order_acquire) & kDone) != 0; }
-  const std::optional<Error>& error() const { return error_; }  // once it is ready
+  const std::optional<Error>& error() const { return error_; }  // only valid once ready
 
-  // The first completion counts.
+  // Completes the state with success. Only the first completion has an effect.
   void Complete() {
     uint64_t word = word_.load(std::memory_order_acquire);
     do {
@@ -110,7 +111,7 @@ class FutureData {
     error_.emplace(std::move(error));
     if ((word_.fetch_or(kDone, std::memory_order_acq_rel) & kWaiting) != 0) RunWaiters();
   }
-  // Completes; true where the promise's share was given back in the same step.
+  // Completes the state; returns true if the promise's reference was released in the same step.
   bool CompleteAndUnref() {
     uint64_t word = word_.load(std::memory_order_acquire);
     if (XLA_FFI_PREDICT_FALSE(!IsOwner() || (word & kStates) != 0)) return CompleteSlow();
@@ -129,7 +130,7 @@ class FutureData {
     return CompleteSlow();
   }
 
-  // Runs the waiter when the data is ready, and deletes it.
+  // Adds a waiter, which runs when the state is complete and is then deleted.
   XLA_FFI_SDK_SLOW void Add(Waiter* waiter) {
     waiter->next = waiters_.load(std::memory_order_relaxed);
     while (!waiters_.compare_exchange_weak(waiter->next, waiter, std::memory_order_acq_rel,
@@ -139,9 +140,9 @@ class FutureData {
   }
 
  private:
-  static constexpr uint64_t kDone = 1;     // completed; `error_` stays as it is
+  static constexpr uint64_t kDone = 1;     // completed; `error_` no longer changes
   static constexpr uint64_t kClaimed = 2;  // `error_` is being written
-  static constexpr uint64_t kWaiting = 4;  // somebody waits, or did
+  static constexpr uint64_t kWaiting = 4;  // there is or was a waiter
   static constexpr uint64_t kStates = kDone | kClaimed | kWaiting;
   static constexpr uint64_t kPromise = uint64_t{1} << 8;
   static constexpr uint64_t kFuture = uint64_t{1} << 36;
@@ -150,7 +151,8 @@ class FutureData {
 
 
   bool IsOwner() const { return kThreadsHaveNumbers && ThisThread() == owner_; }
-  // What the last promise gives back: with it goes the future that nobody made.
+  // Returns the references that the last promise releases: its own, and the future's reference if no future was
+  // created.
   uint64_t LastShare() const { return granted_ ? kPromise + kFuture : kPromise; }
 
   XLA_FFI_SDK_SLOW void Unref(uint64_t share) {
@@ -163,8 +165,8 @@ class FutureData {
     Complete();
     return false;
   }
-  // A waiter that throws stops neither the others, one of which may tell the host, nor whoever
-  // completes: that may be a destructor.
+  // An exception from a waiter must not stop the other waiters, one of which may notify the host, and must not reach
+  // the completing thread, which may be in a destructor.
   XLA_FFI_SDK_SLOW void RunWaiters() {
     Waiter* list = waiters_.exchange(nullptr, std::memory_order_acq_rel);
     while (list != nullptr) {
@@ -177,7 +179,7 @@ class FutureData {
   std::atomic<uint64_t> word_{kThreadsHaveNumbers ? kPromise + kFuture : kPromise};
   std::atomic<Waiter*> waiters_{nullptr};
   const void* const owner_ = ThisThread();
-  // Used by the owner alone, and by the last promise when it goes.
+  // Only used by the owner thread, and by the last promise's destructor.
   bool granted_ = kThreadsHaveNumbers;
   std::optional<Error> error_;
 };
@@ -192,7 +194,7 @@ struct FunctionWaiter final : FutureData::Waiter {
 
 XLA_FFI_SDK_INTERNAL_END
 
-// Becomes ready when its promise is completed.
+// A value that becomes ready when its promise is completed.
 class XLA_FFI_SDK_TYPE Future {
  public:
   XLA_FFI_SDK_FN explicit inline Future(const Promise& promise);
@@ -206,8 +208,8 @@ class XLA_FFI_SDK_TYPE Future {
     if (internal::FutureData::IsShared(data_)) data_->UnrefFuture();
   }
 
-  // Calls `f(const std::optional<Error>&)` when the future is ready: here if it is already, else on
-  // the thread that completes the promise, where an exception is told on stderr and ends it alone.
+  // Calls `f(const std::optional<Error>&)` when the future is ready: immediately if it is already ready, otherwise on
+  // the thread that completes the promise. There, an exception from `f` is reported on stderr and has no other effect.
   template <typename F>
   XLA_FFI_SDK_FN void OnReady(F&& f) {
     static_assert(std::is_invocable_v<F, const std::optional<Error>&>,
@@ -229,8 +231,8 @@ class XLA_FFI_SDK_TYPE Future {
   internal::FutureData* data_;
 };
 
-// Completes its future, once; a second completion does nothing. Copies are one promise. When the
-// last goes away before completion the future gets an INTERNAL error.
+// Completes its future once; further completions have no effect. Copies share one promise. If the last copy is
+// destroyed before completion, the future gets an INTERNAL error.
 class XLA_FFI_SDK_TYPE Promise {
  public:
   XLA_FFI_SDK_FN Promise() : data_(new internal::FutureData) {}
@@ -250,7 +252,7 @@ class XLA_FFI_SDK_TYPE Promise {
     if (!internal::FutureData::IsShared(data_)) return;
     if (data_->CompleteAndUnref()) data_ = internal::FutureData::Done();
   }
-  // A successful Error completes like SetAvailable.
+  // Completes the future with an error. A successful Error has the effect of SetAvailable.
   XLA_FFI_SDK_FN void SetError(Error error) {
     if (!internal::FutureData::IsShared(data_)) return;
     if (error.success()) {
@@ -266,8 +268,8 @@ class XLA_FFI_SDK_TYPE Promise {
   internal::FutureData* data_;
 };
 
-// A promise that is completed by a number of count-downs, with an error if one had an error. Copies
-// count together.
+// A promise that is completed after a number of count-downs, with an error if any of them had one. Copies share the
+// count.
 class XLA_FFI_SDK_TYPE CountDownPromise {
  public:
   XLA_FFI_SDK_FN CountDownPromise() = default;
@@ -283,15 +285,15 @@ class XLA_FFI_SDK_TYPE CountDownPromise {
   XLA_FFI_SDK_FN ~CountDownPromise() {
     if (state_ != nullptr && state_->uses.fetch_sub(1, std::memory_order_acq_rel) == 1) delete state_;
   }
-  // A count of zero or less completes at once.
+  // Sets the number of count-downs; a count of zero or less completes the promise at once.
   XLA_FFI_SDK_FN CountDownPromise(Promise promise, int64_t count)
       : state_(new State(std::move(promise), count)) {
-    // By SetError, which leaves the promise as it is: copies of this may look at it meanwhile.
+    // SetError, unlike SetAvailable, does not modify the promise, which copies may read at the same time.
     if (count <= 0) state_->promise.SetError(Error::Success());
   }
   XLA_FFI_SDK_FN explicit CountDownPromise(int64_t count) : CountDownPromise(Promise(), count) {}
 
-  // Counts down; true where this completed the promise.
+  // Counts down. Returns true if this call completed the promise.
   XLA_FFI_SDK_FN bool CountDown(size_t count, const Error& error = Error::Success()) {
     if (state_ == nullptr) return false;
     if (XLA_FFI_PREDICT_FALSE(error.failure())) {
@@ -323,7 +325,7 @@ class XLA_FFI_SDK_TYPE CountDownPromise {
     Error error;
     std::atomic<int64_t> uses{1};
   };
-  // Counted here: what std::shared_ptr is made of would be compiled with every file of handlers.
+  // Reference-counted by hand, because std::shared_ptr would increase the compile time of every file with handlers.
   State* state_ = nullptr;
 };
 
@@ -338,7 +340,7 @@ inline Future::Future(const CountDownPromise& promise) : data_(nullptr) {
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// Tells the host that an asynchronous call is complete. Nobody is left to hear of a failure.
+// Notifies the host that an asynchronous call is complete. A failure of the notification cannot be reported.
 XLA_FFI_SDK_FN inline void SignalHost(const Caller& caller, XLA_FFI_Future* future,
                                       const std::optional<Error>& result) {
   const FutureFunctions functions(caller.api);
@@ -362,8 +364,8 @@ XLA_FFI_SDK_FN inline void SignalHost(const Caller& caller, XLA_FFI_Future* futu
   }
 }
 
-// Hosts without futures: the call lasts until the future is ready. A template, so that files without asynchronous
-// handlers do not compile it.
+// Waits until the future is ready, for hosts without futures. A template, so that files without asynchronous handlers
+// do not compile it.
 template <typename F>
 XLA_FFI_SDK_COLD XLA_FFI_Error* AwaitFuture(const Caller& caller, F future) {
   std::mutex mutex;
@@ -383,8 +385,8 @@ XLA_FFI_SDK_COLD XLA_FFI_Error* AwaitFuture(const Caller& caller, F future) {
 
 XLA_FFI_SDK_INTERNAL_END
 
-// An asynchronous result; a synchronous one where the future is ready already, the host has no futures (r0, r1), or the
-// stage has none: it is waited for then.
+// An asynchronous result. It becomes synchronous if the future is already ready, the host has no futures (r0, r1), or
+// the stage does not support them; the handler then waits for it.
 template <ExecutionStage stage>
 struct ResultEncoding<stage, Future> {
   template <typename Encoded = std::variant<XLA_FFI_Error*, XLA_FFI_Future*>>
@@ -394,7 +396,7 @@ struct ResultEncoding<stage, Future> {
     return answer.error;
   }
 
-  // The same, for the handler itself.
+  // Encodes the result for the handler itself.
   XLA_FFI_SDK_HOT static internal::Answer EncodeAnswer(const internal::Caller& caller, Future&& future) {
     internal::FutureData* const data = future.data_;
     if (data == internal::FutureData::Done()) return {};
@@ -411,7 +413,7 @@ struct ResultEncoding<stage, Future> {
       return {internal::CreateError(caller, Error::Internal("a future without a promise was returned")), nullptr};
     }
     if (future.data_->ready()) {
-      // It may have become so since EncodeAnswer looked, and then without an error.
+      // It may have become ready, without an error, since EncodeAnswer checked.
       const std::optional<Error>& error = future.data_->error();
       return {error.has_value() ? internal::CreateError(caller, *error) : nullptr, nullptr};
     }
@@ -419,7 +421,7 @@ struct ResultEncoding<stage, Future> {
     if (stage != ExecutionStage::kExecute || !functions) {
       return {internal::AwaitFuture(caller, std::move(future)), nullptr};
     }
-    // Future_Create expects struct_size 16 and writes `future` behind it.
+    // Future_Create expects struct_size 16 and writes `future` after those bytes.
     XLA_FFI_Future_Create_Args args{};
     args.struct_size = XLA_FFI_Future_Create_Args_STRUCT_SIZE;
     if (XLA_FFI_Error* error = functions.create(&args)) return {error, nullptr};

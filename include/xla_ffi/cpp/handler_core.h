@@ -1,4 +1,4 @@
-// The handler: guards a call, decodes it in a straight line, calls the function. Part of <xla/ffi/api/api.h>.
+// The handler core: checks a call, decodes it on a fast path, and calls the function. Part of <xla/ffi/api/api.h>.
 #ifndef XLA_FFI_SDK_CPP_HANDLER_CORE_H_
 #define XLA_FFI_SDK_CPP_HANDLER_CORE_H_
 
@@ -6,7 +6,7 @@
 #include "xla_ffi/cpp/plan.h"
 #include "xla_ffi/cpp/explain.h"
 
-// nvcc does not take the casts of vectors that this needs.
+// nvcc rejects the vector casts that this needs.
 #if defined(__has_builtin) && !defined(__CUDACC__)
 #if __has_builtin(__builtin_shufflevector)
 #define XLA_FFI_SDK_SHUFFLES_
@@ -16,7 +16,7 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// What a handler has beside its function.
+// The properties of a handler besides its function.
 template <size_t n>
 struct HandlerLabel {
   std::string_view name;  // a literal, or empty
@@ -29,11 +29,11 @@ struct HandlerLabel {
   }
 };
 
-// How what a handler's function returns is encoded.
+// The encoding of a handler function's result.
 template <ExecutionStage stage, typename Fn, typename... Ts>
 using EncodingOf = ResultEncoding<stage, std::invoke_result_t<const Fn&, typename ParamOf<Ts>::Type...>>;
 
-// The oldest revision on which a handler can do all of its work.
+// Returns the oldest revision that has everything a handler needs.
 template <ExecutionStage stage, typename Fn, typename... Ts>
 constexpr Revision FloorOf() {
   Revision floor = Revision::r0;
@@ -48,11 +48,11 @@ constexpr Revision FloorOf() {
   return floor;
 }
 
-// A handler without a vtable: a constant where its function and its names are.
+// A handler without a vtable. It is a constant if its function and names are.
 template <ExecutionStage stage, typename Fn, typename Declared, typename... Ts>
 class HandlerCore {
   static constexpr int kSize = sizeof...(Ts);
-  // Of arrays with an element for each of `Ts`, which may be none.
+  // The size of arrays with an element for each of `Ts`; never 0, even if `Ts` is empty.
   static constexpr size_t kRoom = sizeof...(Ts) + 1;
   static constexpr int kInOuts = count_tagged_v<InOutTag, Ts...>;
   static constexpr int kArgs = count_tagged_v<ArgTag, Ts...> + kInOuts;
@@ -68,8 +68,8 @@ class HandlerCore {
   constexpr HandlerCore(const HandlerLabel<sizeof...(Ts)>& label, Fn fn)
       : fn_(std::move(fn)), name_(label.name), names_(label.names), traits_(label.traits) {
     const auto& names = names_.names;
-    // A frame's attributes are sorted by the bytes of their names. Where it has all that are bound
-    // and no other, an attribute's place is the number of distinct names before its own.
+    // A frame's attributes are sorted by the bytes of their names. If it has exactly the bound attributes, an
+    // attribute's index is the number of distinct names before its own.
     for (int i = 0; i < kSize; ++i) {
       if (!kIsAttr[i]) continue;
       bool first = true;
@@ -112,7 +112,7 @@ class HandlerCore {
   static constexpr bool kIsAttr[kRoom] = {is_attr_tag_v<Ts>..., false};
   static constexpr ElementKind kKinds[kRoom] = {element_kind_v<Ts>..., ElementKind::kOther};
 
-  // Compares as the host sorts: by unsigned bytes.
+  // Compares names by unsigned bytes, as hosts sort them.
   static constexpr bool Before(std::string_view a, std::string_view b) {
     for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
       const auto x = static_cast<unsigned char>(a[i]), y = static_cast<unsigned char>(b[i]);
@@ -121,7 +121,7 @@ class HandlerCore {
     return a.size() < b.size();
   }
 
-  // The place of element `i` among the operands of a kind, in-out ones among both.
+  // Returns the index of element `i` among the operands of a kind. In-out operands count as arguments and as results.
   static constexpr int PositionAs(int i, ElementKind kind) {
     int position = 0;
     for (int k = 0; k < i; ++k) {
@@ -132,14 +132,13 @@ class HandlerCore {
   static constexpr bool IsOperand(ElementKind kind) {
     return kind == ElementKind::kArg || kind == ElementKind::kRet;
   }
-  // Its place among those of its own kind, an in-out operand's among the arguments.
+  // Returns the index of element `i` among its own kind; for an in-out operand, among the arguments.
   static constexpr int Position(int i) {
     return PositionAs(i, kKinds[i] == ElementKind::kInOut ? ElementKind::kArg : kKinds[i]);
   }
 
-  // Operands are not counted where none is bound: the handler of another stage may look at the
-  // attributes alone. The same goes for attributes. What is declared of a handler's operands is of all
-  // that it is given when it executes.
+  // Operands are not counted if none is bound, because handlers of other stages may only need the attributes; the same
+  // goes for attributes. If an execute handler declares a contract or host memory, everything is counted.
   static constexpr bool kCountsAll =
       stage == ExecutionStage::kExecute && !std::is_same_v<Declared, Undeclared>;
   static constexpr bool kCountsArgs = kArgs + kOptionalArgs > 0 || kRemainingArgs || kCountsAll;
@@ -167,8 +166,8 @@ class HandlerCore {
     return good;
   }
 
-  // Where the attributes lie. Where none is optional their places are fixed: a frame with the right
-  // number of attributes has each at its rank, or lacks it.
+  // The indices of the attributes. If none is optional, they are fixed: a frame with the right number of attributes
+  // has each at its rank, or lacks it.
   struct Fixed {};
   struct Searched {
     int64_t at[kRoom];
@@ -190,7 +189,7 @@ class HandlerCore {
     return found >= 0 ? found : kOptionalFlags[i] ? kAbsent : kMissing;
   }
 
-  // Where an element's operand or attribute lies.
+  // Returns the index of an element's operand or attribute.
   template <size_t i, typename Tag>
   XLA_FFI_SDK_HOT int64_t IndexOf(const XLA_FFI_CallFrame* frame,
                                   [[maybe_unused]] const Places& places) const {
@@ -224,7 +223,7 @@ class HandlerCore {
     }
   }
 
-  // Whether the attribute that an element binds is there, or may be absent.
+  // Returns true if the attribute of an element is present, or is optional.
   template <size_t i>
   XLA_FFI_SDK_HOT bool IsThere([[maybe_unused]] const XLA_FFI_CallFrame* frame,
                                [[maybe_unused]] int64_t index) const {
@@ -237,7 +236,7 @@ class HandlerCore {
     }
   }
 
-  // Checks an element that is taken later; others are decoded, not checked.
+  // Checks an element that is taken later. Other elements are decoded instead.
   template <size_t i, typename Tag>
   XLA_FFI_SDK_HOT bool Check(const XLA_FFI_CallFrame* frame, const Places& places) const {
     const int64_t index = IndexOf<i, Tag>(frame, places);
@@ -253,7 +252,7 @@ class HandlerCore {
     }
   }
 
-  // An element that is decoded before the call; nothing for one that is taken.
+  // The slot of an element that is decoded before the call; empty for elements that are taken.
   struct Nothing {
     XLA_FFI_SDK_HOT bool Good() const { return true; }
   };
@@ -267,7 +266,7 @@ class HandlerCore {
   template <typename Tag>
   using SlotOf = std::conditional_t<DecodeOne<Tag>::kTakes, Nothing, Decoded<Tag>>;
 
-  // What became of an element that was decoded before the call was refused; a decoder, which may be the user's, is called once.
+  // The outcome of decoding an element in a refused call. A decoder may be the user's, so it must be called only once.
   struct Outcome {
     const DiagnosticEngine* problems = nullptr;
     bool is_good = false;
@@ -299,14 +298,14 @@ class HandlerCore {
       return DecodeOne<Tag>::Take(PlaceOf<i, Tag>(frame, IndexOf<i, Tag>(frame, places)));
     } else {
 #if defined(__GNUC__) && !defined(__clang__)
-      // GCC takes the bytes of a variant that its alternative does not use for uninitialized.
+      // Without this, GCC warns that bytes of a variant's unused alternative are uninitialized.
       __asm__("" : "+m"(slot.value));
 #endif
       return *std::move(slot.value);
     }
   }
 
-  // All slots; an aggregate, so that nothing is copied on the way in.
+  // All slots, as an aggregate, so that elements are constructed in place.
   template <size_t i, typename S>
   struct Holder {
     S slot;
@@ -320,7 +319,7 @@ class HandlerCore {
     return holder.slot;
   }
 
-  // A parameter that is narrower than what it binds converts here.
+  // Parameters may be narrower than the bound type; the conversion happens here.
 #if defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
@@ -332,7 +331,7 @@ class HandlerCore {
                                         std::index_sequence<Is...> is) const {
     [[maybe_unused]] const Places places = Locate(frame, is);
 #if defined(__clang__)
-    // Apart: where two ways meet, Clang reads everything again.
+    // A separate function, because Clang would reload everything after the two paths join.
     if (XLA_FFI_PREDICT_FALSE(!MatchFastPath(frame, places, is))) return DecodeSlowly(frame, places, is);
     return Checked(frame, places, is, true);
   }
@@ -361,7 +360,8 @@ class HandlerCore {
     }
   }
 
-  // Decodes what is not taken as it lies, and calls the function. Decoders and constructors may be the user's, and throw.
+  // Decodes the elements that are not taken directly, and calls the function. Users' decoders and constructors may
+  // throw.
   template <size_t... Is>
   XLA_FFI_SDK_HOT XLA_FFI_Error* RunDecoded(XLA_FFI_CallFrame* frame, const Places& places,
                                             std::index_sequence<Is...> is) const {
@@ -386,14 +386,14 @@ class HandlerCore {
 #pragma GCC diagnostic pop
 #endif
 
-  // Variadic and optional operands are counted when the call comes.
+  // Variadic and optional operands are counted at run time.
   static constexpr bool kHasMemory = HasMemory(static_cast<XLA_FFI_ExecutionStage>(stage));
   static constexpr bool kHasOperands =
       kArgs + kOptionalArgs + kRets + kOptionalRets > 0 || kRemainingArgs || kRemainingRets;
   static constexpr bool kAsksForStream = Declared::kHostOnly && kHasOperands;
   static constexpr bool kCountsVary =
       kOptionalArgs + kOptionalRets > 0 || kRemainingArgs || kRemainingRets;
-  // Whether each operand's type and rank are known to the compiler.
+  // Returns true if the type and rank of each operand are known at compile time.
   template <template <typename> typename Tag, typename T>
   static constexpr bool IsKnown(const Tag<T>*) {
     constexpr bool kOperand =
@@ -436,7 +436,7 @@ class HandlerCore {
                 "XLA_FFI_SHAPE has another number of entries than the binding has operands; one that is "
                 "optional ends in '?', the remaining ones are one entry that ends in '*'");
 
-  // How many arguments and results of the frame belong to the binding.
+  // Returns how many arguments and results of the frame belong to the binding.
   static int64_t ArgCount(const XLA_FFI_CallFrame* frame) {
     return kArgs + kOptionalArgs > 0 || kRemainingArgs ? frame->args.size : 0;
   }
@@ -444,8 +444,8 @@ class HandlerCore {
     return kRets + kOptionalRets > 0 || kRemainingRets ? frame->rets.size : 0;
   }
 
-  // Whether the memory of a buffer can be used whose element type and rank are known, as far as that is quickly told; it
-  // has been checked to be one. Arguments that are in-out lie where their results do.
+  // Returns true if quick checks prove that a buffer's memory can be used. Its element type and rank are known and
+  // were checked. An in-out argument must start where its result does.
   template <size_t i, template <typename> typename Tag, typename T>
   XLA_FFI_SDK_HOT static bool IsPlain(const XLA_FFI_CallFrame* frame, uintptr_t* starts, const Tag<T>*) {
     constexpr bool kIsArg = is_tagged_v<ArgTag, Tag<T>>, kIsInOut = is_tagged_v<InOutTag, Tag<T>>;
@@ -464,13 +464,13 @@ class HandlerCore {
     return true;
   }
 
-  // Whether operands start at multiples of what any element needs, and no result where another operand does.
+  // Returns true if operands are aligned for every element type, and no result starts where another operand does.
   template <size_t... Os>
   XLA_FFI_SDK_HOT static bool HasDistinctStarts(const uintptr_t* starts, std::index_sequence<Os...>) {
     constexpr size_t kFirst = size_t{kArgs}, kCount = kFirst + size_t{kRets};
 #if defined(XLA_FFI_SDK_SHUFFLES_)
     if constexpr (kCount > 4) {
-      // Four by four, by the lower halves of their addresses.
+      // Compares four addresses at a time, by their lower halves.
       typedef uint32_t Four __attribute__((vector_size(16)));
       typedef uint64_t Two __attribute__((vector_size(16)));
       constexpr size_t kGroups = (kCount + 3) / 4;
@@ -512,7 +512,8 @@ class HandlerCore {
     }
   }
 
-  // Whether all elements that are taken later are as they have to be: as far as that is quickly told, and the rest of it.
+  // MatchFastPath returns true if quick checks prove that all elements to be taken are valid; AreValid does the
+  // complete checks.
   template <size_t... Is>
   XLA_FFI_SDK_HOT bool MatchFastPath(const XLA_FFI_CallFrame* frame, const Places& places, std::index_sequence<Is...>) const {
     if constexpr (kLocatesInline && kArgs + kRets > 0) {
@@ -529,7 +530,8 @@ class HandlerCore {
            xla_ffi_sdk_memory_is_good(frame, ArgCount(frame), RetCount(frame), kHasMemory);
   }
 
-  // Whether the names of the contract are those of sizes alone, as far as is known here, and its operands are buffers.
+  // Returns true if all operands are buffers and, as far as is known here, the contract's names are sizes and not
+  // attributes.
   static constexpr bool CanPlan() {
     if constexpr (kHasShape) {
       return kCountsAll && ShapeCheck<Declared>::kPlan.is_plan && !(is_tagged_v<AttrsTag, Ts> || ...) &&
@@ -540,7 +542,7 @@ class HandlerCore {
   }
   static constexpr bool kCanPlan = CanPlan();
 
-  // Whether decoding finds out that an operand is a buffer.
+  // Returns true if decoding detects whether an operand is a buffer.
   template <template <typename> typename Tag, typename T>
   static constexpr bool IsFound(const Tag<T>*) {
     constexpr bool kOperand =
@@ -567,7 +569,7 @@ class HandlerCore {
     return HasValidShapes(frame, Declared::Shape());
   }
 
-  // Calls the function and encodes what it returns.
+  // Calls the function and encodes its result.
   template <typename Function>
   XLA_FFI_SDK_HOT XLA_FFI_Error* Run(XLA_FFI_CallFrame* frame, const Function& function) const {
     using ResultType = decltype(function());
@@ -585,14 +587,14 @@ class HandlerCore {
 #endif
   }
 
-  // Optional attributes: whatever is in the frame has to be bound.
+  // Returns true if every attribute in the frame is bound. Used if attributes are optional.
   XLA_FFI_SDK_HOT bool NoneUnknown(const XLA_FFI_CallFrame* frame, const Places& places) const {
     int64_t found = 0;
     for (int i = 0; i < kSize; ++i) found += kIsAttr[i] && first_[i] && places.at[i] >= 0;
     return found == frame->attrs.size;
   }
 
-  // A metadata call, or a frame that is not for this handler. False: go on after all.
+  // Handles a metadata call, or a frame that is not for this handler. Returns false if the call should continue.
   XLA_FFI_SDK_COLD bool HandleOtherCall(XLA_FFI_CallFrame* frame, XLA_FFI_Error** error) const {
     if (const auto* extension = FindMetadata(frame)) {
       *error = Describe(frame->api, extension);
@@ -606,14 +608,14 @@ class HandlerCore {
     using Encoding = EncodingOf<stage, Fn, Ts...>;
     constexpr Revision kFloor = FloorOf<stage, Fn, Ts...>();
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
-    // Where there is no table to make an error with the question stays unanswered, which hosts refuse, too.
+    // Without a table no error can be created. The question then stays unanswered, which hosts also refuse.
     if (const char* why = xffi_rt_refuse(api, XFFI_RT_IMAGE)) return RefuseHost(api, name_, why);
 #endif
     XLA_FFI_Error* error = AnswerMetadata(api, extension, kFloor, traits_, name_);
     if (error != nullptr || api == nullptr || HostMinor(api) < 2) return error;
     XLA_FFI_TypeId id{0};
 #if XLA_FFI_SDK_EXCEPTIONS
-    try {  // an encoding may be the user's
+    try {  // an encoding may be user code
       error = StateType<Encoding>(api, &id);
     } catch (...) {
       error = CaughtError({api, nullptr, name_, static_cast<XLA_FFI_ExecutionStage>(stage)});
@@ -622,11 +624,11 @@ class HandlerCore {
     error = StateType<Encoding>(api, &id);
 #endif
     if (error != nullptr) return error;
-    extension->metadata->state_type_id = id;  // a field of hosts from 0.2 on
+    extension->metadata->state_type_id = id;  // hosts have this field from version 0.2 on
     return nullptr;
   }
 
-  // The number of the type of the handler's state, where it leaves any.
+  // Gets the type number of the handler's state, if it leaves any.
   template <typename Encoding>
   XLA_FFI_SDK_HOT static XLA_FFI_Error* StateType([[maybe_unused]] const XLA_FFI_Api* api,
                                                   [[maybe_unused]] XLA_FFI_TypeId* id) {
@@ -642,7 +644,7 @@ class HandlerCore {
     return nullptr;
   }
 
-  // Tells what is wrong with an element, if something is.
+  // Reports the problem of an element, if it has one.
   template <size_t i, typename Tag>
   XLA_FFI_SDK_HOT void Explain(const XLA_FFI_CallFrame* frame, const Outcome* outcomes, Refusal& refusal) const {
     constexpr ElementKind kKind = kKinds[i];
@@ -713,9 +715,9 @@ class HandlerCore {
   Fn fn_;
   std::string_view name_;
   BoundNames<sizeof...(Ts)> names_;
-  int64_t rank_[kRoom] = {};  // of attributes
-  bool first_[kRoom] = {};    // whether an attribute's name was not bound before
-  int64_t distinct_ = 0;          // attribute names
+  int64_t rank_[kRoom] = {};  // of the attributes
+  bool first_[kRoom] = {};    // whether an attribute is the first with its name
+  int64_t distinct_ = 0;          // number of distinct attribute names
   XLA_FFI_Handler_Traits traits_;
   bool shape_is_planned_ = false;
 };

@@ -1,9 +1,8 @@
-// The host behind a call: its revision, what its table has, errors for it. Part of
-// <xla/ffi/api/api.h>.
+// The host of a call: its revision, the functions in its table, errors for it. Part of <xla/ffi/api/api.h>.
 //
-// A table's true length is not told by its version: 0.1 names six layouts. `struct_size` is true
-// from revision r5 (jaxlib 0.6.0); before, it says 88 everywhere and the distance from the table to
-// the object behind `internal_api` is the table's size. No function is called to find out what it is.
+// The version does not determine a table's length: 0.1 names six layouts. `struct_size` is correct from
+// revision r5 (jaxlib 0.6.0) on. Before r5 it is always 88, and the table's size is the distance from the table
+// to the object at `internal_api`. The size is found without calling the host.
 #ifndef XLA_FFI_SDK_CPP_HOST_H_
 #define XLA_FFI_SDK_CPP_HOST_H_
 
@@ -13,14 +12,14 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// The layouts of the ABI, oldest first. A handler's floor is the oldest on which it can work.
+// The layouts of the ABI, oldest first. A handler's floor is the oldest revision on which it can work.
 enum class Revision : int {
 #define XLA_FFI_SDK_REVISION(number, minor, first, releases) r##number = number,
   XLA_FFI_SDK_REVISIONS(XLA_FFI_SDK_REVISION)
 #undef XLA_FFI_SDK_REVISION
 };
 
-// A feature of <xla_ffi/facts.h>: the oldest revision that has it, and its name with that.
+// A feature of <xla_ffi/facts.h>: the oldest revision that has it, and its name together with that.
 #define XLA_FFI_SDK_SINCE(feature) \
   (static_cast<::xla::ffi::internal::Revision>(XLA_FFI_SDK_SINCE_##feature))
 #define XLA_FFI_SDK_FEATURE(feature) XLA_FFI_SDK_NAME_##feature, XLA_FFI_SDK_SINCE(feature)
@@ -35,7 +34,7 @@ inline int HostMinor(const XLA_FFI_Api* api) { return xffi_host_minor_(api); }
 
 inline Revision HostRevision(const XLA_FFI_Api* api) { return static_cast<Revision>(xffi_host_revision(api)); }
 
-// The function at byte `offset` of the host's table, or null where the table ends before it.
+// Returns the function at byte `offset` of the host's table, or null if the table is shorter.
 template <typename Function>
 inline Function* HostFunction(const XLA_FFI_Api* api, size_t offset) {
   if (XLA_FFI_PREDICT_FALSE(offset + sizeof(Function*) > xffi_host_size_(api))) return nullptr;
@@ -47,7 +46,7 @@ inline Function* HostFunction(const XLA_FFI_Api* api, size_t offset) {
 #define XLA_FFI_SDK_HOST_FUNCTION(api, name)                \
   (::xla::ffi::internal::HostFunction<::name>((api), offsetof(XLA_FFI_Api, name)))
 
-// The three functions for futures, which r2 has elsewhere; none where one of them is missing.
+// The three functions for futures, which r2 has in other places. All are null if one of them is missing.
 struct FutureFunctions {
   XLA_FFI_Future_Create* create = nullptr;
   XLA_FFI_Future_SetAvailable* set_available = nullptr;
@@ -63,9 +62,8 @@ struct FutureFunctions {
   explicit operator bool() const { return create != nullptr; }
 };
 
-// Makes an error of the host from a text with a NUL behind it; null where there is no host to make
-// it. What the host cannot show is escaped. OK is no error code and becomes INTERNAL, a code that
-// absl does not know UNKNOWN.
+// Creates an error for the host from a NUL-terminated text, and escapes what the host cannot show. Returns null
+// if there is no host to create it. OK becomes INTERNAL, and codes that absl does not know become UNKNOWN.
 XLA_FFI_SDK_SLOW inline XLA_FFI_Error* NewError(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                                 const char* message, size_t size) {
   return XLA_FFI_PREDICT_TRUE(IsPlain(message, size)) ? xffi_error_create_(api, code, message)
@@ -80,7 +78,7 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* NewError(const XLA_FFI_Api* api, XLA_FFI_
   return NewError(api, code, message, std::strlen(message));
 }
 
-// Why a feature is not available: what, the first that has it, and which host this is.
+// Adds why a feature is not available: its name, the first jaxlib that has it, and this host.
 XLA_FFI_SDK_COLD inline Text& PutMissingFeature(Text& text, const XLA_FFI_Api* api, std::string_view feature,
                                       Revision since) noexcept {
   return text << feature << XLA_FFI_SDK_TEXT_FIRST_JAXLIB << FirstJaxlib(since)
@@ -88,7 +86,7 @@ XLA_FFI_SDK_COLD inline Text& PutMissingFeature(Text& text, const XLA_FFI_Api* a
               << api->api_version.minor_version << " (" << xffi_releases_(xffi_host_revision(api)) << ")";
 }
 
-// The error for a feature that the host lacks.
+// Creates the error for a feature that the host lacks.
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* MissingFeature(const XLA_FFI_Api* api, const char* feature,
                                              Revision since) {
   return xffi_missing_feature_(api, feature, static_cast<xffi_revision>(since));
@@ -101,13 +99,13 @@ XLA_FFI_SDK_COLD inline void DestroyError(const XLA_FFI_Api* api, XLA_FFI_Error*
   xffi_error_free(api, error);
 }
 
-// Code and message of an error; the message lives as long as the error.
+// The code and message of an error; the message lives as long as the error.
 struct ErrorDetails {
   XLA_FFI_Error_Code errc;
   const char* message;
 };
 
-// Hosts before r9 do not tell the code: INTERNAL then, as upstream presets it.
+// Hosts before r9 do not report the code; it is then INTERNAL, as preset by XLA.
 XLA_FFI_SDK_COLD inline ErrorDetails GetErrorDetails(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
   ErrorDetails details{};
   details.message = xffi_error_details(api, error, &details.errc);
@@ -124,7 +122,7 @@ XLA_FFI_SDK_COLD inline Text& PutError(Text& text, const XLA_FFI_Api* api, XLA_F
   return text;
 }
 
-// Joins printable values.
+// Concatenates printable values.
 template <typename... Args>
 XLA_FFI_SDK_COLD std::string StrCat(Args&&... args) {
   std::ostringstream out;

@@ -1,5 +1,5 @@
-// What the internal API binds: the runtime's own stream, device allocator, thread pool, execution context, called
-// computation. Part of <xla/ffi/ffi.h>.
+// The context types of the internal API: the runtime's own stream, device allocator, thread pool, execution context and
+// called computations. Part of <xla/ffi/ffi.h>.
 #ifndef XLA_FFI_SDK_CPP_INVOCATION_H_
 #define XLA_FFI_SDK_CPP_INVOCATION_H_
 
@@ -10,7 +10,7 @@
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 
-// Tags. What each binds is beside it; Stream and Invocation bind themselves.
+// Tags, with the bound types in comments. Stream and Invocation are their own tags.
 struct Allocator {};          // a DeviceAllocator
 struct IntraOpThreadPool {};  // a ThreadPool, whose tasks are closures
 struct CalledComputation {};  // a Called
@@ -18,7 +18,7 @@ struct FfiApi {};             // const XLA_FFI_Api*, the runtime's table
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// The runtime's view of a call, or null, told. The handler has been let in before.
+// Returns the runtime's view of a call, or null after reporting the problem. The host was accepted before.
 XLA_FFI_SDK_COLD inline const xffi_rt_invocation* InvocationOf(const XLA_FFI_Api* api,
                                                                XLA_FFI_InvokeContext* ctx,
                                                                DiagnosticEngine& diagnostic) {
@@ -37,7 +37,7 @@ XLA_FFI_SDK_COLD inline std::nullopt_t DiagnoseNone(DiagnosticEngine& diagnostic
   return std::nullopt;
 }
 
-// A task that runs once and is then destroyed; an exception ends it alone.
+// A task that runs once and is then destroyed. An exception ends only the task.
 template <typename F>
 struct Once {
   static void Run(void* data) {
@@ -47,7 +47,7 @@ struct Once {
   }
 };
 
-// Hands a closure to a function of the runtime's; what is refused is destroyed.
+// Passes a closure to a function of the runtime; if the function fails, the closure is destroyed.
 template <typename Function, typename F>
 XLA_FFI_SDK_FN Status PassClosure(Function function, F&& f) {
   using Task = std::decay_t<F>;
@@ -59,15 +59,15 @@ XLA_FFI_SDK_FN Status PassClosure(Function function, F&& f) {
 
 XLA_FFI_SDK_INTERNAL_END
 
-// A device's stream: `Ctx<Stream>`. Copies are the same stream, which may be kept beyond the call.
+// A device's stream: `Ctx<Stream>`. Copies share the same stream, and may outlive the call.
 class XLA_FFI_SDK_TYPE Stream {
  public:
-  // What the platform's own functions take, a CUstream for instance.
+  // Returns the platform's handle, for example a CUstream.
   XLA_FFI_SDK_FN void* platform_specific_handle() const {
     return xffi_rt_device_stream_handle(stream_.get());
   }
-  // Runs `f()` on a thread of the stream's, behind everything that is on it. FAILED_PRECONDITION for a stream of which
-  // the runtime knows the platform's handle alone.
+  // Runs `f()` on a thread of the stream, after all work on it. FAILED_PRECONDITION if the runtime only knows the
+  // stream's platform handle.
   template <typename F>
   XLA_FFI_SDK_FN Status Enqueue(F&& f) const {
     xffi_rt_device_stream* const stream = stream_.get();
@@ -77,7 +77,7 @@ class XLA_FFI_SDK_TYPE Stream {
         },
         std::forward<F>(f));
   }
-  // Waits until everything on the stream has run. FAILED_PRECONDITION on the stream's own thread.
+  // Waits until all work on the stream has run. FAILED_PRECONDITION on the stream's own thread.
   XLA_FFI_SDK_FN Status BlockHostUntilDone() const {
     return TakeStatus(xffi_rt_device_stream_synchronize(stream_.get()));
   }
@@ -104,8 +104,8 @@ struct CtxDecoding<Stream> {
   }
 };
 
-// Where a device's memory comes from. Copies are the same allocator, which may be kept beyond the call; nothing is freed
-// by itself, see ScratchAllocator for what is.
+// An allocator of device memory. Copies share the same allocator, and may outlive the call. Allocations are not freed
+// automatically; use ScratchAllocator for that.
 class XLA_FFI_SDK_TYPE DeviceAllocator {
  public:
   XLA_FFI_SDK_FN StatusOr<void*> Allocate(size_t size, size_t alignment = 64) const {
@@ -153,16 +153,16 @@ struct CtxDecoding<FfiApi> {
   }
 };
 
-// What the caller passes along for handlers to call: the computations of a program's custom call and its literal, or an
-// object of the program's own. For as long as the handler runs.
+// The targets that a handler may call: the computations of a program's custom call with its literal, or an object of
+// the program. Valid until the handler returns.
 class XLA_FFI_SDK_TYPE Called {
  public:
-  // The object, if the caller has passed a T along (SetCalledComputation); null otherwise.
+  // Returns the object if the caller attached a T (SetCalledComputation); otherwise null.
   template <typename T>
   XLA_FFI_SDK_FN const T* get() const {
     return static_cast<const T*>(xffi_rt_invocation_called(call_, &internal::type_tag<T>));
   }
-  // How many computations the call calls, and one of them.
+  // Return the number of computations that the call calls, and one of them.
   XLA_FFI_SDK_FN size_t size() const { return xffi_rt_invocation_called_count(call_); }
   XLA_FFI_SDK_FN StatusOr<::xla::XlaComputation> computation(size_t index) const {
     xffi_rt_program* program = nullptr;
@@ -170,7 +170,7 @@ class XLA_FFI_SDK_TYPE Called {
     if (!status.ok()) return status;
     return ::xla::XlaComputation(program);
   }
-  // A copy of the literal; NOT_FOUND where there is none.
+  // Returns a copy of the literal; NOT_FOUND if there is none.
   XLA_FFI_SDK_FN StatusOr<::xla::Literal> literal() const {
     xffi_rt_array array{};
     Status status = TakeStatus(xffi_rt_invocation_literal(call_, &array));
@@ -204,10 +204,10 @@ struct CtxDecoding<CalledComputation> {
   }
 };
 
-// The execution context: `Ctx<Invocation>`. For as long as the handler runs.
+// The execution context: `Ctx<Invocation>`. Valid until the handler returns.
 class XLA_FFI_SDK_TYPE Invocation {
  public:
-  // The runtime that makes the call, for functions of its C headers.
+  // Returns the runtime that makes the call, for functions of its C headers.
   XLA_FFI_SDK_FN std::shared_ptr<xffi_rt> runtime() const {
     return {xffi_rt_invocation_runtime(call_), xffi_rt_destroy};
   }
@@ -219,12 +219,13 @@ class XLA_FFI_SDK_TYPE Invocation {
     return xffi_rt_invocation_device_ordinal(call_);
   }
   XLA_FFI_SDK_FN Called called() const { return Called(call_); }
-  // The object of type T that the caller attached to the execution (ExecutionContext); NOT_FOUND without one.
+  // Returns the object of type T that the caller attached to the execution (ExecutionContext); NOT_FOUND if there is
+  // none.
   template <typename T>
   XLA_FFI_SDK_FN StatusOr<T*> Lookup() const {
     return Get<UserData<T>>();
   }
-  // Stream, Allocator, IntraOpThreadPool and whatever else a binding takes as Ctx<Tag>.
+  // Returns the value of any tag that a binding accepts as Ctx<Tag>: Stream, Allocator, IntraOpThreadPool and so on.
   template <typename Tag>
   XLA_FFI_SDK_FN StatusOr<typename CtxDecoding<Tag>::Type> Get() const {
     DiagnosticEngine diagnostic;
@@ -232,7 +233,7 @@ class XLA_FFI_SDK_TYPE Invocation {
     if (!value.has_value()) return Status(internal::ErrorOf(diagnostic));
     return *std::move(value);
   }
-  // How many threads the pool has, and a task for it.
+  // Return the number of threads in the pool, and run a task on it.
   XLA_FFI_SDK_FN StatusOr<size_t> num_threads() const {
     size_t threads = 0;
     Status status = TakeStatus(xffi_rt_invocation_num_threads(call_, &threads));
@@ -293,7 +294,7 @@ struct CtxBinding<Invocation> {
   using Ctx = Invocation;
 };
 
-// Leaves the object as the stage's state, and hands an error through whole.
+// Leaves the object as the stage's state, and passes errors on unchanged.
 template <typename T, ExecutionStage stage>
 struct ResultEncoding<stage, StatusOr<std::unique_ptr<T>>> {
   using Plain = ResultEncoding<stage, ErrorOr<std::unique_ptr<T>>>;
@@ -312,7 +313,7 @@ struct ResultEncoding<stage, StatusOr<std::unique_ptr<T>>> {
   }
 };
 
-// Passes an object along with a call's runs: handlers find it by Called::get<T>().
+// Attaches an object to a call's runs. Handlers get it with Called::get<T>().
 template <typename T>
 XLA_FFI_SDK_FN Status SetCalledComputation(xffi_rt_call* call, std::unique_ptr<T> object) {
   using U = std::remove_const_t<T>;

@@ -1,5 +1,5 @@
-// Handlers of bindings and functions: how the macros and `To` make them, and the macros that define handlers, their
-// symbols and their registration. Part of <xla/ffi/api/api.h>.
+// Creates handlers from bindings and functions, for the macros and for `To`. Also the macros that define handlers,
+// their symbols and their registration. Part of <xla/ffi/api/api.h>.
 #ifndef XLA_FFI_SDK_CPP_MAKE_HANDLER_H_
 #define XLA_FFI_SDK_CPP_MAKE_HANDLER_H_
 
@@ -9,8 +9,8 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// What a handler is made of: a constant where its function and its names are. Compilers are done with it in no time; the
-// handler itself is made of it once, in the form that its function gets in the end.
+// The ingredients of a handler, a constant if its function and names are. A recipe costs little compile time. The
+// handler is built from it once, in the final form of its function.
 template <ExecutionStage stage, typename Fn, typename Declared, typename... Ts>
 struct Recipe {
   HandlerLabel<sizeof...(Ts)> label;
@@ -24,8 +24,8 @@ struct KeptHandler {
   XLA_FFI_SDK_HOT XLA_FFI_Error* Call(XLA_FFI_CallFrame* frame) const { return core->Call(frame); }
 };
 
-// What a macro keeps: what the handler is made of where it needs no destructor, so that it can be a constant; else the
-// handler.
+// Returns the value that a macro keeps: a recipe if the function needs no destructor, so that it can be a constant;
+// otherwise the handler.
 template <typename Declared, ExecutionStage stage, typename Fn, typename... Ts>
 XLA_FFI_SDK_FN constexpr auto MakeHandlerOf(std::string_view name,
                                             const Binding<stage, Ts...>& binding, Fn fn,
@@ -39,7 +39,7 @@ XLA_FFI_SDK_FN constexpr auto MakeHandlerOf(std::string_view name,
   }
 }
 
-// The handler of a recipe, which calls that function.
+// Builds the handler of a recipe with the given function.
 template <ExecutionStage stage, typename Fn, typename Declared, typename... Ts, typename Called>
 XLA_FFI_SDK_FN constexpr auto Assemble(const Recipe<stage, Fn, Declared, Ts...>& recipe, Called fn) {
   return HandlerCore<stage, Called, Declared, Ts...>(recipe.label, std::move(fn));
@@ -66,7 +66,7 @@ XLA_FFI_SDK_FN constexpr auto MakeHandler(std::string_view name,
   return MakeHandlerOf<Declared>(name, binding.binding(), std::move(fn), traits);
 }
 
-// Bindings of other kinds: whatever has a To.
+// Bindings of other kinds: everything that has a To.
 template <typename B, typename Fn, typename = std::enable_if_t<!IsBinding<std::decay_t<B>>::value>>
 XLA_FFI_SDK_FN auto MakeHandler(std::string_view, B&& binding, Fn fn,
                                 std::initializer_list<Traits> traits = {}) {
@@ -74,13 +74,13 @@ XLA_FFI_SDK_FN auto MakeHandler(std::string_view, B&& binding, Fn fn,
   return KeptHandler<std::remove_reference_t<decltype(*handler)>>{handler.release()};
 }
 
-// Automatic binding.
+// Creates a handler with automatic binding.
 template <typename Fn>
 XLA_FFI_SDK_FN constexpr auto MakeHandlerAuto(std::string_view name, Fn fn) {
   return MakeHandler(name, InferOf<Fn>::Bind(Ffi::Bind()), std::move(fn));
 }
 
-// A handler behind the common base.
+// A handler with the common base class.
 template <typename Declared, ExecutionStage stage, typename Fn, typename... Ts>
 class XLA_FFI_SDK_TYPE DeclaredHandler final : public Ffi {
  public:
@@ -96,12 +96,12 @@ class XLA_FFI_SDK_TYPE DeclaredHandler final : public Ffi {
   HandlerCore<stage, Fn, Declared, Ts...> core_;
 };
 
-// Makers: what the macros make handlers of.
+// Makers, from which the macros create handlers.
 //
-// A maker is a constant without captures whose call makes a handler, so that a template can take it as an argument and see
+// A maker is a constant lambda without captures that returns a handler. A template can take it as an argument and see
 // the function that the handler calls.
 
-// Whether a maker makes its handler while the source is compiled.
+// Returns true if a maker creates its handler at compile time.
 template <const auto& maker, int = (static_cast<void>(maker()), 0)>
 constexpr bool IsConstant(int) {
   return true;
@@ -111,15 +111,15 @@ constexpr bool IsConstant(long) {
   return false;
 }
 
-// A parameter that is narrower than what it binds converts here.
+// Parameters may be narrower than the bound type; the conversion happens here.
 #if defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wsign-conversion"
 #pragma GCC diagnostic ignored "-Wfloat-conversion"
 #endif
-// Calls the function that a handler binds by its name, where the handler itself has a pointer to it: compilers take a
-// function into its only caller, but none to which there is a pointer.
+// Calls a handler's function by name instead of through the handler's pointer. Compilers inline a function into its
+// only caller, but not if its address is taken.
 template <const auto& maker>
 struct Named {
   static constexpr auto kFn = maker().fn;
@@ -134,13 +134,13 @@ struct Named {
 template <const auto& maker>
 struct ParamsOf<Named<maker>, void> : ParamsOf<std::decay_t<decltype(Named<maker>::kFn)>> {};
 
-// Whether a handler is made of a pointer to its function.
+// True if a handler is built from a function pointer.
 template <typename T>
 inline constexpr bool has_pointer_v = false;
 template <ExecutionStage stage, typename R, typename... Params, typename Declared, typename... Ts>
 inline constexpr bool has_pointer_v<Recipe<stage, R (*)(Params...), Declared, Ts...>> = true;
 
-// nvcc has no handler call its function by its name: it warns of the visibility of what is made for a constant of one file.
+// Not for nvcc, which warns about the visibility of templates instantiated with a constant of one file.
 template <const auto& maker>
 constexpr bool CallsByName() {
 #if !defined(__CUDACC__)
@@ -151,7 +151,7 @@ constexpr bool CallsByName() {
   return false;
 }
 
-// A handler that is made when it is first called.
+// A handler that is created at its first call.
 template <const auto& maker>
 struct LazyHandler {
   XLA_FFI_SDK_IN_USERS XLA_FFI_Error* Call(XLA_FFI_CallFrame* frame) const {
@@ -160,7 +160,8 @@ struct LazyHandler {
   }
 };
 
-// The handler of a maker, a constant in any case; nvcc makes what is none when it is first called, behind a lock.
+// Returns the handler of a maker. It is always a constant; with nvcc, a handler that is not constant is created at its
+// first call, under a lock.
 template <const auto& maker>
 XLA_FFI_SDK_IN_USERS constexpr auto HandlerOf() {
   if constexpr (CallsByName<maker>()) {
@@ -178,12 +179,12 @@ XLA_FFI_SDK_INTERNAL_END
 
 XLA_FFI_SDK_NAMESPACE_END
 
-// The macros. All are variadic from the first argument, so that -pedantic accepts every number of arguments.
+// All macros are variadic from the first argument, so that -pedantic accepts every number of arguments.
 
 #define XLA_FFI_SDK_PICK_4_(a1, a2, a3, a4, MACRO, ...) MACRO
 
-// A function pointer constant that is a handler. The handler behind it is a constant wherever the
-// function and the names in the binding are.
+// A function pointer constant that is a handler. The handler behind the pointer is a constant if the function and the
+// names in the binding are.
 #define XLA_FFI_SDK_HANDLER_(fn, ...)                                                           \
   [[maybe_unused]] static constexpr XLA_FFI_Handler* fn = +[](XLA_FFI_CallFrame* xla_ffi_frame) \
       -> XLA_FFI_Error* {                                                                       \
@@ -199,15 +200,14 @@ XLA_FFI_SDK_NAMESPACE_END
   XLA_FFI_SDK_HANDLER_(fn, ::xla::ffi::internal::MakeHandlerAuto(XLA_FFI_SDK_HANDLER_NAME(fn), impl))
 #define XLA_FFI_SDK_HANDLER_NAME(fn) #fn
 
-// XLA_FFI_DEFINE_HANDLER(name, function[, binding[, traits]]): a handler as a static constant, in
-// any scope. Without a binding it is read off the function.
+// XLA_FFI_DEFINE_HANDLER(name, function[, binding[, traits]]): a handler as a static constant, in any scope. Without a
+// binding, it is inferred from the function.
 #define XLA_FFI_DEFINE_HANDLER(...)                                                             \
   XLA_FFI_SDK_PICK_4_(__VA_ARGS__, XLA_FFI_DEFINE_HANDLER_EXPLICIT_WITH_TRAITS,                 \
                       XLA_FFI_DEFINE_HANDLER_EXPLICIT, XLA_FFI_DEFINE_HANDLER_AUTO, unused, )   \
   (__VA_ARGS__)
 
-// XLA_FFI_DEFINE_HANDLER_SYMBOL(symbol, function[, binding[, traits]]): a handler as an exported C
-// function.
+// XLA_FFI_DEFINE_HANDLER_SYMBOL(symbol, function[, binding[, traits]]): a handler as an exported C function.
 #define XLA_FFI_DEFINE_HANDLER_SYMBOL(...)                                                      \
   XLA_FFI_SDK_PICK_4_(__VA_ARGS__, XLA_FFI_SDK_SYMBOL_4_, XLA_FFI_SDK_SYMBOL_3_,                \
                       XLA_FFI_SDK_SYMBOL_2_, unused, )                                          \
@@ -219,7 +219,7 @@ XLA_FFI_SDK_NAMESPACE_END
 #define XLA_FFI_SDK_SYMBOL_TAIL_(fn)                                                            \
   static_assert(std::is_invocable_r_v<XLA_FFI_Error*, decltype(fn), XLA_FFI_CallFrame*>,        \
                 "a handler takes XLA_FFI_CallFrame* and returns XLA_FFI_Error*")
-// Makes the handler behind a symbol. XLA_FFI_LIBRARY looks at it, too, while the source is compiled.
+// Creates the handler of a symbol. XLA_FFI_LIBRARY also uses it, at compile time.
 #define XLA_FFI_SDK_MAKER_(fn, ...) \
   [[maybe_unused]] static constexpr auto xla_ffi_maker_##fn = [] { return __VA_ARGS__; }
 #define XLA_FFI_SDK_SYMBOL_(fn)                            \
@@ -238,7 +238,7 @@ XLA_FFI_SDK_NAMESPACE_END
   XLA_FFI_SDK_MAKER_(fn, ::xla::ffi::internal::MakeHandlerAuto(#fn, impl));           \
   XLA_FFI_SDK_SYMBOL_(fn)
 
-// Declarations of exported functions: a handler, a type's number, a type's description.
+// Declarations of exported functions: a handler, a type's number, a type's TypeInfo.
 #define XLA_FFI_DECLARE_HANDLER_SYMBOL(fn) \
   extern "C" XLA_FFI_SDK_EXPORT XLA_FFI_Error* fn(XLA_FFI_CallFrame* call_frame)
 #define XLA_FFI_DECLARE_TYPE_ID_SYMBOL(type_id_fn) \
@@ -246,8 +246,8 @@ XLA_FFI_SDK_NAMESPACE_END
 #define XLA_FFI_DECLARE_TYPE_INFO_SYMBOL(type_info_fn) \
   extern "C" XLA_FFI_SDK_EXPORT const XLA_FFI_TypeInfo* type_info_fn()
 
-// XLA_FFI_REGISTER_HANDLER(api, name, platform, handler or bundle[, traits]): registers before main
-// runs. A failure is told on stderr.
+// XLA_FFI_REGISTER_HANDLER(api, name, platform, handler or bundle[, traits]): registers before main runs. A failure is
+// reported on stderr.
 #define XLA_FFI_REGISTER_HANDLER(API, NAME, PLATFORM, ...) \
   XLA_FFI_REGISTER_HANDLER_(API, NAME, PLATFORM, __COUNTER__, __VA_ARGS__)
 #define XLA_FFI_REGISTER_HANDLER_(API, NAME, PLATFORM, N, ...) \

@@ -1,11 +1,11 @@
-// A library's description of itself, readable from the file without running any of it
+// A library's manifest: a description of its handlers that tools read from the file without running code
 // (docs/manifest.md). Part of <xla/ffi/api/ffi.h>.
 //
 //   XLA_FFI_LIBRARY(rms_norm,
 //                   XLA_FFI_HANDLER(rms_norm).Vjp("rms_norm_backward").Default("eps", "1e-5"),
 //                   XLA_FFI_HANDLER(rms_norm_backward));
 //
-// Everything here happens while the source is compiled; what is left is one array of bytes.
+// The manifest is computed at compile time; the object file contains one array of bytes.
 #ifndef XLA_FFI_SDK_CPP_MANIFEST_H_
 #define XLA_FFI_SDK_CPP_MANIFEST_H_
 
@@ -34,12 +34,12 @@ struct NamedText {
   std::string_view name, text;
 };
 
-// Not for constant expressions: where one comes here, the compiler tells of it by the function's name.
+// Not constexpr, so that the compiler's error shows the function's name.
 inline void No_operand_has_the_name_that_Layout_gives() {}
 inline void No_attribute_has_the_name_that_Default_gives() {}
 inline void Only_Name_Platforms_and_Doc_are_kept_of_a_binding_that_is_no_constant() {}
 
-// An operand's name: the one that it was given, or a letter and its place.
+// An operand's name: the given one, or a letter and its index.
 struct OperandName {
   std::string_view given, letter;
   int place;
@@ -60,7 +60,7 @@ struct OperandName {
   }
 };
 
-// What an author says of a handler beyond its binding.
+// The properties of a handler that its author declares beyond the binding.
 struct About {
   std::string_view name, doc, shape, batch, batch_handler;
   std::string_view vjp, forward, jvp, transpose;
@@ -73,14 +73,14 @@ struct About {
   constexpr bool HasGradient() const {
     return linear || !vjp.empty() || !jvp.empty() || !transpose.empty() || !forward.empty();
   }
-  // Whether something is said that belongs to operands and attributes.
+  // Returns true if properties are declared that need operands and attributes.
   constexpr bool HasMore() const {
     return HasGradient() || has_residuals || nondeterministic || !batch.empty() || !batch_handler.empty() ||
            shared.count + default_count + layout_count > 0;
   }
 };
 
-// What is written of the operands and attributes of one stage.
+// Describes the operands and attributes of one stage.
 template <typename Made>
 struct RecipeAbout;
 
@@ -93,8 +93,8 @@ struct RecipeAbout<Recipe<stage_, Fn, Declared_, Ts...>> {
   static constexpr bool kOpen = (is_open_v<Ts> || ...);
   static constexpr Revision kFloor = FloorOf<stage_, Fn, Ts...>();
 
-  // Calls `each(element, name, position, argument)` for each element of that kind; an in-out operand is of
-  // both, `argument` its place on the one side.
+  // Calls `each(element, name, position, argument)` for each element of that kind. An in-out operand counts as
+  // argument and as result; `argument` is its index among the arguments.
   template <ElementKind kind, typename Each>
   static constexpr void ForEach(const Label& label, const Each& each) {
     [[maybe_unused]] int i = 0, position = 0, argument = 0;
@@ -130,8 +130,8 @@ struct Symbol {
   XLA_FFI_Handler* function;
 };
 
-// A handler's stages, each by what makes it, and what else is to be said of it. The functions that say
-// it give a changed copy.
+// A handler's stages, each by its maker, and its declared properties. The functions that set a property return a
+// changed copy.
 template <const auto&... makers>
 class HandlerAbout {
   static constexpr bool kDescribed = (IsConstant<makers>(0) && ...);
@@ -142,39 +142,39 @@ class HandlerAbout {
     about_.name = symbols_[0].name;
   }
 
-  // The target's name, where it is not that of the first symbol.
+  // Sets the target's name; the default is the first symbol.
   constexpr HandlerAbout Name(std::string_view name) const {
     return With([&](About* about) { about->name = name; });
   }
-  // The platforms that it is registered for; `cpu` where none is given.
+  // Sets the platforms of the handler; the default is `cpu`.
   template <typename... Ts>
   constexpr HandlerAbout Platforms(Ts... platforms) const {
     return With([&](About* about) { about->platforms.Set(platforms...); });
   }
-  // What it does, for those who call it.
+  // Sets the documentation for callers.
   constexpr HandlerAbout Doc(std::string_view text) const {
     return With([&](About* about) { about->doc = text; });
   }
-  // What the handler takes an attribute for that may be absent: JSON (`"1e-5"`, `"true"`), for a string
-  // the string itself. A name that no attribute has does not compile.
+  // Sets the default value of an optional attribute, as JSON (`"1e-5"`, `"true"`); for a string, the string
+  // itself. An unknown attribute name is a compile error.
   constexpr HandlerAbout Default(std::string_view attribute, std::string_view value) const {
     return With([&](About* about) {
       about->defaults[about->default_count++] = NamedText{attribute, value};
     });
   }
-  // The order of an operand's elements: `row`, `column`, or dimensions from the slowest to the fastest as
-  // in `[1, 0, 2]`. A name that no operand has does not compile; one without a name is `x0`, `y0` and so on.
+  // Sets the order of an operand's elements: `row`, `column`, or dimensions from slowest to fastest as in `[1, 0,
+  // 2]`. An unknown operand name is a compile error. Unnamed operands are called `x0`, `y0` and so on.
   constexpr HandlerAbout Layout(std::string_view operand, std::string_view order) const {
     return With([&](About* about) {
       about->layouts[about->layout_count++] = NamedText{operand, order};
     });
   }
-  // Equal calls may give different results.
+  // Declares that equal calls may give different results.
   constexpr HandlerAbout Nondeterministic() const {
     return With([](About* about) { about->nondeterministic = true; });
   }
 
-  // The handlers that compute derivatives, by name; docs/gradients.md says what each takes and gives.
+  // Set the handlers that compute derivatives, by name; see docs/gradients.md for their operands and results.
   constexpr HandlerAbout Vjp(std::string_view handler) const {
     return With([&](About* about) { about->vjp = handler; });
   }
@@ -198,8 +198,7 @@ class HandlerAbout {
     });
   }
 
-  // What a batching transformation may do: `leading`, `sequential` or `none`, or one of `leading` and
-  // `shared` for each argument.
+  // Sets how the handler can be batched: `leading`, `sequential` or `none`, or `leading` or `shared` per argument.
   constexpr HandlerAbout Batch(std::string_view how) const {
     return With([&](About* about) { about->batch = how; });
   }
@@ -229,14 +228,14 @@ class HandlerAbout {
     json.Raw("}");
   }
 
-  // Registers it with a host, for each of its platforms.
+  // Registers the handler with a host, for each of its platforms.
   void Enroll(const XLA_FFI_Api* api, const char* library) const {
     XLA_FFI_Handler_Bundle bundle{};
     XLA_FFI_Handler_Traits traits = 0;
     int i = 0;
     (AddStage<makers>(&bundle, &traits, i++), ...);
     for (int k = 0; k < about_.platforms.count; ++k) {
-      // XLA's own name for its CPU, which every host knows.
+      // "Host" is XLA's own name for its CPU, which every host knows.
       const std::string_view own = about_.platforms.names[k], platform = own == "cpu" ? "Host" : own;
       XLA_FFI_Error* error = Ffi::RegisterStaticHandler(api, about_.name, platform, bundle, traits);
       if (error == nullptr) continue;
@@ -309,7 +308,7 @@ class HandlerAbout {
       Of<maker>::template ForEach<kind>(
           recipe.label, [&](const Element& element, std::string_view name, int position, int argument) {
             json.Raw(position > 0 ? ", {\"name\": " : "{\"name\": ");
-            // An in-out operand has one name, since it is one.
+            // An in-out operand has the same name as argument and as result.
             const OperandName own =
                 element.inout ? OperandName{name, "x", argument} : OperandName{name, letter, position};
             own.Write(json);
@@ -333,7 +332,7 @@ class HandlerAbout {
     }
   }
 
-  // The attributes of all stages; those of a name that several bind once.
+  // Writes the attributes of all stages. An attribute that several stages bind is written once.
   constexpr void WriteAttributes(Json& json) const {
     AttrTable list;
     bool open = false, is_taken[16] = {};
@@ -345,7 +344,7 @@ class HandlerAbout {
       json.Raw(attr.array ? "[" : "").Raw(attr.type).Raw(attr.array ? "]\"" : "\"");
       std::string_view value;
       for (int k = 0; k < about_.default_count; ++k) {
-        // A field of a dictionary may be called as an attribute is.
+        // A dictionary field may have the same name as an attribute.
         if (!attr.from.empty() || about_.defaults[k].name != attr.name) continue;
         is_taken[k] = true;
         value = about_.defaults[k].text;
@@ -436,12 +435,12 @@ class HandlerAbout {
   About about_;
 };
 
-// The option XLA_FFI_REGISTER_ON_LOAD among a library's handlers.
+// The option XLA_FFI_REGISTER_ON_LOAD in a library's list of handlers.
 struct RegisterOnLoad {};
 template <typename T>
 constexpr bool is_handler_v = !std::is_same_v<T, RegisterOnLoad>;
 
-// Writes a library's record, or, where there is no place for it, measures it.
+// Writes a library's record; without an output buffer it only computes the size.
 template <typename... Handlers>
 constexpr size_t WriteLibrary(char* out, std::string_view name, const Handlers&... handlers) {
   Json json(out);
@@ -464,7 +463,7 @@ void EnrollLibrary(const XLA_FFI_Api* api, const char* library, const void* cont
              *static_cast<const std::tuple<Handlers...>*>(context));
 }
 
-// Runs when the library is loaded, and is nothing where the option is not among the handlers.
+// Runs when the library is loaded. Does nothing without the option.
 template <typename... Handlers>
 constexpr bool OnLoad([[maybe_unused]] const char* library, [[maybe_unused]] const Handlers&... handlers) {
   if constexpr ((!is_handler_v<Handlers> || ...)) {
@@ -493,7 +492,7 @@ XLA_FFI_SDK_INTERNAL_END
 XLA_FFI_SDK_NAMESPACE_END
 
 // XLA_FFI_HANDLER(symbol[, symbol of another stage ...]): a handler of this source file, defined by
-// XLA_FFI_DEFINE_HANDLER_SYMBOL, and what is to be said of it. The first symbol is its name.
+// XLA_FFI_DEFINE_HANDLER_SYMBOL, with its declared properties. The first symbol is its name.
 #define XLA_FFI_HANDLER(...)                                                                      \
   XLA_FFI_SDK_PICK_5_(__VA_ARGS__, XLA_FFI_SDK_ABOUT_5_, XLA_FFI_SDK_ABOUT_4_,                    \
                       XLA_FFI_SDK_ABOUT_3_, XLA_FFI_SDK_ABOUT_2_, XLA_FFI_SDK_ABOUT_1_, unused, ) \
@@ -521,12 +520,12 @@ XLA_FFI_SDK_NAMESPACE_END
       XLA_FFI_SDK_SYMBOL_OF_(a), XLA_FFI_SDK_SYMBOL_OF_(b), XLA_FFI_SDK_SYMBOL_OF_(c),            \
       XLA_FFI_SDK_SYMBOL_OF_(d), XLA_FFI_SDK_SYMBOL_OF_(e))
 
-// XLA_FFI_LIBRARY(name, XLA_FFI_HANDLER(symbol), ...): puts the description of handlers of this source
-// file into the library. Each file may have one; those of one name describe one library.
+// XLA_FFI_LIBRARY(name, XLA_FFI_HANDLER(symbol), ...): puts the manifest of this source file's handlers into the
+// library. Each file may have one; those with the same name describe the same library.
 //
-// XLA_FFI_REGISTER_ON_LOAD among the handlers is for hosts that do nothing but load a file: these handlers are
-// registered when the library is loaded, with every host that is found in the process. Silent where there is none;
-// what a host refuses stands on stderr.
+// Add XLA_FFI_REGISTER_ON_LOAD to the handlers for hosts that only load a file. The handlers are then registered
+// when the library is loaded, with every host in the process. It is silent if there is no host; a refused
+// registration is reported on stderr.
 #define XLA_FFI_LIBRARY(library, ...)                                                         \
   [[maybe_unused]] static constexpr auto xla_ffi_library_##library = [](char* out) {          \
     return ::xla::ffi::internal::WriteLibrary(out, #library, __VA_ARGS__);                    \

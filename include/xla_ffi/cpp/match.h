@@ -1,6 +1,4 @@
-// Patterns that buffers are matched against: element type, rank, dimensions. Part of
-// <xla/ffi/api/api.h>.
-//
+// Patterns to match buffers against: element type, rank, dimensions. Part of <xla/ffi/api/api.h>.
 #ifndef XLA_FFI_SDK_CPP_MATCH_H_
 #define XLA_FFI_SDK_CPP_MATCH_H_
 
@@ -8,7 +6,7 @@
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 
-// The rank of buffers that may have any.
+// The rank of buffers that may have any rank.
 inline constexpr size_t kDynamicRank = (std::numeric_limits<size_t>::max)();
 
 template <size_t rank, size_t... ranks>
@@ -18,10 +16,10 @@ XLA_FFI_SDK_FN constexpr bool IsDynamicRank() {
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// Turns an untyped buffer into a typed one that it has been checked to be.
+// Converts an untyped buffer to a typed one, after its type was checked.
 struct BufferCast;
 
-// Adds an element type or a size.
+// Adds an element type or a size to a text.
 template <typename T>
 XLA_FFI_SDK_HOT inline void PutValue(Text& text, T value) noexcept {
   if constexpr (std::is_enum_v<T>) {
@@ -35,7 +33,7 @@ XLA_FFI_SDK_INTERNAL_END
 
 namespace internal {
 
-// A list of constants in a type.
+// A type-level list of constants.
 template <typename T, T... values>
 struct XLA_FFI_SDK_TYPE ValueSequence {
   using ValueType = T;
@@ -65,7 +63,7 @@ using DTypeSet = internal::ValueSequence<DType, dtypes...>;
 template <size_t... ranks>
 using RankSet = internal::ValueSequence<size_t, ranks...>;
 
-// One dimension: any, a size, or a place to keep the size.
+// One dimension of a pattern: any size, a given size, or a place to store the size.
 class XLA_FFI_SDK_TYPE DimPattern {
  public:
   XLA_FFI_SDK_HOT DimPattern() {}
@@ -73,7 +71,7 @@ class XLA_FFI_SDK_TYPE DimPattern {
   XLA_FFI_SDK_HOT DimPattern(T value) : kind_(Kind::kSize), size_(static_cast<int64_t>(value)) {  // NOLINT
     static_assert(sizeof(T) <= sizeof(int64_t));
   }
-  // Two dimensions with one place have to be equal.
+  // If two dimensions have the same place, their sizes must be equal.
   XLA_FFI_SDK_HOT DimPattern(int64_t* value)  // NOLINT
       : kind_(value != nullptr ? Kind::kCapture : Kind::kAny), capture_(value) {}
 
@@ -121,8 +119,8 @@ class XLA_FFI_SDK_TYPE DimPattern {
 
 namespace internal {
 
-// What a buffer has to be. The element types and ranks are part of the type, so that a match can
-// give a typed buffer; those taken from another buffer are values.
+// A pattern for buffers. Element types and ranks are part of the type, so that a match can return a typed
+// buffer. Element types and shapes taken from another buffer are values.
 template <typename DTypes, typename Ranks>
 class XLA_FFI_SDK_TYPE BufferPatternBase {
   using DType = typename DTypes::ValueType;
@@ -143,7 +141,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
     return BufferPatternBase<match::DTypeSet<DType, dtype, dtypes...>, Ranks>(*this);
   }
 
-  // The shape of `buffer`.
+  // Requires the shape of `buffer`.
   template <typename Buffer>
   XLA_FFI_SDK_HOT auto WithShapeOf(Buffer buffer) const {
     BufferPatternBase<DTypes, match::RankSet<>> pattern(*this);
@@ -153,7 +151,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
     return pattern;
   }
 
-  // The shape and element type of `buffer`.
+  // Requires the shape and element type of `buffer`.
   template <typename Buffer>
   XLA_FFI_SDK_HOT auto Like(Buffer buffer) const {
     BufferPatternBase<match::DTypeSet<DType>, match::RankSet<>> pattern(WithShapeOf(buffer));
@@ -161,7 +159,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
     return pattern;
   }
 
-  // Every dimension in order, and so the rank.
+  // Requires these dimensions in order, and thereby the rank.
   template <typename... Args,
             typename = std::enable_if_t<(std::is_convertible_v<Args, match::DimPattern> && ...)>>
   XLA_FFI_SDK_HOT auto WithDims(Args&&... dimensions) const {
@@ -170,7 +168,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
     return pattern;
   }
 
-  // One dimension; the others, and the rank, stay as they are.
+  // Requires one dimension; the other dimensions and the rank are unchanged.
   XLA_FFI_SDK_FN BufferPatternBase WithDim(size_t index, match::DimPattern dimension) const {
     BufferPatternBase pattern(*this);
     if (index >= pattern.dims_.size()) pattern.dims_.resize(index + 1);
@@ -201,7 +199,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
     return good;
   }
 
-  // Nothing where the buffer matches, else why it does not.
+  // Returns nothing if the buffer matches, otherwise the reason.
   template <typename Buffer, typename Reason = std::string>
   XLA_FFI_SDK_HOT std::optional<Reason> Match(Buffer buffer) const {
     if (XLA_FFI_PREDICT_TRUE(Matches(buffer))) return std::nullopt;
@@ -209,7 +207,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
     return Why(buffer.element_type(), dimensions.begin(), dimensions.size());
   }
 
-  // Keeps the sizes that were asked for.
+  // Stores the requested sizes.
   template <typename Buffer>
   XLA_FFI_SDK_HOT void Capture(Buffer buffer) const {
     const auto dimensions = buffer.dimensions();
@@ -222,7 +220,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
     return text.str();
   }
 
-  // Why a buffer of that name, which does not match, does not.
+  // Returns the reason why a buffer of that name does not match.
   XLA_FFI_SDK_COLD std::string WhyNot(std::string_view name, DType dtype, const int64_t* dims, size_t rank) const {
     Text text;
     Put(text << "buffer `" << name << "` is not ");
@@ -233,7 +231,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
  private:
   template <typename, typename>
   friend class BufferPatternBase;
-  // A constraint is part of the type or a value, never both.
+  // A constraint is either part of the type or a value.
   template <typename OtherDTypes, typename OtherRanks>
   XLA_FFI_SDK_HOT explicit BufferPatternBase(
       const BufferPatternBase<OtherDTypes, OtherRanks>& other)
@@ -307,7 +305,7 @@ XLA_FFI_SDK_HOT inline DimPattern Dim(int64_t* value) { return DimPattern(value)
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// Matches and captures; else the message, with the buffer's name.
+// Matches a buffer and stores the requested sizes, or returns a message with the buffer's name.
 template <typename Buffer, typename Pattern, typename Reason = std::string>
 XLA_FFI_SDK_HOT inline std::optional<Reason> TryMatchBuffer(std::string_view name, Buffer buffer,
                                                             const Pattern& pattern) {

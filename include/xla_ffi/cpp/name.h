@@ -9,7 +9,7 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// Keeps a name that is not known to outlive the handler, for good and once.
+// Keeps one permanent copy of a name whose text may not outlive the handler.
 XLA_FFI_SDK_COLD inline std::string_view Intern(std::string_view name) {
   static std::mutex mutex;
   static auto* const kept = new std::set<std::string>();
@@ -17,11 +17,11 @@ XLA_FFI_SDK_COLD inline std::string_view Intern(std::string_view name) {
   return *kept->emplace(name).first;
 }
 
-// A bound of an attribute that is a number.
+// A bound of a numeric attribute.
 struct XLA_FFI_SDK_TYPE Limit {
   enum Kind : uint8_t { kNone, kSigned, kUnsigned, kFloat, kDouble };
   Kind kind;
-  int64_t whole;  // the bits of an unsigned number, too
+  int64_t whole;  // also holds the bits of an unsigned number
   double real;
 
   template <typename T>
@@ -50,7 +50,7 @@ struct XLA_FFI_SDK_TYPE Limits {
   }
 };
 
-// Not for constant expressions: the compiler reports a bound that calls it by its name.
+// Not constexpr, so that the compiler's error shows this name for a bound of the wrong type.
 inline void A_bound_is_not_a_number_of_the_type_of_its_attribute() {}
 template <typename T, typename Number>
 constexpr Limit LimitOf(Number value) {
@@ -62,7 +62,7 @@ constexpr Limit LimitOf(Number value) {
   return Limit::Of<T>(converted);
 }
 
-// The name of an attribute or operand. A literal in a constant expression is taken as it is.
+// The name of an attribute or operand. In a constant expression, a literal is not copied.
 class BoundName {
  public:
   constexpr BoundName() = default;
@@ -93,7 +93,7 @@ class BoundName {
   std::string_view text_;
 };
 
-// A list of names; an array may not be empty.
+// A list of names. Never empty, because an array cannot be.
 template <size_t n>
 struct BoundNames {
   BoundName names[n == 0 ? 1 : n] = {};

@@ -1,5 +1,4 @@
-// Decoding of operands and results, variadic ones, and matching of buffers. Part of
-// <xla/ffi/api/ffi.h>.
+// Decodes operands and results, including variadic ones, and matches buffers. Part of <xla/ffi/api/ffi.h>.
 #ifndef XLA_FFI_SDK_CPP_OPERAND_H_
 #define XLA_FFI_SDK_CPP_OPERAND_H_
 
@@ -32,12 +31,12 @@ struct OperandType<Buffer<dtype, rank>> {
   static constexpr int64_t kRank = rank == kDynamicRank ? kAnyRank : static_cast<int64_t>(rank);
 };
 
-// Whether a buffer is there and has an element type: hosts before r5 send elements of less than a byte without one.
+// Returns true for a buffer with an element type: hosts before r5 send sub-byte elements without one.
 XLA_FFI_SDK_HOT inline bool IsaAnyBuffer(const XLA_FFI_Buffer* buf) {
   return IsThere(buf) && XLA_FFI_PREDICT_TRUE(buf->dtype != XLA_FFI_DataType_INVALID);
 }
 
-// Whether a buffer is there and has that element type and rank.
+// Returns true for a buffer of that element type and rank.
 template <DataType dtype, size_t rank>
 XLA_FFI_SDK_HOT inline bool IsaBuffer(const XLA_FFI_Buffer* buf) {
   return IsThere(buf) && static_cast<unsigned>(buf->dtype) == static_cast<unsigned>(dtype) &&
@@ -154,7 +153,7 @@ XLA_FFI_SDK_INTERNAL_END
 
 namespace internal {
 
-// Where arguments and results lie, and what the two are to a handler.
+// How handlers see arguments (ArgSide) and results (RetSide), and where both are in the frame.
 struct XLA_FFI_SDK_TYPE ArgSide {
   using Operands = XLA_FFI_Args;
   template <typename T>
@@ -172,7 +171,7 @@ struct XLA_FFI_SDK_TYPE RetSide {
   XLA_FFI_SDK_HOT static void* At(const Operands* rets, size_t i) { return rets->rets[i]; }
 };
 
-// Gets an operand or tells why not. Not a member: Clang would export it.
+// Gets an operand, or reports the problem. Not a member, because Clang would export it.
 template <typename Side, typename T>
 XLA_FFI_SDK_SLOW inline ErrorOr<typename Side::template Value<T>> GetSlow(
     const typename Side::Operands* operands, size_t offset, size_t index) {
@@ -185,7 +184,7 @@ XLA_FFI_SDK_SLOW inline ErrorOr<typename Side::template Value<T>> GetSlow(
   return std::move(*value);
 }
 
-// The operands that no element of the binding took.
+// The operands after those that the binding names.
 template <typename Side>
 class XLA_FFI_SDK_TYPE Remaining {
   using Operands = typename Side::Operands;
@@ -220,14 +219,14 @@ class XLA_FFI_SDK_TYPE Remaining {
 
 }  // namespace internal
 
-// The arguments that no element of the binding took: `size`, `isa<T>(i)`, `get<T>(i)`.
+// The arguments after those that the binding names: `size`, `isa<T>(i)`, `get<T>(i)`.
 class XLA_FFI_SDK_TYPE RemainingArgs : public internal::Remaining<internal::ArgSide> {
  public:
   XLA_FFI_SDK_HOT RemainingArgs(const XLA_FFI_Args* args, size_t offset)
       : Remaining(args, offset) {}
 };
 
-// The results that no element of the binding took; `get<T>(i)` gives a Result<T>.
+// The results after those that the binding names; `get<T>(i)` returns a Result<T>.
 class XLA_FFI_SDK_TYPE RemainingRets : public internal::Remaining<internal::RetSide> {
  public:
   XLA_FFI_SDK_HOT RemainingRets(const XLA_FFI_Rets* rets, size_t offset)
@@ -267,7 +266,7 @@ XLA_FFI_SDK_HOT inline auto Buffer() {
     return BufferPattern<DTypeSet<DataType, dtype>, RankSet<rank>>();
   }
 }
-// A template, so that files without patterns do not compile them.
+// A template, so that files without patterns do not compile it.
 template <typename DTypes = DTypeSet<DataType>>
 XLA_FFI_SDK_HOT inline BufferPattern<DTypes> Buffer() {
   return {};
@@ -275,7 +274,7 @@ XLA_FFI_SDK_HOT inline BufferPattern<DTypes> Buffer() {
 
 }  // namespace match
 
-// Checks a buffer (or a result) against a pattern; the error names it.
+// Checks a buffer (or a result) against a pattern; the error names the buffer.
 template <typename BufferType, typename DTypes, typename Ranks>
 [[nodiscard]] XLA_FFI_SDK_HOT inline Error Verify(std::string_view name, BufferType buffer,
                                            const match::BufferPattern<DTypes, Ranks>& pattern) {
@@ -286,7 +285,7 @@ template <typename BufferType, typename DTypes, typename Ranks>
   return Error();
 }
 
-// Checks an untyped buffer against a pattern of one element type and rank, and gives it its type.
+// Checks an untyped buffer against a pattern of one element type and rank, and returns a typed buffer.
 template <DataType dtype, size_t rank>
 [[nodiscard]] XLA_FFI_SDK_HOT inline ErrorOr<Buffer<dtype, rank>> Match(
     std::string_view name, AnyBuffer buffer,
@@ -306,7 +305,7 @@ template <DataType dtype, size_t rank, typename DTypes, typename Ranks>
   return buffer;
 }
 
-// The same for results.
+// Checks a result against a pattern.
 template <typename BufferType, typename DTypes, typename Ranks>
 [[nodiscard]] XLA_FFI_SDK_HOT inline auto Match(std::string_view name, Result<BufferType> buffer,
                                          const match::BufferPattern<DTypes, Ranks>& pattern) {

@@ -1,5 +1,4 @@
-// Shape contracts that are read while the source is compiled: what is left for the call are comparisons of
-// sizes. Part of <xla/ffi/api/api.h>.
+// Shape contracts that are parsed at compile time, so that a call only compares sizes. Part of <xla/ffi/api/api.h>.
 #ifndef XLA_FFI_SDK_CPP_PLAN_H_
 #define XLA_FFI_SDK_CPP_PLAN_H_
 
@@ -14,35 +13,35 @@ XLA_FFI_SDK_INTERNAL_BEGIN
 struct PlannedEntry {
   bool is_arg = true;
   int index = 0;       // among the arguments or the results
-  int words = 0;       // dimensions besides an ellipsis
-  bool token = false;  // of any shape
-  int ellipsis = -1;   // dimensions before it, where there is one
+  int words = 0;       // number of dimensions, without an ellipsis
+  bool token = false;  // an operand of any shape
+  int ellipsis = -1;   // number of dimensions before the ellipsis, or -1
 };
 
 // A dimension with a name or a number.
 struct PlannedDim {
   int entry = 0;
-  int place = 0;  // behind an ellipsis from the end: -1 is the last one
+  int place = 0;  // index; after an ellipsis, counted from the end (-1 is the last)
   int64_t size = -1;
   std::string_view name;
-  int same = -1;  // the first one of that name, where this is another
+  int same = -1;  // the first dimension with the same name, or -1
 };
 
-// A contract of fixed operands whose sizes are names and numbers; others have no plan.
+// A contract of fixed operands whose sizes are names and numbers. Other contracts have no plan.
 template <size_t kLength>
 struct ShapePlan {
   bool is_plan = true;
   int entries = 0;
   int dims = 0;
-  int ellipsis = -1;  // the first entry that has one
+  int ellipsis = -1;  // the first entry with an ellipsis
   PlannedEntry entry[kLength] = {};
   PlannedDim dim[kLength] = {};
 
-  // As many characters as a contract has hold fewer entries and dimensions; there is an entry at least.
+  // The contract's length is an upper bound for its entries and dimensions. There is at least one entry.
   constexpr explicit ShapePlan(std::string_view contract) {
     const size_t arrow = contract.find("->");
     is_plan = arrow != std::string_view::npos;
-    if (!is_plan) return;  // a static_assert tells
+    if (!is_plan) return;  // a static_assert reports it
     Side(contract.substr(0, arrow), true);
     Side(contract.substr(arrow + 2), false);
   }
@@ -98,7 +97,7 @@ struct ShapePlan {
     ++dims;
   }
 
-  // A number and nothing else.
+  // Reads a word that is only a number.
   constexpr void ReadSizeOf(std::string_view word, int64_t* size) {
     *size = 0;
     for (const char c : word) {
@@ -114,7 +113,7 @@ struct ShapeCheck {
   static constexpr std::string_view kText = Declared::Shape();
   static constexpr ShapePlan<kText.size() + 1> kPlan{kText};
 
-  // Whether a name of the contract is that of an attribute, whose value it stands for.
+  // Returns true if a name of the contract is the name of an attribute, whose value it then represents.
   static constexpr bool Names(const BoundName* names, const bool* is_attr, int size) {
     for (int i = 0; i < size; ++i) {
       for (int d = 0; d < kPlan.dims; ++d) {
@@ -124,7 +123,8 @@ struct ShapeCheck {
     return false;
   }
 
-  // Whether the operands have the shapes. If they seem not to, or it cannot be told here, the contract is read again.
+  // Returns true if the operands have the contract's shapes. If they seem not to, or this cannot be decided here, the
+  // contract is parsed again.
   XLA_FFI_SDK_HOT static bool Fits(const XLA_FFI_CallFrame* frame) {
     return Fits(frame, std::make_index_sequence<kPlan.entries>{},
                        std::make_index_sequence<kPlan.dims>{});

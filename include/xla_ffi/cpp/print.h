@@ -8,8 +8,8 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// The name of an element type, or null for a number that these headers do not know: for constants, what is found in a call
-// is named by xla_ffi_sdk_dtype_name.
+// Returns the name of an element type, or null for unknown numbers. It is for constants; values from a call are
+// named by xla_ffi_sdk_dtype_name.
 XLA_FFI_SDK_COLD constexpr const char* DTypeName(unsigned dtype) {
   switch (dtype) {
 #define XLA_FFI_SDK_ELEMENT(name, lower, bits) \
@@ -48,7 +48,7 @@ XLA_FFI_SDK_COLD constexpr const char* StageName(unsigned stage) {
   }
 }
 
-// Adds the name, or the number where there is none.
+// Adds the name, or the number if there is no name.
 XLA_FFI_SDK_COLD inline Text& PutName(Text& text, const char* name, unsigned number) noexcept {
   return name != nullptr ? text << name : text << "unknown(" << number << ")";
 }
@@ -58,7 +58,7 @@ XLA_FFI_SDK_COLD inline Text& PutDType(Text& text, unsigned dtype) noexcept {
 XLA_FFI_SDK_COLD inline Text& operator<<(Text& text, const xla_ffi_sdk_line& line) noexcept {
   return text.Add(line.text, line.size);
 }
-// Adds which handler an error is of, "scale (execute): ".
+// Adds the handler that an error belongs to: "scale (execute): ".
 XLA_FFI_SDK_COLD inline Text& PutHandler(Text& text, std::string_view name, unsigned stage) noexcept {
   return PutName(text << (name.empty() ? std::string_view("handler") : name) << " (", StageName(stage), stage) << "): ";
 }
@@ -68,7 +68,7 @@ XLA_FFI_SDK_COLD inline std::ostream& PrintName(std::ostream& os, const char* na
   return os << PutName(text, name, number).view();
 }
 
-// The number behind a C enum; hosts send values that no enumerator names.
+// Returns the number of a C enum; hosts send values that no enumerator names.
 template <typename Enum>
 inline unsigned NumberOf(const Enum& value) {
   static_assert(sizeof(Enum) == sizeof(unsigned), "an enum of XLA has the size of an int");
@@ -80,7 +80,8 @@ inline unsigned NumberOf(const Enum& value) {
 XLA_FFI_SDK_INTERNAL_END
 XLA_FFI_SDK_NAMESPACE_END
 
-// XLA's own header has operators of these types as well, which files of one library may include: these are others.
+// XLA's own header defines the same operators, and files of one library may include either header, so these have
+// their own namespace.
 inline namespace xla_ffi_sdk_v1 {
 
 XLA_FFI_SDK_COLD inline std::ostream& operator<<(std::ostream& os, const XLA_FFI_DataType dtype) {

@@ -1,16 +1,18 @@
-// Registering handlers and types with a host, and what all files of a library share of them. Part of <xla/ffi/api/api.h>.
+// Registers handlers and types with a host, and holds the registrations that all files of a library share. Part
+// of <xla/ffi/api/api.h>.
 #ifndef XLA_FFI_SDK_CPP_REGISTRATION_H_
 #define XLA_FFI_SDK_CPP_REGISTRATION_H_
 
 #include "xla_ffi/cpp/binding.h"
 
-// What the files of a library have in common, of whatever kind they are, with exceptions or without, with the internal API
-// or the external one: what one of them left as its state another one finds. Data alone, for functions are each kind's own;
-// and hidden by name, since GCC shares a variable that is made for a user's type with the whole process else.
+// Data shared by all files of a library, with or without exceptions, and of the internal or the external API.
+// State that one file leaves can therefore be found by another one. Only data is here, because each kind of
+// file has its own functions. It is explicitly hidden, because GCC otherwise shares a variable template for a
+// user's type with the whole process.
 namespace xla::ffi {
 namespace sdk_shared_v1 XLA_FFI_SDK_HIDDEN {
 
-// The numbers of one type, one for each XLA copy in the process.
+// The numbers of one type, one per copy of XLA in the process.
 struct TypeNode {
   const XLA_FFI_Api* api;
   XLA_FFI_TypeId id;
@@ -18,23 +20,23 @@ struct TypeNode {
 };
 using TypeList = std::atomic<TypeNode*>;
 
-// A type that sources registered by themselves, by the address of its id.
+// A type that a source file registered itself, identified by the address of its id.
 struct NamedType {
   const XLA_FFI_TypeId* key;
   TypeList ids;
   std::string name;
-  std::atomic<bool> refused;  // by a host
+  std::atomic<bool> refused;  // whether a host refused the registration
   NamedType* next;
 };
 inline std::atomic<NamedType*> named_types{nullptr};
 
-// The numbers of a type that this library registered, and those of user data without an id of its own.
+// The numbers of types that this library registered, and of user data types without an id.
 template <typename T>
 XLA_FFI_SDK_HIDDEN inline TypeList own_types{nullptr};
 template <typename T>
 XLA_FFI_SDK_HIDDEN inline TypeList own_user_types{nullptr};
 
-// An address that stands for T within this image. Not constant: linkers fold constants that are equal.
+// An address that identifies T within this image. Not constant, because linkers merge equal constants.
 template <typename T>
 XLA_FFI_SDK_HIDDEN inline char type_tag;
 
@@ -51,14 +53,16 @@ using sdk_shared_v1::named_types;
 using sdk_shared_v1::own_types;
 using sdk_shared_v1::own_user_types;
 
-// Lists are never shortened, and their nodes are never freed: readers need no lock. The first node that `is` takes, or null.
+// Returns the first node for which `is` returns true, or null. Lists only grow and nodes are never freed, so
+// readers need no lock.
 template <typename Node, typename Is>
 XLA_FFI_SDK_HOT inline Node* FindIn(const std::atomic<Node*>& first, const Is& is) {
   Node* node = first.load(std::memory_order_acquire);
   while (node != nullptr && !is(*node)) node = node->next;
   return node;
 }
-// Puts a node in front, unless the list has one that `is` takes by now; returns the one that is in the list.
+// Adds a node at the front, unless the list already has a node for which `is` returns true. Returns the node in
+// the list.
 template <typename Node, typename Is>
 XLA_FFI_SDK_COLD inline Node* AddTo(std::atomic<Node*>& first, Node* node, const Is& is) {
   static std::mutex mutex;
@@ -73,7 +77,7 @@ XLA_FFI_SDK_HOT inline const XLA_FFI_TypeId* FindType(const TypeList& list, cons
   const TypeNode* node = FindIn(list, [api](const TypeNode& known) { return known.api == api; });
   return node != nullptr ? &node->id : nullptr;
 }
-// The number that holds from here on: where another thread came first, what it added.
+// Adds a number to a list. Returns the number to use: if another thread was first, the one that it added.
 XLA_FFI_SDK_COLD inline XLA_FFI_TypeId AddType(TypeList& list, TypeNode* node) {
   const XLA_FFI_Api* const api = node->api;
   return AddTo(list, node, [api](const TypeNode& known) { return known.api == api; })->id;
@@ -97,14 +101,14 @@ XLA_FFI_SDK_COLD inline bool WasRefused(const XLA_FFI_TypeId* key) {
   const NamedType* type = FindNamed(key);
   return type != nullptr && type->refused;
 }
-// The number of a type that the source registered, or null.
+// Returns the number of a type that the source registered, or null.
 XLA_FFI_SDK_COLD inline const XLA_FFI_TypeId* FindNamed(const XLA_FFI_Api* api,
                                                         const XLA_FFI_TypeId* key) {
   const NamedType* type = FindNamed(key);
   return type != nullptr ? FindType(type->ids, api) : nullptr;
 }
 
-// Registers a type that others may have registered by this name before: its number is taken over.
+// Registers a type that others may have registered under this name, and uses their number.
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* ShareType(const XLA_FFI_Api* api, std::string_view name,
                                                  XLA_FFI_TypeId* id,
                                                  const XLA_FFI_TypeInfo* info) {
@@ -113,15 +117,14 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* ShareType(const XLA_FFI_Api* api, std::st
   return xffi_type_share_(api, std::string(name).c_str(), info != nullptr ? info : &none, id);
 }
 
-// Registers a type of this library under a name that no other library and no other copy of this one
-// has, nor this one when it is loaded again.
+// Registers a type of this library with a unique name suffix, so that other libraries, and this library when it
+// is loaded again, do not clash.
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* RegisterOwnType(const XLA_FFI_Api* api, TypeList& list,
                                                        std::string_view pretty,
                                                        const XLA_FFI_TypeInfo& info,
                                                        XLA_FFI_TypeId* id) {
-  // A library that is loaded where an unloaded one lay has the statics of that one, but the node is
-  // never deleted, whatever is unloaded, not even where another thread came first: nothing else has
-  // its address.
+  // The node's address makes the name unique. The node is never deleted, even if another thread was first, so a
+  // library that is later loaded at the same place gets a different name.
   auto* node = new TypeNode{api, {}, nullptr};
   char address[32];
   std::snprintf(address, sizeof(address), "@%llx",
@@ -148,7 +151,7 @@ XLA_FFI_Error* Ffi::RegisterStaticHandler(const XLA_FFI_Api* api, std::string_vi
 XLA_FFI_Error* Ffi::RegisterTypeId(const XLA_FFI_Api* api, std::string_view name,
                                           XLA_FFI_TypeId* type_id,
                                           const XLA_FFI_TypeInfo* type_info) {
-  // A class that inherits its id would be given objects of the class that declares it.
+  // A class that inherits its id would get objects of the class that declares the id.
   const internal::NamedType* known = internal::FindNamed(type_id);
   if (known != nullptr && !known->refused && known->name != name) {
     internal::Text text;
@@ -168,7 +171,7 @@ XLA_FFI_Error* Ffi::RegisterTypeId(const XLA_FFI_Api* api, std::string_view name
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// Registers as a static initializer does: a failure is told on stderr, for nobody reads the result.
+// Reports a failed registration on stderr, because a static initializer's result is not checked.
 XLA_FFI_SDK_COLD inline const XLA_FFI_Error* RegisterAndReport(const XLA_FFI_Api* api, std::string_view name,
                                                       XLA_FFI_Error* error) {
   if (error != nullptr) {

@@ -1,9 +1,9 @@
-// User types: their registration, user data, and state that one stage leaves for later ones. Part
-// of <xla/ffi/api/ffi.h>.
+// User types: their registration, user data, and state that one stage leaves for later ones. Part of
+// <xla/ffi/api/ffi.h>.
 //
-// A state type has a static `TypeId id`, as XLA's own headers ask. Nobody has to register it: the
-// library registers it once with each XLA copy in the process, under a name of its own, when the
-// host asks for metadata or when it is first used.
+// A state type has a static `TypeId id`, as in XLA's own headers. It need not be registered. The library registers it
+// once with each copy of XLA in the process, under a unique name, when the host asks for metadata or at the first
+// use.
 #ifndef XLA_FFI_SDK_CPP_STATE_H_
 #define XLA_FFI_SDK_CPP_STATE_H_
 
@@ -21,7 +21,7 @@ void DeleteObject(void* object) {
 }
 XLA_FFI_SDK_INTERNAL_END
 
-// How a host destroys a T.
+// Returns the information a host needs to destroy a T.
 template <typename T>
 XLA_FFI_SDK_FN constexpr XLA_FFI_TypeInfo MakeTypeInfo() {
   return XLA_FFI_TypeInfo{XLA_FFI_TypeInfo_STRUCT_SIZE, nullptr, &internal::DeleteObject<T>};
@@ -38,7 +38,7 @@ constexpr std::string_view PrettyType() {
 #endif
 }
 
-// The name within the compiler's name of a function of T, where it is told as GCC and Clang do.
+// Extracts the type's name from the compiler's name of a function of T, in the format of GCC and Clang.
 constexpr std::string_view ShortType(std::string_view type) {
   const size_t at = type.find("T = ");
   if (at != std::string_view::npos) type.remove_prefix(at + 4);
@@ -46,13 +46,13 @@ constexpr std::string_view ShortType(std::string_view type) {
 }
 
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
-// Whether a type has a number of its own choice.
+// True if a type has an id of its own.
 template <typename T, typename = void>
 inline constexpr bool has_type_id_v = false;
 template <typename T>
 inline constexpr bool has_type_id_v<T, std::void_t<decltype(T::id)>> = true;
 
-// What user data of a type is called: the same for whoever attaches it and whoever looks for it, in this image alone.
+// Returns the name of a user data type, which is the same for everyone in this image, and only there.
 template <typename T>
 XLA_FFI_SDK_FN const std::string& UserDataName() {
   static const auto* const name = [] {
@@ -85,7 +85,7 @@ XLA_FFI_SDK_COLD XLA_FFI_Error* FirstTypeId(const XLA_FFI_Api* api, XLA_FFI_Type
   } else
 #endif
   {
-  // Registered by the source itself: that number is the one. It is kept like our own.
+  // The source registered the type itself. Its number is used, and kept like our own.
   if (const XLA_FFI_TypeId* named = FindNamed(api, &T::id)) {
     AddType(own_types<T>, api, *named);
     *id = *named;
@@ -96,7 +96,7 @@ XLA_FFI_SDK_COLD XLA_FFI_Error* FirstTypeId(const XLA_FFI_Api* api, XLA_FFI_Type
   }
 }
 
-// The number of T in the host's copy of XLA.
+// Gets the number of T in the host's copy of XLA.
 template <typename T>
 XLA_FFI_SDK_HOT inline XLA_FFI_Error* TypeIdFor(const XLA_FFI_Api* api, XLA_FFI_TypeId* id) {
 #if !defined(XLA_FFI_SDK_INTERNAL_H_)
@@ -132,11 +132,11 @@ constexpr const char* kStateFeature = stage == ExecutionStage::kInstantiate
                                           ? XLA_FFI_SDK_NAME_STATE
                                           : XLA_FFI_SDK_NAME_STAGE_STATE;
 
-// Why a look-up gave nothing.
+// The outcome of a look-up.
 enum class Found { kYes, kNothing, kFailed };
 
-// Whether a host says that there is nothing to be found. Hosts before r9 tell no code, so `words` of
-// the message have to do.
+// Returns kNothing if a host reports that there is no object. Hosts before r9 do not report the code, so `words` are
+// searched in the message.
 XLA_FFI_SDK_COLD inline Found Why(const XLA_FFI_Api* api, XLA_FFI_Error* error,
                                   std::string_view words) {
   const ErrorDetails details = GetErrorDetails(api, error);
@@ -146,7 +146,7 @@ XLA_FFI_SDK_COLD inline Found Why(const XLA_FFI_Api* api, XLA_FFI_Error* error,
              : Found::kFailed;
 }
 
-// An object that may be absent, but not be hidden by a failure.
+// Gets an object that may be absent; a failure is not treated as absence.
 template <typename Tag, typename Object = typename CtxDecoding<Tag>::Type>
 XLA_FFI_SDK_HOT inline std::optional<std::optional<Object>> FindOptional(
     const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx, DiagnosticEngine& diagnostic) {
@@ -162,9 +162,9 @@ XLA_FFI_SDK_HOT inline std::optional<std::optional<Object>> FindOptional(
 
 XLA_FFI_SDK_INTERNAL_END
 
-// Tag: the object of type T that the caller attached to the execution, as a T*. T::id is its number,
-// which the caller's side registered. Within std::optional it is absent where the caller attached none,
-// or never registered the type; that the host refused the type, or anything else, is an error.
+// Tag: the object of type T that the caller attached to the execution, as a T*. T::id is its number, which the
+// caller's side registered. Within std::optional it is absent if the caller attached none, or did not register the
+// type. Anything else, such as a type that the host refused, is an error.
 template <typename T>
 struct UserData {};
 
@@ -236,7 +236,7 @@ struct CtxDecoding<std::optional<UserData<T>>> {
   }
 };
 
-// Tag: the state of type T that a stage left, as a T*. Of instantiate: from r1, of others: r8.
+// Tag: the state of type T that a stage left, as a T*. Of instantiate: from r1; of other stages: from r8.
 template <typename T, ExecutionStage stage = ExecutionStage::kInstantiate>
 struct State {};
 template <typename T>
@@ -291,7 +291,7 @@ struct CtxDecoding<std::optional<State<T, stage>>> {
   }
 };
 
-// Leaves the object as the stage's state. Where that fails it is destroyed.
+// Leaves the object as the stage's state. On failure the object is destroyed.
 template <typename T, ExecutionStage stage>
 struct ResultEncoding<stage, ErrorOr<std::unique_ptr<T>>> {
   static_assert(stage != ExecutionStage::kExecute, "the execute stage cannot leave state");
@@ -310,10 +310,10 @@ struct ResultEncoding<stage, ErrorOr<std::unique_ptr<T>>> {
                                               ErrorOr<std::unique_ptr<T>> state) {
     return EncodeAnswer({api, ctx}, std::move(state)).error;
   }
-  // The same, for the handler itself.
+  // Encodes the result for the handler itself.
   XLA_FFI_SDK_FN static internal::Answer EncodeAnswer(const internal::Caller& caller, ErrorOr<std::unique_ptr<T>>&& state) {
     if (XLA_FFI_PREDICT_FALSE(!state.has_value())) return {internal::CreateError(caller, state.error()), nullptr};
-    // The pointer's own destructor would end the process where that of the state throws.
+    // If the state's destructor throws, the unique_ptr's destructor would end the process.
     auto* const object = const_cast<std::remove_const_t<T>*>(state.value().release());
     XLA_FFI_Error* const error = Leave(caller.api, caller.ctx, object);
     if (XLA_FFI_PREDICT_FALSE(error != nullptr) && object != nullptr) internal::DestroyContained(object);
@@ -343,7 +343,7 @@ XLA_FFI_SDK_INTERNAL_END
 
 XLA_FFI_SDK_NAMESPACE_END
 
-// Registers a type for user data before main runs. A failure is told on stderr.
+// Registers a type for user data before main runs. A failure is reported on stderr.
 #define XLA_FFI_REGISTER_TYPE(API, NAME, TYPE_ID, TYPE_INFO) \
   XLA_FFI_REGISTER_TYPE_(API, NAME, TYPE_ID, TYPE_INFO, __COUNTER__)
 #define XLA_FFI_REGISTER_TYPE_(API, NAME, TYPE_ID, TYPE_INFO, N) \

@@ -1,7 +1,7 @@
-// Statuses of the internal API: Abseil's where it is present, plain twins where it is not. Part of <xla/ffi/ffi.h>.
+// Statuses of the internal API: Abseil's if present, otherwise simple replacements. Part of <xla/ffi/ffi.h>.
 //
 // Status, StatusOr and Span of this namespace are absl::Status, absl::StatusOr and absl::Span, or xla::Status,
-// xla::StatusOr and a Span of these headers: a source that names them so compiles with both.
+// xla::StatusOr and a Span of these headers. A source that uses these names compiles with both.
 #ifndef XLA_FFI_SDK_CPP_STATUS_H_
 #define XLA_FFI_SDK_CPP_STATUS_H_
 
@@ -46,7 +46,7 @@ void DeleteCarried(void* object) {
   delete static_cast<T*>(object);
 }
 
-// The error of a status, which arrives whole at whoever made the call: payloads, causes and all.
+// Creates an error that carries the whole status, with payloads and causes, to the caller.
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* ForwardError(Status status) {
   std::vector<const char*> causes;
 #if !XLA_FFI_ABSEIL
@@ -62,14 +62,14 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* ForwardError(Status status) {
 
 XLA_FFI_SDK_INTERNAL_END
 
-// The status of a function of the runtime's C headers, which is destroyed: the very one that a handler of this program
-// returned, where it was one. Success for null.
+// Takes a status from a C function of the runtime and destroys it. If a handler of this program returned the status,
+// it is returned unchanged. Null is success.
 XLA_FFI_SDK_COLD inline Status TakeStatus(xffi_rt_status* status) {
   if (status == nullptr) return Status();
   const void* whole = xffi_rt_status_object(status, &internal::type_tag<Status>);
   if (whole != nullptr) {
     Status taken = *static_cast<const Status*>(whole);
-    // The runtime puts more before the text where it knows more: that is kept, too.
+    // The runtime may add context before the text, which is kept.
     if (std::string_view(taken.message().data(), taken.message().size()) ==
         xffi_rt_status_message(status)) {
       xffi_rt_status_destroy(status);
@@ -85,7 +85,7 @@ XLA_FFI_SDK_COLD inline Status TakeStatus(xffi_rt_status* status) {
 #endif
 }
 
-// Errors of each code, as Abseil names them.
+// Errors of each code, with Abseil's names.
 #if XLA_FFI_ABSEIL
 #define XLA_FFI_SDK_STATUS_(name, code) using absl::name##Error;
 #else

@@ -1,7 +1,6 @@
-// Messages in the making: text in a fixed buffer, which moves to the heap where it is long. Part of
-// <xla/ffi/api/api.h>.
+// Builds messages: text in a fixed buffer, which moves to the heap if it is long. Part of <xla/ffi/api/api.h>.
 //
-// Errors are on the way of a call: no streams, no growing strings, no locales.
+// Errors are part of calls, so this avoids streams, growing strings and locales.
 #ifndef XLA_FFI_SDK_CPP_TEXT_H_
 #define XLA_FFI_SDK_CPP_TEXT_H_
 
@@ -22,23 +21,23 @@ class Text {
   size_t size() const { return size_; }
   std::string_view view() const { return std::string_view(data_, size_); }
   std::string str() const { return std::string(data_, size_); }
-  // With a NUL behind the last byte.
+  // Returns the text with a NUL after the last byte.
   const char* c_str() {
     data_[size_] = '\0';
     return data_;
   }
   char& at(size_t i) { return data_[i]; }
-  // Forgets what comes after the first `size` bytes.
+  // Removes everything after the first `size` bytes.
   void Cut(size_t size) { size_ = size; }
 
-  // Nothing here throws, which spares callers what would end a text then.
+  // Nothing here throws, so callers need no clean-up code.
   XLA_FFI_SDK_SLOW Text& Add(const char* text, size_t size) noexcept {
     size = Room(size);
     if (size != 0) std::memcpy(data_ + size_, text, size);
     size_ += size;
     return *this;
   }
-  // A literal; its length is known.
+  // Adds a literal, whose length is known.
   template <size_t size>
   XLA_FFI_SDK_HOT Text& operator<<(const char (&text)[size]) noexcept {
     return Add(text, size - 1);
@@ -50,7 +49,7 @@ class Text {
   Text& operator<<(std::string_view text) noexcept { return Add(text.data(), text.size()); }
   Text& operator<<(const std::string& text) noexcept { return Add(text.data(), text.size()); }
 
-  // In decimal.
+  // Adds a number in decimal.
   XLA_FFI_SDK_SLOW Text& Number(unsigned long long rest, bool negative) noexcept {
     char digits[21];
     char* first = digits + sizeof(digits);
@@ -68,11 +67,11 @@ class Text {
     if constexpr (std::is_signed_v<T>) {
       return Number(static_cast<unsigned long long>(value), value < 0);
     } else {
-      return Number(value, false);  // compilers warn where this is compared with 0
+      return Number(value, false);  // a comparison with 0 would cause a warning
     }
   }
 
-  // Puts text before the byte at `at`.
+  // Inserts text before the byte at `at`.
   XLA_FFI_SDK_COLD void Insert(size_t at, std::string_view text) noexcept {
     if (Room(text.size()) != text.size()) return;
     std::memmove(data_ + at + text.size(), data_ + at, size_ - at);
@@ -84,7 +83,8 @@ class Text {
   static constexpr size_t kInPlace = 488;
 
   XLA_FFI_SDK_SLOW Text& Put(const char* text) noexcept { return Add(text, std::strlen(text)); }
-  // Makes room for `more` bytes and a NUL; how many of them fit. Where memory is short the text is.
+  // Makes room for `more` bytes and a NUL, and returns how many of them fit. If memory is short, the text is
+  // truncated.
   size_t Room(size_t more) noexcept {
     return XLA_FFI_PREDICT_FALSE(more >= capacity_ - size_) ? Grow(more) : more;
   }
@@ -105,8 +105,8 @@ class Text {
   char in_place_[kInPlace];
 };
 
-// Bits of which those at 0x80 tell whether one of eight bytes is below 0x20, 0x7f, or from 0x80 on. They may say so of
-// eight without, never the other way round.
+// Returns a word whose bits at 0x80 show whether one of eight bytes is below 0x20, is 0x7f, or is at least 0x80. False
+// positives are possible, false negatives are not.
 XLA_FFI_SDK_HOT inline uint64_t OddBits(const char* bytes) {
   constexpr uint64_t kOnes = ~uint64_t{0} / 255;
   uint64_t word;
@@ -114,7 +114,8 @@ XLA_FFI_SDK_HOT inline uint64_t OddBits(const char* bytes) {
   return word | (word + kOnes) | (word - kOnes * 0x20);
 }
 
-// Whether a text has nothing but printable ASCII, as far as it can be told quickly: what may be shown as it is.
+// Returns true if a text is known to have only printable ASCII, which needs no escaping. It may return false for such
+// a text.
 XLA_FFI_SDK_SLOW inline bool IsPlain(const char* text, size_t size) noexcept {
   if (size < 16) return false;
   const char* const last = text + size - 16;

@@ -8,15 +8,15 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// One loop. It is there for as long as a task of the pool may come: one that comes late finds the gate closed, and
-// touches nothing of the caller's.
+// One loop. It is freed only after the last pool task has ended. A task that starts late finds the gate closed, and
+// uses nothing of the caller's.
 class Loop {
  public:
   using Body = void (*)(void* f, int64_t begin, int64_t end);
 
-  // Calls `body(f, begin, end)` for ranges of at most `grain` that cover 0 to `count`. Up to `threads` tasks are given to
-  // `schedule(function, data)`, which says whether the pool took one. The first exception of a range leaves this when
-  // nobody is inside any more.
+  // Calls `body(f, begin, end)` for ranges of at most `grain` that cover 0 to `count`. Gives up to `threads` tasks to
+  // `schedule(function, data)`, which returns true if the pool accepted the task. If a range throws, the first
+  // exception is rethrown here after all threads have left the loop.
   template <typename Schedule>
   XLA_FFI_SDK_FN static void Run(int64_t count, int64_t grain, int64_t threads, Body body, void* f,
                                  const Schedule& schedule) {
@@ -35,7 +35,7 @@ class Loop {
     }
     for (; helpers > 0; --helpers) {
       if (schedule(&Help, loop)) continue;
-      loop->Leave(helpers);  // a pool that takes no more
+      loop->Leave(helpers);  // the pool accepts no more tasks
       break;
     }
     loop->Work();
@@ -63,7 +63,7 @@ class Loop {
     loop->Leave(1);
   }
 
-  // Takes ranges until none is left, or one of them throws.
+  // Runs ranges until none is left, or one of them throws.
   XLA_FFI_SDK_FN void Work() {
     for (;;) {
       const uint64_t next = next_.fetch_add(1, std::memory_order_relaxed);
@@ -102,22 +102,22 @@ class Loop {
   const int64_t count_, grain_, ranges_;
   const Body body_;
   void* const f_;
-  std::atomic<uint64_t> next_{0};  // beyond the ranges by one for each user at the end, which an int64_t may not hold
-  std::atomic<int64_t> inside_{0};  // tasks at work; kClosed more when none may begin
-  std::atomic<int64_t> users_;      // the caller, and tasks that have not ended
+  std::atomic<uint64_t> next_{0};  // exceeds the ranges by one per user at the end; unsigned, so it cannot overflow
+  std::atomic<int64_t> inside_{0};  // running tasks, plus kClosed once no task may start
+  std::atomic<int64_t> users_;      // the caller, plus the tasks that have not ended
 #if XLA_FFI_SDK_EXCEPTIONS
   std::atomic<bool> failed_{false};
-  std::exception_ptr thrown_;  // written by the one who fails first, read when the gate is closed
+  std::exception_ptr thrown_;  // written by the first thread that fails, read after the gate is closed
 #endif
 };
 
 XLA_FFI_SDK_INTERNAL_END
-// The host's thread pool. From r1; its size from r3. Tasks run on other threads where there are
-// any; a handler that waits for its tasks needs a pool of two threads or more, or ForEachRange.
+// The host's thread pool. From r1; its size from r3. Tasks run on other threads if there are any. A handler that
+// waits for its tasks needs a pool of at least two threads, or ForEachRange.
 class XLA_FFI_SDK_TYPE ThreadPool {
  public:
-  // Runs `f()` on the pool, or here where the pool refuses it. An exception ends the task,
-  // also one of its destructor.
+  // Runs `f()` on the pool, or on this thread if the pool refuses it. An exception, even from the destructor of `f`,
+  // ends only the task.
   template <typename F>
   XLA_FFI_SDK_FN void Schedule(F&& f) {
     using Task = std::decay_t<F>;
@@ -130,11 +130,12 @@ class XLA_FFI_SDK_TYPE ThreadPool {
     if (XLA_FFI_PREDICT_FALSE(!Put(run, data))) run(data);
   }
 
-  // Calls `f(begin, end)` for ranges of at most `grain` elements that together cover 0 to `count`, each once, on this
-  // thread and on the pool at the same time. It returns when all are done, and waits only for ranges that another
-  // thread has begun: so it works with a pool of one thread, and when the pool's tasks run late or never. With a
-  // `grain` of 0 or less each thread gets about four ranges. `f` is called by several threads at once; the first
-  // exception of theirs leaves this call, when the ranges that have begun are done. Not in upstream's header.
+  // Calls `f(begin, end)` for ranges of at most `grain` elements that together cover 0 to `count`, each once. The
+  // calling thread and the pool share the work. It returns when all ranges are done, and waits only for ranges that
+  // another thread has started. It therefore also works if the pool has one thread, or runs its tasks late or never.
+  //
+  // With a `grain` of 0 or less, each thread gets about four ranges. `f` is called from several threads at once. If
+  // `f` throws, the first exception is rethrown here when all started ranges are done. Not in upstream's header.
   template <typename F>
   XLA_FFI_SDK_FN void ForEachRange(int64_t count, int64_t grain, F&& f) const {
     auto range = [&f](int64_t begin, int64_t end) { f(begin, end); };
@@ -142,15 +143,15 @@ class XLA_FFI_SDK_TYPE ThreadPool {
       (*static_cast<decltype(range)*>(function))(begin, end);
     };
     const auto schedule = [this](XLA_FFI_Task* task, void* data) { return Put(task, data); };
-    // Before r3 hosts do not tell. A task too many finds nothing to do.
+    // Hosts before r3 do not report the number of threads. A surplus task finds no work and ends.
     const bool told = internal::HostRevision(api_) >= XLA_FFI_SDK_SINCE(THREAD_POOL_SIZE);
     internal::Loop::Run(count, grain, told ? num_threads() : 16, body, &range, schedule);
   }
 
-  // The number of threads; 0 where the host does not tell it.
+  // Returns the number of threads; 0 if the host does not report it.
   XLA_FFI_SDK_FN int64_t num_threads() const {
     int64_t count = 0;
-    if (internal::HostRevision(api_) < XLA_FFI_SDK_SINCE(THREAD_POOL_SIZE)) return count;  // another function
+    if (internal::HostRevision(api_) < XLA_FFI_SDK_SINCE(THREAD_POOL_SIZE)) return count;  // a different function there
     auto args = internal::ContextArgs<XLA_FFI_ThreadPool_NumThreads_Args>(
         ctx_, XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE);
     args.num_threads = &count;
@@ -167,7 +168,7 @@ class XLA_FFI_SDK_TYPE ThreadPool {
   XLA_FFI_SDK_HOT ThreadPool(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx)
       : api_(api), ctx_(ctx) {}
 
-  // Gives the pool a task; false where it refuses.
+  // Gives a task to the pool. Returns false if the pool refuses it.
   XLA_FFI_SDK_FN bool Put(XLA_FFI_Task* task, void* data) const {
     auto args = internal::ContextArgs<XLA_FFI_ThreadPool_Schedule_Args>(
         ctx_, XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE);
@@ -197,8 +198,8 @@ struct CtxDecoding<ThreadPool> {
   }
 };
 
-// Tag: the number of threads in the pool, an int64_t; an error where the host does not tell it, for
-// which ThreadPool::num_threads says 0. From r3.
+// Tag: the number of threads in the pool, an int64_t. It is an error if the host does not report it, whereas
+// ThreadPool::num_threads returns 0. From r3.
 struct ThreadPoolSize {};
 
 template <>
@@ -212,7 +213,7 @@ struct CtxDecoding<ThreadPoolSize> {
     auto args = internal::ContextArgs<XLA_FFI_ThreadPool_NumThreads_Args>(
         ctx, XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE);
     args.num_threads = &count;
-    // Before r3 another function lies in its slot.
+    // Before r3, its slot in the table has a different function.
     const bool has = internal::HostRevision(api) >= XLA_FFI_SDK_SINCE(THREAD_POOL_SIZE);
     if (!internal::CallHost(api, has ? api->XLA_FFI_ThreadPool_NumThreads : nullptr, &args,
                            XLA_FFI_SDK_FEATURE(THREAD_POOL_SIZE), diagnostic)) {
