@@ -1,4 +1,4 @@
-// Layouts, made.
+// Creates layouts.
 #ifndef XLA_LAYOUT_UTIL_H_
 #define XLA_LAYOUT_UTIL_H_
 

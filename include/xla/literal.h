@@ -38,14 +38,14 @@ XFFI_NATIVE_TYPE_(std::complex<float>, C64)
 XFFI_NATIVE_TYPE_(std::complex<double>, C128)
 #undef XFFI_NATIVE_TYPE_
 
-// Ends the program that asked for what is not there, as a StatusOr without a value does.
+// Ends the program after access to a value that does not exist, like a StatusOr without a value.
 [[noreturn]] inline void EndProgram(const char* what) {
   std::fprintf(stderr, "xla-ffi: %s\n", what);
   std::abort();
 }
 
-// Elements of a literal. Asking by index for one that is not there ends the program; what `data`, `begin` and `end` give
-// is looked at as it is.
+// The elements of a literal. An index that is out of range ends the program; `data`, `begin` and `end` are not
+// checked.
 template <typename T>
 class LiteralData {
  public:
@@ -66,16 +66,16 @@ class LiteralData {
   size_t size_;
 };
 
-// Row-major values; small elements share bytes, the first in the low bits.
+// Row-major values. Sub-byte elements are packed, with the first in the low bits.
 class Literal {
  public:
   Literal() = default;
-  // Zeros.
+  // Creates a literal of zeros.
   explicit Literal(Shape shape) : shape_(std::move(shape)) {
     if (shape_.IsTuple()) {
       for (const Shape& element : shape_.tuple_shapes()) elements_.emplace_back(element);
     } else {
-      // Whole words: aligned for every element type.
+      // Memory is allocated in 16-byte words, which are aligned for every element type.
       words_.resize((static_cast<size_t>(ShapeUtil::ByteSizeOf(shape_)) + 15) / 16);
     }
   }
@@ -85,7 +85,7 @@ class Literal {
   int64_t element_count() const { return ShapeUtil::ElementsIn(shape_); }
   const void* untyped_data() const { return words_.data(); }
   void* untyped_data() { return words_.data(); }
-  // The elements, none where they are of another type.
+  // Returns the elements; empty if they are of a different type.
   template <typename T>
   LiteralData<const T> data() const {
     return {reinterpret_cast<const T*>(words_.data()), Size<T>()};
@@ -94,7 +94,7 @@ class Literal {
   LiteralData<T> data() {
     return {reinterpret_cast<T*>(words_.data()), Size<T>()};
   }
-  // The elements of a tuple.
+  // Return the elements of a tuple.
   const std::vector<Literal>& elements() const { return elements_; }
   std::vector<Literal>& elements() { return elements_; }
 
@@ -106,7 +106,7 @@ class Literal {
   template <typename T>
   size_t Size() const {
     if (NativeType<T>::kType != shape_.element_type()) return 0;
-    // One that was moved from has a shape and no memory.
+    // A moved-from literal has a shape but no memory.
     const size_t count = static_cast<size_t>(element_count()), most = words_.size() * sizeof(Word) / sizeof(T);
     return count < most ? count : most;
   }

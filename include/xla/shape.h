@@ -12,7 +12,7 @@
 
 namespace xla {
 
-// A path of tuple indices; empty for the whole.
+// A path of tuple indices; empty for the whole shape.
 using ShapeIndex = std::vector<int64_t>;
 
 // The order of an array's dimensions in memory, minor to major.
@@ -28,7 +28,7 @@ class Layout {
   std::vector<int64_t> order_;
 };
 
-// An array is row-major unless it has another layout.
+// A shape. Arrays are row-major unless they have a layout.
 class Shape {
  public:
   Shape() = default;
@@ -54,7 +54,7 @@ class Shape {
   const Layout& layout() const { return layout_; }
   void set_layout(Layout layout) { layout_ = std::move(layout); }
 
-  // As HLO prints it, "f32[2,3]{1,0}" for instance.
+  // Returns the shape as HLO text, for example "f32[2,3]{1,0}".
   std::string ToString(bool print_layout = false) const {
     if (IsTuple()) {
       std::string text = "(";
@@ -68,7 +68,7 @@ class Shape {
     return text + Join(layout_.minor_to_major(), '{', '}');
   }
 
-  // The shape that the runtime printed as `text`; the invalid one for any other text.
+  // Returns the shape that the runtime printed as `text`; an invalid shape for any other text.
   static Shape FromHlo(const std::string& text) {
     size_t at = 0;
     Shape shape = Read(text, &at);
@@ -81,7 +81,7 @@ class Shape {
   }
   friend bool operator!=(const Shape& a, const Shape& b) { return !(a == b); }
 
-  // The element type in texts, "f32" for instance.
+  // Returns the element type as text, for example "f32".
   static std::string Name(PrimitiveType type) {
     switch (type) {
 #define XLA_FFI_SDK_ELEMENT(name, lower, bits) \
@@ -122,7 +122,7 @@ class Shape {
     return shape;
   }
 
-  // The numbers between the bracket at `at` and the next one.
+  // Returns the numbers between the bracket at `at` and the next one.
   static std::vector<int64_t> Numbers(const std::string& text, size_t* at) {
     std::vector<int64_t> numbers;
     for (++*at; *at < text.size() && text[*at] != ']' && text[*at] != '}'; ++*at) {

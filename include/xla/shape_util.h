@@ -1,4 +1,4 @@
-// Shapes, made and looked at.
+// Creates and inspects shapes.
 #ifndef XLA_SHAPE_UTIL_H_
 #define XLA_SHAPE_UTIL_H_
 
@@ -13,13 +13,13 @@
 
 namespace xla {
 
-// Wrong shapes (negative dimensions, layouts that are no order of them) are told when a program that
-// has them is built.
+// Invalid shapes (negative dimensions, layouts that are not a permutation) are reported when a program that uses them
+// is built.
 struct ShapeUtil {
   static Shape MakeShape(PrimitiveType type, std::vector<int64_t> dimensions) {
     return Shape(type, std::move(dimensions));
   }
-  // The name in the first documents.
+  // The name of MakeShape in the first documents.
   static Shape CreateShape(PrimitiveType type, std::vector<int64_t> dimensions) {
     return MakeShape(type, std::move(dimensions));
   }
@@ -30,7 +30,7 @@ struct ShapeUtil {
     shape.set_layout(Layout(std::move(minor_to_major)));
     return shape;
   }
-  // The older name.
+  // The older name of MakeShapeWithDenseLayout.
   static Shape MakeShapeWithLayout(PrimitiveType type, std::vector<int64_t> dimensions,
                                    std::vector<int64_t> minor_to_major) {
     return MakeShapeWithDenseLayout(type, std::move(dimensions), std::move(minor_to_major));
@@ -39,7 +39,7 @@ struct ShapeUtil {
     return MakeShape(type, std::move(dimensions));
   }
   static Shape MakeTupleShape(std::vector<Shape> shapes) { return Shape(std::move(shapes)); }
-  // The name in the documents.
+  // The name of MakeTupleShape in the documents.
   static Shape MakeTuple(std::vector<Shape> shapes) { return Shape(std::move(shapes)); }
   static Shape MakeNil() { return Shape(std::vector<Shape>()); }
   static Shape MakeTokenShape() { return Shape(TOKEN, {}); }
@@ -47,7 +47,7 @@ struct ShapeUtil {
   static std::string HumanString(const Shape& shape) { return shape.ToString(); }
   static std::string HumanStringWithLayout(const Shape& shape) { return shape.ToString(true); }
   static bool Equal(const Shape& a, const Shape& b) { return a == b; }
-  // Equal but for layouts.
+  // Returns true if two shapes are equal apart from their layouts.
   static bool Compatible(const Shape& a, const Shape& b) { return a.ToString() == b.ToString(); }
   static size_t TupleElementCount(const Shape& shape) { return shape.tuple_shapes_size(); }
   static const Shape& GetTupleElementShape(const Shape& shape, int64_t index) {
@@ -66,7 +66,7 @@ struct ShapeUtil {
     }
     return true;
   }
-  // Elements of an array; the largest number where they cannot be counted, or a dimension is negative.
+  // Returns the number of elements of an array; the largest number if a dimension is negative or the product overflows.
   static int64_t ElementsIn(const Shape& shape) {
     int64_t elements = 1;
     bool over = false, empty = false;
@@ -78,8 +78,8 @@ struct ShapeUtil {
     }
     return empty ? 0 : over ? INT64_MAX : elements;
   }
-  // Bytes of an array, or of all arrays of a tuple; small elements share bytes. The largest number where they cannot be
-  // counted, which no memory has: a literal of such a shape is std::length_error.
+  // Returns the bytes of an array, or of all arrays of a tuple; sub-byte elements are packed. On overflow it returns
+  // the largest number, and a literal of such a shape throws std::length_error.
   static int64_t ByteSizeOf(const Shape& shape) {
     if (shape.IsTuple()) {
       int64_t bytes = 0;

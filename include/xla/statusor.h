@@ -1,4 +1,4 @@
-// What may fail when programs are built and run: a value, or a code and a text.
+// The results of building and running programs: a value, or a code and a message.
 #ifndef XLA_STATUSOR_H_
 #define XLA_STATUSOR_H_
 
@@ -13,12 +13,12 @@
 
 namespace xla {
 
-// Success, or one of the 16 absl codes with a text and what caused it.
+// Success, or one of the 16 absl codes with a message and its causes.
 class Status {
  public:
   Status() = default;
   Status(XLA_FFI_Error_Code code, std::string message) : code_(code), message_(std::move(message)) {}
-  // Takes over what a function of runtime.h or program.h gave.
+  // Takes ownership of a status from runtime.h or program.h.
   explicit Status(xffi_rt_status* status) : code_(xffi_rt_status_code(status)) {
     message_ = xffi_rt_status_message(status);
     size_t causes = 0;
@@ -34,10 +34,9 @@ class Status {
   bool ok() const { return code_ == XLA_FFI_Error_Code_OK; }
   XLA_FFI_Error_Code code() const { return code_; }
   const std::string& message() const { return message_; }
-  // What caused it; null where that is not known. Of errors that came through the runtime the texts are known, not
-  // the codes.
+  // Returns the cause; null if it is unknown. Causes that the runtime passed on have texts, but no codes.
   const Status* source() const { return source_.get(); }
-  // The same with its cause.
+  // Returns a copy of this status with a cause.
   Status WithSource(Status source) const {
     Status status = *this;
     status.source_ = std::make_shared<const Status>(std::move(source));
@@ -55,13 +54,13 @@ class Status {
 
 inline Status OkStatus() { return Status(); }
 
-// A value, or why there is none. Asking for a value that there is not ends the program with the
-// status on stderr.
+// A value, or the reason why there is none. Access to a missing value prints the status to stderr and ends the
+// program.
 template <typename T>
 class StatusOr {
  public:
   StatusOr(T value) : value_(std::move(value)) {}  // NOLINT: as everywhere
-  // A status that is OK is no reason: it becomes an INTERNAL one that says so.
+  // An OK status without a value becomes an INTERNAL error with an explanation.
   StatusOr(Status status) : status_(std::move(status)) {  // NOLINT
     if (!status_.ok()) return;
     status_ = Status(XLA_FFI_Error_Code_INTERNAL, "StatusOr: a status that is OK was given for a value");

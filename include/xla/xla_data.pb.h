@@ -1,5 +1,5 @@
-// Element types, schedules and conventions of custom calls, with the names and numbers of XLA's
-// protocol buffers; no protocol buffers are needed.
+// Element types, schedules and API versions of custom calls, with the names and numbers of XLA's protocol
+// buffers. Protocol buffers themselves are not needed.
 #ifndef XLA_XLA_DATA_PB_H_
 #define XLA_XLA_DATA_PB_H_
 

@@ -1,4 +1,4 @@
-// The place where XLA's documents and older versions have this header.
+// This header's location in XLA's documents and in older versions.
 #ifndef XLA_CLIENT_XLA_BUILDER_H_
 #define XLA_CLIENT_XLA_BUILDER_H_
 

@@ -7,23 +7,23 @@
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 
-// Objects for the calls of one runtime, one of each type; made before the calls have them:
+// Objects for the calls of one runtime, one per type. Add them before the calls run:
 //
 //   ffi::ExecutionContext context(runtime);
 //   context.Emplace<Factor>(3.0f);
 //   xffi_rt_call_set_user_data(call, context.data());
 //
-// Handlers bind them as Ctx<UserData<T>>. Types need neither a number nor a registration.
+// Handlers bind them as Ctx<UserData<T>>. Types need no number and no registration.
 class XLA_FFI_SDK_TYPE ExecutionContext {
  public:
-  // The objects live as long as this or a call has them.
+  // The objects live as long as this object or a call that uses them.
   XLA_FFI_SDK_FN explicit ExecutionContext(const xffi_rt* runtime) {
     xffi_rt_user_data* data = nullptr;
     status_ = TakeStatus(xffi_rt_user_data_create(runtime, &data));
     data_.reset(data, xffi_rt_user_data_destroy);
   }
 
-  // Makes an object here, takes one over, or borrows one that outlives all calls.
+  // Creates an object here, takes ownership of one, or borrows one that outlives all calls.
   template <typename T, typename... Args>
   XLA_FFI_SDK_FN Status Emplace(Args&&... args) {
     return Insert(std::make_unique<T>(std::forward<Args>(args)...));
@@ -39,7 +39,7 @@ class XLA_FFI_SDK_TYPE ExecutionContext {
     return Add(object, nullptr);
   }
 
-  // The object of a type; NOT_FOUND without one.
+  // Returns the object of a type; NOT_FOUND if there is none.
   template <typename T>
   XLA_FFI_SDK_FN StatusOr<T*> Lookup() const {
     const auto found = objects_.find(&internal::type_tag<T>);
@@ -47,7 +47,7 @@ class XLA_FFI_SDK_TYPE ExecutionContext {
     return static_cast<T*>(found->second);
   }
 
-  // For xffi_rt_call_set_user_data; stays this object's. Null where the runtime was none.
+  // Returns the user data for xffi_rt_call_set_user_data; this object still owns it. Null if there is no runtime.
   XLA_FFI_SDK_FN const xffi_rt_user_data* data() const { return data_.get(); }
 
  private:

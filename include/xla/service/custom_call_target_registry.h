@@ -1,4 +1,4 @@
-/* Registration of custom call targets that came before XLA FFI, by name and platform.
+/* Registers targets of the original custom calls, which predate XLA FFI, by name and platform.
  *
  *   void do_custom_call(void* out, const void** in) { ... }
  *   XLA_REGISTER_CUSTOM_CALL_TARGET(do_custom_call, "Host");
@@ -6,13 +6,13 @@
  *   void do_custom_call(CUstream stream, void** buffers, const char* opaque, size_t opaque_len);
  *   XLA_REGISTER_CUSTOM_CALL_TARGET(do_custom_call, "CUDA");
  *
- * Targets are kept in a list of the library (or program) that registers them. It is exported as
- * `xla_ffi_legacy_targets`, which hosts walk: the embedded runtime, the Python loader, or
- * CustomCallTargetRegistry below. In C++ the function's type tells its API version; a bare address,
- * and any function in C, is called as each call's API version says.
+ * Targets are kept in a list in the library (or program) that registers them. The list is exported as
+ * `xla_ffi_legacy_targets` and read by hosts: the embedded runtime, the Python loader, or
+ * CustomCallTargetRegistry below. In C++ the function's type determines its API version. A bare address, or any
+ * function in C, is called with the API version of each call.
  *
- * The same name for the same function twice is fine; for another function on the same platform it
- * is told on stderr, and refused by hosts with an error. */
+ * Registering a function twice under the same name is fine. A different function for the same name and platform
+ * is reported on stderr, and hosts refuse it with an error. */
 #ifndef XLA_SERVICE_CUSTOM_CALL_TARGET_REGISTRY_H_
 #define XLA_SERVICE_CUSTOM_CALL_TARGET_REGISTRY_H_
 
@@ -36,8 +36,9 @@
 #define XFFI_LEGACY_EXPORT_ __attribute__((weak)) XLA_FFI_SDK_EXPORT
 #define XFFI_LEGACY_CONSTRUCTOR_ __attribute__((constructor))
 #elif defined(_MSC_VER)
-/* One of what every object file brings. In C a pointer in the section that the start of a library runs through stands for
- * a constructor; it has a name that others see, since the compiler leaves out what nothing refers to. */
+/* Marks definitions that every object file contains and of which one is kept. In C, a pointer in the section of
+ * functions that run at load time replaces a constructor. It is not static, because the compiler omits
+ * unreferenced static objects. */
 #define XFFI_LEGACY_SHARED_ __declspec(selectany)
 #define XFFI_LEGACY_EXPORT_ __inline XLA_FFI_SDK_EXPORT
 #else
@@ -48,8 +49,8 @@
 extern "C" {
 #endif
 
-/* What a function is called as. */
-#define XFFI_LEGACY_UNKNOWN 0    /* as the call says */
+/* The calling convention of a function. */
+#define XFFI_LEGACY_UNKNOWN 0    /* the call's API version */
 #define XFFI_LEGACY_CPU 1        /* (void* out, const void** in) */
 #define XFFI_LEGACY_CPU_STATUS 2 /* (void* out, const void** in, XlaCustomCallStatus*) */
 #define XFFI_LEGACY_GPU 3        /* (stream, void** buffers, const char* opaque, size_t len) */
@@ -69,18 +70,19 @@ typedef struct xffi_legacy_target {
 /* The newest target of this library. */
 XFFI_LEGACY_SHARED_ const xffi_legacy_target* xffi_legacy_newest_ = NULL;
 
-/* It, read while others register: the exported function below may be another library's for who calls it here. */
+/* Returns the newest target, for use within this library. The exported function below could resolve to a
+ * different library's. */
 static inline const xffi_legacy_target* xffi_legacy_first_(void) {
   return (const xffi_legacy_target*)XFFI_LOAD_POINTER_(&xffi_legacy_newest_);
 }
 
-/* All targets of this library, the newest first, each naming the next; null where there is none. */
+/* Returns the newest target of this library, which links to the next older one; null if there is none. */
 XFFI_LEGACY_EXPORT_ const xffi_legacy_target* xla_ffi_legacy_targets(void);
 XFFI_LEGACY_EXPORT_ const xffi_legacy_target* xla_ffi_legacy_targets(void) {
   return (const xffi_legacy_target*)XFFI_LOAD_POINTER_(&xffi_legacy_newest_);
 }
 
-/* Whether two platforms are the same: the case does not count, "Host" is "cpu", "GPU" is "CUDA". */
+/* Returns 1 if two platforms are the same: case is ignored, "Host" is "cpu", and "GPU" is "CUDA". */
 static inline int xffi_legacy_same_platform_(const char* a, const char* b) {
   const char* names[2];
   char text[2][32];
@@ -100,7 +102,7 @@ static inline int xffi_legacy_same_platform_(const char* a, const char* b) {
   return strcmp(text[0], text[1]) == 0;
 }
 
-/* The target of a name on a platform, the first that was registered; null where there is none. */
+/* Returns the first registered target of a name on a platform; null if there is none. */
 static inline const xffi_legacy_target* xffi_legacy_lookup_(const char* name, const char* platform) {
   const xffi_legacy_target* found = NULL;
   const xffi_legacy_target* at = xffi_legacy_first_();
@@ -110,8 +112,8 @@ static inline const xffi_legacy_target* xffi_legacy_lookup_(const char* name, co
   return found;
 }
 
-/* Registers a target; name and platform are copied. 0 for success, also of the same function again;
- * 1 where the name stands for another function there, 2 where memory or an argument is missing. */
+/* Registers a target; name and platform are copied. Returns 0 for success, also for the same function again; 1
+ * if the name already has a different function on the platform; 2 if memory or an argument is missing. */
 static inline int xffi_legacy_register_(const char* name, const char* platform, void* function,
                                        uint32_t signature) {
   const xffi_legacy_target* known;
@@ -148,10 +150,10 @@ static inline int xffi_legacy_register_(const char* name, const char* platform, 
 #include <unordered_map>
 
 namespace xla {
-// Hidden, as the list is: of two libraries in one program each registers in its own.
+// Hidden, like the list, so that each library in a program registers in its own list.
 namespace xffi_legacy_ XLA_FFI_SDK_HIDDEN {
 
-// The signature that a function's type tells.
+// Returns the signature of a function's type.
 constexpr uint32_t SignatureOf(void (*)(void*, const void**)) { return XFFI_LEGACY_CPU; }
 constexpr uint32_t SignatureOf(void (*)(void*, void**)) { return XFFI_LEGACY_CPU; }
 constexpr uint32_t SignatureOf(void (*)(void*, const void**, XlaCustomCallStatus*)) {
@@ -177,15 +179,15 @@ constexpr uint32_t SignatureOf(void (*)(Stream, void**, const char*, size_t,
 }
 constexpr uint32_t SignatureOf(const void*) { return XFFI_LEGACY_UNKNOWN; }
 
-// Whether a function's type is of the form on the CPU, too: `void**` goes for `const void**` there, so that the
-// type alone does not tell a stream from an output.
+// Returns true if a function's type also matches the unified CPU form. It accepts `void**` instead of `const
+// void**`, so the type cannot distinguish a stream from an output.
 template <typename Function>
 constexpr bool IsUnified(Function) {
   using Constant = void (*)(void*, const void**, const char*, size_t, XlaCustomCallStatus*);
   using Plain = void (*)(void*, void**, const char*, size_t, XlaCustomCallStatus*);
   return std::is_convertible<Function, Constant>::value || std::is_convertible<Function, Plain>::value;
 }
-// Whether a function can be called in that form.
+// Returns true if a function can be called in that form.
 template <typename Function>
 constexpr bool IsOfForm(Function function, uint32_t signature) {
   return SignatureOf(function) == signature || (signature == XFFI_LEGACY_CPU_UNIFIED && IsUnified(function));
@@ -208,16 +210,16 @@ class XLA_FFI_SDK_HIDDEN CustomCallTargetRegistry {
     static CustomCallTargetRegistry registry;
     return &registry;
   }
-  // Registers an address. Calls use it as their API version says.
+  // Registers an address. It is called with the API version of each call.
   void Register(const std::string& symbol, void* address, const std::string& platform) {
     (void)xffi_legacy_register_(symbol.c_str(), platform.c_str(), address, XFFI_LEGACY_UNKNOWN);
   }
-  // The address of a target; null where there is none.
+  // Returns the address of a target; null if there is none.
   void* Lookup(const std::string& symbol, const std::string& platform) const {
     const xffi_legacy_target* found = xffi_legacy_lookup_(symbol.c_str(), platform.c_str());
     return found != nullptr ? found->function : nullptr;
   }
-  // All targets of a platform.
+  // Returns all targets of a platform.
   std::unordered_map<std::string, void*> registered_symbols(const std::string& platform) const {
     std::unordered_map<std::string, void*> symbols;
     const xffi_legacy_target* at = xffi_legacy_first_();
@@ -260,7 +262,7 @@ class XLA_FFI_SDK_HIDDEN CustomCallTargetRegistry {
   struct XFFI_LEGACY_JOIN_(xffi_legacy_needs_a_semicolon_, number)
 #define XLA_REGISTER_CUSTOM_CALL_TARGET_WITH_SYM(symbol, address, platform) \
   XFFI_LEGACY_REGISTER_(symbol, address, platform, XFFI_LEGACY_UNKNOWN, __COUNTER__)
-/* The same with the signature, so that a call with another API version is refused. */
+/* Registers a target with its signature, so that a call with a different API version is refused. */
 #define XFFI_REGISTER_LEGACY_TARGET(symbol, address, platform, signature) \
   XFFI_LEGACY_REGISTER_(symbol, address, platform, signature, __COUNTER__)
 
@@ -269,7 +271,7 @@ class XLA_FFI_SDK_HIDDEN CustomCallTargetRegistry {
 /* Registers a function under its own name. */
 #define XLA_REGISTER_CUSTOM_CALL_TARGET(function, platform) \
   XLA_REGISTER_CUSTOM_CALL_TARGET_WITH_SYM(#function, function, platform)
-/* The same for the CPU. */
+/* Registers a function under its own name for the CPU. */
 #define XLA_CPU_REGISTER_CUSTOM_CALL_TARGET(function) \
   XLA_REGISTER_CUSTOM_CALL_TARGET(function, "Host")
 #define XLA_CPU_REGISTER_CUSTOM_CALL_TARGET_WITH_SYM(symbol, address) \

@@ -1,12 +1,12 @@
-/* Adapters: a function of the original custom calls becomes a handler of XLA FFI by one line.
+/* Adapters: one line turns a function of the original custom calls into a handler of XLA FFI.
  *
  *   #include "xla_ffi/legacy/adapt.h"
  *
  *   static void solve(void* out, const void** in, XlaCustomCallStatus* status) { ... }
  *   XFFI_ADAPT_CPU_STATUS(solve_ffi, solve);
  *
- * exports the handler `solve_ffi`, which runs on every XLA and reports what the function put into
- * its status as an error, although no jaxlib has a status of its own to offer.
+ * exports the handler `solve_ffi`, which runs on every XLA. It returns a failure in the function's status as an error,
+ * although no jaxlib provides such statuses.
  *
  *   XFFI_ADAPT_CPU(symbol, function)                 void(void* out, const void** in)
  *   XFFI_ADAPT_CPU_STATUS(symbol, function)          the same with a last XlaCustomCallStatus*
@@ -16,19 +16,20 @@
  *   XFFI_ADAPT_GPU(symbol, function, "attribute")    void(stream, void** buffers, opaque, length)
  *   XFFI_ADAPT_GPU_STATUS(symbol, function, "attribute")
  *                                                    the same with a last XlaCustomCallStatus*
- *   XFFI_ADAPT(symbol, adapter)                      with everything that an xffi_legacy_adapter says
+ *   XFFI_ADAPT(symbol, adapter)                      with all options of an xffi_legacy_adapter
  *
- * `opaque` comes from the attribute of that name: a string, or an array of any type, whose bytes are
- * handed over untouched; a NULL for the name is an empty opaque.
+ * `opaque` is the attribute of that name: a string, or an array of any type, whose bytes are passed unchanged. With
+ * NULL for the name, `opaque` is empty.
  *
- * Operands of XLA FFI are flat. Without a `structure` the function sees one pointer a leaf, as on
- * today's XLA: for one result `out` is that result's data, for several an array of pointers. With
- * one, such as "(_, (_)), _ -> (_, _)" (`_` a leaf, brackets a tuple), it sees what the documents
- * describe: nested arrays of pointers on CPU; on devices every node of the shapes in pre-order, where
- * the function writes the arrays of the result.
+ * Operands of XLA FFI are flat. Without a `structure` the function gets one pointer per leaf, as in current XLA: with
+ * one result `out` is that result's data, with several it is an array of pointers.
  *
- * Nothing is allocated on the way to success up to XFFI_LEGACY_INLINE_ pointers; each character of a `structure`
- * counts as one. In C++ exceptions become errors. Needs r0. */
+ * With a structure such as "(_, (_)), _ -> (_, _)" (`_` is a leaf, brackets are a tuple), the function gets the
+ * documented form. On the CPU that is nested arrays of pointers. On devices it is every node of the shapes in
+ * pre-order, and the function writes the arrays of the result's tuples.
+ *
+ * Successful calls allocate no memory up to XFFI_LEGACY_INLINE_ pointers; each character of a `structure` counts as
+ * one. In C++, exceptions become errors. Needs r0. */
 #ifndef XLA_FFI_LEGACY_ADAPT_H_
 #define XLA_FFI_LEGACY_ADAPT_H_
 
@@ -42,10 +43,10 @@
 #include "xla_ffi/handler.h"
 
 
-/* Pointers that a call may have before memory is allocated for them. */
+/* The number of pointers in a call above which memory is allocated. */
 #define XFFI_LEGACY_INLINE_ 64
 
-/* What a `describe` function knows: all operands and results, with their types and dimensions. */
+/* The input of a `describe` function: all operands and results, with their types and dimensions. */
 typedef struct xffi_legacy_operands {
   const xffi_buffer* args;
   size_t num_args;
@@ -53,34 +54,33 @@ typedef struct xffi_legacy_operands {
   size_t num_rets;
 } xffi_legacy_operands;
 
-/* Bytes for the function, to be filled by `describe`: in `local`, or elsewhere by setting `data`. With an attribute `opaque`
- * as well, `data` and `size` are that one's, and what `describe` does not set stays: for bytes in `local` it sets both. */
+/* The function's opaque bytes, filled by `describe`: in `local`, or elsewhere by setting `data`. With an
+ * attribute `opaque`, `data` and `size` start as the attribute's bytes; to pass bytes in `local`, set both. */
 typedef struct xffi_legacy_opaque {
   const void* data;
   size_t size;
   unsigned char local[512];
 } xffi_legacy_opaque;
 
-/* A function of the original custom calls, and how it is called. Leave out what is not needed, but not the first two; that
- * the function is of that form is for whoever writes it here to see to, and the macros of one line do. */
+/* A function of the original custom calls, and how to call it. All fields but the first two are optional. The
+ * function must have the form that `signature` names; only the one-line macros check this. */
 typedef struct xffi_legacy_adapter {
   uint32_t signature; /* XFFI_LEGACY_CPU … XFFI_LEGACY_CPU_UNIFIED */
   void (*function)(void);
-  const char* opaque;    /* name of the attribute, or null */
-  const char* structure; /* of operands and results, or null */
-  /* Sees the sizes before the function is called: refuses the call with an error, or writes the
-   * bytes that the function gets as `opaque`, a descriptor of sizes for instance. Attributes that it
-   * fetches from `call` are the call's own. */
+  const char* opaque;    /* name of the opaque attribute, or null */
+  const char* structure; /* structure of operands and results, or null */
+  /* Called with the operands before the function. Refuses the call with an error, or writes the function's
+   * `opaque` bytes, for example a descriptor of sizes. It may fetch attributes from `call`. */
   XLA_FFI_Error* (*describe)(xffi_call* call, const xffi_legacy_operands* operands,
                              xffi_legacy_opaque* opaque);
-  /* Puts a copy from host to device memory on a stream and returns 0; `from` may be read until it
-   * returns only. For a `structure` on devices, whose arrays lie in device memory. */
+  /* Enqueues a copy from host to device memory on a stream and returns 0; `from` is only valid until it returns.
+   * Needed for a `structure` on devices, where tuples are arrays in device memory. */
   int (*copy)(void* stream, void* to, const void* from, size_t size);
 } xffi_legacy_adapter;
 
 /* --- statuses ---------------------------------------------------------------------------------- */
 
-/* A status of this library. Written from any thread while the call lasts. */
+/* A status of this library. It may be written from any thread during the call. */
 typedef struct xffi_status_object_ {
   xffi_status_head_ head;
   long lock;
@@ -128,7 +128,7 @@ XFFI_COLD_ void xffi_status_set_(xffi_status_head_* head, int failed, const char
 }
 
 XFFI_COLD_ xffi_status_object_* xffi_status_make_(void) {
-  /* Never given back, so that a pointer that somebody kept names a status for ever. */
+  /* Never freed, so that a pointer that a function kept always refers to a status. */
   char* memory = (char*)malloc(XFFI_STATUS_ALIGNMENT_ + sizeof(xffi_status_object_));
   xffi_status_object_* object;
   if (memory == NULL) return NULL;
@@ -141,7 +141,7 @@ XFFI_COLD_ xffi_status_object_* xffi_status_make_(void) {
   return object;
 }
 
-/* A status that says success; null without memory. */
+/* Returns a status that is set to success; null without memory. */
 XFFI_INLINE_ xffi_status_object_* xffi_status_take_(void) {
   xffi_status_object_* object = NULL;
   size_t i;
@@ -157,7 +157,7 @@ XFFI_INLINE_ xffi_status_object_* xffi_status_take_(void) {
   return object;
 }
 
-/* Gives a status back; whether it says failure, with a message that is the caller's to free. */
+/* Releases a status. Returns 1 if it is a failure, with a message that the caller frees. */
 XFFI_INLINE_ int xffi_status_give_(xffi_status_object_* object, char** message, size_t* length) {
   int failed;
   size_t i;
@@ -178,25 +178,25 @@ XFFI_INLINE_ int xffi_status_give_(xffi_status_object_* object, char** message, 
 
 /* --- pointers in the form that the function expects -------------------------------------------- */
 
-/* Builds the lists of pointers of one call. */
+/* Builds the lists of pointers for one call. */
 typedef struct xffi_legacy_builder_ {
-  const char* at;   /* in the structure */
+  const char* at;   /* position in the structure */
   void** slots;     /* room for all pointers */
   size_t used;
-  size_t list_used; /* of `list`, which takes the nodes in pre-order */
+  size_t list_used; /* used entries of `list`, which has the nodes in pre-order */
   void** list;
   const xffi_buffer* leaves;
   size_t next_leaf, num_leaves;
   int bad;
-  size_t base;      /* devices: bytes of the arrays before slot 0 */
-  char* device;     /* devices: where slot 0 lies in device memory; null on CPU */
+  size_t base;      /* devices: size of the arrays before slot 0 in bytes */
+  char* device;     /* devices: address of slot 0 in device memory; null on CPU */
 } xffi_legacy_builder_;
 
 XFFI_INLINE_ void xffi_legacy_blank_(const char** at) {
   while (**at == ' ') ++*at;
 }
 
-/* Goes on behind a letter that has to stand there; never behind the text's end. */
+/* Moves past a required character, but never past the end of the text. */
 XFFI_INLINE_ void xffi_legacy_take_(xffi_legacy_builder_* b, char letter) {
   if (*b->at == letter) {
     ++b->at;
@@ -205,7 +205,7 @@ XFFI_INLINE_ void xffi_legacy_take_(xffi_legacy_builder_* b, char letter) {
   }
 }
 
-/* Elements of the tuple that begins behind `at`, its opening bracket. */
+/* Returns the number of elements of a tuple; `at` is after its opening bracket. */
 XFFI_INLINE_ size_t xffi_legacy_elements_(const char* at) {
   size_t count = 0, depth = 0;
   for (; *at != '\0' && !(depth == 0 && *at == ')'); ++at) {
@@ -216,7 +216,7 @@ XFFI_INLINE_ size_t xffi_legacy_elements_(const char* at) {
   return count;
 }
 
-/* Reads one node; its address as the function sees it. Each node is listed in pre-order. */
+/* Reads one node and returns its address as the function sees it. All nodes are listed in pre-order. */
 static inline void* xffi_legacy_node_(xffi_legacy_builder_* b) {
   const size_t place = b->list_used++;
   void* address = NULL;
@@ -251,7 +251,7 @@ static inline void* xffi_legacy_node_(xffi_legacy_builder_* b) {
   return address;
 }
 
-/* What is wrong where a structure does not describe the call. */
+/* Returns the error for a structure that does not describe the call. */
 XFFI_COLD_ XLA_FFI_Error* xffi_legacy_mismatch_(const xffi_call* call, const char* structure,
                                               size_t args, size_t rets) {
   return xffi_error(call, XLA_FFI_Error_Code_INVALID_ARGUMENT, "the structure \"%s\" does not describe a call with %zu operands and "
@@ -269,7 +269,7 @@ typedef void xffi_legacy_gpu_status_(void* stream, void** buffers, const char* o
 typedef void xffi_legacy_cpu_unified_(void* out, const void** in, const char* opaque, size_t length,
                                      XlaCustomCallStatus* status);
 
-/* Everything that the function may be given. */
+/* All possible arguments of the function. */
 typedef struct xffi_legacy_pointers_ {
   void* stream;
   void* out;
@@ -294,7 +294,7 @@ XFFI_INLINE_ void xffi_legacy_enter_(const xffi_legacy_adapter* adapter, xffi_le
       ((xffi_legacy_cpu_unified_*)adapter->function)(p->out, (const void**)p->list, p->opaque,
                                                     p->opaque_size, status);
       break;
-    default: /* XFFI_LEGACY_GPU_STATUS, the last that there is */
+    default: /* XFFI_LEGACY_GPU_STATUS, the only one left */
       ((xffi_legacy_gpu_status_*)adapter->function)(p->stream, p->list, p->opaque, p->opaque_size,
                                                    status);
   }
@@ -331,7 +331,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_call_(xffi_call* call, co
   return error;
 }
 
-/* The bytes of the attribute that is the opaque. */
+/* Gets the bytes of the attribute that is used as opaque. */
 XFFI_INLINE_ void xffi_legacy_fetch_opaque_(xffi_call* call, const char* name,
                                           xffi_legacy_opaque* opaque) {
   const int64_t i = xffi_find_(&call->frame->attrs, name);
@@ -349,8 +349,8 @@ XFFI_INLINE_ void xffi_legacy_fetch_opaque_(xffi_call* call, const char* name,
   if (opaque->size == 0) opaque->data = "";
 }
 
-/* Runs the function with operands that have been fetched. `buffers` has them and the results;
- * `slots` and `list` have room for all pointers. */
+/* Runs the function with operands that were fetched. `buffers` contains the operands and results; `slots` and
+ * `list` have room for all pointers. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_run_(xffi_call* call, const xffi_legacy_adapter* adapter,
                                            xffi_buffer* buffers, size_t num_args, size_t num_rets,
                                            void** slots, void** list, size_t room) {
@@ -402,7 +402,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_run_(xffi_call* call, con
     b.list = list;
     b.leaves = buffers;
     b.num_leaves = num_args;
-    if (!is_cpu) { /* tuples lie in the device's memory */
+    if (!is_cpu) { /* tuples are arrays in device memory */
       if (adapter->copy == NULL) {
         return xffi_error(call, XLA_FFI_Error_Code_UNIMPLEMENTED, "tuples on a device lie in device memory: give the adapter a "
                                  "`copy` function");
@@ -413,7 +413,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_run_(xffi_call* call, con
     xffi_legacy_blank_(&b.at);
     for (i = 0; *b.at != '-' && !b.bad; ++i) {
       void* root = xffi_legacy_node_(&b);
-      if (is_cpu) { /* the list has the roots alone */
+      if (is_cpu) { /* the list only has the roots */
         b.list[i] = root;
         b.list_used = i + 1;
       }
@@ -421,7 +421,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_run_(xffi_call* call, con
       if (*b.at == ',') {
         ++b.at;
         xffi_legacy_blank_(&b.at);
-        if (*b.at == '-') b.bad = 1; /* an operand has to follow */
+        if (*b.at == '-') b.bad = 1; /* an operand must follow */
       } else if (*b.at != '-') {
         b.bad = 1;
       }
@@ -444,7 +444,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_run_(xffi_call* call, con
     }
   }
   if (error == NULL) error = xffi_legacy_call_(call, adapter, &p);
-  if (scratch != NULL) { /* in the order of the stream */
+  if (scratch != NULL) { /* freed in the order of the stream */
     XLA_FFI_Error* freed = xffi_scratch_free(call, scratch, room * sizeof(void*));
     if (error == NULL) return freed;
     xffi_error_free(call->api, freed);
@@ -452,11 +452,11 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_run_(xffi_call* call, con
   return error;
 }
 
-/* An adapted call: finds room and runs the function. */
+/* Runs an adapted call: finds memory for the pointers and calls the function. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_adapt_(xffi_call* call, const xffi_legacy_adapter* adapter) {
   const size_t num_args = (size_t)(call->frame->args.size > 0 ? call->frame->args.size : 0);
   const size_t num_rets = (size_t)(call->frame->rets.size > 0 ? call->frame->rets.size : 0);
-  /* A node takes at least one character of the structure, and one slot in its tuple. */
+  /* A node needs at least one character of the structure, and one slot in its tuple. */
   const size_t nodes = adapter->structure != NULL ? strlen(adapter->structure) : 0;
   const size_t room = num_args + num_rets + nodes + 1;
   if (room <= XFFI_LEGACY_INLINE_) {
@@ -487,7 +487,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_adapt_(xffi_call* call, c
   }                                                                        \
   XFFI_HANDLER(symbol, symbol##_adapted)
 
-/* Whether the function can be called in that form is for the compiler to say. */
+/* The compiler checks that the function has that form. */
 #if defined(__cplusplus)
 #define XFFI_LEGACY_CHECK_(symbol, signature, function, ...)         \
   static_assert(::xla::xffi_legacy_::IsOfForm(function, signature), \

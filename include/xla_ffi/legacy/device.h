@@ -1,5 +1,5 @@
-/* What a target of the original custom calls on a device needs for tuples: the list of buffers, read in both of
- * its forms, and a pool by which the arrays of a tuple result are written without stalling the stream.
+/* Tuples for targets of the original custom calls on devices: reads the list of buffers in both of its forms, and
+ * writes the arrays of a tuple result from a pool, without stalling the stream.
  *
  *   static xffi_staging roots = XFFI_STAGING(&events, 16);
  *
@@ -11,7 +11,7 @@
  *     xffi_buffers_free(&buffers);
  *   }
  *
- * Part of <xla_ffi/legacy/adapt.h>. Nothing here knows a platform: its functions are the caller's. */
+ * Part of <xla_ffi/legacy/adapt.h>. This header is independent of the platform, whose functions the caller provides. */
 #ifndef XLA_FFI_LEGACY_DEVICE_H_
 #define XLA_FFI_LEGACY_DEVICE_H_
 
@@ -28,29 +28,29 @@
 
 /* --- the list of buffers ------------------------------------------------------------------------ */
 
-/* What the list has an entry for. */
+/* The entries of the list. */
 typedef enum xffi_form {
-  XFFI_FORM_LEAVES, /* each leaf, as today's XLA has it */
-  XFFI_FORM_NODES   /* each node, tuples before their elements, as the first documents have it */
+  XFFI_FORM_LEAVES, /* each leaf, as in current XLA */
+  XFFI_FORM_NODES   /* each node, tuples before their elements, as first documented */
 } xffi_form;
 
 /* A leaf of an operand. */
 typedef struct xffi_leaf {
-  void* address; /* null where the list does not say: it is read through the root, on the device */
-  void* root;    /* of its operand; the leaf itself where that is no tuple */
-  const size_t* path; /* its place in each tuple from the root on */
+  void* address; /* null if the list does not have it: read it through the root */
+  void* root;    /* root of its operand; the leaf itself if that is not a tuple */
+  const size_t* path; /* its index in each tuple, starting at the root */
   size_t depth;
 } xffi_leaf;
 
-/* A tuple of the result that the target writes: an array in device memory, and what belongs there. */
+/* A tuple of the result that the target must write: an array in device memory, and its contents. */
 typedef struct xffi_table {
   void** table;
   void** elements;
   size_t size;
 } xffi_table;
 
-/* A list that was read. Operands' leaves, the result's, and the result's tuples, each in pre-order; there are no
- * tuples to write where the list has leaves alone. */
+/* A parsed list: the operands' leaves, the result's leaves, and the result's tuples, each in pre-order. A list that
+ * only has leaves has no tuples to write. */
 typedef struct xffi_buffers {
   xffi_leaf* args;
   void** rets;
@@ -59,11 +59,11 @@ typedef struct xffi_buffers {
   void* memory;
 } xffi_buffers;
 
-#define XFFI_STRUCTURE_DEPTH_ 32 /* tuples in tuples */
-#define XFFI_NO_STRUCTURE (-1)  /* the text is none, or has more tuples in tuples */
+#define XFFI_STRUCTURE_DEPTH_ 32 /* maximum depth of nested tuples */
+#define XFFI_NO_STRUCTURE (-1)  /* not a structure, or nested too deeply */
 #define XFFI_NO_MEMORY (-2)
 
-/* One walk over a structure: the first one counts, the second one fills what was counted. */
+/* A pass over a structure. The first pass counts, the second fills. */
 typedef struct xffi_walk_ {
   const char* at;
   void* const* list; /* null while counting */
@@ -76,7 +76,7 @@ typedef struct xffi_walk_ {
   size_t* step;
 } xffi_walk_;
 
-/* One node; its address in the list. */
+/* Reads one node and returns its address in the list. */
 static inline void* xffi_walk_node_(xffi_walk_* w, void* root, size_t depth) {
   void* address = NULL;
   xffi_legacy_blank_(&w->at);
@@ -160,8 +160,9 @@ XFFI_INLINE_ int xffi_walk_all_(xffi_walk_* w, const char* structure) {
   return w->bad;
 }
 
-/* Reads a list; `structure` is that of the call: '_' a leaf, brackets a tuple, commas between, "->" before the
- * result. 0, XFFI_NO_STRUCTURE or XFFI_NO_MEMORY; where it is 0, xffi_buffers_free follows. */
+/* Reads a list. `structure` is the structure of the call: '_' is a leaf, brackets are a tuple, separated by commas,
+ * with "->" before the result. Returns 0, XFFI_NO_STRUCTURE or XFFI_NO_MEMORY. After 0, the caller must call
+ * xffi_buffers_free. */
 XFFI_INLINE_ int xffi_buffers_read(xffi_buffers* buffers, void* const* list, const char* structure,
                                   xffi_form form) {
   xffi_walk_ counted, filled;
@@ -196,8 +197,8 @@ XFFI_INLINE_ void xffi_buffers_free(xffi_buffers* buffers) {
   memset(buffers, 0, sizeof(*buffers));
 }
 
-/* Where a leaf lies, read through its root where the list does not say. It runs where the operand's tuples may be
- * read: on their stream, where host and device share memory. */
+/* Returns the address of a leaf, reading it through its root if the list does not have it. Call it where the operand's
+ * tuples can be read: on their stream, or anywhere if host and device share memory. */
 XFFI_INLINE_ void* xffi_leaf_resolve(const xffi_leaf* leaf) {
   void* at = leaf->root;
   size_t i;
@@ -206,9 +207,9 @@ XFFI_INLINE_ void* xffi_leaf_resolve(const xffi_leaf* leaf) {
   return at;
 }
 
-/* The same for a root in device memory: `read` copies from there to the host, in the order of what has been put on
- * `stream`, and returns when the bytes are there: 0, or an error number that is passed on. A leaf without memory, of
- * size zero, has no address. */
+/* Gets the address of a leaf whose root is in device memory. `read` copies from there to the host, in the order of
+ * `stream`, and returns when the bytes have arrived: 0, or an error number, which is passed on. A leaf of size zero has
+ * no address. */
 XFFI_INLINE_ int xffi_leaf_fetch(const xffi_leaf* leaf, void* stream,
                                 int (*read)(void* stream, void* to, const void* from, size_t size),
                                 void** address) {
@@ -226,21 +227,21 @@ XFFI_INLINE_ int xffi_leaf_fetch(const xffi_leaf* leaf, void* stream,
 
 /* --- the pool ----------------------------------------------------------------------------------- */
 
-/* What the pool needs of a platform. Each returns 0, or an error number, which is passed on: a positive one. */
+/* The platform functions that the pool needs. Each returns 0, or a positive error number, which is passed on. */
 typedef struct xffi_events {
-  int (*device_of)(void* stream, int* device);    /* events are used on the device that they were made for */
+  int (*device_of)(void* stream, int* device);    /* events are only used on the device they were created for */
   int (*create)(void* stream, void** event);      /* an event for the device of a stream */
-  int (*record)(void* event, void* stream);       /* puts it on a stream, behind what is there */
-  int (*is_complete)(void* event, int* complete); /* whether the stream has come there; does not wait */
-  /* Puts a copy from host to device memory on a stream. `from` stays until an event behind it is complete. */
+  int (*record)(void* event, void* stream);       /* records it on a stream, after the work on it */
+  int (*is_complete)(void* event, int* complete); /* whether the stream has reached it; does not wait */
+  /* Enqueues a copy from host to device memory. `from` stays valid until an event after the copy is complete. */
   int (*copy)(void* stream, void* to, const void* from, size_t size);
 } xffi_events;
 
 typedef enum xffi_slot_state_ {
   XFFI_SLOT_FREE_,
-  XFFI_SLOT_BUSY_,  /* until its event is complete */
-  XFFI_SLOT_TAKEN_, /* by a call */
-  XFFI_SLOT_LOST_   /* nothing tells when its copy has run: it is not used again, nor counted */
+  XFFI_SLOT_BUSY_,  /* in use until its event is complete */
+  XFFI_SLOT_TAKEN_, /* held by a call */
+  XFFI_SLOT_LOST_   /* the end of its copy is unknown: neither used again nor counted */
 } xffi_slot_state_;
 
 /* Host memory with an event. */
@@ -253,9 +254,9 @@ typedef struct xffi_slot_ {
   size_t room;
 } xffi_slot_;
 
-/* A pool of host memory, for any number of threads, streams and devices: static, made by XFFI_STAGING. At most
- * `capacity` slots are made for each device, and kept. While one of them is free a call waits for nothing; when all are
- * in use the calling thread waits for the first that gets free, the stream for none. */
+/* A pool of host memory for any number of threads, streams and devices: static, initialised with XFFI_STAGING. It
+ * allocates at most `capacity` slots per device, and keeps them. If all are in use, the calling thread waits for the
+ * first free slot; streams never wait. */
 typedef struct xffi_staging {
   const xffi_events* platform;
   size_t capacity;
@@ -277,8 +278,8 @@ XFFI_INLINE_ void xffi_staging_give_(xffi_staging* pool, xffi_slot_* slot, xffi_
   xffi_staging_unlock_(pool);
 }
 
-/* A slot of a device that no copy uses, with or without an event yet; or null and an error. Where there is none, and no
- * more may be made, `slot` stays null. */
+/* Gets a slot of a device that no copy uses, perhaps without an event yet; on error the slot is null. `slot` also stays
+ * null if all are in use and the capacity is reached. */
 XFFI_INLINE_ int xffi_staging_take_(xffi_staging* pool, int device, xffi_slot_** slot) {
   xffi_slot_* at;
   size_t count = 0;
@@ -310,8 +311,8 @@ XFFI_INLINE_ int xffi_staging_take_(xffi_staging* pool, int device, xffi_slot_**
   return error;
 }
 
-/* Puts the writing of tuples on a stream: 0, the platform's error, or XFFI_NO_MEMORY. Each table is device memory with
- * room for its elements, which nobody frees before the stream has come here. */
+/* Enqueues the writing of tuples on a stream. Returns 0, the platform's error, or XFFI_NO_MEMORY. Each table is device
+ * memory with room for its elements, which must stay allocated until the stream has written it. */
 XFFI_INLINE_ int xffi_staging_write(xffi_staging* pool, void* stream, const xffi_table* tables,
                                    size_t num_tables) {
   xffi_slot_* slot = NULL;

@@ -1,5 +1,5 @@
-/* Reads an xla::ShapeProto in its wire form, which the documents suggest as `opaque` for targets that are called with
- * shapes that change:
+/* Reads an xla::ShapeProto in its wire format. XLA's documents suggest it as `opaque` for targets whose shapes vary
+ * between calls:
  *
  *   xffi_proto_shape* shape;
  *   const char* problem = xffi_proto_read(opaque, opaque_len, &shape);
@@ -7,8 +7,7 @@
  *   ... shape->dtype, shape->dims[i] for i < shape->rank ...
  *   free(shape);
  *
- * The bytes are anybody's: whatever they are, the answer is a shape or a text that says what is wrong. Fields that are
- * not read here are passed over. */
+ * The bytes need not be trusted: any input gives a shape or an error text. Unknown fields are skipped. */
 #ifndef XLA_FFI_LEGACY_SHAPE_PROTO_H_
 #define XLA_FFI_LEGACY_SHAPE_PROTO_H_
 
@@ -24,22 +23,22 @@
 
 #include "xla_ffi/call.h"
 
-/* A shape, or a part of one. An array has an element type, dimensions, and perhaps the order in which they lie; the
- * elements of a tuple follow it: the first is `shape + 1`, the one behind a shape is `shape + shape->nodes`. */
+/* A shape, or a part of one. An array has an element type, dimensions, and optionally their order. The elements of a
+ * tuple follow it: the first is `shape + 1`, and the next one after a shape is `shape + shape->nodes`. */
 typedef struct xffi_proto_shape {
   int is_tuple;
-  XLA_FFI_DataType dtype;        /* INVALID of a tuple */
+  XLA_FFI_DataType dtype;        /* INVALID for tuples */
   const int64_t* dims;
-  const int64_t* minor_to_major; /* as many as dimensions, or null */
+  const int64_t* minor_to_major; /* one per dimension, or null */
   size_t rank;
   size_t num_elements; /* of a tuple */
-  size_t nodes;        /* this one and all in it */
+  size_t nodes;        /* number of shapes, including this one and nested ones */
 } xffi_proto_shape;
 
-#define XFFI_PROTO_DEPTH_ 32 /* tuples in tuples */
-#define XFFI_PROTO_RANK_ 64  /* dimensions */
+#define XFFI_PROTO_DEPTH_ 32 /* maximum depth of nested tuples */
+#define XFFI_PROTO_RANK_ 64  /* maximum number of dimensions */
 
-/* A message that is being read: its fields one by one. */
+/* A reader of a message's fields. */
 typedef struct xffi_proto_reader_ {
   const unsigned char *at, *end;
   const char* problem;
@@ -47,8 +46,8 @@ typedef struct xffi_proto_reader_ {
 
 typedef struct xffi_proto_field_ {
   uint64_t number;
-  uint64_t value;           /* where it is a number */
-  const unsigned char* bytes; /* else, or null */
+  uint64_t value;           /* if it is a number */
+  const unsigned char* bytes; /* otherwise; or null */
   size_t size;
 } xffi_proto_field_;
 
@@ -70,7 +69,7 @@ XFFI_INLINE_ uint64_t xffi_proto_number_(xffi_proto_reader_* r) {
   return 0;
 }
 
-/* The next field; 0 where there is none, or something is wrong. */
+/* Reads the next field; returns 0 at the end or after an error. */
 XFFI_INLINE_ int xffi_proto_next_(xffi_proto_reader_* r, xffi_proto_field_* field) {
   uint64_t tag, size = 0;
   if (r->at == r->end || r->problem != NULL) return 0;
@@ -101,7 +100,7 @@ XFFI_INLINE_ int xffi_proto_next_(xffi_proto_reader_* r, xffi_proto_field_* fiel
   field->bytes = (tag & 7) == 2 ? r->at : NULL;
   field->size = (size_t)size;
   r->at += size;
-  if ((tag & 7) != 2) field->number = 0; /* fixed numbers: none is read here */
+  if ((tag & 7) != 2) field->number = 0; /* fixed-size numbers are not needed */
   return 1;
 }
 
@@ -126,7 +125,7 @@ XFFI_INLINE_ void xffi_proto_numbers_(xffi_proto_reader_* r, const xffi_proto_fi
   } while (packed.at != packed.end);
 }
 
-/* One walk: the first counts, the second fills what was counted. */
+/* A pass over the message. The first pass counts, the second fills. */
 typedef struct xffi_proto_walk_ {
   size_t nodes, numbers;
   xffi_proto_shape* node; /* null while counting */
@@ -201,7 +200,7 @@ static inline void xffi_proto_node_(xffi_proto_walk_* w, const unsigned char* by
   if (w->node != NULL) w->node[own].nodes = w->nodes - own;
 }
 
-/* Reads a shape, which `free` gives back; else what is wrong: a text that stays. */
+/* Reads a shape, which the caller frees with `free`. Returns null, or a static text that describes the error. */
 XFFI_INLINE_ const char* xffi_proto_read(const void* bytes, size_t size, xffi_proto_shape** shape) {
   xffi_proto_walk_ counted, filled;
   *shape = NULL;

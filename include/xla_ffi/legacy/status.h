@@ -1,10 +1,9 @@
-/* The statuses that this SDK makes, and how they are told from others. Part of
- * <xla/service/custom_call_status.h>.
+/* The statuses that this SDK creates, and how to recognise them. Part of <xla/service/custom_call_status.h>.
  *
- * What lies behind a foreign status is not known, so nothing is read there. A status of ours begins
- * at a multiple of XFFI_STATUS_ALIGNMENT_ and is never unmapped; only at such an address, and only
- * where the kernel says that the page is there, the first 32 bytes are looked at. They are a magic
- * text, their own address, and the function of the maker that writes the status. */
+ * The layout of other statuses is unknown, so they are never read. A status of this SDK is aligned to
+ * XFFI_STATUS_ALIGNMENT_ and never unmapped. Only at such an address, and only if the kernel confirms that the
+ * page is mapped, are the first 32 bytes read: a magic text, their own address, and the function that writes
+ * the status. */
 #ifndef XLA_FFI_LEGACY_STATUS_H_
 #define XLA_FFI_LEGACY_STATUS_H_
 
@@ -41,41 +40,42 @@
 extern "C" {
 #endif
 
-/* Success or a failure. Made by the host; the pointer is good until the target returns. */
+/* Success or a failure. Created by the host; the pointer is valid until the target returns. */
 typedef struct XlaCustomCallStatus_ XlaCustomCallStatus;
 
 #if defined(__GNUC__) || defined(__clang__)
 #define XFFI_STATUS_HIDDEN_ __attribute__((weak)) XLA_FFI_SDK_HIDDEN
 #else
-#define XFFI_STATUS_HIDDEN_ static inline /* of each object file its own */
+#define XFFI_STATUS_HIDDEN_ static inline /* one per object file */
 #endif
 
-/* Says success, whatever was said before. A null status is ignored. */
+/* Sets the status to success, replacing any failure. A null status is ignored. */
 XFFI_STATUS_HIDDEN_ void XlaCustomCallStatusSetSuccess(XlaCustomCallStatus* status);
 
-/* Says failure. `message` is `message_len` bytes of any kind, copied. A null status is ignored. */
+/* Sets the status to a failure. `message` is `message_len` arbitrary bytes, which are copied. A null status is
+ * ignored. */
 XFFI_STATUS_HIDDEN_ void XlaCustomCallStatusSetFailure(XlaCustomCallStatus* status,
                                                        const char* message, size_t message_len);
 
-/* The beginning of every status of ours; the same in Rust, C and C++ and in every library. */
+/* The head of every status of this SDK, identical in Rust, C and C++ and in every library. */
 typedef struct xffi_status_head_ {
   char magic[16];
   const struct xffi_status_head_* self;
   void (*set)(struct xffi_status_head_* self, int failed, const char* message, size_t length);
 } xffi_status_head_;
 
-/* The status as one of ours; null for any other. */
+/* Returns the status as one of this SDK's; null for others. */
 XFFI_STATUS_COLD_ xffi_status_head_* xffi_status_ours_(XlaCustomCallStatus* status) {
   xffi_status_head_* head = (xffi_status_head_*)(void*)status;
   if (status == NULL || (uintptr_t)status % XFFI_STATUS_ALIGNMENT_ != 0) return NULL;
 #if defined(XFFI_STATUS_POSIX_)
-  if (msync((void*)status, sizeof(*head), MS_ASYNC) != 0) return NULL; /* no memory there */
+  if (msync((void*)status, sizeof(*head), MS_ASYNC) != 0) return NULL; /* not mapped */
 #endif
   if (memcmp(head->magic, XFFI_STATUS_MAGIC_, sizeof(head->magic)) != 0) return NULL;
   return head->self == head && head->set != NULL ? head : NULL;
 }
 
-/* The host's function of that name, if it exports one that is not `ours`; else null. */
+/* Returns the host's function of that name, if the host exports one other than `ours`; otherwise null. */
 XFFI_STATUS_COLD_ void* xffi_status_host_function_(const char* name, void (*ours)(void)) {
 #if defined(XFFI_STATUS_POSIX_)
   static const int sizes_agree[sizeof(void*) == sizeof(void (*)(void)) ? 1 : -1] = {0};
@@ -105,7 +105,7 @@ XFFI_STATUS_HIDDEN_ void XlaCustomCallStatusSetSuccess(XlaCustomCallStatus* stat
   found = xffi_status_host_function_("XlaCustomCallStatusSetSuccess",
                                     (void (*)(void))XlaCustomCallStatusSetSuccess);
   memcpy((void*)&host, &found, sizeof(host));
-  if (host != NULL) host(status); /* else: it says success of itself */
+  if (host != NULL) host(status); /* otherwise: a new status already is a success */
 }
 
 XFFI_STATUS_HIDDEN_ void XlaCustomCallStatusSetFailure(XlaCustomCallStatus* status,

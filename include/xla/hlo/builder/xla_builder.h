@@ -1,4 +1,4 @@
-// Programs with custom calls, built as XLA's documents build them. Link with libxla_ffi_runtime.
+// Builds programs with custom calls, with the interface from XLA's documents. Link with libxla_ffi_runtime.
 //
 //   xla::XlaBuilder b("do_it");
 //   xla::XlaOp x = xla::Parameter(&b, 0, xla::ShapeUtil::MakeShape(xla::F32, {128}), "x");
@@ -6,9 +6,8 @@
 //                   /*shape=*/xla::ShapeUtil::MakeShape(xla::F32, {128}));
 //   xla::StatusOr<xla::XlaComputation> computation = b.Build();
 //
-// Only what custom calls need is here: parameters, constants, tokens, tuples, custom calls. Mistakes
-// are told by Build, all at once, by the names of the instructions. xla_ffi/embedded.h runs what is
-// built.
+// Only operations for custom calls are supported: parameters, constants, tokens, tuples and custom calls. Build
+// reports all mistakes together, with the names of the instructions. xla_ffi/embedded.h runs the programs.
 #ifndef XLA_HLO_BUILDER_XLA_BUILDER_H_
 #define XLA_HLO_BUILDER_XLA_BUILDER_H_
 
@@ -33,7 +32,7 @@ namespace xla {
 
 class XlaBuilder;
 
-// An instruction of a builder. The documents name some that they do not use.
+// An instruction of a builder. It may be unused, because XLA's documents name some that they do not use.
 class [[maybe_unused]] XlaOp {
  public:
   XlaOp() = default;
@@ -47,7 +46,7 @@ class [[maybe_unused]] XlaOp {
   xffi_rt_op op_ = XFFI_RT_NO_OP;
 };
 
-// Which outputs lie in the memory of which operands: {output, {operand, place in the operand}}.
+// Output-operand aliases, as {output, {operand, index within the operand}}.
 using OutputOperandAliasing = std::vector<std::pair<ShapeIndex, std::pair<int64_t, ShapeIndex>>>;
 
 class XlaBuilder {
@@ -72,7 +71,7 @@ class XlaBuilder {
   const std::string& name() const { return name_; }
   xffi_rt_builder* get() const { return builder_; }
 
-  // The shape of an instruction.
+  // Returns the shape of an instruction.
   StatusOr<Shape> GetShape(XlaOp op) const {
     char* text = nullptr;
     if (xffi_rt_status* status = xffi_rt_builder_shape(builder_, op.get(), &text)) {
@@ -83,7 +82,7 @@ class XlaBuilder {
     return shape;
   }
 
-  // The program whose result is `root`, or the last instruction. The builder is used up.
+  // Builds the program whose result is `root`, or the last instruction. The builder cannot be used afterwards.
   StatusOr<XlaComputation> Build(XlaOp root) {
     if (!status_.ok()) return status_;
     xffi_rt_program* program = nullptr;
@@ -97,16 +96,16 @@ class XlaBuilder {
     if (status_.ok()) Note(xffi_rt_builder_last(builder_, &last));
     return Build(XlaOp(this, last));
   }
-  // What went wrong first, before a program is built.
+  // Returns the first error before a program is built.
   const Status& first_error() const { return status_; }
-  // Takes over a status.
+  // Takes ownership of a status, and keeps the first error.
   void Note(xffi_rt_status* status) {
     if (status == nullptr) return;
     Status noted(status);
     if (status_.ok()) status_ = std::move(noted);
   }
 
-  // The newest builder of this thread that there still is.
+  // Returns the newest living builder of this thread.
   static XlaBuilder* Newest() {
     Living& living = AllLiving();
     const std::lock_guard<std::mutex> lock(living.mutex);
@@ -118,7 +117,7 @@ class XlaBuilder {
   }
 
  private:
-  // They end in any order, and on any thread.
+  // Builders may be destroyed in any order, and on any thread.
   struct Living {
     std::mutex mutex;
     std::list<XlaBuilder*> builders;
@@ -175,7 +174,7 @@ inline XlaOp Tuple(XlaBuilder* builder, const std::vector<XlaOp>& elements) {
   return XlaOp(builder, op);
 }
 
-// An operation on an invalid op is an invalid op, which Build tells.
+// An operation on an invalid op returns an invalid op, which Build reports.
 inline XlaOp GetTupleElement(XlaOp tuple_data, int64_t index) {
   if (!tuple_data.valid()) return tuple_data;
   XlaBuilder* builder = tuple_data.builder();
@@ -186,7 +185,7 @@ inline XlaOp GetTupleElement(XlaOp tuple_data, int64_t index) {
 
 namespace xffi {
 
-// A custom call with everything; null pointers leave parts away.
+// Adds a custom call with all options; null pointers omit a part.
 inline XlaOp AddCustomCall(XlaBuilder* builder, const std::string& target,
                            const std::vector<XlaOp>& operands, const XlaComputation* computation,
                            const Shape& shape, const std::vector<Shape>* operand_shapes,
@@ -241,8 +240,8 @@ inline XlaOp AddCustomCall(XlaBuilder* builder, const std::string& target,
 
 }  // namespace xffi
 
-// A call of `call_target_name`. For API_VERSION_TYPED_FFI the opaque is the text of an MLIR
-// dictionary, "{eps = 1.0e-5 : f32}", or empty.
+// Adds a call of `call_target_name`. For API_VERSION_TYPED_FFI, the opaque is the text of an MLIR dictionary,
+// "{eps = 1.0e-5 : f32}", or empty.
 inline XlaOp CustomCall(XlaBuilder* builder, const std::string& call_target_name,
                         const std::vector<XlaOp>& operands, const Shape& shape,
                         const std::string& opaque = "", bool has_side_effect = false,
@@ -255,7 +254,7 @@ inline XlaOp CustomCall(XlaBuilder* builder, const std::string& call_target_name
                              api_version);
 }
 
-// The same with a computation that the target may run.
+// Adds a custom call with a computation that the target may run.
 inline XlaOp CustomCallWithComputation(
     XlaBuilder* builder, const std::string& call_target_name, const std::vector<XlaOp>& operands,
     const XlaComputation& computation, const Shape& shape, const std::string& opaque = "",
@@ -268,7 +267,7 @@ inline XlaOp CustomCallWithComputation(
                              api_version);
 }
 
-// The same with the layouts in which the target gets the operands and gives the result.
+// Adds a custom call with layouts of the target's operands and result.
 inline XlaOp CustomCallWithLayout(
     XlaBuilder* builder, const std::string& call_target_name, const std::vector<XlaOp>& operands,
     const Shape& shape_with_layout, const std::vector<Shape>& operand_shapes_with_layout,
@@ -281,7 +280,7 @@ inline XlaOp CustomCallWithLayout(
                              output_operand_aliasing, literal, schedule, api_version);
 }
 
-// The same with both.
+// Adds a custom call with a computation and layouts.
 inline XlaOp CustomCallWithComputationAndLayouts(
     XlaBuilder* builder, const std::string& call_target_name, const std::vector<XlaOp>& operands,
     const XlaComputation& computation, const Shape& shape_with_layout,
@@ -297,8 +296,8 @@ inline XlaOp CustomCallWithComputationAndLayouts(
 
 }  // namespace xla
 
-// The listings of XLA's custom-call documents omit namespaces and, in one place, the builder. Compiled with
-// -DXLA_FFI_UNQUALIFIED_NAMES they need no change.
+// The listings in XLA's custom-call documents omit namespaces and, in one place, the builder. With
+// -DXLA_FFI_UNQUALIFIED_NAMES they compile unchanged.
 #if defined(XLA_FFI_UNQUALIFIED_NAMES)
 #include "xla/service/custom_call_status.h"
 #include "xla/service/custom_call_target_registry.h"
@@ -307,7 +306,7 @@ inline XlaOp CustomCallWithComputationAndLayouts(
 typedef struct CUstream_st* CUstream;
 
 namespace xla {
-// A parameter of the newest builder of this thread.
+// Adds a parameter to the newest builder of this thread.
 inline XlaOp Parameter(int64_t parameter_number, const Shape& shape, const std::string& name) {
   XlaBuilder* builder = XlaBuilder::Newest();
   if (builder == nullptr) return XlaOp();

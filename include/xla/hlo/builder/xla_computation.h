@@ -13,15 +13,15 @@
 
 namespace xla {
 
-// Copies are the same program.
+// A built program. Copies share the same program.
 class XlaComputation {
  public:
   XlaComputation() = default;
-  // Takes over a program of program.h.
+  // Takes ownership of a program of program.h.
   explicit XlaComputation(xffi_rt_program* program)
       : program_(program, xffi_rt_program_destroy) {}
 
-  // A program from HLO text, as XLA and ToHloText print it: parameters, constants, tuples, custom calls.
+  // Parses HLO text, as XLA and ToHloText print it: parameters, constants, tuples, custom calls.
   static StatusOr<XlaComputation> FromHloText(const std::string& text) {
     xffi_rt_program* program = nullptr;
     if (xffi_rt_status* status = xffi_rt_program_parse(text.c_str(), &program)) {
@@ -31,12 +31,12 @@ class XlaComputation {
   }
 
   bool IsNull() const { return program_ == nullptr; }
-  // The program for functions of program.h; stays this object's.
+  // Returns the program for functions of program.h; this object still owns it.
   const xffi_rt_program* get() const { return program_.get(); }
-  // The program as HLO text, and as StableHLO.
+  // Print the program as HLO text and as StableHLO.
   StatusOr<std::string> ToHloText() const { return Text(xffi_rt_program_hlo); }
   StatusOr<std::string> ToStableHlo() const { return Text(xffi_rt_program_stablehlo); }
-  // The shapes of the parameters and of the result.
+  // Return the shapes of the parameters and of the result.
   StatusOr<std::vector<Shape>> parameters() const {
     std::vector<Shape> shapes;
     for (size_t i = 0; i < xffi_rt_program_parameter_count(program_.get()); ++i) {
