@@ -1,30 +1,30 @@
-//! Sizes that are computed from others.
+//! Sizes that are computed from other sizes.
 
 use std::fmt;
 
-/// A size that a result computes: `times * name / over + plus`.
+/// A computed size of a result: `times * name / over + plus`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Computed {
-    /// As it is written.
+    /// The text as written.
     pub text: String,
-    /// The number of its name among [`Contract::names`](crate::Contract::names).
+    /// The index of its name in [`Contract::names`](crate::Contract::names).
     pub name: usize,
-    /// What the named size is multiplied by; not 0.
+    /// The factor of the named size; not 0.
     pub times: u32,
-    /// What the product is divided by; not 0.
+    /// The divisor of the product; not 0.
     pub over: u32,
-    /// What is added to the quotient.
+    /// The number that is added to the quotient.
     pub plus: i64,
 }
 
-/// Why a computed size is none.
+/// The reason why a size cannot be computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoSize {
     /// The division has a remainder.
     Inexact,
-    /// It is less than 0.
+    /// The size is less than 0.
     Negative,
-    /// It, or what is divided, is more than an `i64` holds.
+    /// The size, or the dividend, does not fit in an `i64`.
     TooLarge,
 }
 
@@ -39,10 +39,10 @@ impl fmt::Display for NoSize {
 }
 
 impl Computed {
-    /// The size, where the name stands for `size`.
+    /// Returns the computed size if the named size is `size`.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The division has a remainder, or the size is negative or too large.
     pub fn of(&self, size: i64) -> Result<i64, NoSize> {
         let product = size
             .checked_mul(i64::from(self.times))
@@ -59,17 +59,17 @@ impl Computed {
     }
 }
 
-/// The parts of a computed size, as they are written.
+/// The parts of a computed size, as written.
 pub(crate) struct Parts<'a> {
     pub(crate) times: Option<&'a str>,
     pub(crate) name: &'a str,
     pub(crate) over: Option<&'a str>,
-    /// With its sign.
+    /// The last number, with its sign.
     pub(crate) plus: Option<(char, &'a str)>,
 }
 
 impl<'a> Parts<'a> {
-    /// `None` for a word without an operator.
+    /// Splits a word into parts; `None` for a word without an operator.
     pub(crate) fn of(text: &'a str) -> Option<Self> {
         if !text.contains(['+', '-', '*', '/']) {
             return None;

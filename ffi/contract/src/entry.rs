@@ -1,11 +1,12 @@
-//! Which operands an entry may stand for: the one rule, for handlers that are compiled and for manifests that are read.
+//! The rule for which operands an entry may describe, shared by the macros (at compile time) and by readers of
+//! manifests.
 
 use crate::Entry;
 
-/// What an entry says of its operand, sizes apart.
+/// An entry's properties apart from sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
-    /// Number of dimensions, `...` not counted.
+    /// Number of dimensions without `...`.
     pub dims: usize,
     /// Whether `...` is among them.
     pub ellipsis: bool,
@@ -17,32 +18,32 @@ pub struct Form {
     pub token: bool,
 }
 
-/// What a handler declares of an operand, as far as an entry has to agree.
+/// The properties a handler declares for an operand, as far as they must match the entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Declared {
     /// Number of dimensions; `None` for any.
     pub rank: Option<usize>,
-    /// Whether it stands for all operands that are left.
+    /// Whether the declaration covers all remaining operands.
     pub repeats: bool,
-    /// Whether it may be absent.
+    /// Whether the operand may be absent.
     pub optional: bool,
-    /// Whether it is a token; `None` where it may be of any type.
+    /// Whether the operand is a token; `None` if it may have any type.
     pub token: Option<bool>,
 }
 
-/// What an entry and its operand do not agree about.
+/// A disagreement between an entry and its operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clash {
     /// One of them is a token, the other an array.
     Token,
-    /// How many operands they are for.
+    /// The number of operands: exactly one, optional, or all remaining ones.
     Presence,
     /// The number of dimensions.
     Rank,
 }
 
 impl Entry {
-    /// What it says of its operand, sizes apart.
+    /// Returns the entry's properties apart from sizes.
     #[must_use]
     pub fn form(&self) -> Form {
         let ellipsis = self.has_ellipsis();
@@ -57,7 +58,7 @@ impl Entry {
 }
 
 impl Form {
-    /// Why no call, or not every call that the operand allows, fits the entry; `None` where they agree.
+    /// Returns why no call, or not every call that the operand allows, fits the entry; `None` if they agree.
     ///
     /// ```
     /// use xla_ffi_contract::{Clash, Contract, Declared};

@@ -1,10 +1,10 @@
-//! The shapes of results that follow from the shapes of arguments and from attributes.
+//! Infers the shapes of results from the shapes of arguments and from attributes.
 
 use std::fmt;
 
 use crate::{Contract, Dim, Entry};
 
-/// Why operands and a contract do not go together, in words.
+/// A text that describes why operands do not fit a contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Misfit(String);
 
@@ -16,23 +16,22 @@ impl fmt::Display for Misfit {
 
 impl std::error::Error for Misfit {}
 
-/// What a word stands for, and who said so.
+/// The value of a word, and where it was defined.
 struct Known<T> {
     value: T,
     from: String,
 }
 
-/// What the words of a contract stand for, as far as attributes and arguments have told.
+/// The values of a contract's words, as far as attributes and arguments define them.
 struct Sizes {
     named: Vec<Option<Known<i64>>>,
     ellipsis: Option<Known<Vec<i64>>>,
 }
 
 impl Contract {
-    /// The dimensions of the results for arguments with these names and dimensions and for the
-    /// integer attributes `attrs`, defaults included. The dimensions of a token are ignored, and so
-    /// are attributes that the contract does not name. `None` stands for a result with sizes that
-    /// nothing tells.
+    /// Returns the dimensions of the results, given the arguments' names and dimensions and the integer
+    /// attributes `attrs`, including defaults. The dimensions of tokens, and attributes that the contract does
+    /// not use, are ignored. A result is `None` if one of its sizes cannot be determined.
     ///
     /// ```
     /// use xla_ffi_contract::Contract;
@@ -51,7 +50,7 @@ impl Contract {
     /// ```
     ///
     /// # Errors
-    /// The arguments do not fit, or what a result computes is no size.
+    /// The arguments do not fit, or a size cannot be computed.
     pub fn infer(
         &self,
         args: &[(&str, &[i64])],
@@ -89,7 +88,7 @@ impl Contract {
         ))
     }
 
-    /// The sizes that attributes tell.
+    /// Returns the sizes that attributes define.
     fn attributes(&self, attrs: &[(&str, i128)]) -> Result<Sizes, Misfit> {
         let mut named = Vec::new();
         for name in &self.names {
@@ -159,7 +158,7 @@ impl Contract {
 }
 
 impl Sizes {
-    /// Remembers what the words of the entry stand for, if `dims` are as it says.
+    /// Stores the values of the entry's words, if `dims` fit the entry.
     fn learn(
         &mut self,
         contract: &Contract,
@@ -221,7 +220,7 @@ impl Sizes {
                         return Err(wrong(&format!(" with ... = {value:?} from {from}")));
                     }
                 }
-                // The grammar has none in arguments.
+                // The parser refuses computed dimensions in arguments.
                 Dim::Computed(_) => return Err(wrong("")),
             }
         }

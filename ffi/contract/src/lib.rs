@@ -1,18 +1,17 @@
-//! Shape contracts: how the shapes of a custom call's operands hang together, as text.
+//! Shape contracts: texts that relate the shapes of a custom call's operands.
 //!
-//! `"b n k, b k m -> b n m"`: operands are separated by commas, dimensions by blanks. A dimension is
-//! a name (equal wherever it occurs), a number, `_` (any), or, once an operand, `...` (any number of
-//! dimensions, the same ones wherever it occurs). `()` is a scalar and `token` a token; `?` behind an
-//! operand says that it may be absent, `*` that it stands for all that are left.
+//! In `"b n k, b k m -> b n m"`, operands are separated by commas and dimensions by blanks. A dimension is a name
+//! (the same size wherever it occurs), a number, or `_` (any size). Once per operand it may be `...`: any number of
+//! dimensions, the same ones wherever it occurs. `()` is a scalar and `token` a token. `?` after an operand means
+//! that it may be absent, `*` that it describes all remaining operands.
 //!
-//! A name may be that of an integer attribute of the handler, and stands for its value then. A
-//! dimension of a result may be computed from a name: `2*n`, `n/2`, `n+1`, `n-1`, or several of these
-//! in this order, `3*n/2-1`, without blanks. A division that leaves a remainder is an error, as is
-//! a negative size.
+//! A name may be the name of an integer attribute of the handler, and then has the attribute's value. A dimension of
+//! a result may be computed from a name: `2*n`, `n/2`, `n+1`, `n-1`, or several of these in this order, `3*n/2-1`,
+//! without blanks. A division with a remainder is an error, and so is a negative size.
 //!
-//! The macros compile contracts into comparisons; the command line infers the results' shapes from
-//! the text in a manifest. Both read it here; Python's reader, `python/xla_ffi/_contract.py`, is held
-//! to the same words by `tests/python.rs`.
+//! The macros compile contracts into comparisons. The command line infers the results' shapes from the contract in a
+//! manifest. Both use this parser. Python has its own, `python/xla_ffi/_contract.py`; `tests/python.rs` checks that
+//! its results and messages are the same.
 #![forbid(unsafe_code)]
 
 mod computed;
@@ -28,37 +27,37 @@ use computed::Parts;
 /// A dimension of an operand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dim {
-    /// The size with this number among [`Contract::names`].
+    /// The size at this index of [`Contract::names`].
     Name(usize),
-    /// This size.
+    /// This exact size.
     Size(u32),
     /// `_`: any size.
     Any,
     /// `...`: any number of dimensions.
     Ellipsis,
-    /// `2*n`, `n/2`, `n+1`: what follows from a name; in results.
+    /// `2*n`, `n/2`, `n+1`: computed from a name; only in results.
     Computed(Computed),
 }
 
 /// An operand of a contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// As it is written.
+    /// The text as written.
     pub text: String,
-    /// Its dimensions; none for scalars and tokens.
+    /// Its dimensions; empty for scalars and tokens.
     pub dims: Vec<Dim>,
-    /// Whether it stands for all operands that are left.
+    /// Whether the entry describes all remaining operands.
     pub repeats: bool,
-    /// Whether it may be absent.
+    /// Whether the operand may be absent.
     pub optional: bool,
-    /// Whether it is a token.
+    /// Whether the operand is a token.
     pub token: bool,
 }
 
-/// A contract.
+/// A parsed contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contract {
-    /// As it is written.
+    /// The text as written.
     pub text: String,
     /// The names of sizes, in the order in which they occur.
     pub names: Vec<String>,
@@ -69,7 +68,7 @@ pub struct Contract {
 }
 
 impl Entry {
-    /// Whether it holds `...`.
+    /// Returns true if the entry contains `...`.
     #[must_use]
     pub fn has_ellipsis(&self) -> bool {
         self.dims.contains(&Dim::Ellipsis)
@@ -77,10 +76,10 @@ impl Entry {
 }
 
 impl Contract {
-    /// As many different names as a contract may have.
+    /// The largest number of different names in a contract.
     pub const MAX_NAMES: usize = 26;
 
-    /// Reads the text of a contract.
+    /// Parses the text of a contract.
     ///
     /// ```
     /// use xla_ffi_contract::{Contract, Dim};
@@ -93,7 +92,7 @@ impl Contract {
     /// ```
     ///
     /// # Errors
-    /// In words, what is wrong with it.
+    /// A text that describes the mistake.
     pub fn parse(text: &str) -> Result<Self, String> {
         let sides: Vec<&str> = text.split("->").collect();
         let [args, rets] = sides[..] else {
@@ -114,8 +113,8 @@ impl Contract {
         Ok(contract)
     }
 
-    /// Returns true if both contracts mean the same, whatever their sizes are called. `attributes` are the names that
-    /// stand for attributes' values in this one, `others` those in `other`.
+    /// Returns true if both contracts mean the same, apart from the names of sizes. `attributes` are the names of
+    /// attributes in this contract, `others` the names of attributes in `other`.
     ///
     /// ```
     /// use xla_ffi_contract::Contract;
@@ -143,7 +142,7 @@ impl Contract {
                 entries.map(|entry| (entry.repeats, entry.optional, entry.token, dims(entry)));
             form.collect()
         };
-        // Only attributes have names that mean something outside.
+        // Only the names of attributes have a meaning outside the contract.
         let given = |names: &[String], attributes: &[&str]| -> Vec<_> {
             let names = names
                 .iter()
@@ -155,9 +154,9 @@ impl Contract {
             && given(&self.names, attributes) == given(&other.names, others)
     }
 
-    /// Whether the arguments may leave a size untold without which results are not judged: no
-    /// argument has its name, or none that always comes and a result computes with it. Then it has
-    /// to be an attribute.
+    /// Returns true if the arguments may leave a size unknown that is needed to check the results. That is the case
+    /// if no argument has the name, or if only optional arguments have it and a result computes with it. The name
+    /// must then be an attribute.
     ///
     /// ```
     /// use xla_ffi_contract::Contract;
@@ -246,7 +245,7 @@ impl Contract {
         let Some(parts) = Parts::of(text) else {
             return Ok(Dim::Name(self.name(text, text)?));
         };
-        // The name is looked at first: what has none is no calculation.
+        // The name is parsed first, because a word without a name is not a computation.
         let name = self.name(parts.name, text)?;
         let part = |part: Option<&str>, none: u32| match part {
             None => Ok(none),
@@ -272,7 +271,7 @@ impl Contract {
         }))
     }
 
-    /// The number of a name, which occurs in `dim`.
+    /// Returns the index of a name that occurs in `dim`.
     fn name(&mut self, name: &str, dim: &str) -> Result<usize, String> {
         let is_name = !name.is_empty()
             && name != "_"
@@ -301,7 +300,7 @@ fn no_dimension(text: &str) -> String {
     )
 }
 
-/// A number in digits; `None` for what is none.
+/// Parses a number; `None` if the text is not all digits.
 fn number(text: &str) -> Result<Option<u32>, String> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Ok(None);
@@ -312,7 +311,7 @@ fn number(text: &str) -> Result<Option<u32>, String> {
     Ok(Some(number))
 }
 
-/// Whether a character stands between words: a blank of ASCII, in every language.
+/// Returns true for white space between words: ASCII blanks, the same in every language.
 fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t'..='\r')
 }

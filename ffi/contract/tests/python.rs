@@ -1,5 +1,5 @@
-//! The grammar, and what follows from a contract: a table of cases, and random ones, here and in the
-//! Python package, whose reader is a second one. Both have to say the same, word for word.
+//! Compares this crate with the second parser of contracts, in the Python package, on a table of cases and on
+//! random ones. Results and messages must be identical.
 
 use std::process::{Command, Stdio};
 
@@ -10,7 +10,7 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use xla_ffi_contract::{Contract, Dim};
 
-/// A contract and what it is asked.
+/// A contract and its inputs.
 #[derive(Clone, Debug)]
 struct Case {
     contract: String,
@@ -19,7 +19,7 @@ struct Case {
 }
 
 impl Case {
-    /// What this crate says.
+    /// Returns this crate's answer.
     fn answer(&self) -> Value {
         let contract = match Contract::parse(&self.contract) {
             Ok(contract) => contract,
@@ -50,7 +50,7 @@ impl Case {
     }
 }
 
-/// An `i64` or a `u64`, as attributes are.
+/// Returns an `i64` or a `u64` as JSON, the types of attributes.
 fn number(value: i128) -> Value {
     match i64::try_from(value) {
         Ok(value) => value.into(),
@@ -58,8 +58,8 @@ fn number(value: i128) -> Value {
     }
 }
 
-/// A program that answers the cases on standard input, a JSON list, with the contracts of the Python package. Its argument is
-/// the path of `_contract.py`.
+/// A program that answers the cases on standard input, a JSON list, with the Python package's parser. Its
+/// argument is the path of `_contract.py`.
 const ANSWERS: &str = r#"
 import importlib.util
 import json
@@ -87,7 +87,7 @@ def answer(case):
 json.dump([answer(case) for case in json.load(sys.stdin)], sys.stdout)
 "#;
 
-/// What the Python package says; `None` where there is no Python.
+/// Returns the Python package's answers; `None` without Python.
 fn python(cases: &[Case]) -> Option<Vec<Value>> {
     let root = xla_ffi_testing::root();
     let python = std::env::var_os("XLA_FFI_PYTHON").unwrap_or_else(|| "python3".into());
@@ -103,7 +103,7 @@ fn python(cases: &[Case]) -> Option<Vec<Value>> {
     };
     let cases: Vec<Value> = cases.iter().map(Case::json).collect();
     let input = child.stdin.take().expect("a pipe");
-    // It reads all of it before it writes.
+    // Python reads all of its input before it writes.
     serde_json::to_writer(&input, &cases).expect("Python reads");
     drop(input);
     let output = child.wait_with_output().expect("Python ends");
@@ -111,7 +111,7 @@ fn python(cases: &[Case]) -> Option<Vec<Value>> {
     Some(serde_json::from_slice(&output.stdout).expect("JSON"))
 }
 
-/// Asks Python, too.
+/// Checks that Python gives the same answers.
 fn agree(cases: &[Case], answers: &[Value]) {
     let Some(pythons) = python(cases) else { return };
     assert_eq!(pythons.len(), cases.len());
@@ -156,7 +156,7 @@ fn the_table() {
     agree(&cases, &answers);
 }
 
-/// Words that are dimensions, and some that are none.
+/// Generates words, most of which are dimensions.
 fn word() -> impl Strategy<Value = String> {
     let name = prop::sample::select(vec!["n", "m", "n", "m", "n", "m", "k", "q_1", "_"]);
     let number = prop_oneof![
@@ -187,9 +187,10 @@ fn word() -> impl Strategy<Value = String> {
     ]
 }
 
-/// The arguments or the results. `computed` words are errors among arguments, so fewer are there.
+/// Generates the arguments or the results. `computed` words are errors among arguments, so arguments get fewer
+/// of them.
 fn side(computed: bool) -> impl Strategy<Value = String> {
-    // Some separate words, others do not.
+    // Some of these characters separate words, others do not.
     let odd = [
         "\t", "\r\n", "\x0b", "\x0c", "\x1c", "\x1f", "\u{85}", "\u{a0}", "\u{2028}", "\u{3000}",
         "\u{200b}",
@@ -197,7 +198,7 @@ fn side(computed: bool) -> impl Strategy<Value = String> {
     let blank = prop_oneof![30 => Just(" "), 1 => prop::sample::select(odd.to_vec())];
     let words = (vec(word(), 1..4), blank).prop_map(move |(mut words, blank)| {
         if !computed && words.iter().any(|word| word.len() > 1) {
-            // One in so many stays, and is refused.
+            // Some cases keep these words, so that errors are tested, too.
             let rare = words.concat().len() % 7 == 0;
             words.retain(|word| rare || word.len() == 1 || word == "...");
         }
@@ -229,7 +230,7 @@ fn value() -> impl Strategy<Value = i128> {
     ]
 }
 
-/// A contract, and operands most of which fit it.
+/// Generates a contract with operands, most of which fit it.
 fn case() -> impl Strategy<Value = Case> {
     let attrs = prop::collection::btree_map(
         prop::sample::select(vec!["n", "m", "k", "q_1", "other"]),
@@ -313,7 +314,7 @@ fn random_contracts() {
         .map(|_| strategy.new_tree(&mut runner).expect("a case").current())
         .collect();
     let answers: Vec<Value> = cases.iter().map(Case::answer).collect();
-    // The cases are worth something: each answer comes often.
+    // Checks that the random cases are useful: each kind of answer must be frequent.
     for (key, words, least) in [
         ("rets", "[[", 100),
         ("rets", "null", 100),

@@ -25,7 +25,7 @@ pub(crate) fn derive(item: TokenStream) -> syn::Result<TokenStream> {
     }
 }
 
-/// The lifetime of the implementation, its generics and those of the type.
+/// Returns the lifetime of the implementation, its generics, and the generics of the type.
 pub(crate) fn generics(input: &DeriveInput) -> syn::Result<(TokenStream, TokenStream)> {
     let generics = &input.generics;
     let lifetimes: Vec<_> = generics.lifetimes().collect();
@@ -42,7 +42,8 @@ pub(crate) fn generics(input: &DeriveInput) -> syn::Result<(TokenStream, TokenSt
     })
 }
 
-/// The implementation of `Attribute`. `decode` sees `__value` and `__narrow`, `explain` those and `__name`.
+/// Generates the implementation of `Attribute`. `decode` can use `__value` and `__narrow`; `explain` also
+/// `__name`.
 fn implementation(
     input: &DeriveInput,
     constants: &TokenStream,
@@ -97,7 +98,7 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
             doc: crate::literal::doc_text(&field.attrs),
         });
     }
-    // In the order of the bytes of the names, which is the order in the call frame.
+    // Sorted by the bytes of the names, as in the call frame.
     members.sort_by(|a, b| a.name.cmp(&b.name));
     if let Some(pair) = members.windows(2).find(|pair| pair[0].name == pair[1].name) {
         let why = format!("two fields are called `{}`: rename one", pair[1].name);
@@ -120,7 +121,7 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
             );
         }
     });
-    // Fields may be called as anything here is: what they are decoded to has names of its own.
+    // Fields may have any name, so the decoded values get names of their own.
     let locals: Vec<Ident> = (0..members.len())
         .map(|index| format_ident!("__field{index}", span = Span::mixed_site()))
         .collect();
@@ -140,7 +141,7 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
             }
         });
         let decoded = match &member.options.default {
-            // In a closure, so that `?` in the default is told, and does not leave this function.
+            // A closure, so that `?` in the default is a compile error instead of a return from this function.
             Some(default) => quote! {
                 let #local = ::core::option::Option::<#ty>::unwrap_or_else(
                     if __value.is_some() {
@@ -237,7 +238,7 @@ fn enumeration(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream>
     variants(input, data)
 }
 
-/// Refuses `#[attr(…)]` where it would change nothing.
+/// Refuses `#[attr(…)]` where it would have no effect.
 fn no_options(attrs: &[syn::Attribute], why: &str) -> syn::Result<()> {
     match attrs.iter().find(|attr| attr.path().is_ident("attr")) {
         None => Ok(()),
@@ -245,7 +246,7 @@ fn no_options(attrs: &[syn::Attribute], why: &str) -> syn::Result<()> {
     }
 }
 
-/// Whether `#[attr(strings)]` stands on the enumeration.
+/// Returns true if the enumeration has `#[attr(strings)]`.
 fn strings(input: &DeriveInput) -> syn::Result<bool> {
     let mut strings = false;
     for attr in input
@@ -264,7 +265,7 @@ fn strings(input: &DeriveInput) -> syn::Result<bool> {
     Ok(strings)
 }
 
-/// The integer type of the enumeration: that of its `#[repr(…)]`, else `i64`.
+/// Returns the integer type of the enumeration: from its `#[repr(…)]`, otherwise `i64`.
 fn repr(input: &DeriveInput) -> syn::Result<Ident> {
     let mut repr = format_ident!("i64");
     for attr in input

@@ -1,11 +1,11 @@
-//! Shape contracts. The grammar is told in `xla_ffi::shape`.
+//! Shape contracts. `xla_ffi::shape` describes the grammar.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::LitStr;
 use xla_ffi_contract::{Computed, Dim, Entry, Form};
 
-/// An entry as `xla_ffi` compares it with a parameter.
+/// Generates an entry's form, which `xla_ffi` compares with a parameter.
 fn form(entry: &Entry) -> TokenStream {
     let Form {
         dims,
@@ -41,13 +41,13 @@ fn computed(computed: &Computed) -> TokenStream {
     }
 }
 
-/// A contract and the literal that it is read from.
+/// A contract and its literal.
 pub(crate) struct Contract {
     text: LitStr,
     grammar: xla_ffi_contract::Contract,
 }
 
-/// An expression: whether `dims` fit the entry, given what the names already stand for.
+/// Generates an expression that is true if `dims` fit the entry, given the known values of names.
 fn fits(entry: &Entry, known: &[Ident]) -> TokenStream {
     let sizes: Vec<Ident> = (0..entry.dims.len())
         .map(|index| format_ident!("__dim{index}", span = Span::mixed_site()))
@@ -101,8 +101,8 @@ impl Contract {
         &self.text
     }
 
-    /// Tells at compile time when the contract has another number of entries than the handler has
-    /// operands, when an entry does not fit its parameter, or when nothing gives a name its size.
+    /// Generates compile-time checks: the numbers of entries and operands must agree, each entry must fit its
+    /// parameter, and each name must get its size from somewhere.
     pub(crate) fn fits_params(&self, params: &TokenStream, info: &TokenStream) -> TokenStream {
         let (args, rets) = (self.grammar.args.len(), self.grammar.rets.len());
         let text = self.text.value();
@@ -143,8 +143,8 @@ impl Contract {
         }
     }
 
-    /// Statements that run `refuse` when the operands of `frame` break the contract: one comparison
-    /// for each dimension, without tables or loops where none are needed.
+    /// Generates statements that run `refuse` if the operands of `frame` violate the contract. There is one
+    /// comparison per dimension, without tables or loops if none are needed.
     pub(crate) fn comparisons(&self, info: &TokenStream, refuse: &TokenStream) -> TokenStream {
         let known: Vec<Ident> = (0..self.grammar.names.len())
             .map(|index| format_ident!("__size{index}", span = Span::mixed_site()))
@@ -187,7 +187,7 @@ impl Contract {
             .chain(&self.grammar.rets)
             .any(Entry::has_ellipsis)
             .then(|| quote!(let mut __ellipsis = ::core::option::Option::None;));
-        // Most names are those of no attribute, and nothing is left of this.
+        // Most names are not attributes, and the compiler then removes this code.
         let sizes = self.grammar.names.iter().enumerate().map(|(index, name)| {
             let known = &known[index];
             let entries = self.grammar.args.iter().chain(&self.grammar.rets);

@@ -9,7 +9,7 @@ use syn::meta::ParseNestedMeta;
 use syn::spanned::Spanned;
 use syn::{DeriveInput, LitInt, LitStr, Type};
 
-/// The implementation by which hosts know a state as `name`.
+/// Generates the implementation that registers a state type with hosts as `name`.
 pub(crate) fn state(ty: &TokenStream, name: &TokenStream) -> TokenStream {
     implementation(ty, &quote!(::xla_ffi::bind::Registration::state(#name)))
 }
@@ -25,10 +25,10 @@ fn implementation(ty: &TokenStream, made: &TokenStream) -> TokenStream {
     }
 }
 
-/// The name that a type shares with other libraries, and its number if the program has chosen one.
+/// The name that a type shares with other libraries, and its number if the program chose one.
 #[derive(Default)]
 struct Shared {
-    /// Where `unsafe` stands.
+    /// The position of `unsafe`.
     span: Option<Span>,
     name: Option<LitStr>,
     id: Option<LitInt>,
@@ -81,14 +81,14 @@ pub(crate) fn host_type(item: TokenStream) -> syn::Result<TokenStream> {
     }
     let made = match (shared.span, &shared.name, &shared.id) {
         (None, ..) => quote!(::xla_ffi::bind::Registration::own()),
-        // The block is the user's own, so that `forbid(unsafe_code)` forbids it.
+        // The block has the user's span, so that `forbid(unsafe_code)` applies to it.
         (Some(span), Some(name), None) => {
-            // SAFETY: the author's promise.
+            // SAFETY: the author promises this by writing `unsafe`.
             quote_spanned!(span=> unsafe { ::xla_ffi::bind::Registration::user_data(#name) })
         }
         (Some(span), name, Some(id)) => {
             let name = name.as_ref().map_or(path, |name| quote!(#name));
-            // SAFETY: the author's promise.
+            // SAFETY: the author promises this by writing `unsafe`.
             quote_spanned!(span=> unsafe { ::xla_ffi::bind::Registration::user_data_with_id(#name, #id) })
         }
         (Some(span), None, None) => return Err(syn::Error::new(span, EXPECTED)),
@@ -126,7 +126,7 @@ pub(crate) fn bind(item: TokenStream) -> syn::Result<TokenStream> {
     let find = quote_spanned!(span=> <#from as ::xla_ffi::Bind<#lifetime>>::find(#frame, #at));
     let made = quote_spanned!(span=> <Self as ::core::convert::TryFrom<#from>>::try_from);
     Ok(quote! {
-        // SAFETY: what it is made from keeps the promise, and is only read.
+        // SAFETY: the type that it is made from upholds the contract of `Bind`, and is only read.
         unsafe impl<#lifetime> ::xla_ffi::Bind<#lifetime> for #ident #type_generics {
             const PARAM: ::xla_ffi::bind::Param = ::xla_ffi::__private::readable(#param);
 
@@ -157,7 +157,7 @@ pub(crate) fn bind(item: TokenStream) -> syn::Result<TokenStream> {
             }
         }
 
-        // SAFETY: it is made, in safe code, of what may be kept.
+        // SAFETY: safe code creates it from a value that outlives the call.
         unsafe impl<#lifetime> ::xla_ffi::bind::OutlivesCall for #ident #type_generics
         where
             ::xla_ffi::__private::MadeFrom<#lifetime, #from>: ::xla_ffi::bind::OutlivesCall,

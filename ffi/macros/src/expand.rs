@@ -1,4 +1,4 @@
-//! What functions and `impl` blocks have in common: a stage becomes an implementation of `Stage`.
+//! Code shared by functions and `impl` blocks: turns a stage into an implementation of `Stage`.
 
 use crate::literal::refuse;
 use std::sync::Mutex;
@@ -13,35 +13,35 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{FnArg, LitStr, ReturnType, Signature};
 
-// What the macros know of the ABI; they do not depend on ffi-sys:
-// a library's build would wait for it.
+// The macros' own copy of ABI facts. The macros do not depend on ffi-sys, because building a library would then have to
+// wait for it.
 
 /// The stages in the order of their numbers.
 pub(crate) const STAGES: [&str; 5] = ["instantiate", "prepare", "initialize", "execute", "record"];
-/// Number of the stage that makes the state.
+/// The number of the stage that creates the state.
 pub(crate) const INSTANTIATE: u32 = 0;
-/// Number of the execute stage.
+/// The number of the execute stage.
 pub(crate) const EXECUTE: u32 = 3;
 
 /// One stage of a handler, read from a function.
 pub(crate) struct Stage {
     pub(crate) number: u32,
-    /// The type that stands for the handler.
+    /// The type that represents the handler.
     pub(crate) owner: TokenStream,
-    /// How the user's function is called.
+    /// The path by which the user's function is called.
     pub(crate) callee: TokenStream,
     pub(crate) takes_self: bool,
-    /// Whether others take what this stage makes as `&self`.
+    /// Whether later stages receive this stage's result as `&self`.
     pub(crate) assert_makes_state: bool,
     pub(crate) is_async: bool,
     pub(crate) span: Span,
     pub(crate) params: Vec<Parameter>,
-    /// Where the return type stands.
+    /// The position of the return type.
     output: Span,
 }
 
 impl Stage {
-    /// Reads a signature and takes the `#[attr]` attributes out of it.
+    /// Reads a signature and removes its `#[attr]` attributes.
     pub(crate) fn read(
         signature: &mut Signature,
         number: u32,
@@ -63,8 +63,8 @@ impl Stage {
         }
         let span = signature.ident.span();
         let takes_self = matches!(signature.inputs.first(), Some(FnArg::Receiver(_)));
-        // `async fn` wants every lifetime written out, which handlers are spared: the future is
-        // returned by an ordinary function (`desugar_body`).
+        // `async fn` requires explicit lifetimes, which handlers should not need. An ordinary function returns the
+        // future instead (`desugar_body`).
         let is_async = signature.asyncness.take().is_some();
         let skip = usize::from(takes_self);
         let params: Vec<Parameter> = signature
@@ -124,7 +124,7 @@ impl Stage {
         quote!(<#owner as ::xla_ffi::__private::Handler>::INFO)
     }
 
-    /// The element of `HandlerInfo::stages`.
+    /// Generates the element of `HandlerInfo::stages`.
     pub(crate) fn info(&self) -> TokenStream {
         let (number, is_async, params) = (self.number, self.is_async, self.params_path());
         quote! {
@@ -136,7 +136,7 @@ impl Stage {
         }
     }
 
-    /// The implementation of `Stage`.
+    /// Generates the implementation of `Stage`.
     pub(crate) fn implementation(&self, options: &Options) -> TokenStream {
         let (owner, number) = (&self.owner, self.number);
         let params = self.params_path();
@@ -160,7 +160,7 @@ impl Stage {
             .iter()
             .zip(&at)
             .map(|(param, at)| param.explain(at));
-        // Contracts speak of the operands of the execute stage.
+        // Contracts describe the operands of the execute stage.
         let contract = options.shape.as_ref().filter(|_| number == EXECUTE);
         let check = contract.map(|contract| {
             let tokens = contract.tokens(&info);
@@ -208,7 +208,7 @@ impl Stage {
         }
     }
 
-    /// How the generated function ends before it has called the author's.
+    /// Generates the return of the generated function before the author's function is called.
     fn end(&self, flow: TokenStream) -> TokenStream {
         let flow = quote!(::xla_ffi::__private::Flow::#flow);
         match self.is_async {
@@ -217,7 +217,7 @@ impl Stage {
         }
     }
 
-    /// The statements that decode every parameter or return `Flow::Mismatch`, and the names of the
+    /// Generates the statements that decode every parameter or return `Flow::Mismatch`, and returns the names of the
     /// decoded values.
     fn decode(&self, at: &[TokenStream], contract: Option<&Contract>) -> (TokenStream, Vec<Ident>) {
         let mismatch = self.end(quote!(Mismatch));
@@ -276,8 +276,8 @@ impl Stage {
         };
         if self.is_async {
             let outlive = self.params.iter().zip(&values).map(|(param, value)| {
-                // The message points at the parameter where all of the call stands there and is
-                // looked up in one place.
+                // The compiler's message points at the parameter only if the whole call has the parameter's position
+                // and one hygiene context.
                 let span = crate::parameter::place(&param.ty).resolved_at(value.span());
                 let mut value = value.clone();
                 value.set_span(span);
@@ -322,10 +322,10 @@ impl Stage {
     }
 }
 
-/// The body of an `async fn` whose signature [`Stage::read`] has made ordinary.
+/// Generates the body of an `async fn` whose signature [`Stage::read`] turned into an ordinary one.
 ///
-/// The future owns every parameter until the body ends, whether the body names it or not, as that of a plain `async fn`
-/// does: a guard is not dropped before the body runs.
+/// The future owns every parameter until the body ends, even unused ones, as in a plain `async fn`. Otherwise a guard
+/// would be dropped before the body runs.
 pub(crate) fn desugar_body(signature: &mut Signature, block: &mut syn::Block) {
     let mut kept = Vec::new();
     for input in &mut signature.inputs {
@@ -341,8 +341,8 @@ pub(crate) fn desugar_body(signature: &mut Signature, block: &mut syn::Block) {
     *block = syn::parse_quote!({ async move { #(#kept)* #(#statements)* } });
 }
 
-/// Lets the one entry point that calls a function take it in, so that what it decodes stays in registers. Not where the
-/// author has said what to do with the function, or gives it a symbol.
+/// Adds `#[inline]` to a function that has only one caller, its entry point, so that decoded values stay in registers.
+/// Does nothing if the author already controls inlining, or exports the function.
 pub(crate) fn inline(attributes: &mut Vec<syn::Attribute>) {
     const SAID: [&str; 4] = ["inline", "cold", "cfg_attr", "unsafe"];
     let is_said =
@@ -352,7 +352,7 @@ pub(crate) fn inline(attributes: &mut Vec<syn::Attribute>) {
     }
 }
 
-/// The implementation of `Handler`.
+/// Generates the implementation of `Handler`.
 pub(crate) fn handler(
     owner: &TokenStream,
     name: &str,
@@ -412,9 +412,9 @@ pub(crate) fn handler(
     })
 }
 
-/// The name of the macro by which `library!` learns about a handler or a legacy target (`what`). If there is none, the
-/// compiler's error has this name, which therefore says what is missing. The digest makes names too different for the
-/// compiler to suggest one for another.
+/// Returns the name of the macro from which `library!` gets a handler or a legacy target (`what`). If it does not
+/// exist, the compiler's error shows this name, so the name describes what is missing. The digest keeps names different
+/// enough that the compiler does not suggest a similar one.
 pub(crate) fn export_name(what: &str, ident: &Ident) -> Ident {
     let digest = ident
         .to_string()
@@ -425,10 +425,10 @@ pub(crate) fn export_name(what: &str, ident: &Ident) -> Ident {
     format_ident!("no_{}_{}_{:012x}", what, ident, digest >> 16)
 }
 
-/// The items and names of the handlers so far.
+/// The items and names of all handlers so far.
 static HANDLERS: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 
-/// The error for an entry of `library!` that is a handler's name and not its item.
+/// Returns the error for an entry of `library!` that is a handler's name instead of its item.
 pub(crate) fn named_otherwise(path: &syn::Path) -> Option<syn::Error> {
     let last = path.get_ident()?.to_string();
     let handlers = HANDLERS.lock().ok()?;
@@ -440,8 +440,8 @@ pub(crate) fn named_otherwise(path: &syn::Path) -> Option<syn::Error> {
     Some(syn::Error::new_spanned(path, why))
 }
 
-/// The macro by which `library!` learns the handler's name and stages, and an item that stays unused, for the
-/// compiler's warning, until it does.
+/// Generates the macro from which `library!` gets the handler's name and stages. Also generates an item that is unused
+/// until `library!` uses it, so that the compiler warns about handlers that are not listed.
 pub(crate) fn export_macro(ident: &Ident, name: &str, stages: &[Stage]) -> TokenStream {
     if let Ok(mut handlers) = HANDLERS.lock() {
         handlers.push((ident.to_string(), name.to_owned()));
@@ -454,7 +454,7 @@ pub(crate) fn export_macro(ident: &Ident, name: &str, stages: &[Stage]) -> Token
     );
     let unlisted = is_cdylib().then(|| {
         let unlisted = unlisted(ident);
-        // The compiler is silent about items whose tokens are a macro's.
+        // The compiler does not warn about items whose tokens have a macro's span.
         quote_spanned! {ident.span()=>
             #[doc(hidden)]
             #[allow(non_snake_case, reason = "the name is for the compiler's warning")]
@@ -478,7 +478,7 @@ fn unlisted(ident: &Ident) -> Ident {
     )
 }
 
-/// Uses what [`export_macro`] leaves for a warning, if the handler is of this crate and not of `origin`.
+/// Generates a use of the warning item from [`export_macro`], if the handler is in this crate rather than `origin`.
 pub(crate) fn listed(path: &syn::Path, origin: &LitStr) -> Option<TokenStream> {
     let mut path = path.clone();
     let last = path.segments.last_mut()?;
@@ -487,7 +487,7 @@ pub(crate) fn listed(path: &syn::Path, origin: &LitStr) -> Option<TokenStream> {
     is_own.then(|| quote!(const _: () = #path();))
 }
 
-/// The same for a handler behind a target of the original conventions, which no library needs to list.
+/// Generates the same use for a handler of a legacy target, which no library needs to list.
 pub(crate) fn use_handler(path: &syn::Path) -> Option<TokenStream> {
     let mut export = path.clone();
     let last = export.segments.last_mut()?;
@@ -495,7 +495,7 @@ pub(crate) fn use_handler(path: &syn::Path) -> Option<TokenStream> {
     is_cdylib().then(|| quote!(#export! { [::xla_ffi::__private::__used] #path }))
 }
 
-/// A handler, or its error and what makes `library!` add none.
+/// Returns the handler, or its error with items that keep `library!` from adding further errors.
 pub(crate) fn or_failed(ident: &Ident, handler: syn::Result<TokenStream>) -> TokenStream {
     let error = match handler {
         Ok(handler) => return handler,
@@ -511,12 +511,13 @@ pub(crate) fn or_failed(ident: &Ident, handler: syn::Result<TokenStream>) -> Tok
     }
 }
 
-/// A macro of this name, which calls the one that `library!` names with `known` and what `library!` has gathered.
+/// Generates a macro of this name, which calls the macro that `library!` names, with `known` and the data of
+/// `library!`.
 pub(crate) fn export_as(macro_name: &Ident, known: &TokenStream) -> TokenStream {
     let body = quote! {
         ([$($export:tt)*] $($library:tt)*) => { $($export)*! { #known $($library)* } };
     };
-    // Libraries of other crates list the handlers of a crate that they can depend on. All its macros share one module.
+    // Libraries in other crates can list the handlers of a crate they depend on. All its macros share one module.
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let kinds = crate::root::crate_types();
     if kinds

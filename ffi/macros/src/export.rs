@@ -7,13 +7,14 @@ use quote::{format_ident, quote};
 use syn::parse::{Parse, ParseStream};
 use syn::{LitBool, LitInt, LitStr, Path};
 
-/// `"NAME" [STAGES] "CRATE" OF INDEX "LIBRARY" ALIAS PATH`: the first three from the handler, the rest from `library!`.
+/// `"NAME" [STAGES] "CRATE" OF INDEX "LIBRARY" ALIAS PATH`: the first three come from the handler, the rest from
+/// `library!`.
 struct Export {
     name: LitStr,
     stages: Vec<u32>,
     /// The crate that defines the handler.
     origin: LitStr,
-    /// The type with the constants of the library's entries, and which of them this one is.
+    /// The type with the constants of the library's entries, and the index of this entry.
     of: Ident,
     index: LitInt,
     library: LitStr,
@@ -43,7 +44,7 @@ impl Parse for Export {
     }
 }
 
-/// A name as a part of a symbol: characters that C does not allow become underscores.
+/// Converts a name to a part of a symbol: characters that C does not allow become underscores.
 fn symbol(name: &str) -> String {
     name.chars()
         .map(|c| {
@@ -85,15 +86,15 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
             format!("{base}_{}", STAGES[number])
         };
         let long = format!("{}__{short}", library.value());
-        // The code stands in a function that is not exported: these reach it by a direct jump, where
-        // one exported function would reach another through a table.
+        // The code is in a function that is not exported. The exported functions reach it with a direct jump; from one
+        // exported function to another, a jump would go through a table.
         let exported = |name: &str, ident: &Ident| {
             quote! {
                 #[unsafe(export_name = #name)]
                 unsafe extern "C" fn #ident(
                     __frame: *mut ::xla_ffi::__private::sys::XLA_FFI_CallFrame,
                 ) -> *mut ::xla_ffi::__private::sys::XLA_FFI_Error {
-                    // SAFETY: hosts call handlers with their call frame.
+                    // SAFETY: hosts call handlers with a valid call frame.
                     unsafe { ::xla_ffi::__private::entry::<#path, #stage>(__frame) }
                 }
             }
@@ -130,7 +131,7 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
     })
 }
 
-/// `"NAME" [STAGES] "CRATE" PATH`: a handler that is used without being listed.
+/// Expands `"NAME" [STAGES] "CRATE" PATH`: marks a handler as used although it is not listed.
 pub(crate) fn used(items: TokenStream) -> syn::Result<TokenStream> {
     struct Used(LitStr, Path);
     impl Parse for Used {
@@ -144,11 +145,11 @@ pub(crate) fn used(items: TokenStream) -> syn::Result<TokenStream> {
     Ok(crate::expand::listed(&path, &origin).unwrap_or_default())
 }
 
-/// Functions that programs call: the file's head says which, and how they are listed.
+/// Names of functions that programs call. The head of the file describes their sources.
 const CALLED: &str = include_str!("reserved.txt");
 
-/// Whether a symbol is the C library's, or its to use: ISO C keeps names of one underscore and a capital, or of two
-/// underscores, for the implementation (`__errno_location`, `_Unwind_Resume`).
+/// Returns true if a symbol belongs to the C library or is reserved for it. ISO C reserves names that begin with two
+/// underscores, or with an underscore and a capital (`__errno_location`, `_Unwind_Resume`).
 pub(crate) fn is_reserved(symbol: &str) -> bool {
     if let Some(rest) = symbol.strip_prefix('_') {
         if rest.starts_with(|c: char| c == '_' || c.is_ascii_uppercase()) {

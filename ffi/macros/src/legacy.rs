@@ -14,7 +14,7 @@ use syn::{Attribute, LitBool, LitInt, LitStr, Path, Token, Visibility, bracketed
 
 enum Layout {
     Fixed(Vec<Shape>, Vec<Shape>),
-    /// The function, and where its author says `unsafe`.
+    /// The function that decodes the opaque bytes, with the author's `unsafe`.
     FromOpaque(Token![unsafe], Path),
 }
 
@@ -22,7 +22,7 @@ struct Target {
     attributes: Vec<Attribute>,
     vis: Visibility,
     name: Ident,
-    /// Where its author says that the function is right, if it is a bare one.
+    /// The author's `unsafe`, which promises that a bare function has the right form.
     unsafety: Option<Token![unsafe]>,
     convention: Convention,
     function: Path,
@@ -201,10 +201,10 @@ impl Target {
                     quote!(::xla_ffi_legacy::__private::Layout::Fixed(&[#(#args),*], &[#(#rets),*])),
                 )
             }
-            // The block is the user's own, so that `forbid(unsafe_code)` forbids it.
+            // The block has the user's span, so that `forbid(unsafe_code)` applies to it.
             Some(Layout::FromOpaque(unsafety, function)) => {
                 let span = unsafety.span;
-                // SAFETY: the author's promise.
+                // SAFETY: the author promises this by writing `unsafe`.
                 Some(quote_spanned!(span=> unsafe {
                     ::xla_ffi_legacy::__private::Layout::from_opaque(#function)
                 }))
@@ -261,7 +261,7 @@ impl Target {
         };
         let call = match &self.unsafety {
             Some(unsafety) => promise(unsafety, &call),
-            // SAFETY: the target does in safe code what its layout says.
+            // SAFETY: in safe code, the target accesses memory exactly as its layout declares.
             None => quote!(unsafe { #call }),
         };
         let tuples = self.tuples.tokens();
@@ -310,14 +310,14 @@ impl Target {
     }
 }
 
-/// An expression under the promise of the author who wrote the word. The block is theirs, so that `forbid(unsafe_code)`
-/// forbids it.
+/// Generates an expression in an `unsafe` block with the span of the author's `unsafe`, so that `forbid(unsafe_code)`
+/// applies to it.
 fn promise(unsafety: &Token![unsafe], expression: &TokenStream) -> TokenStream {
-    // SAFETY: the author's promise.
+    // SAFETY: the author promises this by writing `unsafe`.
     quote_spanned!(unsafety.span=> unsafe { #expression })
 }
 
-/// What [`promise`] makes of an expression behind its `unsafe`.
+/// Expands `unsafe EXPRESSION` in the way of [`promise`].
 pub(crate) fn promised(items: TokenStream) -> syn::Result<TokenStream> {
     struct Promised(Token![unsafe], TokenStream);
     impl Parse for Promised {
@@ -342,7 +342,7 @@ pub(crate) fn legacy(items: TokenStream) -> syn::Result<TokenStream> {
     Ok(quote!(#(#targets)*))
 }
 
-/// The exported symbols of one target: `"NAME" "CONVENTION" OF INDEX "LIBRARY" ALIAS PATH`.
+/// Generates the exported symbols of one target from `"NAME" "CONVENTION" OF INDEX "LIBRARY" ALIAS PATH`.
 pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
     struct Export(LitStr, LitStr, Ident, LitInt, LitStr, bool, Path);
     impl Parse for Export {
@@ -380,7 +380,7 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
             unsafe extern "C" fn #ident(#(#names: #types),*) {
                 let __function = <#path as ::xla_ffi_legacy::__private::LegacyTarget>::INFO.function;
                 if let ::xla_ffi_legacy::Function::#variant(__function) = __function {
-                    // SAFETY: the caller's promise, handed on.
+                    // SAFETY: forwarded; the caller upholds the function's contract.
                     unsafe { __function(#(#names),*) };
                 }
             }

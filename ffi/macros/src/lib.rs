@@ -1,5 +1,5 @@
-//! The macros of `xla-ffi`. They parse, check and expand to calls into a hidden module of that
-//! crate; they know nothing of the ABI. Their documentation is in `xla-ffi`.
+//! The macros of `xla-ffi`. They parse and check their input, and expand to calls into a hidden module of that crate.
+//! They do not depend on the ABI. Their documentation is in `xla-ffi`.
 #![forbid(unsafe_code)]
 
 mod attribute;
@@ -24,156 +24,153 @@ fn expanded(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
     root::renamed(tokens).into()
 }
 
-/// Makes a function a handler: the code behind a custom call.
+/// Turns a function into a handler: the code that runs for a custom call.
 ///
-/// The function stays callable as it is. What each parameter takes from the call is said by its
-/// type; see the crate's documentation. `async` functions complete through a future of the host.
+/// The function can still be called directly. The type of each parameter determines what it receives from the call;
+/// see the crate's documentation. `async` functions complete through a future of the host.
 ///
 /// # Options
-/// * `name = "…"`: the name of the custom call target; the function's name without it.
+/// * `name = "…"`: the name of the custom call target; default: the function's name.
 /// * `shape = "…"`: a shape contract; see [`shape`](../xla_ffi/shape/index.html).
-/// * `platforms = ["…"]`: where it is registered; `["cpu"]` without it.
-/// * `open_attrs`: attributes that the handler does not know are ignored instead of refused.
+/// * `platforms = ["…"]`: the platforms to register for; default: `["cpu"]`.
+/// * `open_attrs`: ignore unknown attributes instead of refusing the call.
 /// * `command_buffer_compatible`: every call launches the same device operations.
-/// * `vjp = "…"`: the handler of the library that computes cotangents of the arguments, for reverse mode:
-///   it takes the `residuals`, then a cotangent for each float or complex result, and gives one for each
-///   float or complex argument. `forward = "…"`: a handler that is called in this one's place then, with
-///   further results for the residuals.
-/// * `jvp = "…"`: the handler that computes tangents of the results: it takes the residuals, then a tangent for
-///   each float or complex argument. With `transpose = "…"`, whose operands are those of a `vjp`, both modes.
-/// * `linear`: the results are linear in the float and complex arguments; with `transpose` both modes.
-/// * `residuals = ["…"]`: the operands of this handler, by parameter name, that those handlers get first; all
-///   arguments without it.
-/// * `batch = "leading"`, `"sequential"` or `"none"`: whether calls are batched by one more leading dimension
-///   everywhere, one by one, or not at all; or a list with `"leading"` or `"shared"` for each argument.
-///   What is batched so is of every rank, `Buffer<f32>`.
-///   `batch_with = "…"`: by another handler, all of whose operands have one more leading dimension.
+/// * `vjp = "…"`: the library's handler that computes cotangents of the arguments, for reverse mode. It takes the
+///   `residuals`, then a cotangent per float or complex result, and returns one per float or complex argument. With
+///   `forward = "…"`, that handler replaces this one in reverse mode, and returns the residuals as further results.
+/// * `jvp = "…"`: the handler that computes tangents of the results. It takes the residuals, then a tangent per float
+///   or complex argument. With `transpose = "…"`, a handler with the operands of a `vjp`, reverse mode works, too.
+/// * `linear`: the results are linear in the float and complex arguments. With `transpose`, both modes work.
+/// * `residuals = ["…"]`: the operands of this handler, by parameter name, that those handlers receive first; default:
+///   all arguments.
+/// * `batch = "leading"`, `"sequential"` or `"none"`: batch calls with an additional leading dimension on all
+///   operands, one by one, or not at all; or a list with `"leading"` or `"shared"` per argument. Operands with a
+///   leading dimension must accept every rank, as `Buffer<f32>` does. `batch_with = "…"`: batch with a different
+///   handler, all of whose operands have an additional leading dimension.
 /// * `nondeterministic`: equal calls may give different results.
-/// * `floor = "r5"`: needs at least this revision, whatever the parameters say.
+/// * `floor = "r5"`: the oldest revision that the handler supports, even if the parameters need less.
 ///
 /// # Options of a parameter, `#[attr(…)]`
-/// * `default = EXPR`: the value where the attribute is absent; `default` alone is that of its type.
-/// * `name = "…"`: the attribute's name; the parameter's without it.
-/// * `narrow`: integers of other widths and `f64` are taken when the value fits; Python sends
-///   64-bit numbers. Of arrays each element, into a `Vec` or `[T; N]`.
-/// * `min = 1`, `max = 64`: the least and the greatest value of a number; callers learn them from the manifest, and
-///   calls with other values are refused.
+/// * `default = EXPR`: the value if the attribute is absent; `default` without a value uses the default of its type.
+/// * `name = "…"`: the attribute's name; default: the parameter's name.
+/// * `narrow`: also accept integers of other widths, and `f64`, if the value fits; Python sends 64-bit numbers. For a
+///   `Vec` or `[T; N]`, this applies to each element.
+/// * `min = 1`, `max = 64`: inclusive bounds of a number. They are part of the manifest, and calls with other values
+///   are refused.
 /// * `flatten`: a struct with `#[derive(Attribute)]` whose fields are attributes of the handler.
 ///
 /// # Options of an operand, `#[operand(…)]`
-/// * `layout = "row"`, `"column"`, or a list of the dimensions from the slowest to the fastest: the order of
-///   the elements in memory that callers have to give; see [`Layout`](../xla_ffi/bind/enum.Layout.html).
+/// * `layout = "row"`, `"column"`, or a list of dimensions from slowest to fastest: the order of the elements in
+///   memory that callers must provide; see [`Layout`](../xla_ffi/bind/enum.Layout.html).
 ///
-/// What comments say of the function, of its parameters and of the fields of attribute structs is told to
-/// callers through the manifest.
+/// The doc comments of the function, of its parameters and of the fields of attribute structs become part of the
+/// manifest.
 ///
 /// # Errors at compile time
-/// A parameter without a name, an unknown option, a shape contract that does not fit the operands, and a parameter
+/// A parameter without a name, an unknown option, a shape contract that does not fit the operands, or a parameter
 /// whose type is not [`Bind`](../xla_ffi/trait.Bind.html).
 #[proc_macro_attribute]
 pub fn handler(options: TokenStream, item: TokenStream) -> TokenStream {
     expanded(handler::handler(options.into(), item.into()))
 }
 
-/// Makes a type a handler with several stages, one function a stage.
+/// Turns a type into a handler with several stages, one function per stage.
 ///
-/// In the `impl` block, functions named `instantiate`, `prepare`, `initialize`, `execute` and
-/// `record` are the stages; others stay ordinary functions. `execute` has to be there.
-/// `instantiate` makes the state, `Self`, once for each call site when the program is compiled;
-/// the later stages get it as `&self`. The host drops it with the executable. `prepare` and
-/// `initialize` may return state of their own, of a type that derives
+/// In the `impl` block, functions named `instantiate`, `prepare`, `initialize`, `execute` and `record` are the stages;
+/// other functions are unchanged. `execute` is required. `instantiate` creates the state, `Self`, once per call site
+/// when the program is compiled. Later stages receive it as `&self`, and the host drops it with the executable.
+/// `prepare` and `initialize` may return state of their own, of a type that derives
 /// [`HostType`](../xla_ffi/trait.HostType.html).
 ///
-/// The options are those of [`macro@handler`]; the name is that of the type without one. Every stage
-/// gets all attributes of the call; one that any stage declares is known to all.
+/// The options are the same as for [`macro@handler`]; the default name is the type's name. Every stage receives all
+/// attributes of the call, and accepts each attribute that any stage declares.
 #[proc_macro_attribute]
 pub fn stateful(options: TokenStream, item: TokenStream) -> TokenStream {
     expanded(handler::stateful(options.into(), item.into()))
 }
 
-/// Makes handlers a library: exports a symbol for each stage of each handler, a manifest, and a
-/// function that registers them all.
+/// Turns handlers into a library: exports a symbol for each stage of each handler, a manifest, and a function that
+/// registers them all.
 ///
 /// ```text
 /// xla_ffi::library! { rms_norm, ops::Solver }
 /// xla_ffi::library! { name = "my_ops"; rms_norm }
 /// ```
+/// Name a handler by the path of its definition, in this crate or in a dependency; a re-export does not work. An entry
+/// may have a `#[cfg(…)]`.
 ///
-/// A handler is named by the path to where it is defined, in this crate or in one that it depends on; an import of it
-/// is not enough. An entry may have a `#[cfg(…)]`.
+/// If the crate's only type is `cdylib`, the symbols are `rms_norm` (execute), `Solver_instantiate` …,
+/// `xla_ffi_register` and `xla_ffi_manifest`. In every crate type, the functions also have names with the library's
+/// name as prefix, `my_ops__rms_norm`, so that several libraries can be linked into one program. The default library
+/// name is the crate's name.
 ///
-/// In a library whose only crate type is `cdylib` the symbols are `rms_norm` (execute),
-/// `Solver_instantiate` …, `xla_ffi_register` and `xla_ffi_manifest`. Everywhere the functions also
-/// have names that begin with the library's, `my_ops__rms_norm`, so that several libraries can be
-/// linked into one program. The library's name is that of the crate without `name`.
+/// Targets of the original custom calls, made by [`legacy!`](../xla_ffi_legacy/macro.legacy.html), are listed as
+/// `legacy PATH`. They get symbols and an entry in the manifest, and the library exports the function
+/// `xla_ffi_legacy_targets`, with which hosts find them.
 ///
-/// Targets of the original custom calls, made by [`legacy!`](../xla_ffi_legacy/macro.legacy.html), are named
-/// `legacy PATH` in the list: they get symbols and a place in the manifest, and the library exports
-/// the function `xla_ffi_legacy_targets`, by which hosts find them.
-///
-/// `register_on_load` in the list is for hosts that do nothing but load a file: a constructor of the library looks
-/// among what the process has loaded for the function that gives a host's table, and calls `xla_ffi_register` with it.
-/// It is silent where there is none, and tells on stderr what a host refuses.
+/// `register_on_load` in the list is for hosts that only load a file. When the library is loaded, it looks for a
+/// host's function table in the process, and calls `xla_ffi_register` with it. It is silent if there is no host;
+/// refused registrations are reported on stderr.
 ///
 /// ```text
 /// xla_ffi::library! { rms_norm, register_on_load }
 /// ```
 ///
-/// A name that a C library uses, such as `exp` or `read`, does not compile.
+/// A name that a C library uses, such as `exp` or `read`, is a compile error.
 #[proc_macro]
 pub fn library(items: TokenStream) -> TokenStream {
     expanded(library::library(items.into()))
 }
 
-/// Makes targets of the original custom calls, which get pointers and no sizes.
+/// Defines targets of the original custom calls, which receive pointers but no sizes.
 #[proc_macro]
 pub fn legacy(items: TokenStream) -> TokenStream {
     expanded(legacy::legacy(items.into()))
 }
 
-/// What `library!` expands to for one target of the original custom calls.
+/// Expands one target of the original custom calls for `library!`.
 #[doc(hidden)]
 #[proc_macro]
 pub fn __export_legacy(items: TokenStream) -> TokenStream {
     expanded(legacy::export(items.into()))
 }
 
-/// What `adapt!` expands to for the call of a bare function: `unsafe EXPRESSION`.
+/// Expands the call of a bare function for `adapt!`: `unsafe EXPRESSION`.
 #[doc(hidden)]
 #[proc_macro]
 pub fn __promised(items: TokenStream) -> TokenStream {
     expanded(legacy::promised(items.into()))
 }
 
-/// What `legacy!` expands to for the handler of a target.
+/// Expands the handler of a target for `legacy!`.
 #[doc(hidden)]
 #[proc_macro]
 pub fn __used(items: TokenStream) -> TokenStream {
     expanded(export::used(items.into()))
 }
 
-/// What `library!` expands to for one handler.
+/// Expands one handler for `library!`.
 #[doc(hidden)]
 #[proc_macro]
 pub fn __export(items: TokenStream) -> TokenStream {
     expanded(export::export(items.into()))
 }
 
-/// Makes a type an attribute.
+/// Turns a type into an attribute.
 ///
-/// * A struct with named fields is a dictionary, or with `#[attr(flatten)]` several attributes of
-///   the handler. Fields take `#[attr(default = …)]`, `#[attr(name = "…")]`, `#[attr(narrow)]`,
-///   `#[attr(min = …, max = …)]`; `Option` fields may be absent. Entries that no field names are refused.
-/// * An enumeration without fields is an integer, of the type in its `#[repr(…)]`, else an `i64`.
-///   With `#[attr(strings)]` it is a string: the variant's name in snake case, or what
-///   `#[attr(name = "…")]` on the variant says.
-/// * An enumeration whose variants hold one value each is whichever of them decodes first.
+/// * A struct with named fields is a dictionary, or with `#[attr(flatten)]` several attributes of the handler. Fields
+///   take `#[attr(default = …)]`, `#[attr(name = "…")]`, `#[attr(narrow)]` and `#[attr(min = …, max = …)]`; `Option`
+///   fields may be absent. Entries that match no field are refused.
+/// * An enumeration without fields is an integer, of the type in its `#[repr(…)]`, by default `i64`. With
+///   `#[attr(strings)]` it is a string: the variant's name in snake case, or the name in `#[attr(name = "…")]` on the
+///   variant.
+/// * An enumeration whose variants each hold one value becomes the first variant that can be decoded.
 #[proc_macro_derive(Attribute, attributes(attr))]
 pub fn derive_attribute(item: TokenStream) -> TokenStream {
     expanded(attribute::derive(item.into()))
 }
 
-/// Makes a type a parameter of handlers, made from another parameter: an argument, an attribute or a
+/// Turns a type into a parameter of handlers that is created from another parameter: an argument, an attribute or a
 /// part of the context.
 ///
 /// ```text
@@ -183,22 +180,22 @@ pub fn derive_attribute(item: TokenStream) -> TokenStream {
 /// impl<'f> TryFrom<Buffer<'f, f32, 2>> for Square<'f> { … }
 /// ```
 ///
-/// When `try_from` fails, the call is refused with its error and the parameter's name.
+/// If `try_from` fails, the call is refused with its error and the parameter's name.
 #[proc_macro_derive(Bind, attributes(bind))]
 pub fn derive_bind(item: TokenStream) -> TokenStream {
     expanded(derives::bind(item.into()))
 }
 
-/// Makes a type one that hosts carry: the state that a prepare or initialize stage leaves, or user data, which the
-/// program that embeds XLA hands to handlers.
+/// Turns a type into one that hosts can carry: state of a prepare or initialize stage, or user data, which the program
+/// that embeds XLA passes to handlers.
 ///
-/// The type is known within one image: the program, or one shared library. A program that links its handlers
-/// needs nothing more.
+/// The type is known within one image: the program, or one shared library. If handlers are linked into the program,
+/// nothing else is needed.
 ///
-/// To share the type between images, name it: `#[host_type(unsafe(name = "…"))]`, with `#[repr(C)]` and a
-/// version in the name, or give the number that the program has registered it with:
-/// `#[host_type(unsafe(name = "…", id = 4242))]`. `unsafe`, because every object of that name is read as this
-/// type: all images must mean the same layout, including that of the types inside.
+/// To share the type between images, use `#[repr(C)]` and give it a name that contains a version:
+/// `#[host_type(unsafe(name = "…"))]`. If the program registered it with a number, add the number:
+/// `#[host_type(unsafe(name = "…", id = 4242))]`. This is `unsafe` because every object of that name is read as this
+/// type: all images must use the same layout, including the types inside.
 #[proc_macro_derive(HostType, attributes(host_type))]
 pub fn derive_host_type(item: TokenStream) -> TokenStream {
     expanded(derives::host_type(item.into()))

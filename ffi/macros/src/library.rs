@@ -17,7 +17,7 @@ struct Library {
     on_load: bool,
 }
 
-/// `PATH` or `legacy PATH`, perhaps behind `#[cfg(…)]`.
+/// `PATH` or `legacy PATH`, optionally after `#[cfg(…)]`.
 struct Entry {
     cfgs: Vec<Attribute>,
     legacy: bool,
@@ -47,7 +47,8 @@ impl Parse for Entry {
 }
 
 impl Entry {
-    /// The macro that the handler or target left, called with what `macro_name` needs to export it as number `index`.
+    /// Generates a call of the entry's macro, with the arguments that `macro_name` needs to export it as number
+    /// `index`.
     fn export(
         &self,
         macro_name: &str,
@@ -124,7 +125,7 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
             "list the handlers of the library, for instance `library! { rms_norm, ops::Solver }`";
         return Err(syn::Error::new(proc_macro2::Span::call_site(), why));
     }
-    // Only then may symbols have names that other libraries use too.
+    // Only a `cdylib` may use symbol names that other libraries also use.
     let alias = crate::root::crate_types() == ["cdylib"];
     let mut exports = Vec::new();
     for (index, entry) in library.handlers.iter().enumerate() {
@@ -142,7 +143,7 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
     }
     let legacy = &library.legacy;
     let legacy_list = (!legacy.is_empty()).then(|| legacy_list(&name, alias));
-    // An element for each entry, and none where its `cfg` is false.
+    // One element per entry; none if its `cfg` is false.
     let list = |entries: &[Entry], of: TokenStream, constant: TokenStream| {
         let elements = entries.iter().enumerate().map(|(index, entry)| {
             let cfgs = &entry.cfgs;
@@ -166,7 +167,7 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
                 __api: *const ::xla_ffi::__private::sys::XLA_FFI_Api,
                 __platform: *const ::core::ffi::c_char,
             ) -> *mut ::xla_ffi::__private::sys::XLA_FFI_Error {
-                // SAFETY: the caller's promise, handed on.
+                // SAFETY: forwarded; the caller upholds the function's contract.
                 unsafe { register(__api, __platform) }
             }
         }
@@ -186,7 +187,7 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
     });
     Ok(quote! {
         const _: () = {
-            // Each entry fills in the constants of its number, unless the compiler has an error for it.
+            // Each entry defines the constants of its number, unless it causes a compile error.
             struct __Handler<const N: usize>;
             struct __Target<const N: usize>;
             #[allow(unused_imports, reason = "for entries with an error")]
@@ -222,7 +223,7 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
                 __platform: *const ::core::ffi::c_char,
             ) -> *mut ::xla_ffi::__private::sys::XLA_FFI_Error {
                 const HANDLERS: &[::xla_ffi::__private::Registrable] = #registrables;
-                // SAFETY: the caller gives a host's table and a C string, or null.
+                // SAFETY: the caller passes a host's table, and a C string or null.
                 unsafe { ::xla_ffi::__private::register(__api, __platform, #name, HANDLERS) }
             }
             #register_alias
@@ -232,7 +233,7 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
     })
 }
 
-/// The exported functions that give the list of targets of the original custom calls.
+/// Generates the exported functions that return the list of targets of the original custom calls.
 fn legacy_list(library: &str, alias: bool) -> TokenStream {
     let mut symbols = vec![format!("{library}__xla_ffi_legacy_targets")];
     symbols.extend(alias.then(|| "xla_ffi_legacy_targets".to_owned()));

@@ -1,4 +1,4 @@
-//! Literals and documentation comments that authors write.
+//! Literals and doc comments from authors.
 
 use std::fmt::Display;
 
@@ -8,12 +8,12 @@ use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, ExprLit, Lit, LitStr, Meta, Token};
 
-/// The error at these tokens.
+/// Returns an error at these tokens.
 pub(crate) fn refuse<T>(at: impl ToTokens, why: impl Display) -> syn::Result<T> {
     Err(syn::Error::new_spanned(at, why))
 }
 
-/// The options in an attribute's brackets.
+/// Parses the options in an attribute's brackets.
 pub(crate) fn metas(tokens: TokenStream) -> syn::Result<Punctuated<Meta, Token![,]>> {
     let metas = Punctuated::parse_terminated.parse2(tokens);
     let mut metas = metas.map_err(|error| {
@@ -28,7 +28,7 @@ pub(crate) fn metas(tokens: TokenStream) -> syn::Result<Punctuated<Meta, Token![
     Ok(metas)
 }
 
-/// An expression without the invisible groups that `macro_rules` puts around what it fills in.
+/// Removes the invisible groups that `macro_rules` puts around substituted expressions.
 pub(crate) fn ungrouped(expr: &Expr) -> Expr {
     match expr {
         Expr::Group(group) => ungrouped(&group.expr),
@@ -41,7 +41,7 @@ pub(crate) fn ungrouped(expr: &Expr) -> Expr {
         }
         Expr::Unary(unary) => {
             let mut unary = unary.clone();
-            // Around anything but a literal, the group is what parentheses would be.
+            // Only groups around literals are removed; others act as parentheses.
             if let literal @ Expr::Lit(_) = ungrouped(&unary.expr) {
                 *unary.expr = literal;
             }
@@ -51,7 +51,7 @@ pub(crate) fn ungrouped(expr: &Expr) -> Expr {
     }
 }
 
-/// A string literal.
+/// Parses a string literal.
 pub(crate) fn string(expr: &Expr) -> syn::Result<LitStr> {
     match expr {
         Expr::Lit(ExprLit {
@@ -62,7 +62,7 @@ pub(crate) fn string(expr: &Expr) -> syn::Result<LitStr> {
     }
 }
 
-/// A name that is told to others: of a handler, an attribute, a variant.
+/// Parses a public name: of a handler, an attribute or a variant.
 pub(crate) fn name(expr: &Expr) -> syn::Result<LitStr> {
     let text = string(expr)?;
     let value = text.value();
@@ -72,7 +72,7 @@ pub(crate) fn name(expr: &Expr) -> syn::Result<LitStr> {
     Ok(text)
 }
 
-/// The error for an option that is not among `options`, or is not written as it is there.
+/// Returns the error for an option that is not in `options`, or has the wrong form.
 pub(crate) fn unknown(meta: &Meta, key: &str, options: &str) -> syn::Error {
     let mut known = options.split(", ");
     let why = match known.find(|option| option.split(' ').next() == Some(key)) {
@@ -82,7 +82,7 @@ pub(crate) fn unknown(meta: &Meta, key: &str, options: &str) -> syn::Error {
     syn::Error::new_spanned(meta, why)
 }
 
-/// The error for an option that was given before.
+/// Returns an option's key, or the error for an option that was given before.
 pub(crate) fn once(seen: &mut Vec<String>, meta: &Meta) -> syn::Result<String> {
     let key = meta
         .path()
@@ -96,7 +96,7 @@ pub(crate) fn once(seen: &mut Vec<String>, meta: &Meta) -> syn::Result<String> {
     Ok(key)
 }
 
-/// The text of the documentation comments among `attrs`, a line each; empty where there are none.
+/// Returns the text of the doc comments in `attrs`, one line each; empty if there are none.
 pub(crate) fn doc_text(attrs: &[Attribute]) -> String {
     let lines = attrs.iter().filter_map(|attr| match &attr.meta {
         Meta::NameValue(pair) if pair.path.is_ident("doc") => string(&ungrouped(&pair.value)).ok(),
@@ -106,7 +106,7 @@ pub(crate) fn doc_text(attrs: &[Attribute]) -> String {
         .map(|line| line.value())
         .collect::<Vec<_>>()
         .join("\n");
-    // A comment's line begins with the blank behind `///`.
+    // Each comment line begins with the blank after `///`.
     let lines = text
         .split('\n')
         .map(|line| line.strip_prefix(' ').unwrap_or(line).trim_end());
@@ -114,7 +114,7 @@ pub(crate) fn doc_text(attrs: &[Attribute]) -> String {
     text.trim_matches('\n').to_owned()
 }
 
-/// The same, taken out of the list: comments may not stand on parameters.
+/// Returns the text of the doc comments and removes them, because parameters may not have any.
 pub(crate) fn take_doc(attrs: &mut Vec<Attribute>) -> String {
     let text = doc_text(attrs);
     attrs.retain(|attr| !attr.path().is_ident("doc"));

@@ -1,4 +1,4 @@
-//! Mistakes that a function shows by itself. The compiler's errors for them would name traits that nobody writes.
+//! Mistakes that are visible in a function. The compiler's own errors would name traits that users do not write.
 
 use crate::literal::refuse;
 use crate::parameter::Parameter;
@@ -9,10 +9,10 @@ use syn::{
     Result, Stmt, Type,
 };
 
-/// Operands whose first type argument is their element type.
+/// Operand types whose first type argument is the element type.
 const OPERANDS: [&str; 5] = ["Buffer", "Out", "InOut", "DeviceBuffer", "DeviceOut"];
 
-/// Parts of the context that end with the call.
+/// Parts of the context that are only valid during the call.
 const CONTEXT: [&str; 5] = ["ThreadPool", "Stream", "Scratch", "CustomOptions", "Later"];
 
 fn is_named(ty: &Type, names: &[&str]) -> bool {
@@ -21,7 +21,7 @@ fn is_named(ty: &Type, names: &[&str]) -> bool {
     last.is_some_and(|last| names.iter().any(|name| last.ident == name))
 }
 
-/// The first type argument of a type that has one of these names.
+/// Returns the first type argument of a type with one of these names.
 fn argument<'a>(ty: &'a Type, names: &[&str]) -> Option<&'a Type> {
     let Type::Path(path) = ty else { return None };
     let PathArguments::AngleBracketed(list) = &path.path.segments.last()?.arguments else {
@@ -34,7 +34,7 @@ fn argument<'a>(ty: &'a Type, names: &[&str]) -> Option<&'a Type> {
     types.next().filter(|_| is_named(ty, names))
 }
 
-/// Refuses a type that no parameter or field `name` can have. `attr`: it has `#[attr(…)]`.
+/// Refuses a type that the parameter or field `name` cannot have. `attr`: it has `#[attr(…)]`.
 pub(crate) fn refuse_type(name: &Ident, ty: &Type, attr: bool) -> Result<()> {
     let inner = argument(ty, &["Option"]).unwrap_or(ty);
     let operand = argument(inner, &OPERANDS);
@@ -82,7 +82,7 @@ pub(crate) fn refuse_type(name: &Ident, ty: &Type, attr: bool) -> Result<()> {
     refuse(at, format!("`{name}` {why}"))
 }
 
-/// Refuses a return type that can only be meant as a result of the call.
+/// Refuses a return type that must have been meant as a result of the call.
 pub(crate) fn refuse_output(ty: &Type) -> Result<()> {
     const VALUES: [&str; 7] = ["f32", "f64", "i32", "i64", "bool", "Vec", "Buffer"];
     let value = argument(ty, &["Result"]).unwrap_or(ty);
@@ -98,7 +98,7 @@ pub(crate) fn refuse_output(ty: &Type) -> Result<()> {
     refuse(ty, why)
 }
 
-/// Refuses what an async handler cannot keep.
+/// Refuses parameters that an async handler cannot keep.
 pub(crate) fn refuse_late(param: &Parameter) -> Result<()> {
     let ty = argument(&param.ty, &["Option"]).unwrap_or(&param.ty);
     if !is_named(ty, &CONTEXT) {
@@ -108,7 +108,7 @@ pub(crate) fn refuse_late(param: &Parameter) -> Result<()> {
     refuse(ty, format!("`{}`: {why}", param.ident))
 }
 
-/// Finds where the body uses elements of a result, unless a variable hides it.
+/// Finds uses of a result's elements in the body, unless a variable shadows the result.
 struct Results {
     names: Vec<Ident>,
     used: Option<Expr>,
@@ -141,7 +141,7 @@ impl VisitMut for Results {
     }
 
     fn visit_expr_for_loop_mut(&mut self, each: &mut ExprForLoop) {
-        // Before the pattern hides a name.
+        // Visited before the loop's pattern shadows a name.
         self.visit_expr_mut(&mut each.expr);
         visit_expr_for_loop_mut(self, each);
     }

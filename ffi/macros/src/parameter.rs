@@ -9,7 +9,7 @@ use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
 use syn::{Expr, ExprLit, ExprUnary, FnArg, Lit, LitStr, Meta, Pat, Type, UnOp};
 
-/// `#[attr(…)]` on a parameter or a field.
+/// The options in `#[attr(…)]` on a parameter or a field.
 #[derive(Default)]
 pub(crate) struct AttrOptions {
     pub(crate) name: Option<LitStr>,
@@ -22,7 +22,7 @@ pub(crate) struct AttrOptions {
 }
 
 impl AttrOptions {
-    /// Takes the `#[attr]` attributes out of the list.
+    /// Reads the `#[attr]` attributes and removes them from the list.
     pub(crate) fn read_out(attrs: &mut Vec<syn::Attribute>) -> syn::Result<Self> {
         let options = Self::read(attrs)?;
         attrs.retain(|attr| !attr.path().is_ident("attr"));
@@ -83,7 +83,7 @@ impl AttrOptions {
         self.min.is_some() || self.max.is_some()
     }
 
-    /// Returns true for a range without values, and for a literal default outside it.
+    /// Returns true if the range contains no values, or not the literal default.
     fn has_empty_range(&self) -> bool {
         let number = |json: Option<String>| json?.parse::<f64>().ok();
         let (min, max) = (number(self.min.clone()), number(self.max.clone()));
@@ -92,7 +92,7 @@ impl AttrOptions {
         is_more(min, max) || is_more(min, default) || is_more(default, max)
     }
 
-    /// The range as a constant of `xla_ffi`.
+    /// Generates the range as a constant of `xla_ffi`.
     pub(crate) fn range(&self) -> TokenStream {
         let bound = |json: &Option<String>| match json {
             Some(json) => {
@@ -114,7 +114,7 @@ impl AttrOptions {
         quote!(::xla_ffi::__private::Range { min: #min, max: #max })
     }
 
-    /// The name of the attribute that a parameter or field takes.
+    /// Returns the name of the attribute of a parameter or field.
     pub(crate) fn name_of(&self, ident: &Ident) -> String {
         match &self.name {
             Some(name) => name.value(),
@@ -122,7 +122,7 @@ impl AttrOptions {
         }
     }
 
-    /// A `Param` constant with what the options say.
+    /// Generates a `Param` constant with these options.
     pub(crate) fn modify(&self, mut param: TokenStream) -> TokenStream {
         if self.narrow {
             param = quote!(#param.narrowed());
@@ -139,7 +139,7 @@ impl AttrOptions {
     }
 }
 
-/// A literal number of a range, as JSON.
+/// Returns a literal bound as JSON.
 fn bound(expr: &Expr) -> syn::Result<String> {
     let number = json(expr).filter(|json| json.parse::<f64>().is_ok());
     number.ok_or_else(|| {
@@ -147,7 +147,7 @@ fn bound(expr: &Expr) -> syn::Result<String> {
     })
 }
 
-/// The JSON of a literal; `None` for other expressions.
+/// Returns the JSON of a literal; `None` for other expressions.
 fn json(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Unary(ExprUnary {
@@ -193,20 +193,20 @@ pub(crate) struct Parameter {
     pub(crate) ident: Ident,
     pub(crate) ty: Type,
     pub(crate) options: AttrOptions,
-    /// What its comment says.
+    /// The text of its doc comment.
     doc: String,
     /// The order of its elements in memory.
     layout: Option<Layout>,
 }
 
-/// `#[operand(layout = …)]` on a parameter.
+/// The option `#[operand(layout = …)]` of a parameter.
 struct Layout {
     tokens: TokenStream,
     span: Span,
 }
 
 impl Layout {
-    /// Takes the `#[operand]` attributes out of the list.
+    /// Reads the `#[operand]` attributes and removes them from the list.
     fn read_out(attrs: &mut Vec<syn::Attribute>) -> syn::Result<Option<Self>> {
         let mut layout = None;
         for attr in attrs.iter().filter(|attr| attr.path().is_ident("operand")) {
@@ -264,7 +264,7 @@ impl Layout {
     }
 }
 
-/// Forgets named lifetimes: each call has its own.
+/// Removes named lifetimes, because each call has its own lifetime.
 struct Elide;
 
 impl VisitMut for Elide {
@@ -276,7 +276,7 @@ impl VisitMut for Elide {
 }
 
 impl Parameter {
-    /// Reads a parameter and takes its `#[attr]` attributes out.
+    /// Reads a parameter and removes its `#[attr]` attributes.
     pub(crate) fn read(arg: &mut FnArg) -> syn::Result<Self> {
         let FnArg::Typed(arg) = arg else {
             let why = "a handler is a function without `self`; for state, write `#[xla_ffi::stateful]` on the `impl` block";
@@ -306,20 +306,20 @@ impl Parameter {
         })
     }
 
-    /// The name in messages, in the manifest and, for attributes, in the call.
+    /// Returns the name in messages, in the manifest and, for attributes, in the call.
     pub(crate) fn name(&self) -> String {
         let name = self.options.name_of(&self.ident);
         if self.options.name.is_some() {
             return name;
         }
-        // `_before` is how Rust marks a parameter that is not used.
+        // Rust marks an unused parameter as `_before`.
         match name.trim_start_matches('_') {
             "" => name,
             bare => bare.to_owned(),
         }
     }
 
-    /// The type that is bound: for structs of attributes a wrapper.
+    /// Returns the bound type: a wrapper for structs of attributes.
     fn bound(&self) -> TokenStream {
         let ty = &self.ty;
         if self.options.flatten {
@@ -329,7 +329,7 @@ impl Parameter {
         }
     }
 
-    /// The parameter as a constant.
+    /// Generates the parameter as a constant.
     pub(crate) fn constant(&self) -> TokenStream {
         let name = self.name();
         let bound = self.bound();
@@ -348,7 +348,7 @@ impl Parameter {
         self.options.modify(named)
     }
 
-    /// Items that refuse the parameter, number `index` of `params`, where it cannot be.
+    /// Generates items that refuse parameter number `index` of `params` if it is not allowed.
     pub(crate) fn checks(&self, params: &TokenStream, index: usize, stage: u32) -> TokenStream {
         let attr = self.options.present && !self.options.flatten;
         let layout = self.layout.as_ref().map(
@@ -360,7 +360,7 @@ impl Parameter {
         quote!(#check #layout)
     }
 
-    /// An expression of type `Option<T>` that decodes the parameter; `at` is its place.
+    /// Generates an expression of type `Option<T>` that decodes the parameter; `at` is its index.
     pub(crate) fn decode(&self, at: &TokenStream) -> TokenStream {
         let ty = &self.ty;
         let bound = self.bound();
@@ -368,7 +368,7 @@ impl Parameter {
             let frame = ours("__frame");
             return quote_spanned! {place(ty)=>
                 ::xla_ffi::__private::or_default::<#ty>(#frame, #at, {
-                    // The call frame is none of the expression's business.
+                    // The default expression must not see the call frame.
                     let #frame = ::xla_ffi::__private::Hidden;
                     let _ = #frame;
                     || #default
@@ -384,7 +384,7 @@ impl Parameter {
         }
     }
 
-    /// A statement that says what is wrong with the parameter.
+    /// Generates a statement that reports the problem of the parameter.
     pub(crate) fn explain(&self, at: &TokenStream) -> TokenStream {
         let ty = &self.ty;
         let bound = self.bound();
@@ -404,7 +404,8 @@ impl Parameter {
     }
 }
 
-/// Refuses what comes and goes with a `cfg`, which an attribute macro sees unjudged; `what` it is of.
+/// Refuses `cfg` on parts of an item, named by `what`, because an attribute macro sees them before `cfg` is
+/// evaluated.
 pub(crate) fn refuse_cfg(attrs: &[syn::Attribute], what: &str) -> syn::Result<()> {
     let Some(attr) = attrs.iter().find(|attr| attr.path().is_ident("cfg")) else {
         return Ok(());
@@ -415,13 +416,13 @@ pub(crate) fn refuse_cfg(attrs: &[syn::Attribute], what: &str) -> syn::Result<()
     )
 }
 
-/// Where a type stands, for the compiler's messages.
+/// Returns the position of a type, for compiler messages.
 pub(crate) fn place(ty: &syn::Type) -> proc_macro2::Span {
     ty.span()
 }
 
-/// A name of the code around a parameter. It is looked up where the macro is used: the parameter's
-/// type may come from another macro, which does not know our names.
+/// Returns a name in the code around a parameter. It is resolved at the macro's call site, because the
+/// parameter's type may come from a different macro, which does not know these names.
 pub(crate) fn ours(name: &str) -> Ident {
     Ident::new(name, proc_macro2::Span::call_site())
 }

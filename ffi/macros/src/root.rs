@@ -1,10 +1,10 @@
-//! The crate that uses the macros: what it calls `xla-ffi`, its own name, and what it is compiled to.
+//! The crate that uses the macros: its name for `xla-ffi`, its own name, and its crate types.
 
 use std::path::Path;
 
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 
-/// Replaces `::xla_ffi` if Cargo.toml has another name for it: `my_ffi = { package = "xla-ffi", … }`.
+/// Replaces `::xla_ffi` if Cargo.toml renames it: `my_ffi = { package = "xla-ffi", … }`.
 pub(crate) fn renamed(tokens: TokenStream) -> TokenStream {
     match name() {
         Some(name) => replace(tokens, &name),
@@ -13,7 +13,7 @@ pub(crate) fn renamed(tokens: TokenStream) -> TokenStream {
 }
 
 fn replace(tokens: TokenStream, name: &str) -> TokenStream {
-    // How many colons are before a token, and whether they continue a path.
+    // The number of colons before a token, and whether they continue a path.
     let (mut colons, mut in_path) = (0, false);
     let replaced = tokens.into_iter().map(|token| match token {
         TokenTree::Punct(colon) if colon.as_char() == ':' => {
@@ -42,7 +42,7 @@ fn replace(tokens: TokenStream, name: &str) -> TokenStream {
     replaced.collect()
 }
 
-/// Whether `::` behind it continues a path; the one behind `impl` or `as` starts one.
+/// Returns true if `::` after this word continues a path; after `impl` or `as` it starts one.
 fn is_of_path(ident: &Ident) -> bool {
     let text = ident.to_string();
     ["crate", "self", "super", "Self"].contains(&text.as_str())
@@ -56,14 +56,14 @@ fn name() -> Option<String> {
     if has_key(&own, "xla-ffi") {
         return None;
     }
-    // Names that the crate inherits are in the manifest of its workspace.
+    // Names that the crate inherits are in its workspace's manifest.
     let mut manifests = Path::new(&folder).ancestors().filter_map(read);
     let name =
         manifests.find_map(|text| names(&text).into_iter().find(|name| has_key(&own, name)))?;
     Some(name.replace('-', "_"))
 }
 
-/// The names of dependencies whose package is `xla-ffi`.
+/// Returns the names of dependencies whose package is `xla-ffi`.
 fn names(manifest: &str) -> Vec<String> {
     let (mut names, mut table) = (Vec::new(), "");
     for line in manifest.lines().map(str::trim) {
@@ -87,7 +87,7 @@ fn names(manifest: &str) -> Vec<String> {
     names
 }
 
-/// Whether a line or a table of the manifest has this key.
+/// Returns true if a line or a table of the manifest has this key.
 fn has_key(manifest: &str, key: &str) -> bool {
     manifest.lines().map(str::trim).any(|line| {
         let table = line.strip_suffix(&format!(".{key}]"));
@@ -96,7 +96,7 @@ fn has_key(manifest: &str, key: &str) -> bool {
     })
 }
 
-/// What this compilation makes: `cdylib`, `rlib` …
+/// Returns the crate types of this compilation: `cdylib`, `rlib` …
 pub(crate) fn crate_types() -> Vec<String> {
     let mut kinds = Vec::new();
     let mut args = std::env::args();

@@ -1,5 +1,5 @@
-//! What a handler says of transformations: which handlers compute its derivatives, and how calls are
-//! batched. `docs/manifest.md` tells what each of them takes and gives.
+//! A handler's transformations: the handlers that compute its derivatives, and how calls are batched.
+//! `docs/manifest.md` describes their operands and results.
 
 use crate::literal::refuse;
 use crate::literal::{name, string};
@@ -12,26 +12,26 @@ use syn::{Expr, LitStr};
 pub(crate) enum Batch {
     /// A word for all operands.
     Word(&'static str),
-    /// Whether each argument may have the further dimension.
+    /// Whether each argument may have the additional dimension.
     Each(Vec<bool>),
-    /// Another handler.
+    /// A different handler.
     Handler(LitStr),
 }
 
-/// The options of a handler that speak of transformations.
+/// The options of a handler about transformations.
 #[derive(Default)]
 pub(crate) struct Transforms {
     pub(crate) vjp: Option<LitStr>,
     pub(crate) forward: Option<LitStr>,
     pub(crate) jvp: Option<LitStr>,
     pub(crate) transpose: Option<LitStr>,
-    /// Where `linear` stands.
+    /// The position of `linear`.
     pub(crate) linear: Option<Span>,
     pub(crate) residuals: Option<(Vec<LitStr>, Span)>,
     pub(crate) batch: Option<Batch>,
 }
 
-/// `batch = …`.
+/// Parses `batch = …`.
 pub(crate) fn batch(expr: &Expr) -> syn::Result<Batch> {
     const WORDS: [&str; 3] = ["leading", "sequential", "none"];
     let expected = || {
@@ -59,7 +59,7 @@ pub(crate) fn batch(expr: &Expr) -> syn::Result<Batch> {
     }
 }
 
-/// `residuals = […]`.
+/// Parses `residuals = […]`.
 pub(crate) fn residuals(expr: &Expr) -> syn::Result<(Vec<LitStr>, Span)> {
     match expr {
         Expr::Array(list) => {
@@ -74,7 +74,7 @@ pub(crate) fn residuals(expr: &Expr) -> syn::Result<(Vec<LitStr>, Span)> {
 }
 
 impl Transforms {
-    /// Refuses combinations that mean nothing.
+    /// Refuses meaningless combinations.
     pub(crate) fn check(&self) -> syn::Result<()> {
         let error = |span: Span, why: &str| Err(syn::Error::new(span, why));
         let span = |name: &Option<LitStr>| name.as_ref().map(LitStr::span);
@@ -112,13 +112,13 @@ impl Transforms {
         Ok(())
     }
 
-    /// Refuses names that no operand of the handler has, and lists of another length. `params` are the
+    /// Refuses names that no operand of the handler has, and lists of the wrong length. `params` are the
     /// parameters of the execute stage.
     pub(crate) fn check_names(&self, params: &[Parameter]) -> syn::Result<()> {
         let Some((residuals, _)) = &self.residuals else {
             return Ok(());
         };
-        // The operands of a forward handler are another handler's.
+        // The residuals are then results of the forward handler.
         if self.forward.is_some() {
             return Ok(());
         }
@@ -136,7 +136,7 @@ impl Transforms {
         Ok(())
     }
 
-    /// The fields `gradient` and `batch` of `HandlerInfo`.
+    /// Generates the fields `gradient` and `batch` of `HandlerInfo`.
     pub(crate) fn fields(&self) -> TokenStream {
         let option = |name: &Option<LitStr>| match name {
             Some(name) => quote!(::core::option::Option::Some(#name)),

@@ -6,7 +6,7 @@ use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{LitInt, LitStr, Path, Token, bracketed, parenthesized, token};
 
-/// `f32[2, 3]`.
+/// A shape such as `f32[2, 3]`.
 pub(super) struct Shape {
     pub(super) dtype: Ident,
     pub(super) dims: Vec<LitInt>,
@@ -34,11 +34,11 @@ impl Parse for Shape {
     }
 }
 
-/// The operands or results of a target: the leaves, and how brackets make tuples of them.
+/// The operands or results of a target: the leaves, and how brackets group them into tuples.
 #[derive(Default)]
 pub(super) struct Nodes {
     pub(super) leaves: Vec<Shape>,
-    /// `(_, _), _`.
+    /// The structure, such as `(_, _), _`.
     pub(super) structure: String,
     pub(super) count: usize,
 }
@@ -87,17 +87,17 @@ impl Shape {
     }
 }
 
-/// How a target is called.
+/// A calling convention of targets.
 #[derive(Clone, Copy)]
 pub(super) struct Convention {
-    /// Of `Function`.
+    /// The variant of `Function`.
     variant: &'static str,
     pub(super) is_cpu: bool,
     pub(super) has_opaque: bool,
     pub(super) has_status: bool,
 }
 
-/// The name in `legacy!`, that of the variant, and what it has: a CPU's form, opaque bytes, a status.
+/// The name in `legacy!`, the variant's name, and the properties: CPU form, opaque bytes, status.
 const ALL: [(&str, &str, [bool; 3]); 5] = [
     ("cpu", "Cpu", [true, false, false]),
     ("cpu_status", "CpuStatus", [true, false, true]),
@@ -107,7 +107,7 @@ const ALL: [(&str, &str, [bool; 3]); 5] = [
 ];
 
 impl Convention {
-    /// By either of its names.
+    /// Returns the convention with either of its names.
     pub(super) fn named(wanted: &str) -> Option<Self> {
         let mut all = ALL.iter();
         let found = all.find(|(name, variant, _)| [*name, *variant].contains(&wanted));
@@ -126,12 +126,12 @@ impl Convention {
         })
     }
 
-    /// The variant of `Function`.
+    /// Returns the variant of `Function`.
     pub(super) fn variant(self) -> Ident {
         Ident::new(self.variant, Span::call_site())
     }
 
-    /// Names and types of the C function's parameters.
+    /// Returns the names and types of the C function's parameters.
     pub(super) fn parameters(self) -> Vec<(Ident, TokenStream)> {
         let parameter = |name: &str, ty| (Ident::new(name, Span::mixed_site()), ty);
         let mut all = if self.is_cpu {
@@ -157,13 +157,13 @@ impl Convention {
     }
 }
 
-/// What is said of tuples.
+/// The tuple options of a target.
 #[derive(Default)]
 pub(super) struct Tuples {
     /// `"leaves"` or `"roots"`.
     pub(super) form: Option<LitStr>,
     pub(super) structure: Option<LitStr>,
-    /// The pool that writes the result's, on devices.
+    /// The pool that writes the result's tuples, on devices.
     pub(super) pool: Option<Path>,
 }
 
@@ -172,7 +172,7 @@ impl Tuples {
         matches!(&self.form, Some(form) if form.value() == "roots")
     }
 
-    /// Constant expressions: what the target's functions get.
+    /// Generates constant expressions for the arguments of the target's functions.
     pub(super) fn tokens(&self) -> TokenStream {
         let Some(structure) = &self.structure else {
             return quote!(::core::option::Option::None);
