@@ -29,7 +29,7 @@ unsafe extern "C" fn target(
 ) {
     // SAFETY: a list of this structure, a stream, opaque bytes, as the convention has it.
     if let Err(error) = unsafe { run(stream, buffers, opaque, opaque_len) } {
-        // SAFETY: the call's status.
+        // SAFETY: the status belongs to the current call.
         unsafe { set_failure(status, error.to_string()) };
     }
 }

@@ -51,12 +51,12 @@ xla_ffi_legacy::legacy! {
 /// # Safety
 /// `b` has 128 elements, `a` and `c` have 2048.
 unsafe fn add(a: *mut f32, b: *const f32, c: *const f32, more: f32) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's safety contract.
     let b = unsafe { std::slice::from_raw_parts(b, 128) };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's safety contract.
     let c = unsafe { std::slice::from_raw_parts(c, 2048) };
     for (i, c) in c.iter().enumerate() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's safety contract.
         unsafe { a.wrapping_add(i).write(b[i % 128] + c + more) };
     }
 }
@@ -65,7 +65,7 @@ unsafe fn add(a: *mut f32, b: *const f32, c: *const f32, more: f32) {
 unsafe extern "C" fn cpu(out: *mut c_void, ins: *mut *const c_void) {
     // SAFETY: B and C.
     let [b, c] = [0, 1].map(|i| unsafe { ins.wrapping_add(i).read() });
-    // SAFETY: sizes as the program has them.
+    // SAFETY: the sizes match the program.
     unsafe { add(out.cast(), b.cast(), c.cast(), 0.0) };
 }
 
@@ -79,7 +79,7 @@ unsafe extern "C" fn cpu_status(
     let b = unsafe { ins.read() };
     // SAFETY: as above.
     if unsafe { b.cast::<f32>().read() } < 0.0 {
-        // SAFETY: the call's status.
+        // SAFETY: the status belongs to the current call.
         return unsafe { set_failure(status, "B[0] is negative") };
     }
     // SAFETY: as there.
@@ -102,13 +102,13 @@ unsafe extern "C" fn cpu_unified(
         let number = std::str::from_utf8(opaque).ok();
         match number.and_then(|number| number.parse::<u16>().ok()) {
             Some(number) => more = f32::from(number),
-            // SAFETY: the call's status.
+            // SAFETY: the status belongs to the current call.
             None => return unsafe { set_failure(status, opaque) },
         }
     }
     // SAFETY: B and C.
     let [b, c] = [0, 1].map(|i| unsafe { ins.wrapping_add(i).read() });
-    // SAFETY: sizes as the program has them.
+    // SAFETY: the sizes match the program.
     unsafe { add(out.cast(), b.cast(), c.cast(), more) };
 }
 
@@ -121,7 +121,7 @@ unsafe extern "C" fn tuples(out: *mut c_void, ins: *mut *const c_void) {
     let results = out.cast::<*mut c_void>();
     // SAFETY: a tuple of A and a tuple.
     let [a, inner] = [0, 1].map(|i| unsafe { results.wrapping_add(i).read() });
-    // SAFETY: sizes as the program has them.
+    // SAFETY: the sizes match the program.
     unsafe { add(a.cast(), b.cast(), c.cast(), 0.0) };
     // SAFETY: a tuple of one.
     let more = unsafe { inner.cast::<*mut c_void>().read() };

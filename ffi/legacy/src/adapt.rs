@@ -1,4 +1,4 @@
-//! Adapters: a function of the original conventions behind a handler of XLA FFI.
+//! Adapters: run a function of the original conventions as a handler of XLA FFI.
 
 use std::ffi::c_void;
 
@@ -42,7 +42,7 @@ pub enum Function {
 }
 
 impl Function {
-    /// Its name in the manifest.
+    /// Returns its name in the manifest.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Cpu(_) => "cpu",
@@ -53,7 +53,7 @@ impl Function {
         }
     }
 
-    /// The number of the `CustomCallApiVersion` that every platform calls it with.
+    /// Returns the `CustomCallApiVersion` number with which every platform calls it.
     pub(crate) const fn api_version(self) -> usize {
         match self {
             Self::Cpu(_) | Self::Gpu(_) => 1,
@@ -62,7 +62,7 @@ impl Function {
         }
     }
 
-    /// The number of its signature.
+    /// Returns the number of its signature.
     pub(super) const fn signature(self) -> u32 {
         match self {
             Self::Cpu(_) => XlaFfiLegacyTarget::CPU,
@@ -73,7 +73,7 @@ impl Function {
         }
     }
 
-    /// Without its type, which the convention says.
+    /// Returns the function without its type, which the convention determines.
     pub(crate) const fn erased(self) -> unsafe extern "C" fn() {
         let function = match self {
             Self::Cpu(function) => function as *const (),
@@ -82,7 +82,7 @@ impl Function {
             Self::GpuStatus(function) => function as *const (),
             Self::CpuUnified(function) => function as *const (),
         };
-        // SAFETY: a function's address; nobody calls it by this type.
+        // SAFETY: a function's address; it is cast back to its real type before a call.
         unsafe { std::mem::transmute::<*const (), unsafe extern "C" fn()>(function) }
     }
 
@@ -91,8 +91,8 @@ impl Function {
     }
 }
 
-/// Puts a copy of pointers to device memory on a stream. What is copied may be read until the
-/// function returns only.
+/// A function that enqueues a copy of pointers to device memory on a stream. The source is only valid until the
+/// function returns.
 ///
 /// ```
 /// use xla_ffi_legacy::CopyToDevice;
@@ -111,11 +111,11 @@ impl Function {
 /// ```
 ///
 /// # Errors
-/// What the device says.
+/// Errors from the device.
 pub type CopyToDevice =
     unsafe fn(stream: *mut c_void, to: *mut *mut c_void, from: &[*mut c_void]) -> Result<()>;
 
-/// Sees the operands before an adapted function is called; see [`adapt!`](crate::adapt) and
+/// A function that inspects the operands before an adapted function is called; see [`adapt!`](crate::adapt) and
 /// [`Operands`].
 ///
 /// ```
@@ -129,19 +129,19 @@ pub type CopyToDevice =
 /// ```
 ///
 /// # Errors
-/// Why the call is refused.
+/// The reason to refuse the call.
 pub type Describe = fn(operands: &Operands<'_>, opaque: &mut Descriptor) -> Result<()>;
 
-/// An adapted function and how it is called. [`adapt!`](crate::adapt) makes one.
+/// An adapted function and how to call it. Created by [`adapt!`](crate::adapt).
 #[derive(Clone, Copy, Debug)]
 pub struct Adapter {
     /// The function.
     pub function: Function,
-    /// How operands and results form tuples.
+    /// The tuples of operands and results.
     pub structure: Option<&'static str>,
-    /// Looks at the operands.
+    /// Inspects the operands.
     pub describe: Option<Describe>,
-    /// Fills tuples on a device.
+    /// Copies tuples to a device.
     pub copy: Option<CopyToDevice>,
 }
 
@@ -153,7 +153,7 @@ macro_rules! all {
             frame: Frame<'f>,
         }
 
-        // SAFETY: addresses and shapes; reading through them is the adapted function's act.
+        // SAFETY: only addresses and shapes; the adapted function dereferences them.
         unsafe impl<'f> Bind<'f> for $name<'f> {
             const PARAM: Param = Param::operand(Kind::$kind, DataTypes::ANY, None)
                 .variadic()
@@ -195,11 +195,11 @@ all! {
 /// Calls an adapted function.
 ///
 /// # Safety
-/// The function may be called with operands such as these, as its author says.
+/// The function may be called with these operands, as its author promised.
 ///
 /// # Errors
-/// What the function put into its status, `INVALID_ARGUMENT` where the structure does not describe
-/// the call, what `describe` and `copy` say, and a missing stream.
+/// The failure in the function's status, `INVALID_ARGUMENT` if the structure does not describe the call, errors
+/// from `describe` and `copy`, and a missing stream.
 pub unsafe fn call(
     adapter: &Adapter,
     args: Args<'_>,
@@ -225,7 +225,7 @@ pub unsafe fn call(
         stream,
     };
     if let Some(text) = adapter.structure {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's safety contract.
         return unsafe { call.structured(text, scratch) };
     }
     let leaves = operands.arg_count() + operands.ret_count();
@@ -236,7 +236,7 @@ pub unsafe fn call(
         1 => rets[0],
         _ => rets.as_mut_ptr().cast(),
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's safety contract.
     unsafe { call.enter(out, &mut list) }
 }
 
@@ -249,7 +249,7 @@ struct Pointers<'a> {
 }
 
 impl Pointers<'_> {
-    /// The address of a leaf, arguments before results.
+    /// Returns the address of a leaf, arguments before results.
     fn leaf(&self, index: usize) -> Option<*mut c_void> {
         let args = self.operands.arg_count();
         let frame = self.operands.frame;
@@ -264,10 +264,10 @@ impl Pointers<'_> {
         raw.map(RawBuffer::data)
     }
 
-    /// Builds the tuples, then calls.
+    /// Builds the tuples and calls the function.
     ///
     /// # Safety
-    /// As [`call`].
+    /// As for [`call`].
     unsafe fn structured(&self, text: &str, scratch: Option<Scratch<'_>>) -> Result<()> {
         let args = self.operands.arg_count();
         let leaves = args + self.operands.ret_count();
@@ -308,7 +308,7 @@ impl Pointers<'_> {
         for (index, operand) in operands.iter().enumerate() {
             let root = builder.node(operand).ok_or_else(wrong)?;
             if is_cpu {
-                // There the list has the roots alone.
+                // On the CPU, the list only has the roots.
                 builder.list.truncate(index);
                 builder.list.push(root);
             }
@@ -322,20 +322,20 @@ impl Pointers<'_> {
             // SAFETY: the scratch memory has room for all slots, on the call's stream.
             unsafe { copy(self.stream, base, &builder.slots[..operand_slots]) }?;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's safety contract.
         unsafe { self.enter(out, &mut builder.list) }
     }
 
     /// Calls the function and reads its status.
     ///
     /// # Safety
-    /// As [`call`]; the pointers have the form that the function expects.
+    /// As for [`call`]; the pointers must have the form that the function expects.
     unsafe fn enter(&self, out: *mut c_void, list: &mut [*mut c_void]) -> Result<()> {
         let (list, opaque) = (list.as_mut_ptr(), self.opaque.as_ptr().cast());
         let (len, stream, status) = (self.opaque.len(), self.stream, Status::acquire());
         let at = status.as_ptr();
         match self.adapter.function {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller upholds this function's safety contract.
             Function::Cpu(function) => unsafe { function(out, list.cast()) },
             // SAFETY: as above.
             Function::Gpu(function) => unsafe { function(stream, list, opaque, len) },

@@ -1,11 +1,11 @@
-//! The list of buffers that a device target gets, in both of its forms.
+//! The list of buffers that a device target receives, in both of its forms.
 
 use std::ffi::c_void;
 
 use super::structure::{Node, parse};
 use xla_ffi::{Error, Result};
 
-/// What the list has an entry for.
+/// The entries of the list.
 ///
 /// ```
 /// use xla_ffi_legacy::{Buffers, Form};
@@ -20,11 +20,10 @@ use xla_ffi::{Error, Result};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Each leaf, as today's XLA has it.
+    /// Each leaf, as in current XLA.
     Leaves,
-    /// Each node, tuples before their elements, as the first documents have it. Nodes inside of
-    /// operands may be null, and are read through their roots then; the target writes the tuples of
-    /// the result.
+    /// Each node, with tuples before their elements, as first documented. Nodes inside operands may be null,
+    /// and are then read through their roots; the target writes the tuples of the result.
     Nodes,
 }
 
@@ -49,38 +48,38 @@ pub enum Form {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
-    /// Where it lies; null where the list does not say.
+    /// Its address; null if the list does not have it.
     address: *mut c_void,
-    /// The root of its operand, the leaf itself where the operand is no tuple.
+    /// The root of its operand; the leaf itself if the operand is not a tuple.
     root: *mut c_void,
-    /// Its place in each tuple from the root on.
+    /// Its index in each tuple, starting at the root.
     path: Vec<usize>,
 }
 
 impl Leaf {
-    /// Where it lies, unless it has to be read through its root.
+    /// Returns its address, unless it must be read through its root.
     #[must_use]
     pub fn address(&self) -> Option<*mut c_void> {
         (!self.address.is_null()).then_some(self.address)
     }
 
-    /// The root of its operand, in device memory.
+    /// Returns the root of its operand, in device memory.
     #[must_use]
     pub fn root(&self) -> *mut c_void {
         self.root
     }
 
-    /// Its place in each tuple from the root on: what a kernel needs to follow the root.
+    /// Returns its index in each tuple, starting at the root, so that a kernel can follow the root.
     #[must_use]
     pub fn path(&self) -> &[usize] {
         &self.path
     }
 
-    /// Where it lies, read through the root where the list does not say.
+    /// Returns its address, reading it through the root if the list does not have it.
     ///
     /// # Safety
-    /// This runs where the operand's tuples may be read: on the device, or on its stream where host and
-    /// device share their memory.
+    /// The operand's tuples must be readable here: on the device, or on its stream if host and device share
+    /// memory.
     #[must_use]
     pub unsafe fn resolve(&self) -> *mut c_void {
         if !self.address.is_null() {
@@ -88,23 +87,23 @@ impl Leaf {
         }
         let mut at = self.root;
         for index in &self.path {
-            // A list of leaves names no root, and a leaf of size zero may lie nowhere.
+            // A list of leaves has no roots, and a leaf of size zero may have no address.
             if at.is_null() {
                 break;
             }
-            // SAFETY: a tuple is an array of its elements' addresses; the path is one of its shape.
+            // SAFETY: a tuple is an array of its elements' addresses; the path is valid for its shape.
             at = unsafe { at.cast::<*mut c_void>().wrapping_add(*index).read() };
         }
         at
     }
 }
 
-// SAFETY: addresses; reading through them is the user's unsafe act.
+// SAFETY: only addresses; dereferencing them is unsafe and the user's responsibility.
 unsafe impl Send for Leaf {}
 // SAFETY: as above.
 unsafe impl Sync for Leaf {}
 
-/// A tuple of the result that the target writes: an array in device memory, and what belongs there.
+/// A tuple of the result that the target must write: an array in device memory, and its contents.
 ///
 /// ```
 /// use xla_ffi_legacy::{Buffers, Form};
@@ -126,7 +125,7 @@ pub struct Root {
     pub elements: Vec<*mut c_void>,
 }
 
-// SAFETY: addresses; writing through them is the user's unsafe act.
+// SAFETY: only addresses; dereferencing them is unsafe and the user's responsibility.
 unsafe impl Send for Root {}
 // SAFETY: as above.
 unsafe impl Sync for Root {}
@@ -161,19 +160,19 @@ pub struct Buffers {
     roots: Vec<Root>,
 }
 
-// SAFETY: addresses; reading through them is the user's unsafe act.
+// SAFETY: only addresses; dereferencing them is unsafe and the user's responsibility.
 unsafe impl Send for Buffers {}
 // SAFETY: as above.
 unsafe impl Sync for Buffers {}
 
 impl Buffers {
-    /// Reads a list; `structure` is that of the call, `"(_, (_)), _ -> (_, _)"`.
+    /// Reads a list. `structure` is the structure of the call, such as `"(_, (_)), _ -> (_, _)"`.
     ///
     /// # Safety
-    /// The list has an entry for each leaf, or each node, of the structure.
+    /// The list has an entry for each leaf or node (depending on `form`) of the structure.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` for a text that is no structure.
+    /// `INVALID_ARGUMENT` if the text is not a structure.
     pub unsafe fn new(list: *const *mut c_void, structure: &str, form: Form) -> Result<Self> {
         let (operands, result) = parse(structure).ok_or_else(|| {
             Error::invalid_argument(format!(
@@ -190,10 +189,10 @@ impl Buffers {
             roots: vec![],
         };
         for operand in &operands {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller upholds this function's safety contract.
             unsafe { reader.operand(operand, None, &mut vec![]) };
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's safety contract.
         let _root = unsafe { reader.result(&result) };
         Ok(Self {
             args: reader.args,
@@ -202,20 +201,20 @@ impl Buffers {
         })
     }
 
-    /// The leaves of the operands, in pre-order.
+    /// Returns the leaves of the operands, in pre-order.
     #[must_use]
     pub fn args(&self) -> &[Leaf] {
         &self.args
     }
 
-    /// The leaves of the result, in pre-order.
+    /// Returns the leaves of the result, in pre-order.
     #[must_use]
     pub fn rets(&self) -> &[*mut c_void] {
         &self.rets
     }
 
-    /// The tuples of the result that the target has to write, with [`Staging`](super::Staging) for
-    /// instance. None where the list has leaves alone.
+    /// Returns the tuples of the result that the target must write, for example with
+    /// [`Staging`](super::Staging). Empty if the list only has leaves.
     #[must_use]
     pub fn roots(&self) -> &[Root] {
         &self.roots
@@ -236,7 +235,7 @@ impl Reader {
     /// The list has one more entry.
     unsafe fn next(&mut self) -> *mut c_void {
         self.at += 1;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's safety contract.
         unsafe { self.list.wrapping_add(self.at - 1).read() }
     }
 
@@ -245,7 +244,7 @@ impl Reader {
     unsafe fn operand(&mut self, node: &Node, root: Option<*mut c_void>, path: &mut Vec<usize>) {
         match node {
             Node::Leaf => {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller upholds this function's safety contract.
                 let address = unsafe { self.next() };
                 self.args.push(Leaf {
                     address,
@@ -256,13 +255,13 @@ impl Reader {
             Node::Tuple(elements) => {
                 let mut root = root;
                 if self.form == Form::Nodes {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the caller upholds this function's safety contract.
                     let own = unsafe { self.next() };
                     root = root.or(Some(own));
                 }
                 for (index, element) in elements.iter().enumerate() {
                     path.push(index);
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the caller upholds this function's safety contract.
                     unsafe { self.operand(element, root, path) };
                     path.pop();
                 }
@@ -275,14 +274,14 @@ impl Reader {
     unsafe fn result(&mut self, node: &Node) -> *mut c_void {
         match node {
             Node::Leaf => {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller upholds this function's safety contract.
                 let address = unsafe { self.next() };
                 self.rets.push(address);
                 address
             }
             Node::Tuple(elements) => {
                 let table = match self.form {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the caller upholds this function's safety contract.
                     Form::Nodes => unsafe { self.next() },
                     Form::Leaves => std::ptr::null_mut(),
                 };
@@ -295,7 +294,7 @@ impl Reader {
                 }
                 let addresses: Vec<_> = elements
                     .iter()
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the caller upholds this function's safety contract.
                     .map(|element| unsafe { self.result(element) })
                     .collect();
                 if let Some(root) = self.roots.get_mut(place) {

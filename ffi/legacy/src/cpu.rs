@@ -8,7 +8,7 @@ use super::staging::Device;
 use xla_ffi::{Error, Result};
 use xla_ffi_runtime::{CpuStream, DeviceStream};
 
-/// The streams of the embedded runtime, of one device.
+/// The streams of the embedded runtime, all of one device.
 ///
 /// ```
 /// use xla_ffi_legacy::{CpuStreams, Root, Staging};
@@ -30,7 +30,7 @@ use xla_ffi_runtime::{CpuStream, DeviceStream};
 pub struct CpuStreams;
 
 impl CpuStreams {
-    /// The streams.
+    /// Creates the platform.
     #[must_use]
     pub const fn new() -> Self {
         Self
@@ -67,7 +67,7 @@ pub struct CpuEvent {
 
 struct Place(*mut *mut c_void, *const *mut c_void, usize);
 
-// SAFETY: both stay until the stream has run the copy, as the caller of `copy` promised.
+// SAFETY: both pointers are valid until the stream has run the copy, as the caller of `copy` promised.
 unsafe impl Send for Place {}
 
 impl Place {
@@ -77,7 +77,7 @@ impl Place {
     }
 }
 
-// SAFETY: an event is marked by a piece of work behind what was on the stream.
+// SAFETY: an event is marked as complete by a task that is enqueued after all earlier work on the stream.
 unsafe impl Device for CpuStreams {
     type Event = CpuEvent;
 
@@ -136,7 +136,7 @@ unsafe impl Device for CpuStreams {
         let mut event = self.event(stream)?;
         self.record(&mut event, stream)?;
         self.wait(&event)?;
-        // SAFETY: host and device share their memory, and the stream has come here.
+        // SAFETY: host and device share memory, and the stream has finished its earlier work.
         Ok(unsafe { leaf.resolve() })
     }
 }

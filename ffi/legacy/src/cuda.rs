@@ -1,4 +1,4 @@
-//! What targets of the original conventions need of CUDA: addresses in tuples, written and read, and events.
+//! CUDA support for targets of the original conventions: reads and writes addresses in tuples, and provides events.
 
 use std::ffi::c_void;
 
@@ -33,10 +33,10 @@ use xla_ffi::cuda::{CudaContext, Stream};
 /// ```
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors from the driver.
 ///
 /// # Safety
-/// `to` is device memory with room for as many addresses, and the stream is a CUDA stream of it.
+/// `to` is device memory with room for all addresses, and the stream is a CUDA stream of the same device.
 pub unsafe fn copy_addresses(
     stream: *mut c_void,
     to: *mut *mut c_void,
@@ -45,10 +45,10 @@ pub unsafe fn copy_addresses(
     if from.is_empty() {
         return Ok(());
     }
-    // SAFETY: the caller's stream.
+    // SAFETY: the caller guarantees the stream.
     let stream = unsafe { Stream::from_raw(stream) }?;
     let _current = stream.context()?.make_current()?;
-    // SAFETY: the caller's memory. What the host does not pin, the driver has read when it returns.
+    // SAFETY: the caller guarantees the memory. The driver has read pageable host memory when it returns.
     let copied = unsafe {
         sys::cuMemcpyHtoDAsync_v2(
             to as u64,
@@ -60,11 +60,11 @@ pub unsafe fn copy_addresses(
     check("cuMemcpyHtoDAsync", copied)
 }
 
-/// A stream of our own, which waits for no other by itself.
+/// A stream of our own, which does not wait implicitly for other streams.
 struct Own(sys::CUstream);
 
 impl Own {
-    /// In the current context.
+    /// Creates a stream in the current context.
     fn new() -> Result<Self> {
         let mut raw = std::ptr::null_mut();
         let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
@@ -78,14 +78,14 @@ impl Own {
 
 impl Drop for Own {
     fn drop(&mut self) {
-        // SAFETY: made once; the driver keeps what the stream still needs.
+        // SAFETY: created once; the driver keeps what the stream still needs.
         let _ = unsafe { sys::cuStreamDestroy_v2(self.0) };
     }
 }
 
-/// Where a leaf of an operand lies. Where the list of buffers does not say, the operand's tuples are read in device memory,
-/// on a stream of its own, behind what is on the program's: the calling thread waits for that, the program's stream does
-/// not. Null for a leaf of size zero that lies nowhere.
+/// Returns the address of an operand's leaf. If the list of buffers does not have it, the operand's tuples are read
+/// from device memory, on a separate stream, after the work on the program's stream. The calling thread waits for
+/// that; the program's stream does not. Null for a leaf of size zero without an address.
 ///
 /// ```no_run
 /// use std::ffi::c_void;
@@ -107,11 +107,11 @@ impl Drop for Own {
 /// ```
 ///
 /// # Safety
-/// The stream is that of the call, and the leaf's root leads to tuples of its structure in device memory, once the stream
-/// has come here.
+/// The stream is the call's stream. When its current work has finished, the leaf's root must lead to tuples of its
+/// structure in device memory.
 ///
 /// # Errors
-/// What the driver answers.
+/// Errors from the driver.
 pub unsafe fn resolve(stream: *mut c_void, leaf: &Leaf) -> Result<*mut c_void> {
     if let Some(address) = leaf.address() {
         return Ok(address);
@@ -120,7 +120,7 @@ pub unsafe fn resolve(stream: *mut c_void, leaf: &Leaf) -> Result<*mut c_void> {
     Events.record(&mut event, stream)?;
     let _current = event.context.make_current()?;
     let own = Own::new()?;
-    // SAFETY: a stream and an event of the current context.
+    // SAFETY: the stream and the event belong to the current context.
     check("cuStreamWaitEvent", unsafe {
         sys::cuStreamWaitEvent(own.0, event.raw, 0)
     })?;
@@ -131,11 +131,12 @@ pub unsafe fn resolve(stream: *mut c_void, leaf: &Leaf) -> Result<*mut c_void> {
         }
         let from = at as u64 + (index * size_of::<*mut c_void>()) as u64;
         let to = (&raw mut at).cast();
-        // SAFETY: a tuple is an array of its elements' addresses, in device memory; `at` stays until the copy has run.
+        // SAFETY: a tuple is an array of its elements' addresses in device memory; `at` is valid until the copy has
+        // run.
         let copied =
             unsafe { sys::cuMemcpyDtoHAsync_v2(to, from, size_of::<*mut c_void>(), own.0) };
         check("cuMemcpyDtoHAsync", copied)?;
-        // SAFETY: a stream that lives.
+        // SAFETY: the stream is alive.
         check("cuStreamSynchronize", unsafe {
             sys::cuStreamSynchronize(own.0)
         })?;
@@ -143,8 +144,7 @@ pub unsafe fn resolve(stream: *mut c_void, leaf: &Leaf) -> Result<*mut c_void> {
     Ok(at)
 }
 
-/// CUDA's events, for [`Staging`](crate::Staging): targets that write the tuples of their
-/// result.
+/// CUDA events for [`Staging`](crate::Staging), in targets that write the tuples of their result.
 ///
 /// ```
 /// use xla_ffi_legacy::cuda::Events;
@@ -155,7 +155,7 @@ pub unsafe fn resolve(stream: *mut c_void, leaf: &Leaf) -> Result<*mut c_void> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Events;
 
-/// A point on a stream.
+/// A point on a CUDA stream.
 ///
 /// ```no_run
 /// use xla_ffi::cuda::Stream;
@@ -182,7 +182,7 @@ unsafe impl Send for Event {}
 impl Drop for Event {
     fn drop(&mut self) {
         if let Ok(_current) = self.context.make_current() {
-            // SAFETY: made once; the driver keeps what a stream still needs.
+            // SAFETY: created once; the driver keeps what a stream still needs.
             let _ = unsafe { sys::cuEventDestroy_v2(self.raw) };
         }
     }
@@ -192,12 +192,12 @@ impl Drop for Event {
     clippy::not_unsafe_ptr_arg_deref,
     reason = "the trait is unsafe to implement: its callers pass streams of calls"
 )]
-// SAFETY: the driver says that an event is complete when all that was on its stream before has run.
+// SAFETY: the driver reports an event as complete when all earlier work on its stream has run.
 unsafe impl Device for Events {
     type Event = Event;
 
     fn device_of(&self, stream: *mut c_void) -> Result<u64> {
-        // SAFETY: the pool's stream is the call's.
+        // SAFETY: the pool's stream is the stream of the call.
         let context = unsafe { Stream::from_raw(stream) }?.context()?;
         Ok(context.as_raw() as u64)
     }
@@ -217,7 +217,7 @@ unsafe impl Device for Events {
 
     fn record(&self, event: &mut Event, stream: *mut c_void) -> Result<()> {
         let _current = event.context.make_current()?;
-        // SAFETY: an event and a stream of one context.
+        // SAFETY: the event and the stream belong to one context.
         check("cuEventRecord", unsafe {
             sys::cuEventRecord(event.raw, stream.cast())
         })
@@ -225,7 +225,7 @@ unsafe impl Device for Events {
 
     fn is_complete(&self, event: &Event) -> Result<bool> {
         let _current = event.context.make_current()?;
-        // SAFETY: an event that lives.
+        // SAFETY: the event is alive.
         match unsafe { sys::cuEventQuery(event.raw) } {
             CUresult::CUDA_ERROR_NOT_READY => Ok(false),
             other => check("cuEventQuery", other).map(|()| true),
@@ -234,7 +234,7 @@ unsafe impl Device for Events {
 
     fn wait(&self, event: &Event) -> Result<()> {
         let _current = event.context.make_current()?;
-        // SAFETY: an event that lives.
+        // SAFETY: the event is alive.
         check("cuEventSynchronize", unsafe {
             sys::cuEventSynchronize(event.raw)
         })
@@ -246,12 +246,12 @@ unsafe impl Device for Events {
         from: &[*mut c_void],
         stream: *mut c_void,
     ) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's safety contract.
         unsafe { copy_addresses(stream, to, from) }
     }
 
     unsafe fn resolve(&self, stream: *mut c_void, leaf: &Leaf) -> Result<*mut c_void> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's safety contract.
         unsafe { resolve(stream, leaf) }
     }
 }

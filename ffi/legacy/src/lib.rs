@@ -1,12 +1,12 @@
-//! The custom calls that came before XLA FFI: bare functions that get pointers and no sizes. The
-//! book's chapter on them is `docs/legacy.md`.
+//! The original custom calls, which predate XLA FFI: bare functions that receive pointers but no sizes. See
+//! `docs/legacy.md`, the book's chapter on them.
 //!
-//! * [`adapt!`](crate::adapt) makes such a function a handler of XLA FFI, which every XLA calls and
-//!   which can report failures.
-//! * [`legacy!`](macro@crate::legacy) makes a handler, or a bare function, a target of the original
+//! * [`adapt!`](crate::adapt) turns such a function into a handler of XLA FFI, which every XLA can call and which
+//!   can report failures.
+//! * [`legacy!`](macro@crate::legacy) turns a handler, or a bare function, into a target of the original
 //!   conventions, for programs that still call those.
-//! * [`Buffers`] reads a device's list of buffers in both of its forms; [`Staging`] writes the tuples
-//!   of a result without stalling the stream; [`ShapeProto`] reads a shape out of its opaque bytes.
+//! * [`Buffers`] reads a device's list of buffers in both of its forms; [`Staging`] writes the tuples of a result
+//!   without stalling the stream; [`ShapeProto`] reads a shape from opaque bytes.
 
 mod adapt;
 mod buffers;
@@ -33,7 +33,7 @@ pub use staging::{Device, Staging};
 pub use status::{set_failure, set_success};
 pub use target::{Shapes, register};
 
-/// Each is `NAME = CONVENTION(FUNCTION), OPTIONS : ARGUMENTS -> RESULTS`. The convention is one of
+/// Each target is written as `NAME = CONVENTION(FUNCTION), OPTIONS : ARGUMENTS -> RESULTS`. The convention is one of
 ///
 /// | | the C function |
 /// |---|---|
@@ -43,33 +43,32 @@ pub use target::{Shapes, register};
 /// | `gpu` | `void(stream, void** buffers, const char* opaque, size_t len)` |
 /// | `gpu_status` | the same with a last `XlaCustomCallStatus*` |
 ///
-/// The function is a handler, which stays safe code: what it returns, and its panics, go into the
-/// status; where the convention has none, to standard error. Calls carry no sizes, so they are
-/// declared: element types and dimensions of all operands, or `shapes = unsafe FUNCTION` from the opaque
-/// bytes to [`Shapes`], which vouches that no operand has fewer elements. A program that calls the target with other sizes than declared
-/// breaks its memory, as with every target of these conventions. For several results the function of
-/// the CPU forms gets the array of pointers that today's XLA gives.
+/// The function is a handler, and can be safe code. Its errors and panics are written to the status, or to standard
+/// error if the convention has none. Calls carry no sizes, so you declare the element types and dimensions of all
+/// operands. Alternatively, `shapes = unsafe FUNCTION` computes [`Shapes`] from the opaque bytes, and promises that
+/// no operand has fewer elements. As with every target of these conventions, a call with smaller operands than
+/// declared is undefined behaviour. With several results, the CPU forms receive an array of pointers, as in current
+/// XLA.
 ///
-/// Brackets around shapes make tuples, nested to any depth: `(f32[128], f32[2048]) -> (f32[2048], (f32[2048]))`. The
-/// handler has their leaves as operands and results, in pre-order. A program hands tuples over in one of two forms, which
-/// nothing in a call tells apart, so that `tuples` has to say it:
+/// Brackets around shapes form tuples of any depth: `(f32[128], f32[2048]) -> (f32[2048], (f32[2048]))`. The handler
+/// receives their leaves as operands and results, in pre-order. Programs pass tuples in one of two forms. A call
+/// does not show which one, so `tuples` must declare it:
 ///
 /// | `tuples` | on the CPU | on devices |
 /// |---|---|---|
-/// | `"leaves"`: XLA from jaxlib 0.4.32 on | one pointer a leaf of the operands; a tuple result is one array of all its leaves | one pointer a leaf |
-/// | `"roots"`: the original documents, jaxlib 0.4.31 | one pointer an operand and one for the result, a tuple's to an array of its elements' | every node: operands' tuples are read, results' are written |
+/// | `"leaves"`: XLA from jaxlib 0.4.32 on | one pointer per leaf of the operands; a tuple result is one array of all its leaves | one pointer per leaf |
+/// | `"roots"`: the original documents, jaxlib 0.4.31 | one pointer per operand and one for the result; a tuple's pointer is to an array of its elements' pointers | every node: operands' tuples are read, results' are written |
 ///
-/// An array that would lie at null or at an odd address is an error. Device targets by roots name a
-/// `static` [`Staging`]: `pool = TUPLES`. It writes the tuples of the result behind what the
-/// handler put on the stream, and finds the leaves of operands whose nodes are null by
-/// [`Device::resolve`]. With `shapes = unsafe FUNCTION` the tuples are told by
-/// `structure = "(_, _) -> (_, (_))"`, as in [`adapt!`](crate::adapt).
+/// A null or misaligned array of a tuple is an error. Device targets with `"roots"` need a `static` [`Staging`]:
+/// `pool = TUPLES`. It writes the tuples of the result after the handler's work on the stream. If nodes inside
+/// operands are null, it finds their leaves with [`Device::resolve`]. With `shapes = unsafe FUNCTION`, declare the
+/// tuples with `structure = "(_, _) -> (_, (_))"`, as in [`adapt!`](crate::adapt).
 ///
-/// `opaque = "NAME"` is the attribute of the handler that the opaque bytes become: a string, or an
-/// array or a number of the declared type. `platforms = ["…"]` says where it is registered: without
-/// it, on the CPU or on CUDA.
+/// `opaque = "NAME"` names the handler's attribute that receives the opaque bytes: a string, or an array or a number
+/// of the declared type. `platforms = ["…"]` sets the platforms; the default is the CPU or CUDA, depending on the
+/// convention.
 ///
-/// `NAME = unsafe CONVENTION(FUNCTION)` takes a bare `unsafe extern "C"` function instead.
+/// `NAME = unsafe CONVENTION(FUNCTION)` uses a bare `unsafe extern "C"` function instead.
 ///
 /// # Example
 /// ```
@@ -91,7 +90,7 @@ pub use target::{Shapes, register};
 /// # fn main() {}
 /// ```
 ///
-/// What a program then calls:
+/// A program then calls:
 ///
 /// ```
 /// use std::ffi::c_void;
@@ -118,7 +117,7 @@ pub use target::{Shapes, register};
 /// ```
 pub use xla_ffi_macros::legacy;
 
-/// What the macros call. Not part of the public interface.
+/// Items for the macros. Not part of the public interface.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::adapt::{Adapter, Args, Rets, call};
@@ -132,12 +131,12 @@ pub mod __private {
     pub use xla_ffi_macros::{__export_legacy, __promised};
 }
 
-/// The book's chapter, whose code runs with the tests of the documentation.
+/// The book's chapter, whose code runs as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/legacy.md")]
 struct Chapter;
 
-/// Makes a function of the original conventions a handler of XLA FFI.
+/// Turns a function of the original conventions into a handler of XLA FFI.
 ///
 /// ```standalone_crate
 /// use std::ffi::c_void;
@@ -185,23 +184,23 @@ struct Chapter;
 /// # }
 /// ```
 ///
-/// `unsafe` promises that the function may be called with whatever `describe` lets through. It is one
-/// of `cpu`, `cpu_status`, `cpu_unified`, `gpu` and `gpu_status`; the last two are registered for CUDA,
-/// unless `platforms = ["…"]` comes first. Options, in this order:
+/// `unsafe` promises that the function may be called with all operands that `describe` accepts. The convention is
+/// `cpu`, `cpu_status`, `cpu_unified`, `gpu` or `gpu_status`. The last two are registered for CUDA, unless the first
+/// option is `platforms = ["…"]`. Further options, in this order:
 ///
-/// * `opaque = "NAME"`: the attribute whose bytes the function gets: a string, or an array of any
-///   type. Without it there are none.
-/// * `structure = "(_, _), _ -> (_, _)"`: the tuples that the function knows, `_` a leaf. Without it
-///   the function sees one pointer a leaf, as on today's XLA; for several results `out` is an array of
-///   pointers. With it, it sees what the original documents describe: nested arrays on CPU, every node
-///   of the shapes in pre-order on devices.
-/// * `describe = FUNCTION`: a [`Describe`] that sees types and sizes first. It refuses the call, or
-///   writes bytes that the function gets as `opaque`.
+/// * `opaque = "NAME"`: the attribute whose bytes the function receives: a string, or an array of any type. Default:
+///   no bytes.
+/// * `structure = "(_, _), _ -> (_, _)"`: the tuples that the function expects; `_` is a leaf. It then receives the
+///   form that was first documented: nested arrays on the CPU, every node of the shapes in pre-order on devices. By
+///   default it receives one pointer per leaf, as in current XLA; with several results, `out` is an array of
+///   pointers.
+/// * `describe = FUNCTION`: a [`Describe`] that checks types and sizes first. It can refuse the call, or write the
+///   function's `opaque` bytes.
 /// * `copy = FUNCTION`: an `unsafe` [`CopyToDevice`], for a structure on devices.
 ///
-/// What the function puts into its status becomes an `INTERNAL` error, its message whole; bytes that
-/// are no UTF-8 are shown as `\xNN`. The function must not unwind: a C++ function that throws wants the
-/// adapter of `xla_ffi/legacy/adapt.h`. Since r0.
+/// A failure in the function's status becomes an `INTERNAL` error with the complete message; bytes that are not
+/// UTF-8 are shown as `\xNN`. The function must not unwind: for C++ functions that throw, use the adapter in
+/// `xla_ffi/legacy/adapt.h`. Since r0.
 #[macro_export]
 macro_rules! adapt {
     ($($(#[$meta:meta])* $vis:vis $name:ident = $unsafety:tt $convention:ident($function:path)

@@ -1,4 +1,4 @@
-//! What an adapter's author sees of a call: operands of any type, on the host or on a device, and the opaque bytes.
+//! An adapter author's view of a call: operands of any type, on the host or on a device, and the opaque bytes.
 
 use std::ffi::c_void;
 
@@ -9,7 +9,7 @@ use xla_ffi::{
 };
 use xla_ffi_sys::*;
 
-/// What is known of an operand.
+/// An operand: its type, dimensions and address.
 ///
 /// ```
 /// use xla_ffi::DataType;
@@ -40,16 +40,16 @@ pub struct Operand<'f> {
 }
 
 impl Operand<'_> {
-    /// Bytes of all elements; `None` for types of unknown size.
+    /// Returns the size of all elements in bytes; `None` for types of unknown size.
     #[must_use]
     pub fn byte_size(&self) -> Option<usize> {
         self.dtype.bytes_for(self.len)
     }
 
-    /// Whether the elements are of this type and number.
+    /// Checks the type and the number of elements.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` with what is expected and what came.
+    /// `INVALID_ARGUMENT` with the expected and the actual type and number.
     pub fn expect(&self, name: &str, dtype: XLA_FFI_DataType, len: usize) -> Result<()> {
         if self.dtype == dtype && self.len == len {
             return Ok(());
@@ -63,7 +63,7 @@ impl Operand<'_> {
     }
 }
 
-/// All operands and results of a call, as [`Describe`](super::Describe) sees them.
+/// All operands and results of a call, for [`Describe`](super::Describe).
 ///
 /// ```
 /// # use std::ffi::{c_char, c_void};
@@ -117,22 +117,22 @@ pub struct Operands<'f> {
 }
 
 impl<'f> Operands<'f> {
-    /// Number of arguments.
+    /// Returns the number of arguments.
     #[must_use]
     pub fn arg_count(&self) -> usize {
         self.frame.arg_count()
     }
 
-    /// Number of results.
+    /// Returns the number of results.
     #[must_use]
     pub fn ret_count(&self) -> usize {
         self.frame.ret_count()
     }
 
-    /// Argument `index`.
+    /// Returns argument `index`.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` when the call has fewer.
+    /// `INVALID_ARGUMENT` if the call has fewer arguments.
     pub fn arg(&self, index: usize) -> Result<Operand<'f>> {
         self.frame.arg(index).and_then(look).ok_or_else(|| {
             Error::invalid_argument(format!(
@@ -142,10 +142,10 @@ impl<'f> Operands<'f> {
         })
     }
 
-    /// Result `index`.
+    /// Returns result `index`.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` when the call has fewer.
+    /// `INVALID_ARGUMENT` if the call has fewer results.
     pub fn ret(&self, index: usize) -> Result<Operand<'f>> {
         self.frame.ret(index).and_then(look).ok_or_else(|| {
             Error::invalid_argument(format!(
@@ -165,7 +165,7 @@ impl std::fmt::Debug for Operands<'_> {
     }
 }
 
-/// A whole operand; `None` where its elements lie nowhere.
+/// Converts a complete operand; `None` if its elements have no address.
 pub(super) fn look(raw: RawBuffer<'_>) -> Option<Operand<'_>> {
     let (dims, len) = raw.shape()?;
     if len > 0 && raw.data().is_null() && raw.dtype() != XLA_FFI_DataType::TOKEN {
@@ -179,7 +179,7 @@ pub(super) fn look(raw: RawBuffer<'_>) -> Option<Operand<'_>> {
     })
 }
 
-/// Bytes that an adapted function gets as `opaque`, written by [`Describe`](super::Describe).
+/// The `opaque` bytes of an adapted function, written by [`Describe`](super::Describe).
 ///
 /// ```
 /// use xla_ffi_legacy::Descriptor;
@@ -193,7 +193,7 @@ pub(super) fn look(raw: RawBuffer<'_>) -> Option<Operand<'_>> {
 pub struct Descriptor(Vec<u8>);
 
 impl Descriptor {
-    /// No bytes.
+    /// Creates an empty descriptor.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -204,15 +204,15 @@ impl Descriptor {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Appends a number as it lies in memory.
+    /// Appends the bytes of a number, in native byte order.
     pub fn push<T: Element>(&mut self, value: T) {
-        // SAFETY: elements have no padding; the bytes of a value.
+        // SAFETY: elements have no padding, so all bytes of the value are initialised.
         let bytes =
             unsafe { std::slice::from_raw_parts((&raw const value).cast::<u8>(), size_of::<T>()) };
         self.extend(bytes);
     }
 
-    /// What has been appended.
+    /// Returns the appended bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -227,7 +227,7 @@ impl<'f> Opaque<'f> {
     /// No bytes.
     pub const EMPTY: Self = Self(&[]);
 
-    /// The bytes.
+    /// Returns the bytes.
     #[must_use]
     pub fn as_bytes(self) -> &'f [u8] {
         self.0

@@ -1,19 +1,20 @@
-//! `xla::ShapeProto` in its wire form, which the documents suggest as `opaque`.
+//! `xla::ShapeProto` in its wire format, which XLA's documents suggest as `opaque`.
 
 use xla_ffi::{Error, Result};
 use xla_ffi_sys::XLA_FFI_DataType as DataType;
 
-/// Tuples in tuples.
+/// The maximum depth of nested tuples.
 const DEPTH: usize = 32;
-/// Dimensions.
+/// The maximum number of dimensions.
 const RANK: usize = 64;
-/// The number of a tuple among the element types.
+/// The number that represents a tuple among the element types.
 const TUPLE: u64 = 13;
 
-/// A shape that came as the bytes of an `xla::ShapeProto`, as `opaque` of a target that is called with shapes that change.
+/// A shape from the bytes of an `xla::ShapeProto`, which are the `opaque` of targets whose shapes vary between
+/// calls.
 ///
-/// The bytes are anybody's: whatever they are, the answer is a shape or an error. Fields that are not read here are passed
-/// over. `xla_ffi/legacy/shape_proto.h` is the same for C and C++.
+/// The bytes need not be trusted: any input gives a shape or an error. Unknown fields are skipped.
+/// `xla_ffi/legacy/shape_proto.h` is the equivalent for C and C++.
 ///
 /// ```
 /// use xla_ffi::DataType;
@@ -32,16 +33,16 @@ pub enum ShapeProto {
     Array {
         /// Its element type.
         dtype: DataType,
-        /// Its dimensions, none of them negative.
+        /// Its dimensions, none of which is negative.
         dims: Vec<i64>,
-        /// The dimensions in the order in which they lie, the innermost first; empty where the shape does not say.
+        /// The order of the dimensions in memory, innermost first; empty if the shape has none.
         minor_to_major: Vec<i64>,
     },
     /// A tuple.
     Tuple(Vec<Self>),
 }
 
-/// A field that is read here.
+/// A field of a message.
 enum Field<'a> {
     Number(u64),
     Bytes(&'a [u8]),
@@ -87,7 +88,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// The next field and its number; `None` at the end.
+    /// Returns the next field and its number; `None` at the end.
     fn next(&mut self) -> Result<Option<(u64, Field<'a>)>> {
         if self.0.is_empty() {
             return Ok(None);
@@ -130,11 +131,11 @@ fn numbers(field: &Field<'_>, to: &mut Vec<i64>) -> Result<()> {
 }
 
 impl ShapeProto {
-    /// Reads the bytes of an `xla::ShapeProto`.
+    /// Parses the bytes of an `xla::ShapeProto`.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` for bytes that are none, for element types that XLA FFI has not, for negative dimensions, for more
-    /// than 64 of them, and for more than 32 tuples in tuples.
+    /// `INVALID_ARGUMENT` for bytes that are not a shape, unsupported element types, negative dimensions, more
+    /// than 64 dimensions, or tuples nested more than 32 deep.
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         if bytes.is_empty() {
             return wrong("the text is empty");
@@ -225,7 +226,7 @@ mod tests {
             &F32[..],
             &message(3, &[2, 3]),
             &message(5, &message(1, &[0, 1])),
-            // Fields that nobody reads here, of every kind.
+            // Unknown fields, of every kind.
             &message(6, &[0, 0]),
             &[0x3d, 1, 2, 3, 4],
             &[0x41, 1, 2, 3, 4, 5, 6, 7, 8],
@@ -248,7 +249,7 @@ mod tests {
             array(DataType::TOKEN, &[], &[]),
         ])]);
         assert_eq!(ShapeProto::parse(&nested).unwrap(), wanted);
-        // Not packed, as old writers have it.
+        // Not packed, as older writers produce it.
         let old = [&F32[..], &[0x18, 2, 0x18, 3]].concat();
         assert_eq!(
             ShapeProto::parse(&old).unwrap(),

@@ -1,9 +1,8 @@
-//! Writing the tuples of a result without stalling the stream.
+//! Writes the tuples of a result without stalling the stream.
 //!
-//! The addresses go from host to device memory by an asynchronous copy, whose source has to stay until
-//! the device has run it. So they wait in slots of host memory, each with an event that is recorded
-//! behind the copy; a slot is used again when its event has completed, which later calls look at
-//! without waiting.
+//! An asynchronous copy transfers the addresses from host to device memory. Its source must stay valid until
+//! the device has run it. Therefore the source is a slot of host memory with an event that is recorded after
+//! the copy. A slot is reused when its event is complete, which later calls check without waiting.
 
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::buffers::{Leaf, Root};
 use xla_ffi::{Error, Result};
 
-/// What the pool needs of a platform.
+/// The platform functions that the pool needs.
 ///
 /// ```
 /// use std::ffi::c_void;
@@ -65,52 +64,51 @@ use xla_ffi::{Error, Result};
 /// ```
 ///
 /// # Safety
-/// `is_complete` and `wait` say that an event is complete only when everything that was on its stream
-/// before [`Device::record`] has run.
+/// `is_complete` and `wait` may report an event as complete only when everything that was on its stream before
+/// [`Device::record`] has run.
 pub unsafe trait Device: Send + Sync {
-    /// A point on a stream. Dropping one does not wait.
+    /// A point on a stream. Dropping it does not wait.
     type Event: Send;
 
-    /// The number of the device that a stream belongs to. Events are used on the device that they
-    /// were made for.
+    /// Returns the number of a stream's device. Events are only used on the device they were created for.
     ///
     /// # Errors
-    /// What the platform says.
+    /// Errors from the platform.
     fn device_of(&self, stream: *mut c_void) -> Result<u64>;
 
-    /// Makes an event for the device of a stream.
+    /// Creates an event for the device of a stream.
     ///
     /// # Errors
-    /// What the platform says.
+    /// Errors from the platform.
     fn event(&self, stream: *mut c_void) -> Result<Self::Event>;
 
-    /// Puts the event on a stream, behind what is there. It is not complete until the stream has come
-    /// there.
+    /// Records the event on a stream, after the work on it. The event is not complete until the stream has
+    /// reached it.
     ///
     /// # Errors
-    /// What the platform says.
+    /// Errors from the platform.
     fn record(&self, event: &mut Self::Event, stream: *mut c_void) -> Result<()>;
 
-    /// Whether the stream has come to the event; does not wait.
+    /// Returns true if the stream has reached the event; does not wait.
     ///
     /// # Errors
-    /// What the platform says.
+    /// Errors from the platform.
     fn is_complete(&self, event: &Self::Event) -> Result<bool>;
 
-    /// Waits until the stream has come to the event.
+    /// Waits until the stream has reached the event.
     ///
     /// # Errors
-    /// What the platform says.
+    /// Errors from the platform.
     fn wait(&self, event: &Self::Event) -> Result<()>;
 
-    /// Puts a copy from host to device memory on a stream and does not wait for it.
+    /// Enqueues a copy from host to device memory, and does not wait for it.
     ///
     /// # Safety
-    /// `from` stays as it is until an event behind the copy is complete; `to` is device memory of this
-    /// size, or more.
+    /// `from` must stay unchanged until an event after the copy is complete; `to` is device memory of at least
+    /// this size.
     ///
     /// # Errors
-    /// What the platform says; then nothing has been put on the stream.
+    /// Errors from the platform; nothing must have been enqueued then.
     unsafe fn copy(
         &self,
         to: *mut *mut c_void,
@@ -118,16 +116,16 @@ pub unsafe trait Device: Send + Sync {
         stream: *mut c_void,
     ) -> Result<()>;
 
-    /// Where a leaf of an operand lies, read through its root in device memory where the list does not
-    /// say. The calling thread waits for what is on the stream then.
+    /// Returns the address of an operand's leaf, reading it through its root in device memory if the list does
+    /// not have it. In that case, the calling thread waits for the work on the stream.
     ///
     /// # Safety
-    /// The stream is that of the call, and the leaf's root leads to tuples of its structure, once the
-    /// stream has come here.
+    /// The stream is the call's stream. When its current work has finished, the leaf's root must lead to tuples
+    /// of its structure.
     ///
     /// # Errors
-    /// What the platform says; `UNIMPLEMENTED`, where the list does not say and the platform has no such
-    /// function.
+    /// Errors from the platform; `UNIMPLEMENTED` if the list does not have the address and the platform does
+    /// not implement this.
     unsafe fn resolve(&self, stream: *mut c_void, leaf: &Leaf) -> Result<*mut c_void> {
         let _ = stream;
         leaf.address().ok_or_else(|| {
@@ -139,21 +137,21 @@ pub unsafe trait Device: Send + Sync {
     }
 }
 
-/// Host memory with an event. Oldest first in the pool.
+/// Host memory with an event. The pool keeps the oldest slot first.
 struct Slot<Event> {
     device: u64,
     event: Event,
-    /// Never freed: a copy that nothing tells the end of may still read there. There are few.
+    /// Never freed, because a copy whose end is unknown may still read it. There are only a few slots.
     addresses: &'static mut [*mut c_void],
 }
 
-// SAFETY: the addresses are only numbers to this process.
+// SAFETY: this process never dereferences the addresses.
 unsafe impl<Event: Send> Send for Slot<Event> {}
 
 /// A pool of slots, for any number of threads, streams and devices.
 ///
-/// At most `capacity` slots are made for each device. While one of them is free a call waits for
-/// nothing; when all are in use the calling thread waits for the oldest, the stream for none.
+/// At most `capacity` slots are allocated per device. If all are in use, the calling thread waits for the
+/// oldest one; streams never wait.
 ///
 /// ```
 /// use std::ffi::c_void;
@@ -207,7 +205,7 @@ pub struct Staging<D: Device> {
 }
 
 impl<D: Device> Staging<D> {
-    /// A pool of at most `capacity` slots a device, one at least.
+    /// Creates a pool of at most `capacity` slots per device, and at least one.
     pub const fn new(device: D, capacity: usize) -> Self {
         Self {
             device,
@@ -216,7 +214,7 @@ impl<D: Device> Staging<D> {
         }
     }
 
-    /// The platform.
+    /// Returns the platform.
     pub(super) fn device(&self) -> &D {
         &self.device
     }
@@ -225,14 +223,14 @@ impl<D: Device> Staging<D> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts the writing of tuples on a stream.
+    /// Enqueues the writing of tuples on a stream.
     ///
     /// # Safety
-    /// Each table is device memory with room for its elements, and nobody frees it before the stream has
-    /// come here.
+    /// Each table is device memory with room for its elements, and stays allocated until the stream has written
+    /// it.
     ///
     /// # Errors
-    /// What the platform says.
+    /// Errors from the platform.
     pub unsafe fn write(&self, stream: *mut c_void, roots: &[Root]) -> Result<()> {
         let needed: usize = roots.iter().map(|root| root.elements.len()).sum();
         if needed == 0 {
@@ -240,7 +238,7 @@ impl<D: Device> Staging<D> {
         }
         let device = self.device.device_of(stream)?;
         let mut slots = self.lock();
-        // Where the platform fails below, the slot is not used again.
+        // If the platform fails below, the slot is not used again.
         let mut slot = self.take(&mut slots, device, stream)?;
         if slot.addresses.len() < needed {
             slot.addresses = vec![std::ptr::null_mut(); needed.next_power_of_two()].leak();
@@ -250,7 +248,7 @@ impl<D: Device> Staging<D> {
             let place = &mut slot.addresses[at..at + root.elements.len()];
             place.copy_from_slice(&root.elements);
             at += root.elements.len();
-            // SAFETY: the slot stays as it is until its event, behind the copy, is complete.
+            // SAFETY: the slot stays unchanged until its event, which is recorded after the copy, is complete.
             unsafe { self.device.copy(root.table, place, stream) }?;
         }
         self.device.record(&mut slot.event, stream)?;
@@ -258,7 +256,7 @@ impl<D: Device> Staging<D> {
         Ok(())
     }
 
-    /// A slot that no copy uses.
+    /// Returns a slot that no copy uses.
     fn take(
         &self,
         slots: &mut Vec<Slot<D::Event>>,
@@ -290,7 +288,7 @@ impl<D: Device> Staging<D> {
         }
     }
 
-    /// How many slots there are, over all devices.
+    /// Returns the number of slots on all devices.
     #[must_use]
     pub fn slots(&self) -> usize {
         self.lock().len()

@@ -1,4 +1,4 @@
-//! The status of the status-returning conventions: this library's own, and everybody's.
+//! The statuses of the status-returning conventions: those of this library, and those of hosts.
 
 use std::ffi::{c_char, c_int};
 use std::mem::offset_of;
@@ -13,11 +13,11 @@ struct Object {
     failure: Mutex<Option<Vec<u8>>>,
 }
 
-// SAFETY: the head is constant.
+// SAFETY: the head never changes.
 unsafe impl Sync for Object {}
 
-/// Statuses that no call uses. They are never freed, so that a pointer that somebody kept names a
-/// status for ever.
+/// Statuses that no call uses. They are never freed, so that a pointer that a function kept always refers to a
+/// status.
 static IDLE: Mutex<Vec<&Object>> = Mutex::new(Vec::new());
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -30,19 +30,19 @@ unsafe extern "C" fn set(
     message: *const c_char,
     len: usize,
 ) {
-    // SAFETY: the head is the first field of an object that lives for ever.
+    // SAFETY: the head is the first field of an object that is never freed.
     let object = unsafe { &*this.cast::<Object>() };
     let failure = (failed != 0).then(|| {
         if message.is_null() || len == 0 {
             return Vec::new();
         }
-        // SAFETY: the caller names `len` bytes.
+        // SAFETY: the caller passes `len` bytes.
         unsafe { std::slice::from_raw_parts(message.cast::<u8>(), len) }.to_vec()
     });
     *lock(&object.failure) = failure;
 }
 
-/// A status for one call, which says success until something else is written.
+/// A status for one call, initially a success.
 pub(super) struct Status(&'static Object);
 
 impl Status {
@@ -57,7 +57,7 @@ impl Status {
         std::ptr::from_ref(self.0).cast_mut().cast()
     }
 
-    /// The bytes of a failure's message.
+    /// Returns the bytes of a failure's message.
     pub(super) fn failure(&self) -> Option<Vec<u8>> {
         lock(&self.0.failure).take()
     }
@@ -89,13 +89,13 @@ fn make() -> &'static Object {
         },
         failure: Mutex::default(),
     };
-    // SAFETY: fresh memory of this layout.
+    // SAFETY: newly allocated memory of this layout.
     unsafe { place.write(object) };
-    // SAFETY: written, and never freed.
+    // SAFETY: initialised, and never freed.
     unsafe { &*place }
 }
 
-/// A message as text: bytes that are no UTF-8 as `\xNN`.
+/// Returns a message as text, with bytes that are not UTF-8 as `\xNN`.
 pub(super) fn text(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -111,40 +111,40 @@ pub(super) fn text(bytes: &[u8]) -> String {
 mod host {
     use std::ffi::c_void;
 
-    /// Whether there is memory at a page's beginning. Without a descriptor, unlike the embedded
-    /// runtime's probe: this runs inside of a host's calls. Only one address in 65536 is asked
-    /// about, at which a host's own status as good as never lies.
+    /// Returns true if memory is mapped at the start of a page. It uses no file descriptor, unlike the embedded
+    /// runtime's probe, because it runs inside a host's call. Only one address in 65536 is probed, where a
+    /// host's own status hardly ever is.
     pub(super) fn is_mapped(page: *mut c_void, size: usize) -> bool {
-        // SAFETY: the kernel looks at the address; with this flag nothing is written.
+        // SAFETY: the kernel only checks the address; with this flag nothing is written.
         unsafe { libc::msync(page, size, libc::MS_ASYNC) == 0 }
     }
 
-    /// A function that the program itself exports; null where there is none.
+    /// Returns a function that the program itself exports; null if there is none.
     pub(super) fn function(name: &std::ffi::CStr) -> *mut c_void {
-        // SAFETY: names the program itself.
+        // SAFETY: a null name refers to the program itself.
         let program = unsafe { libc::dlopen(std::ptr::null(), libc::RTLD_LAZY) };
         if program.is_null() {
             return program;
         }
-        // SAFETY: an open library and a C string.
+        // SAFETY: the library is open, and the name is a C string.
         unsafe { libc::dlsym(program, name.as_ptr()) }
     }
 }
 
-/// The function of a status that writes it.
+/// The type of the function that writes a status.
 type Set = unsafe extern "C" fn(*mut XlaFfiLegacyStatus, c_int, *const c_char, usize);
 
-/// A field of a head.
+/// Reads a field of a head.
 ///
 /// # Safety
-/// There are 32 bytes, and a `T` at this offset.
+/// There are 32 readable bytes, and a `T` at this offset.
 unsafe fn field<T>(head: *mut XlaFfiLegacyStatus, offset: usize) -> T {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's safety contract.
     unsafe { head.wrapping_byte_add(offset).cast::<T>().read() }
 }
 
-/// The status as one of this SDK's, by where it lies and by what is written there; `None` for any
-/// other, which is not looked at.
+/// Returns the status as one of this SDK's, by its address and its contents; `None` for others, which are not
+/// read.
 fn ours(status: *mut XlaCustomCallStatus) -> Option<*mut XlaFfiLegacyStatus> {
     let head = status.cast::<XlaFfiLegacyStatus>();
     if head.is_null() || head as usize % XlaFfiLegacyStatus::ALIGNMENT != 0 {
@@ -154,7 +154,7 @@ fn ours(status: *mut XlaCustomCallStatus) -> Option<*mut XlaFfiLegacyStatus> {
     if !host::is_mapped(head.cast(), size_of::<XlaFfiLegacyStatus>()) {
         return None;
     }
-    // SAFETY: mapped, and no page ends within the bytes of a head that begins at such an address.
+    // SAFETY: mapped, and the head of an object with this alignment does not cross a page boundary.
     let magic = unsafe { head.cast::<[u8; 16]>().read() };
     // SAFETY: as above.
     let this =
@@ -162,7 +162,7 @@ fn ours(status: *mut XlaCustomCallStatus) -> Option<*mut XlaFfiLegacyStatus> {
     (magic == XlaFfiLegacyStatus::MAGIC && this.cast_mut() == head).then_some(head)
 }
 
-/// Says success, whatever was said before: what the C function `XlaCustomCallStatusSetSuccess` does.
+/// Sets the status to success, replacing any failure, like the C function `XlaCustomCallStatusSetSuccess`.
 ///
 /// ```
 /// use xla_ffi_legacy::set_success;
@@ -174,18 +174,18 @@ fn ours(status: *mut XlaCustomCallStatus) -> Option<*mut XlaFfiLegacyStatus> {
 /// ```
 ///
 /// # Safety
-/// As [`set_failure`].
+/// As for [`set_failure`].
 pub unsafe fn set_success(status: *mut XlaCustomCallStatus) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's safety contract.
     unsafe { write(status, None) };
 }
 
-/// Says failure, with a message of any bytes: what the C function `XlaCustomCallStatusSetFailure`
-/// does. The last word counts.
+/// Sets the status to a failure with a message of arbitrary bytes, like the C function
+/// `XlaCustomCallStatusSetFailure`. The last write counts.
 ///
-/// A status that this SDK made (an adapter's or the embedded runtime's) is written. Any other is
-/// handed to the host's function if the host exports one; no jaxlib does. Else the message goes to
-/// standard error and the status is left alone.
+/// This works on statuses that this SDK creates (an adapter's or the embedded runtime's). Any other status is
+/// passed to the host's function if the host exports one; no jaxlib does. Otherwise the message is printed to
+/// standard error and the status is not changed.
 ///
 /// ```
 /// # use std::ffi::c_void;
@@ -210,30 +210,30 @@ pub unsafe fn set_success(status: *mut XlaCustomCallStatus) {
 /// ```
 ///
 /// # Safety
-/// `status` is null or what a host gave to a target that has not returned yet.
+/// `status` is null, or was passed by a host to a target that has not returned yet.
 pub unsafe fn set_failure(status: *mut XlaCustomCallStatus, message: impl AsRef<[u8]>) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's safety contract.
     unsafe { write(status, Some(message.as_ref())) };
 }
 
 /// # Safety
-/// As [`set_failure`].
+/// As for [`set_failure`].
 unsafe fn write(status: *mut XlaCustomCallStatus, failure: Option<&[u8]>) {
     let message = failure.unwrap_or_default();
     if status.is_null() {
         return;
     }
     if let Some(head) = ours(status) {
-        // SAFETY: a status of this SDK, which lives for ever.
+        // SAFETY: a status of this SDK, which is never freed.
         let set = unsafe { field::<Option<Set>>(head, offset_of!(XlaFfiLegacyStatus, set)) };
         if let Some(set) = set {
             let failed = c_int::from(failure.is_some());
-            // SAFETY: the message is a slice, which is copied.
+            // SAFETY: the message is a slice, which the function copies.
             unsafe { set(head, failed, message.as_ptr().cast(), message.len()) };
         }
         return;
     }
-    // SAFETY: a foreign status of the current call.
+    // SAFETY: the status belongs to the current call of a different host.
     if unsafe { tell_host(status, failure) } || failure.is_none() {
         return;
     }
@@ -244,10 +244,10 @@ unsafe fn write(status: *mut XlaCustomCallStatus, failure: Option<&[u8]>) {
     ));
 }
 
-/// Hands a status to the host's own function; `false` where there is none.
+/// Passes a status to the host's own function; returns `false` if there is none.
 ///
 /// # Safety
-/// As [`set_failure`].
+/// As for [`set_failure`].
 #[cfg(unix)]
 unsafe fn tell_host(status: *mut XlaCustomCallStatus, failure: Option<&[u8]>) -> bool {
     use std::ffi::c_void;
@@ -264,15 +264,15 @@ unsafe fn tell_host(status: *mut XlaCustomCallStatus, failure: Option<&[u8]>) ->
     }
     match failure {
         Some(message) => {
-            // SAFETY: the name stands for a function of this type.
+            // SAFETY: the function with this name has this type.
             let function = unsafe { std::mem::transmute::<*mut c_void, SetFailure>(found) };
-            // SAFETY: the host's status; the message is a slice.
+            // SAFETY: the status belongs to the host, and the message is a slice.
             unsafe { function(status, message.as_ptr().cast(), message.len()) };
         }
         None => {
-            // SAFETY: the name stands for a function of this type.
+            // SAFETY: the function with this name has this type.
             let function = unsafe { std::mem::transmute::<*mut c_void, SetSuccess>(found) };
-            // SAFETY: the host's status.
+            // SAFETY: the status belongs to the host.
             unsafe { function(status) };
         }
     }

@@ -1,9 +1,9 @@
-//! How flat operands form the tuples that a function of the original conventions knows.
+//! The tuples that flat operands form for a function of the original conventions.
 
 use std::ffi::c_void;
 
-/// Whether a text is a structure: `_` a leaf, brackets a tuple, commas between, `->` before the
-/// result.
+/// Returns true if a text is a structure: `_` is a leaf, brackets are a tuple, separated by commas, with `->`
+/// before the result.
 #[must_use]
 pub const fn is_structure(text: &str) -> bool {
     let text = text.as_bytes();
@@ -31,7 +31,7 @@ pub const fn is_structure(text: &str) -> bool {
     }
 }
 
-/// Where the next letter stands.
+/// Returns the position of the next character that is not blank.
 const fn blank(text: &[u8], mut at: usize) -> usize {
     while at < text.len() && text[at] == b' ' {
         at += 1;
@@ -39,7 +39,7 @@ const fn blank(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Where a node ends.
+/// Returns the end of a node.
 const fn node(text: &[u8], at: usize) -> Option<usize> {
     if at >= text.len() {
         return None;
@@ -77,7 +77,7 @@ pub(super) enum Node {
     Tuple(Vec<Self>),
 }
 
-/// Operands and result of a structure; `None` for another text.
+/// Parses the operands and the result of a structure; `None` for any other text.
 pub(super) fn parse(text: &str) -> Option<(Vec<Node>, Node)> {
     if !is_structure(text) {
         return None;
@@ -101,20 +101,20 @@ pub(super) fn parse(text: &str) -> Option<(Vec<Node>, Node)> {
 
 /// Builds the pointers of one call from its leaves.
 pub(super) struct Builder<Leaf> {
-    /// The arrays of all tuples; as many as [`Node::slots`] says are there.
+    /// The arrays of all tuples; [`Node::slots`] gives their total size.
     pub(super) slots: Vec<*mut c_void>,
     pub(super) used: usize,
     /// Every node in pre-order.
     pub(super) list: Vec<*mut c_void>,
-    /// The leaf of a number.
+    /// Returns the leaf with a number.
     pub(super) leaf: Leaf,
     pub(super) leaves: usize,
-    /// Where the first slot lies for the function: in `slots` itself, or in device memory.
+    /// The address of the first slot as the function sees it: in `slots` itself, or in device memory.
     pub(super) base: *mut *mut c_void,
 }
 
 impl Node {
-    /// Elements of all its tuples.
+    /// Returns the number of elements in all its tuples.
     pub(super) fn slots(&self) -> usize {
         match self {
             Self::Leaf => 0,
@@ -126,7 +126,7 @@ impl Node {
 }
 
 impl<Leaf: Fn(usize) -> Option<*mut c_void>> Builder<Leaf> {
-    /// Lists a node and says where it lies; `None` where there are too few leaves.
+    /// Adds a node to the list and returns its address; `None` if there are too few leaves.
     pub(super) fn node(&mut self, node: &Node) -> Option<*mut c_void> {
         let place = self.list.len();
         self.list.push(std::ptr::null_mut());

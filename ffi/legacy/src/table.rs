@@ -1,5 +1,5 @@
-//! The host of handlers that are called through an original convention: a function table of this
-//! library with errors and, on devices, the stream. What it lacks is told as on any other host.
+//! The host of handlers that are called through an original convention: a function table of this library with
+//! errors and, on devices, the stream. Missing functions are reported as with any other host.
 
 use std::ffi::{CStr, c_void};
 
@@ -13,20 +13,20 @@ pub(super) struct Context {
 /// An error of this host.
 pub(super) struct Failure {
     code: XLA_FFI_Error_Code,
-    /// Ends in NUL.
+    /// Ends with a NUL.
     message: Vec<u8>,
 }
 
 impl Failure {
-    /// Takes what a handler returned.
+    /// Takes ownership of an error that a handler returned.
     ///
     /// # Safety
-    /// `error` is null or was made by [`create`], and is not used afterwards.
+    /// `error` is null or was created by [`create`], and is not used afterwards.
     pub(super) unsafe fn from_raw(error: *mut XLA_FFI_Error) -> Option<Box<Self>> {
         if error.is_null() {
             return None;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's safety contract.
         Some(unsafe { Box::from_raw(error.cast()) })
     }
 
@@ -36,14 +36,14 @@ impl Failure {
 }
 
 unsafe extern "C" fn create(args: *mut XLA_FFI_Error_Create_Args) -> *mut XLA_FFI_Error {
-    // SAFETY: handlers pass whole arguments.
+    // SAFETY: handlers pass complete arguments.
     let message = unsafe { (*args).message };
     // SAFETY: as above.
     let code = unsafe { (*args).errc };
     let message = if message.is_null() {
         vec![0]
     } else {
-        // SAFETY: a C string.
+        // SAFETY: the caller passes a C string.
         unsafe { CStr::from_ptr(message) }
             .to_bytes_with_nul()
             .to_vec()
@@ -52,7 +52,7 @@ unsafe extern "C" fn create(args: *mut XLA_FFI_Error_Create_Args) -> *mut XLA_FF
 }
 
 unsafe extern "C" fn details(args: *mut XLA_FFI_Error_GetDetails_Args) {
-    // SAFETY: handlers pass whole arguments and errors of this host.
+    // SAFETY: handlers pass complete arguments and errors of this host.
     let error = unsafe { (*args).error }.cast::<Failure>();
     // SAFETY: as above.
     let failure = unsafe { &*error };
@@ -63,14 +63,14 @@ unsafe extern "C" fn details(args: *mut XLA_FFI_Error_GetDetails_Args) {
 }
 
 unsafe extern "C" fn destroy(args: *mut XLA_FFI_Error_Destroy_Args) {
-    // SAFETY: handlers pass whole arguments.
+    // SAFETY: handlers pass complete arguments.
     let error = unsafe { (*args).error };
-    // SAFETY: an error of this host that is not used afterwards.
+    // SAFETY: an error of this host, which is not used afterwards.
     drop(unsafe { Failure::from_raw(error) });
 }
 
 unsafe extern "C" fn stream(args: *mut XLA_FFI_Stream_Get_Args) -> *mut XLA_FFI_Error {
-    // SAFETY: handlers pass whole arguments with the frame's context.
+    // SAFETY: handlers pass complete arguments with the frame's context.
     let context = unsafe { (*args).ctx }.cast::<Context>();
     // SAFETY: the context lives as long as the call.
     let stream = unsafe { (*context).stream };
@@ -81,7 +81,7 @@ unsafe extern "C" fn stream(args: *mut XLA_FFI_Stream_Get_Args) -> *mut XLA_FFI_
 
 struct Table(XLA_FFI_Api);
 
-// SAFETY: constant.
+// SAFETY: the table is constant.
 unsafe impl Sync for Table {}
 
 const fn table(device: bool) -> Table {
@@ -121,7 +121,7 @@ const fn table(device: bool) -> Table {
 static ON_HOST: Table = table(false);
 static ON_DEVICE: Table = table(true);
 
-/// The table for calls in host memory, or with a stream.
+/// Returns the table for calls in host memory, or for calls with a stream.
 pub(super) fn api(device: bool) -> *const XLA_FFI_Api {
     if device {
         &raw const ON_DEVICE.0

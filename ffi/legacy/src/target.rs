@@ -1,4 +1,4 @@
-//! Targets of the original conventions, made from handlers or from bare functions.
+//! Targets of the original conventions, created from handlers or from bare functions.
 
 use std::ffi::{CString, c_char, c_void};
 use std::sync::Once;
@@ -13,10 +13,10 @@ use xla_ffi::__private::{ListedTarget, OperandShape, Stage, entry};
 use xla_ffi::{Error, Result, bind::AttrType};
 use xla_ffi_sys::*;
 
-/// The stage that the original conventions have.
+/// The only stage that the original conventions have.
 const EXECUTE: u32 = XLA_FFI_ExecutionStage::EXECUTE.0;
 
-/// What a call's operands look like when only its opaque bytes can tell.
+/// The shapes of a call's operands, when only its opaque bytes determine them.
 ///
 /// ```
 /// use xla_ffi::{DataType, Error, Result};
@@ -40,44 +40,44 @@ pub struct Shapes {
     pub rets: Vec<(XLA_FFI_DataType, Vec<i64>)>,
 }
 
-/// How the operands of a target are known: calls of the original conventions carry no sizes.
+/// How the shapes of a target's operands are known, since calls of the original conventions carry no sizes.
 #[derive(Clone, Copy, Debug)]
 pub enum Layout {
-    /// Always the same: arguments and results.
+    /// The shapes are always the same: arguments and results.
     Fixed(&'static [OperandShape], &'static [OperandShape]),
-    /// Told by the opaque bytes.
+    /// The opaque bytes determine the shapes.
     FromOpaque(fn(opaque: &[u8]) -> Result<Shapes>),
 }
 
 impl Layout {
-    /// For `legacy!`: what `shapes` makes of the opaque bytes.
+    /// Creates a layout from a function of the opaque bytes, for `legacy!`.
     ///
     /// # Safety
-    /// For the opaque bytes of every program that calls the target, `shapes` gives no more elements
-    /// than the program's operands have, of their types, or an error.
+    /// For the opaque bytes of every program that calls the target, `shapes` returns an error, or at most as
+    /// many elements as the program's operands have, and with their types.
     #[must_use]
     pub const unsafe fn from_opaque(shapes: fn(opaque: &[u8]) -> Result<Shapes>) -> Self {
         Self::FromOpaque(shapes)
     }
 }
 
-/// What `legacy!` says of a target.
+/// The properties of a target in `legacy!`.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetInfo {
     /// The name.
     pub name: &'static str,
-    /// The platforms that it is registered for.
+    /// The platforms to register for.
     pub platforms: &'static [&'static str],
     /// The function.
     pub function: Function,
     /// The operands; `None` for a bare function.
     pub layout: Option<Layout>,
-    /// Their tuples, where there are some.
+    /// Their tuples, if any.
     pub tuples: Option<Tuples>,
 }
 
 impl TargetInfo {
-    /// As the library lists it.
+    /// Returns the target in the form in which the library lists it.
     #[must_use]
     pub const fn listed(&self) -> ListedTarget {
         ListedTarget {
@@ -99,21 +99,21 @@ impl TargetInfo {
     }
 }
 
-/// A target, made by `legacy!`.
+/// A target, defined with `legacy!`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a legacy target",
     note = "make one with `xla_ffi_legacy::legacy!`"
 )]
 pub trait LegacyTarget {
-    /// What it says of itself.
+    /// The properties of the target.
     const INFO: TargetInfo;
 }
 
 /// The newest target of this library.
 static NEWEST: AtomicPtr<XlaFfiLegacyTarget> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Registers a target with this library's list, which hosts walk (`xla_ffi_legacy_targets`); for
-/// names that are known when the program runs. `legacy` targets in `library!` are there already.
+/// Registers a target in this library's list, which hosts read (`xla_ffi_legacy_targets`). Use it for names
+/// that are only known at run time; `legacy` targets in `library!` are registered automatically.
 ///
 /// ```
 /// # use std::ffi::c_void;
@@ -165,12 +165,12 @@ fn register_erased(
     }
 }
 
-/// For `library!`: the list of this library's targets, with those of `infos`.
+/// Returns the list of this library's targets, including those of `infos`, for `library!`.
 pub fn targets(once: &Once, infos: &[&'static ListedTarget]) -> *const XlaFfiLegacyTarget {
     once.call_once(|| {
         for info in infos {
             for platform in info.platforms {
-                // The author's promise, given to `legacy!`.
+                // The author promised in `legacy!` that the function is right.
                 let registered =
                     register_erased(info.name, platform, info.function, info.signature);
                 if let Err(error) = registered {
@@ -182,7 +182,7 @@ pub fn targets(once: &Once, infos: &[&'static ListedTarget]) -> *const XlaFfiLeg
     NEWEST.load(Ordering::Acquire)
 }
 
-/// For `legacy!`: what it says of a target, and what every form of a call has.
+/// A target and the parts that every form of a call has, for `legacy!`.
 #[derive(Debug)]
 pub struct Call {
     /// The target's name.
@@ -191,36 +191,36 @@ pub struct Call {
     pub layout: Layout,
     /// Their tuples.
     pub tuples: Option<Tuples>,
-    /// The attribute that the opaque bytes are.
+    /// The attribute that receives the opaque bytes.
     pub attribute: &'static str,
-    /// The opaque bytes; null where the form has none.
+    /// The opaque bytes; null if the form has none.
     pub opaque: *const c_char,
-    /// How many they are.
+    /// The number of opaque bytes.
     pub opaque_len: usize,
-    /// Null, or the call's.
+    /// The call's status, or null.
     pub status: *mut XlaCustomCallStatus,
 }
 
-/// For `legacy!`: a call of `H` in the form of CPU targets; those without opaque bytes give none.
+/// Calls `H` in the form of CPU targets, for `legacy!`. Forms without opaque bytes pass none.
 ///
 /// # Safety
-/// The lists have a pointer for each operand of the layout, to as many elements as it says; `opaque`
-/// names its bytes; the status is null or the call's.
+/// The lists have a pointer for each operand of the layout, to at least as many elements as the layout
+/// declares. `opaque` has `opaque_len` bytes; the status is null or belongs to the call.
 pub unsafe fn call_cpu<H: Stage<EXECUTE>>(call: Call, out: *mut c_void, ins: *mut *const c_void) {
     call.answer(|| {
         let find = |args: usize, leaves: &mut [*mut c_void]| {
-            // SAFETY: the caller's lists.
+            // SAFETY: the caller guarantees the lists.
             unsafe { on_host(call.tuples, out, ins, args, leaves) }
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's safety contract.
         unsafe { call.run::<H>(None, &find) }
     });
 }
 
-/// For `legacy!`: a call of `H` in the form of device targets, whose list has the leaves.
+/// Calls `H` in the form of device targets whose list has the leaves, for `legacy!`.
 ///
 /// # Safety
-/// As [`call_cpu`], of one list.
+/// As for [`call_cpu`], with one list.
 pub unsafe fn call_device<H: Stage<EXECUTE>>(
     call: Call,
     stream: *mut c_void,
@@ -229,22 +229,22 @@ pub unsafe fn call_device<H: Stage<EXECUTE>>(
     call.answer(|| {
         let find = |_: usize, leaves: &mut [*mut c_void]| {
             for (index, leaf) in leaves.iter_mut().enumerate() {
-                // SAFETY: one list, arguments before results.
+                // SAFETY: the list has the arguments and then the results.
                 *leaf = unsafe { buffers.wrapping_add(index).read() };
             }
             Ok(())
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's safety contract.
         unsafe { call.run::<H>(Some(stream), &find) }
     });
 }
 
-/// For `legacy!`: a call of `H` in the form of device targets, whose list has every node. `pool` writes
-/// the tuples of the result, when `H` has succeeded.
+/// Calls `H` in the form of device targets whose list has every node, for `legacy!`. `pool` writes the tuples
+/// of the result after `H` has succeeded.
 ///
 /// # Safety
-/// As [`call_cpu`], of one list; tables of the result have room, and tuples of operands their elements'
-/// addresses, once the stream has come there.
+/// As for [`call_cpu`], with one list. When the stream reaches this point, the tables of the result must have
+/// room, and tuples of operands must contain their elements' addresses.
 pub unsafe fn call_device_roots<H: Stage<EXECUTE>, D: Device>(
     call: Call,
     pool: &'static Staging<D>,
@@ -253,20 +253,20 @@ pub unsafe fn call_device_roots<H: Stage<EXECUTE>, D: Device>(
 ) {
     call.answer(|| {
         let structure = call.tuples.map_or("", |tuples| tuples.structure);
-        // SAFETY: the caller's list.
+        // SAFETY: the caller guarantees the list's entries.
         let list = unsafe { OnDevice::new(pool, structure, stream, buffers) }?;
         let find = |_: usize, leaves: &mut [*mut c_void]| list.leaves(leaves);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's safety contract.
         unsafe { call.run::<H>(Some(stream), &find) }?;
         list.write()
     });
 }
 
-/// Given the number of arguments, fills a list with the addresses of arguments and results.
+/// A function that, given the number of arguments, fills a list with the addresses of arguments and results.
 type Find<'a> = &'a dyn Fn(usize, &mut [*mut c_void]) -> Result<()>;
 
 impl Call {
-    /// Tells what became of the call; the shapes' function and the platform's may panic.
+    /// Reports the outcome of the call; the function for shapes and the platform's functions may panic.
     fn answer(&self, run: impl FnOnce() -> Result<()>) {
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
         let outcome = outcome.unwrap_or_else(|panic| {
@@ -281,14 +281,14 @@ impl Call {
             ));
             return;
         }
-        // SAFETY: the status of the call, which lasts.
+        // SAFETY: the status is valid until the call returns.
         unsafe { super::set_failure(self.status, error.to_string()) };
     }
 
-    /// Calls `H` with operands as the layout tells.
+    /// Calls `H` with operands of the layout.
     ///
     /// # Safety
-    /// What `find` finds has as many elements as the layout says.
+    /// The operands that `find` returns have at least as many elements as the layout declares.
     unsafe fn run<H: Stage<EXECUTE>>(
         &self,
         stream: Option<*mut c_void>,
@@ -297,7 +297,7 @@ impl Call {
         let opaque = if self.opaque_len == 0 || self.opaque.is_null() {
             &[]
         } else {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller upholds this function's safety contract.
             unsafe { std::slice::from_raw_parts(self.opaque.cast::<u8>(), self.opaque_len) }
         };
         let told;
@@ -330,7 +330,7 @@ impl Call {
         for (pointer, buffer) in pointers.iter_mut().zip(&mut buffers) {
             *pointer = std::ptr::from_mut(buffer).cast();
         }
-        // All operands are buffers: one list of tags serves arguments and results.
+        // All operands are buffers, so one list of tags is enough for arguments and results.
         let mut types = vec![XLA_FFI_ArgType::BUFFER; shapes.len()];
         let value = Value::decode::<H>(self.attribute, opaque)?;
         let name = XLA_FFI_ByteSpan {
@@ -373,9 +373,9 @@ impl Call {
             },
             future: std::ptr::null_mut(),
         };
-        // SAFETY: a whole call frame, whose parts live until the handler returns.
+        // SAFETY: a complete call frame, whose parts are valid until the handler returns.
         let error = unsafe { entry::<H, EXECUTE>(&raw mut frame) };
-        // SAFETY: errors of this frame come from the table's own function.
+        // SAFETY: errors of this frame were created by the table's own function.
         match unsafe { Failure::from_raw(error) } {
             None => Ok(()),
             Some(failure) => Err(Error::internal(failure.message())),
@@ -383,7 +383,7 @@ impl Call {
     }
 }
 
-/// The opaque bytes as the attribute that the handler declares.
+/// The opaque bytes, as the attribute that the handler declares.
 enum Value {
     String(XLA_FFI_ByteSpan),
     Array(XLA_FFI_Array),

@@ -1,4 +1,4 @@
-//! The leaves of a target's operands and result, found in the tuples that a call hands over.
+//! Finds the leaves of a target's operands and result in the tuples of a call.
 
 use std::ffi::c_void;
 
@@ -7,18 +7,18 @@ use super::staging::{Device, Staging};
 use super::structure::{Node, parse};
 use xla_ffi::{Error, Result};
 
-/// What `legacy!` says of a target's tuples.
+/// The tuples of a target in `legacy!`.
 #[derive(Clone, Copy, Debug)]
 pub struct Tuples {
-    /// Of the operands and the result, `"(_, _), _ -> (_, (_))"`.
+    /// The structure of the operands and the result, such as `"(_, _), _ -> (_, (_))"`.
     pub structure: &'static str,
-    /// What the target is handed: leaves, as by today's XLA, or what the first documents describe: the
-    /// roots of operands and result on CPU, every node on devices.
+    /// The form of the pointers: leaves, as in current XLA; or, as first documented, the roots of operands and
+    /// result on the CPU, and every node on devices.
     pub form: Form,
 }
 
 impl Tuples {
-    /// The form's name in `legacy!`.
+    /// Returns the form's name in `legacy!`.
     pub(crate) const fn word(&self) -> &'static str {
         match self.form {
             Form::Leaves => "leaves",
@@ -26,7 +26,7 @@ impl Tuples {
         }
     }
 
-    /// Refuses shapes of other numbers of leaves.
+    /// Refuses shapes with a different number of leaves.
     pub(super) fn check(&self, args: usize, rets: usize) -> Result<()> {
         let leaves = |text: &str| text.matches('_').count();
         let (from, to) = self.structure.split_once("->").unwrap_or_default();
@@ -41,13 +41,14 @@ impl Tuples {
     }
 }
 
-/// Finds the leaves of a call in host memory; without `tuples` several results are a list of leaves.
+/// Finds the leaves of a call in host memory. Without `tuples`, several results are a list of leaves.
 ///
 /// # Safety
-/// `ins` has an entry for each operand, or each leaf of one, and `out` is the result, as the form says.
+/// `ins` has an entry for each operand, or for each leaf of one, and `out` is the result, depending on the
+/// form.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` where an array of a tuple lies nowhere or where no array can.
+/// `INVALID_ARGUMENT` if an array of a tuple is null or misaligned.
 pub(super) unsafe fn on_host(
     tuples: Option<Tuples>,
     out: *mut c_void,
@@ -64,19 +65,19 @@ pub(super) unsafe fn on_host(
         let (operands, result) = parse(structure).unwrap_or((vec![], Node::Leaf));
         let mut found = of_args.iter_mut();
         for (index, operand) in operands.iter().enumerate() {
-            // SAFETY: the caller's list.
+            // SAFETY: the caller guarantees the list's entries.
             let root = unsafe { ins.wrapping_add(index).read() };
             // SAFETY: as above.
             unsafe { follow(operand, root.cast_mut(), Some(index), &mut found) }?;
         }
-        // SAFETY: the caller's result.
+        // SAFETY: the caller guarantees the result.
         return unsafe { follow(&result, out, None, &mut of_rets.iter_mut()) };
     }
     for (index, leaf) in of_args.iter_mut().enumerate() {
-        // SAFETY: the caller's list.
+        // SAFETY: the caller guarantees the list's entries.
         *leaf = unsafe { ins.wrapping_add(index).read() }.cast_mut();
     }
-    // A tuple of one leaf is an array, too; a leaf is none.
+    // A tuple of one leaf is also an array, unlike a leaf.
     let is_leaf = match tuples {
         None => of_rets.len() == 1,
         Some(tuples) => !tuples.structure.trim_end().ends_with(')'),
@@ -93,7 +94,7 @@ pub(super) unsafe fn on_host(
     Ok(())
 }
 
-/// The array of a tuple, if one may lie there.
+/// Returns the array of a tuple, if the address is valid for one.
 fn array(at: *mut c_void, size: usize, operand: Option<usize>) -> Result<*const *mut c_void> {
     let table = at.cast::<*mut c_void>();
     if size == 0 || (!table.is_null() && table.is_aligned()) {
@@ -109,10 +110,10 @@ fn array(at: *mut c_void, size: usize, operand: Option<usize>) -> Result<*const 
     )))
 }
 
-/// Finds the leaves of a node that lies at `address`.
+/// Finds the leaves of a node at `address`.
 ///
 /// # Safety
-/// A tuple is an array of its elements' addresses.
+/// Each tuple is an array of its elements' addresses.
 unsafe fn follow(
     node: &Node,
     address: *mut c_void,
@@ -127,15 +128,15 @@ unsafe fn follow(
     };
     let table = array(address, elements.len(), operand)?;
     for (index, element) in elements.iter().enumerate() {
-        // SAFETY: the tuple has so many elements.
+        // SAFETY: the tuple has that many elements.
         let at = unsafe { table.wrapping_add(index).read() };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's safety contract.
         unsafe { follow(element, at, operand, leaves) }?;
     }
     Ok(())
 }
 
-/// The list of a device's call with every node.
+/// The list of a device call with every node.
 pub(super) struct OnDevice<'a, D: Device> {
     pool: &'a Staging<D>,
     stream: *mut c_void,
@@ -144,14 +145,14 @@ pub(super) struct OnDevice<'a, D: Device> {
 
 impl<'a, D: Device> OnDevice<'a, D> {
     /// # Safety
-    /// The list has every node of the structure, and is one of a call on this stream.
+    /// The list has every node of the structure, and belongs to a call on this stream.
     pub(super) unsafe fn new(
         pool: &'a Staging<D>,
         structure: &str,
         stream: *mut c_void,
         list: *const *mut c_void,
     ) -> Result<Self> {
-        // SAFETY: the caller's list.
+        // SAFETY: the caller guarantees the list's entries.
         let buffers = unsafe { Buffers::new(list, structure, Form::Nodes) }?;
         Ok(Self {
             pool,
@@ -160,7 +161,7 @@ impl<'a, D: Device> OnDevice<'a, D> {
         })
     }
 
-    /// Finds the leaves; those of operands that have no address in the list through their roots.
+    /// Finds the leaves; operands' leaves without an address in the list are found through their roots.
     pub(super) fn leaves(&self, leaves: &mut [*mut c_void]) -> Result<()> {
         for (index, root) in self.buffers.roots().iter().enumerate() {
             if root.table.is_null() && !root.elements.is_empty() {
@@ -171,7 +172,7 @@ impl<'a, D: Device> OnDevice<'a, D> {
             }
         }
         for (place, leaf) in leaves.iter_mut().zip(self.buffers.args()) {
-            // SAFETY: the call's stream, and tuples of its structure.
+            // SAFETY: the stream belongs to the call, and the tuples have its structure.
             *place = unsafe { self.pool.device().resolve(self.stream, leaf) }?;
         }
         let found = self.buffers.args().len();
@@ -181,9 +182,9 @@ impl<'a, D: Device> OnDevice<'a, D> {
         Ok(())
     }
 
-    /// Puts the writing of the result's tuples on the stream.
+    /// Enqueues the writing of the result's tuples on the stream.
     pub(super) fn write(&self) -> Result<()> {
-        // SAFETY: the program's tables, which stay until the stream has run.
+        // SAFETY: the tables belong to the program and are valid until the stream has run.
         unsafe { self.pool.write(self.stream, self.buffers.roots()) }
     }
 }

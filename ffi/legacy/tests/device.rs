@@ -1,4 +1,4 @@
-//! The device's conventions in Rust, on streams that are threads: a missing wait is seen.
+//! Tests the device conventions in Rust, on streams that are threads, so that a missing wait is detected.
 
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,14 +13,14 @@ fn stream_of(handle: *mut c_void) -> Arc<CpuStream> {
     CpuStream::from_handle(handle).expect("a stream of this runtime")
 }
 
-/// A[i] = B[i % 128] + C[i], some time later.
+/// A[i] = B[i % 128] + C[i], run later on the stream.
 fn launch(stream: *mut c_void, a: *mut f32, b: *const f32, c: *const f32, more: f32) {
     let addresses = [a as usize, b as usize, c as usize];
     stream_of(stream).enqueue(Box::new(move || {
         std::thread::sleep(Duration::from_millis(5));
         let [a, b, c] = addresses;
         for i in 0..2048 {
-            // SAFETY: B has 128 elements; the buffers live until the stream has run.
+            // SAFETY: B has 128 elements; the buffers are valid until the stream has run.
             let b = unsafe { (b as *const f32).wrapping_add(i % 128).read() };
             // SAFETY: C has 2048.
             let c = unsafe { (c as *const f32).wrapping_add(i).read() };
@@ -30,7 +30,7 @@ fn launch(stream: *mut c_void, a: *mut f32, b: *const f32, c: *const f32, more: 
     }));
 }
 
-/// The safe form.
+/// The safe form of the kernel.
 #[xla_ffi::handler(platforms = ["CUDA"])]
 fn tiled_add(
     b: DeviceBuffer<f32, 1>,
@@ -52,7 +52,7 @@ fn tiled_add(
     Ok(())
 }
 
-/// What the opaque bytes of `tiled_add_sized` say: the length of C and A, eight bytes.
+/// Reads the opaque bytes of `tiled_add_sized`: the length of C and A, as eight bytes.
 fn sizes(opaque: &[u8]) -> Result<xla_ffi_legacy::Shapes> {
     let n = opaque.try_into().map(i64::from_le_bytes).map_err(|_| {
         Error::invalid_argument(format!("the opaque has {} bytes, not 8", opaque.len()))
@@ -89,7 +89,8 @@ fn sized(
 
 static POOL: Staging<CpuStreams> = Staging::new(CpuStreams::new(), 2);
 
-/// `((B, C)) -> (A, (A + 1))`, every node: operands through their root, roots written by the pool.
+/// `((B, C)) -> (A, (A + 1))` with every node: operands are read through their root, and the pool writes the
+/// roots.
 unsafe extern "C" fn nodes(
     stream: *mut c_void,
     buffers: *mut *mut c_void,
@@ -102,19 +103,19 @@ unsafe extern "C" fn nodes(
     let buffers = buffers.expect("a structure");
     let on_stream = buffers.clone();
     let handle = stream as usize;
-    // What stands for a kernel: reads its operands through the root, on the stream.
+    // Replaces a kernel: reads its operands through the root, on the stream.
     stream_of(stream).enqueue(Box::new(move || {
         let [b, c] = [0, 1].map(|i| {
-            // SAFETY: on the stream the root may be read.
+            // SAFETY: the root is readable on the stream.
             unsafe { on_stream.args()[i].resolve() }
         });
         for (a, more) in on_stream.rets().iter().zip([0.0, 1.0]) {
             launch(handle as *mut c_void, a.cast(), b.cast(), c.cast(), more);
         }
     }));
-    // SAFETY: the tables are the call's.
+    // SAFETY: the tables belong to the call.
     if let Err(error) = unsafe { POOL.write(stream, buffers.roots()) } {
-        // SAFETY: the call's status.
+        // SAFETY: the status belongs to the current call.
         unsafe { xla_ffi_legacy::set_failure(status, error.to_string()) };
     }
 }
@@ -123,7 +124,7 @@ xla_ffi_legacy::legacy! {
     gpu = gpu(tiled_add): f32[128], f32[2048] -> f32[2048];
     gpu_status = gpu_status(tiled_add), platforms = ["CUDA", "ROCM"], opaque = "more":
         f32[128], f32[2048] -> f32[2048];
-    // SAFETY: the opaque bytes say how long C and A are.
+    // SAFETY: the opaque bytes contain the length of C and A.
     gpu_sized = gpu_status(sized), shapes = unsafe sizes;
     gpu_nodes = unsafe gpu_status(nodes);
 }
@@ -141,12 +142,12 @@ unsafe extern "C" {
     fn legacy_device__xla_ffi_legacy_targets() -> *const xla_ffi::sys::XlaFfiLegacyTarget;
 }
 
-/// A runtime with this program's own targets.
+/// Creates a runtime with this program's own targets.
 fn runtime() -> Runtime {
     let runtime = Runtime::default();
-    // SAFETY: `library!` defines it.
+    // SAFETY: `library!` defines this function.
     let list = unsafe { legacy_device__xla_ffi_legacy_targets() };
-    // SAFETY: this program's list.
+    // SAFETY: the list belongs to this program.
     unsafe { runtime.register_legacy_list(list) }.expect("all are registered");
     runtime
 }
@@ -236,7 +237,7 @@ fn tuples_through_roots_and_the_pool() {
     let [b, c] = operands.leaves();
     let pair = [Tree::tuple([b, c])];
     for null_inputs in [false, true] {
-        // Several calls in flight, more than the pool has slots.
+        // More calls at once than the pool has slots.
         let mut outputs: Vec<[Vec<f32>; 2]> = (0..12)
             .map(|_| [(); 2].map(|()| vec![f32::NAN; 2048]))
             .collect();
@@ -253,7 +254,7 @@ fn tuples_through_roots_and_the_pool() {
         for call in launched {
             call.wait().expect("the roots are written");
         }
-        // The stand-in for a kernel launches once more.
+        // The replacement for the kernel enqueues once more.
         streams
             .iter()
             .for_each(|stream| stream.synchronize().unwrap());
@@ -265,7 +266,7 @@ fn tuples_through_roots_and_the_pool() {
     assert!(POOL.slots() <= 2);
 }
 
-/// A gate on a stream.
+/// A gate that blocks a stream.
 struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
 impl Gate {
@@ -285,13 +286,13 @@ impl Gate {
     }
 }
 
-/// Tables of `width` pointers, each with numbers of its own.
+/// Tables of `width` pointers with different contents.
 struct Tables {
     tables: Vec<Box<[*mut c_void]>>,
     roots: Vec<Root>,
 }
 
-// SAFETY: numbers.
+// SAFETY: the addresses are never dereferenced.
 unsafe impl Send for Tables {}
 // SAFETY: as above.
 unsafe impl Sync for Tables {}
@@ -316,7 +317,7 @@ impl Tables {
     fn is_written(&self) -> bool {
         self.tables.iter().zip(&self.roots).all(|(table, root)| {
             (0..table.len()).all(|i| {
-                // SAFETY: an element of a living table that the stream has written.
+                // SAFETY: an element of a table that is alive and that the stream has written.
                 let got = unsafe { (&raw const table[i]).read_volatile() };
                 got == root.elements[i]
             })

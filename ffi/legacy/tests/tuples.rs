@@ -1,5 +1,5 @@
-//! Targets of the original conventions that take tuples, their functions safe code: both forms, on the CPU and on a
-//! device whose streams are threads.
+//! Tests targets of the original conventions that take tuples and whose functions are safe code: both forms, on the
+//! CPU and on a device whose streams are threads.
 
 use std::ffi::c_void;
 use xla_ffi::sys::XlaFfiLegacyTarget;
@@ -8,7 +8,7 @@ use xla_ffi_legacy::{CpuStreams, Shapes, Staging};
 use xla_ffi_runtime::legacy::{ApiVersion, Invocation, TupleForm};
 use xla_ffi_runtime::{CpuDevice, CpuStream, DeviceStream, Runtime, Tree};
 
-/// (x + y, z - x) of whole numbers; refuses a negative z.
+/// (x + y, z - x) on integers; refuses a negative z.
 #[xla_ffi::handler(shape = "n, n, n -> n, n")]
 fn mix(
     x: Buffer<i32, 1>,
@@ -31,7 +31,7 @@ fn double(x: Buffer<i32, 1>, mut y: Out<i32, 1>) -> Result<()> {
     Ok(())
 }
 
-/// The same for memory of a device, some time later.
+/// The same in device memory, run later on the stream.
 #[xla_ffi::handler(platforms = ["CUDA"])]
 fn mix_later(
     x: DeviceBuffer<i32, 1>,
@@ -49,7 +49,7 @@ fn mix_later(
     let stream = CpuStream::from_handle(stream.as_raw()).expect("a stream of this runtime");
     stream.enqueue(Box::new(move || {
         for i in 0..2 {
-            // SAFETY: two elements each, which live until the stream has run.
+            // SAFETY: two elements each, which are valid until the stream has run.
             let [x, y, z] = ins.map(|x| unsafe { (x as *const i32).wrapping_add(i).read() });
             for (out, value) in outs.iter().zip([x + y, z - x]) {
                 // SAFETY: as above.
@@ -60,7 +60,7 @@ fn mix_later(
     Ok(())
 }
 
-/// The opaque byte says how many elements there are, and 255 that there is one operand less.
+/// Reads the opaque byte: the number of elements, or 255 for one operand less.
 fn sizes(opaque: &[u8]) -> Result<Shapes> {
     let [n] = opaque else {
         return Err(Error::invalid_argument("one byte says the size"));
@@ -88,7 +88,7 @@ xla_ffi_legacy::legacy! {
     one_root = cpu_status(double), tuples = "roots": (i32[2]) -> (i32[2]);
     one_leaf = cpu_status(double), tuples = "leaves": (i32[2]) -> (i32[2]);
     bare_leaf = cpu_status(double), tuples = "leaves": (i32[2]) -> i32[2];
-    // SAFETY: the programs below say the sizes of their operands.
+    // SAFETY: the programs below pass the sizes of their operands.
     told = cpu_unified(mix), shapes = unsafe sizes, structure = " (_, _) , _ -> (_, (_)) ", tuples = "roots";
     // SAFETY: as above.
     told_leaves = cpu_unified(mix), shapes = unsafe sizes, structure = "(_, _), _ -> (_, (_))", tuples = "leaves";
@@ -122,14 +122,14 @@ unsafe extern "C" {
 
 fn runtime() -> Runtime {
     let runtime = Runtime::default();
-    // SAFETY: `library!` defines it.
+    // SAFETY: `library!` defines this function.
     let list = unsafe { legacy_tuples__xla_ffi_legacy_targets() };
-    // SAFETY: this program's list.
+    // SAFETY: the list belongs to this program.
     unsafe { runtime.register_legacy_list(list) }.expect("all are registered");
     runtime
 }
 
-/// Three operands and two results of two whole numbers.
+/// Three operands and two results, each of two integers.
 struct Operands([Vec<i32>; 5]);
 
 impl Operands {
@@ -174,7 +174,7 @@ fn both_forms_in_host_memory() {
         let mut operands = Operands::new(100);
         let (args, result) = operands.trees();
         let call = Invocation::new(&target, &args, &result).form(form);
-        // SAFETY: the buffers are as the target wants them.
+        // SAFETY: the buffers have the types and sizes that the target expects.
         unsafe { call.run() }.expect(name);
         operands.check(name);
         let mut operands = Operands::new(-5);
@@ -184,7 +184,7 @@ fn both_forms_in_host_memory() {
         let error = unsafe { call.run() }.expect_err("the handler refuses it");
         assert!(error.message().contains("z[0] is -5"), "{error}");
     }
-    // A tuple of one is an array of one, by its leaves too; a leaf is none.
+    // A tuple of one element is an array of one element, also in the form of leaves; a leaf is not an array.
     for (name, form, is_tuple) in [
         ("one_root", TupleForm::CpuRoots, true),
         ("one_leaf", TupleForm::CpuLeaves, true),
@@ -201,7 +201,7 @@ fn both_forms_in_host_memory() {
         } else {
             result
         };
-        // SAFETY: the buffers are as the target wants them.
+        // SAFETY: the buffers have the types and sizes that the target expects.
         unsafe { Invocation::new(&target, &args, &result).form(form).run() }.expect(name);
         assert_eq!(y, [6, 8], "{name}");
     }
@@ -227,7 +227,7 @@ fn tuples_whose_sizes_the_opaque_bytes_tell() {
             let call = Invocation::new(&target, &args, &result)
                 .form(form)
                 .opaque(opaque);
-            // SAFETY: the buffers are as the target wants them.
+            // SAFETY: the buffers have the types and sizes that the target expects.
             unsafe { call.run() }.map(|()| operands)
         };
         run(&[2]).expect(name).check(name);

@@ -1,5 +1,5 @@
-//! What `legacy!` and `adapt!` say when they are used wrongly. `TRYBUILD=overwrite cargo test -p xla-ffi-legacy --test ui`
-//! writes the expected words anew.
+//! Tests the compile errors of wrong uses of `legacy!` and `adapt!`. To update the expected errors, run
+//! `TRYBUILD=overwrite cargo test -p xla-ffi-legacy --test ui`.
 
 use xla_ffi_testing::TRYBUILD_FLAGS;
 

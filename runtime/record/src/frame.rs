@@ -152,7 +152,7 @@ pub(crate) unsafe fn options(attributes: *const XLA_FFI_Attrs) -> Attributes {
     if attributes.is_null() {
         return vec![];
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's safety contract.
     dictionary(&unsafe { attributes.read() }, 0)
 }
 

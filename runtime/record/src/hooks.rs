@@ -163,7 +163,7 @@ unsafe fn forward<const N: usize>(index: usize, args: *mut c_void) -> *mut XLA_F
     let own = TABLE[N].own[index].load(Ordering::Relaxed);
     // SAFETY: stored before the hook was put into the table, and not null then.
     let own: Function = unsafe { transmute(own) };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's safety contract.
     unsafe { own(args) }
 }
 
@@ -177,17 +177,17 @@ fn revision<const N: usize>() -> usize {
 /// # Safety
 /// The arguments have such a field there.
 unsafe fn field<T: Copy>(args: *const c_void, at: usize) -> T {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's safety contract.
     unsafe { args.wrapping_byte_add(at).cast::<T>().read() }
 }
 
 unsafe extern "C" fn future_create<const N: usize>(args: *mut c_void) -> *mut XLA_FFI_Error {
-    // SAFETY: the caller's arguments.
+    // SAFETY: the caller passes valid arguments.
     let error = unsafe { forward::<N>(0, args) };
     if error.is_null() {
         if let Some(running) = innermost() {
             let at = offset_of!(XLA_FFI_Future_Create_Args, future);
-            // SAFETY: the host has filled it.
+            // SAFETY: the host has initialised it.
             let future = unsafe { field(args, at) };
             running.made(future);
             expect(future, &running);
@@ -198,35 +198,35 @@ unsafe extern "C" fn future_create<const N: usize>(args: *mut c_void) -> *mut XL
 
 unsafe extern "C" fn future_set_available<const N: usize>(args: *mut c_void) -> *mut XLA_FFI_Error {
     let at = offset_of!(XLA_FFI_Future_SetAvailable_Args, future);
-    // SAFETY: the caller's arguments.
+    // SAFETY: the caller passes valid arguments.
     let future = unsafe { field(args, at) };
     if let Some(running) = completed(future) {
         // SAFETY: the handler says that it has written its results, and the host does not know it yet.
         unsafe { running.completed(future, Outcome::Done) };
     }
-    // SAFETY: the caller's arguments.
+    // SAFETY: the caller passes valid arguments.
     unsafe { forward::<N>(1, args) }
 }
 
 unsafe extern "C" fn future_set_error<const N: usize>(args: *mut c_void) -> *mut XLA_FFI_Error {
     let at = offset_of!(XLA_FFI_Future_SetError_Args, future);
-    // SAFETY: the caller's arguments.
+    // SAFETY: the caller passes valid arguments.
     let future = unsafe { field(args, at) };
     if let Some(running) = completed(future) {
         let at = offset_of!(XLA_FFI_Future_SetError_Args, error);
-        // SAFETY: the caller's arguments.
+        // SAFETY: the caller passes valid arguments.
         let error = unsafe { field(args, at) };
         // SAFETY: the error is alive until the host has it.
         let outcome = unsafe { running.error(error) };
         // SAFETY: no results are read.
         unsafe { running.completed(future, outcome) };
     }
-    // SAFETY: the caller's arguments.
+    // SAFETY: the caller passes valid arguments.
     unsafe { forward::<N>(2, args) }
 }
 
 unsafe extern "C" fn state_set<const N: usize>(args: *mut c_void) -> *mut XLA_FFI_Error {
-    // SAFETY: the caller's arguments.
+    // SAFETY: the caller passes valid arguments.
     let error = unsafe { forward::<N>(3, args) };
     if error.is_null() {
         if let Some(running) = innermost() {
@@ -235,7 +235,7 @@ unsafe extern "C" fn state_set<const N: usize>(args: *mut c_void) -> *mut XLA_FF
             } else {
                 offset_of!(XLA_FFI_State_Set_Args, state)
             };
-            // SAFETY: the caller's arguments.
+            // SAFETY: the caller passes valid arguments.
             running.state_set(unsafe { field(args, at) });
         }
     }
@@ -243,7 +243,7 @@ unsafe extern "C" fn state_set<const N: usize>(args: *mut c_void) -> *mut XLA_FF
 }
 
 unsafe extern "C" fn state_get<const N: usize>(args: *mut c_void) -> *mut XLA_FFI_Error {
-    // SAFETY: the caller's arguments.
+    // SAFETY: the caller passes valid arguments.
     let error = unsafe { forward::<N>(4, args) };
     if error.is_null() {
         if let Some(running) = innermost() {
@@ -258,7 +258,7 @@ unsafe extern "C" fn state_get<const N: usize>(args: *mut c_void) -> *mut XLA_FF
             // SAFETY: the caller's arguments, of r8 or later.
             let asked = staged.then(|| unsafe { field::<u32>(args, stage) });
             if asked.is_none_or(|stage| stage == instantiate) {
-                // SAFETY: the host has filled it.
+                // SAFETY: the host has initialised it.
                 running.state_got(unsafe { field(args, at) });
             }
         }

@@ -71,7 +71,7 @@ impl Host {
     /// Asks a function that may refuse; its error is nobody's.
     fn ask<T>(&self, slot: Slot, args: &mut T) -> Option<()> {
         let function = self.function(slot)?;
-        // SAFETY: the arguments are those of the function on this revision.
+        // SAFETY: the arguments match the function on this revision.
         let error = unsafe { function(ptr::from_mut(args).cast()) };
         if error.is_null() {
             return Some(());
@@ -144,7 +144,7 @@ impl Host {
                 error,
                 message: ptr::null(),
             };
-            // SAFETY: the arguments are those of the function on this revision.
+            // SAFETY: the arguments match the function on this revision.
             unsafe { function(ptr::from_mut(&mut args).cast()) };
             (args.message, None)
         } else {
@@ -152,7 +152,7 @@ impl Host {
             let mut args: XLA_FFI_Error_GetDetails_Args = unsafe { zeroed() };
             args.struct_size = std::mem::offset_of!(XLA_FFI_Error_GetDetails_Args, errc) + 4;
             args.error = error;
-            // SAFETY: the arguments are those of the function on this revision.
+            // SAFETY: the arguments match the function on this revision.
             unsafe { function(ptr::from_mut(&mut args).cast()) };
             (args.message, Some(args.errc.0))
         };

@@ -76,7 +76,7 @@ pub unsafe extern "C" fn xla_ffi_record_interpose(
     if function.is_null() {
         return ptr::null_mut();
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's safety contract.
     let stages = unsafe { text(stages) };
     let stages: BTreeMap<_, _> = stages
         .split(',')
@@ -84,11 +84,11 @@ pub unsafe extern "C" fn xla_ffi_record_interpose(
         .map(|(stage, symbol)| (stage.to_owned(), symbol.to_owned()))
         .collect();
     let slot = Slot {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's safety contract.
         function: unsafe { std::mem::transmute::<*mut c_void, Handler>(function) },
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's safety contract.
         library: unsafe { text(library) },
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's safety contract.
         handler: unsafe { text(handler) },
         stages,
     };
@@ -111,9 +111,9 @@ pub unsafe extern "C" fn xla_ffi_record_start(
     let Some(revision) = Revision::ALL.get(revision as usize) else {
         return 2;
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's safety contract.
     let folder = PathBuf::from(unsafe { text(folder) });
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's safety contract.
     let host = unsafe { text(host) };
     u32::from(!session::begin(folder, limit, host, *revision))
 }
@@ -143,7 +143,7 @@ unsafe fn text(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's safety contract.
     unsafe { CStr::from_ptr(text) }
         .to_string_lossy()
         .into_owned()

@@ -88,13 +88,13 @@ pub(crate) unsafe fn begin(
     if frame.is_null() {
         return None;
     }
-    // SAFETY: the frame is a host's.
+    // SAFETY: hosts pass a valid frame.
     if session.revision >= Revision::R1 && unsafe { frame::asks_for_metadata(frame) } {
         return None;
     }
     // SAFETY: every revision's frame has this field.
     let stage = stage_name(unsafe { (*frame).stage })?;
-    // SAFETY: the frame is a host's.
+    // SAFETY: hosts pass a valid frame.
     let (args, rets) = unsafe { frame::operands(frame) }?;
     // SAFETY: every revision's frame has this field.
     let api = unsafe { (*frame).api };
@@ -139,7 +139,7 @@ pub(crate) unsafe fn begin(
         } else {
             Context::default()
         },
-        // SAFETY: the frame is a host's.
+        // SAFETY: hosts pass a valid frame.
         attributes: unsafe { frame::attributes(frame) },
         args: args.iter().map(|place| operands(place, None)).collect(),
         rets: rets
@@ -244,7 +244,7 @@ impl Running {
                 Some(_) => {}
             }
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's safety contract.
         unsafe { self.ended(outcome, true) };
     }
 
@@ -269,7 +269,7 @@ impl Running {
         match returned {
             // Its completion is seen, since it was made here.
             Some(None) => {}
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller upholds this function's safety contract.
             Some(Some(outcome)) => unsafe { self.ended(outcome, true) },
             None => hooks::expect(future, self),
         }
@@ -288,7 +288,7 @@ impl Running {
     /// # Safety
     /// It is one of the call's host, alive.
     pub(crate) unsafe fn error(&self, error: *mut XLA_FFI_Error) -> Outcome {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's safety contract.
         let (code, message) = unsafe { self.host.error(error) };
         Outcome::Error { code, message }
     }
@@ -308,7 +308,7 @@ impl Running {
         // A file that ends within a section is one of a call that never ended.
         let write = || -> Result<()> {
             for (index, (place, operand)) in rets.iter().zip(&self.call.rets).enumerate() {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller upholds this function's safety contract.
                 if let (Data::Kept(_), Some(bytes)) = (operand.data, unsafe { place.bytes() }) {
                     writer.operand(RETS, index, bytes)?;
                 }

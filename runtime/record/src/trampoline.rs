@@ -63,16 +63,16 @@ unsafe fn call(index: usize, frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Erro
     };
     // A mistake of this crate's own is not to be the handler's.
     let running = session::current().and_then(|session| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's safety contract.
         let begin = || unsafe { running::begin(&session, index, slot, frame) };
         catch_unwind(AssertUnwindSafe(begin)).ok().flatten()
     });
     let Some(running) = running else {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's safety contract.
         return unsafe { (slot.function)(frame) };
     };
     let inside = running::Inside::new(running);
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's safety contract.
     let error = unsafe { (slot.function)(frame) };
     // SAFETY: that is what came of it.
     let _ = catch_unwind(AssertUnwindSafe(|| unsafe {

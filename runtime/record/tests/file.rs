@@ -29,7 +29,7 @@ fn record(
         .unwrap_or_else(std::sync::PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let path = CString::new(folder.path().to_str().unwrap()).unwrap();
-    // SAFETY: texts that are there.
+    // SAFETY: both texts are valid.
     let start = |revision| unsafe {
         xla_ffi_record_start(path.as_ptr(), limit, revision, c"a test".as_ptr())
     };

@@ -98,9 +98,9 @@ static HELPER: AtomicUsize = AtomicUsize::new(0);
 
 /// y = x + 1, written before what is returned is completed.
 unsafe extern "C-unwind" fn handler(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is the toy host's.
+    // SAFETY: the frame comes from the toy host.
     let host = Host(unsafe { (*frame).api });
-    // SAFETY: the frame is the toy host's.
+    // SAFETY: the frame comes from the toy host.
     let (x, _, _) = unsafe { test_host::operands(frame) };
     // SAFETY: one element at least.
     let what = unsafe { x.read() };
@@ -112,7 +112,7 @@ unsafe extern "C-unwind" fn handler(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_F
         host.available(helper);
     }
     if what == does::NOTHING {
-        // SAFETY: the frame is the toy host's.
+        // SAFETY: the frame comes from the toy host.
         return unsafe { test_host::increment(frame) };
     }
     if what == does::SAME_ADDRESS {
@@ -120,7 +120,7 @@ unsafe extern "C-unwind" fn handler(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_F
     }
     let future = host.create();
     if [does::COMPLETE, does::FAILED, does::COMPLETE_ELSEWHERE].contains(&what) {
-        // SAFETY: the frame is the toy host's.
+        // SAFETY: the frame comes from the toy host.
         unsafe { test_host::increment(frame) };
     }
     if what == does::COMPLETE {
@@ -149,7 +149,7 @@ fn the_future_that_is_returned_ends_the_call() {
     let handler = test_host::interposed(handler, "handler", "execute=handler");
     let folder = tempfile::tempdir().unwrap();
     let path = CString::new(folder.path().to_str().unwrap()).unwrap();
-    // SAFETY: texts that are there.
+    // SAFETY: both texts are valid.
     let started = unsafe { xla_ffi_record_start(path.as_ptr(), 1 << 20, 10, c"a test".as_ptr()) };
     assert_eq!(started, 0);
 

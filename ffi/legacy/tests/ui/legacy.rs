@@ -1,4 +1,4 @@
-//! Targets of the original custom calls that cannot be.
+//! Invalid targets of the original custom calls.
 use xla_ffi::prelude::*;
 
 #[xla_ffi::handler]

@@ -50,13 +50,13 @@ impl Api {
 
     /// Bytes of the table.
     fn size(self) -> usize {
-        // SAFETY: the invariant; the first field of every version.
+        // SAFETY: guaranteed by the type's invariant; the first field in every version.
         unsafe { (*self.table.as_ptr()).struct_size }
     }
 
     /// Major and minor version.
     pub(super) fn version(self) -> (c_int, c_int) {
-        // SAFETY: the invariant; at this place in every version.
+        // SAFETY: guaranteed by the type's invariant; at the same offset in every version.
         let major = unsafe { (*self.table.as_ptr()).major };
         // SAFETY: as above.
         let minor = unsafe { (*self.table.as_ptr()).minor };
@@ -65,7 +65,7 @@ impl Api {
 
     /// The first extension of a type.
     pub(super) fn extension(self, kind: c_int) -> Option<NonNull<RawExtension>> {
-        // SAFETY: the invariant.
+        // SAFETY: guaranteed by the type's invariant.
         let mut next = unsafe { (*self.table.as_ptr()).extension_start };
         loop {
             let extension = NonNull::new(next.cast_mut())?;
@@ -121,13 +121,13 @@ impl Api {
         args: *mut c_void,
         name: &str,
     ) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's safety contract.
         let function = unsafe {
             std::mem::transmute::<*const c_void, unsafe extern "C" fn(*mut c_void) -> *mut c_void>(
                 function,
             )
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's safety contract.
         let error = unsafe { call_pointer(function, args) }.map_err(|unwound| {
             Error::hazard(
                 Hazard::Unwound,
@@ -147,7 +147,7 @@ impl Api {
         // SAFETY: the slot holds the function of this name, which has this type.
         let function =
             unsafe { std::mem::transmute::<*const c_void, unsafe extern "C" fn(*mut A)>(function) };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's safety contract.
         unsafe { function(args) };
         Ok(())
     }

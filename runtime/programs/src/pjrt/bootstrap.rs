@@ -49,7 +49,7 @@ impl Table {
 
     /// Minor version of the FFI.
     fn minor(self) -> i32 {
-        // SAFETY: the invariant; at this place in every revision.
+        // SAFETY: guaranteed by the type's invariant; at the same offset in every revision.
         unsafe { (*self.api).api_version.minor_version }
     }
 
@@ -65,7 +65,7 @@ impl Table {
             message: ptr::null(),
             errc: ErrorCode::Internal.to_raw(),
         };
-        // SAFETY: the invariant.
+        // SAFETY: guaranteed by the type's invariant.
         if let Some(get) = unsafe { (*self.api).XLA_FFI_Error_GetDetails } {
             // SAFETY: the longer form of the arguments fits every revision; the error is alive.
             unsafe { get(&raw mut details) };
@@ -82,7 +82,7 @@ impl Table {
             extension_start: ptr::null_mut(),
             error,
         };
-        // SAFETY: the invariant.
+        // SAFETY: guaranteed by the type's invariant.
         if let Some(destroy) = unsafe { (*self.api).XLA_FFI_Error_Destroy } {
             // SAFETY: the error is ours, freed once.
             unsafe { destroy(&raw mut freed) };
@@ -102,7 +102,7 @@ impl Table {
             message: text.as_ptr(),
             errc: code,
         };
-        // SAFETY: the invariant.
+        // SAFETY: guaranteed by the type's invariant.
         match unsafe { (*self.api).XLA_FFI_Error_Create } {
             // SAFETY: the text outlives the call.
             Some(create) => unsafe { create(&raw mut args) },
@@ -112,7 +112,7 @@ impl Table {
 
     /// Registers a bundle under a name.
     pub(super) fn register(self, name: &str, platform: &str, bundle: &Bundle) -> Result<()> {
-        // SAFETY: the invariant.
+        // SAFETY: guaranteed by the type's invariant.
         let Some(register) = (unsafe { (*self.api).XLA_FFI_Handler_Register }) else {
             return Err(Error::new(
                 ErrorCode::Unimplemented,
@@ -244,7 +244,7 @@ pub(super) fn register(extension: &Extension, platform: &str) -> Result<String> 
 pub(super) unsafe fn is_metadata(
     frame: *mut XLA_FFI_CallFrame,
 ) -> Option<*mut XLA_FFI_Metadata_Extension> {
-    // SAFETY: the fields up to `attrs` are there in every revision.
+    // SAFETY: every revision has the fields up to `attrs`.
     let mut next = unsafe { (*frame).extension_start };
     while !next.is_null() {
         // SAFETY: extensions live for the call and begin with their head.
@@ -259,7 +259,7 @@ pub(super) unsafe fn is_metadata(
 
 /// The handler: finds the job of its ticket and hands it the table.
 unsafe extern "C" fn bootstrap(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the fields up to `attrs` are there in every revision.
+    // SAFETY: every revision has the fields up to `attrs`.
     let table = Table::of(unsafe { (*frame).api });
     // SAFETY: the frame of the current call.
     if let Some(extension) = unsafe { is_metadata(frame) } {
@@ -289,7 +289,7 @@ unsafe extern "C" fn bootstrap(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Er
 /// # Safety
 /// The extension is one of a metadata call; the table is the one of its frame, or null.
 pub(super) unsafe fn answer_metadata(extension: *mut XLA_FFI_Metadata_Extension, table: Table) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's safety contract.
     let metadata = unsafe { (*extension).metadata };
     let newest = Revision::NEWEST.minor_version();
     let minor = if table.api.is_null() {
@@ -310,7 +310,7 @@ pub(super) unsafe fn answer_metadata(extension: *mut XLA_FFI_Metadata_Extension,
 /// # Safety
 /// The frame is one of an execute call of the program above.
 unsafe fn answer_ticket(frame: *mut XLA_FFI_CallFrame) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's safety contract.
     let args = unsafe { (*frame).args };
     // SAFETY: as above.
     let rets = unsafe { (*frame).rets };

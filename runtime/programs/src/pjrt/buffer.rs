@@ -120,7 +120,7 @@ impl Buffer {
         // plugin promises to be done with them then.
         unsafe { shared.api().call(&mut args) }
             .map_err(|error| error.within(format_args!("a {shape} for the device")))?;
-        // SAFETY: the event is new and ours.
+        // SAFETY: the event is new and owned by this code.
         let event = unsafe { Event::new(shared.api(), args.done_with_host_buffer) };
         // SAFETY: the buffer is new and ours.
         let buffer = unsafe { Self::new(shared.clone(), args.buffer) };
@@ -136,7 +136,7 @@ impl Buffer {
         let api = self.inner.client.api();
         let mut asked = BufferElementType::new();
         asked.buffer = self.raw();
-        // SAFETY: the invariant.
+        // SAFETY: guaranteed by the type's invariant.
         unsafe { api.call(&mut asked) }?;
         let dtype = TYPES.iter().find(|(_, number)| *number == asked.r#type);
         let Some((dtype, _)) = dtype else {
@@ -150,7 +150,7 @@ impl Buffer {
         }
         let mut asked = BufferDimensions::new();
         asked.buffer = self.raw();
-        // SAFETY: the invariant.
+        // SAFETY: guaranteed by the type's invariant.
         unsafe { api.call(&mut asked) }?;
         let dims = if asked.num_dims == 0 {
             &[]
@@ -200,7 +200,7 @@ impl Buffer {
         args.dst = bytes.as_mut_ptr().cast();
         // SAFETY: the destination has as many bytes as it says; it lives until the event.
         unsafe { api.call(&mut args) }?;
-        // SAFETY: the event is new and ours.
+        // SAFETY: the event is new and owned by this code.
         let event = unsafe { Event::new(api, args.event) };
         event.wait()?;
         if shape.dtype().is_packed() {
@@ -215,7 +215,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let mut freed = BufferDestroy::new();
         freed.buffer = self.buffer;
-        // SAFETY: the invariant; freed once. An error would leave nothing to do.
+        // SAFETY: guaranteed by the type's invariant; freed once. An error could not be handled.
         let _nothing_to_do = unsafe { self.client.api().call(&mut freed) };
     }
 }

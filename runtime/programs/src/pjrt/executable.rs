@@ -40,7 +40,7 @@ impl Loaded {
         let inner = Arc::new(Inner { client, raw });
         let mut asked = LoadedGetExecutable::new();
         asked.loaded_executable = raw;
-        // SAFETY: the invariant.
+        // SAFETY: guaranteed by the type's invariant.
         unsafe { api.call(&mut asked) }?;
         let mut counted = ExecutableNumOutputs::new();
         counted.executable = asked.executable;
@@ -93,7 +93,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let mut freed = LoadedDestroy::new();
         freed.executable = self.raw;
-        // SAFETY: the invariant; freed once. An error would leave nothing to do.
+        // SAFETY: guaranteed by the type's invariant; freed once. An error could not be handled.
         let _nothing_to_do = unsafe { self.client.api().call(&mut freed) };
     }
 }
@@ -228,7 +228,7 @@ impl Launch {
         // SAFETY: all lists have the lengths that are told and outlive the call; the buffers outlive it
         // too, and the plugin keeps for itself what it needs of them later.
         unsafe { api.call(&mut args) }?;
-        // SAFETY: the event is new and ours.
+        // SAFETY: the event is new and owned by this code.
         let event = unsafe { Event::new(api, event) };
         let results: Vec<Buffer> = outputs
             .into_iter()

@@ -124,7 +124,7 @@ impl Extension {
     /// # Safety
     /// `A` is what the function takes, and all that it names lives for the call.
     unsafe fn call<A>(self, slot: usize, name: &str, args: &mut A) -> Result<()> {
-        // SAFETY: the invariant.
+        // SAFETY: guaranteed by the type's invariant.
         let size = unsafe { (*self.extension.as_ptr()).struct_size };
         let place = size_of::<RawExtension>() + slot * size_of::<usize>();
         let function = (place + size_of::<usize>() <= size)
@@ -184,7 +184,7 @@ impl Extension {
             data,
             deleter: std::ptr::null(),
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's safety contract.
         unsafe { self.call(USER_DATA_ADD, "PJRT_FFI_UserData_Add", &mut args) }
     }
 

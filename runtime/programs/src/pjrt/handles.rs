@@ -71,7 +71,7 @@ impl Event {
         }
         let mut asked = EventAwait::new();
         asked.event = self.event;
-        // SAFETY: the invariant.
+        // SAFETY: guaranteed by the type's invariant.
         unsafe { self.api.call(&mut asked) }
     }
 }
@@ -83,7 +83,7 @@ impl Drop for Event {
         }
         let mut freed = EventDestroy::new();
         freed.event = self.event;
-        // SAFETY: the invariant; freed once. An error would leave nothing to do.
+        // SAFETY: guaranteed by the type's invariant; freed once. An error could not be handled.
         let _nothing_to_do = unsafe { self.api.call(&mut freed) };
     }
 }

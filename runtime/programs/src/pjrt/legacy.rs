@@ -94,7 +94,7 @@ unsafe extern "C" fn enter(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error 
 /// # Safety
 /// The frame is one of an execute call.
 unsafe fn call(frame: *mut XLA_FFI_CallFrame) -> Result<()> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's safety contract.
     let ticket = unsafe { ticket(frame) };
     let call = calls().get(&ticket).cloned();
     let call = call.ok_or_else(|| {
@@ -103,7 +103,7 @@ unsafe fn call(frame: *mut XLA_FFI_CallFrame) -> Result<()> {
             "the compiled program of this call is gone",
         )
     })?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's safety contract.
     let args = unsafe { (*frame).args };
     // SAFETY: as above.
     let rets = unsafe { (*frame).rets };
@@ -154,7 +154,7 @@ static NOWHERE: Nowhere = Nowhere;
 /// The list has `size` buffers.
 unsafe fn arrays(list: *const *mut c_void, size: i64) -> Vec<*mut c_void> {
     let address = |index: usize| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's safety contract.
         let buffer = unsafe { list.wrapping_add(index).read() }.cast::<XLA_FFI_Buffer>();
         // SAFETY: operands of custom calls in StableHLO are buffers, the same in every revision.
         let data = unsafe { (*buffer).data };
@@ -173,7 +173,7 @@ unsafe fn arrays(list: *const *mut c_void, size: i64) -> Vec<*mut c_void> {
 /// # Safety
 /// The frame is one of an execute call of a program of this crate, which gives one attribute.
 unsafe fn ticket(frame: *mut XLA_FFI_CallFrame) -> i64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's safety contract.
     let attrs = unsafe { (*frame).attrs };
     // SAFETY: there is one attribute, a scalar.
     let scalar = unsafe { attrs.attrs.read() }.cast::<XLA_FFI_Scalar>();

@@ -166,7 +166,7 @@ pub mod unguarded {
     /// What the plugin answers.
     pub unsafe fn register(client: &Client, name: &str, handler: XLA_FFI_Handler) -> Result<()> {
         let extension = client.extension()?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds this function's safety contract.
         unsafe { extension.register_handler(name, client.platform(), handler) }
     }
 

@@ -71,7 +71,7 @@ fn a_legacy_program_runs_on_a_real_xla() {
         return;
     };
     let runtime = Runtime::default();
-    // SAFETY: called as it is declared.
+    // SAFETY: called with its declared signature.
     let function = unsafe { Function::cpu(sums) };
     runtime
         .register_legacy("one_option.sums", "Host", function)
@@ -95,7 +95,7 @@ fn what_a_legacy_target_says_comes_through() {
         return;
     };
     let runtime = Runtime::default();
-    // SAFETY: called as it is declared.
+    // SAFETY: called with its declared signature.
     let function = unsafe { Function::cpu_unified(says) };
     runtime
         .register_legacy("one_option.says", "Host", function)

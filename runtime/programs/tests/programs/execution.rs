@@ -77,7 +77,7 @@ unsafe extern "C" fn counted(
     ins: *mut *const c_void,
     status: *mut XlaCustomCallStatus,
 ) {
-    // SAFETY: the arguments are handed on.
+    // SAFETY: the arguments are passed on unchanged.
     unsafe { increment(out, ins, status) };
     COUNT.fetch_add(1, Ordering::Relaxed);
 }
@@ -95,12 +95,12 @@ pub(crate) fn with_legacy(targets: &[(&str, Function)]) -> Runtime {
 /// # Safety
 /// The frame is a host's.
 pub(crate) unsafe fn metadata(frame: *mut XLA_FFI_CallFrame) -> bool {
-    // SAFETY: a host's frame.
+    // SAFETY: hosts pass a valid frame.
     let extension = unsafe { (*frame).extension_start };
     if extension.is_null() {
         return false;
     }
-    // SAFETY: hosts send the metadata extension alone.
+    // SAFETY: hosts send only the metadata extension.
     let metadata = unsafe { (*extension.cast::<XLA_FFI_Metadata_Extension>()).metadata };
     // SAFETY: the host's metadata is writable.
     unsafe { (*metadata).api_version.major_version = 0 };
@@ -124,7 +124,7 @@ pub(crate) fn register(
 /// # Safety
 /// The list names a buffer at the index.
 pub(crate) unsafe fn data<T>(list: *mut *mut c_void, index: usize) -> *mut T {
-    // SAFETY: as promised by the caller.
+    // SAFETY: the caller upholds this function's safety contract.
     let buffer = unsafe { list.wrapping_add(index).read() };
     // SAFETY: operands are buffers.
     unsafe { (*buffer.cast::<XLA_FFI_Buffer>()).data }.cast()
@@ -146,7 +146,7 @@ pub(crate) unsafe extern "C" fn fail(
 
 #[test]
 fn a_failing_target_stops_the_program() {
-    // SAFETY: called as they are declared.
+    // SAFETY: called with their declared signatures.
     let functions = unsafe { (Function::cpu_status(counted), Function::cpu_status(fail)) };
     let runtime = with_legacy(&[("counted", functions.0), ("fail", functions.1)]);
     let program = program(|b, x| {
@@ -170,7 +170,7 @@ fn a_failing_target_stops_the_program() {
 }
 
 unsafe extern "C" fn typed_fail(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: a host's frame.
+    // SAFETY: hosts pass a valid frame.
     if unsafe { metadata(frame) } {
         return std::ptr::null_mut();
     }
@@ -283,7 +283,7 @@ unsafe extern "C" fn by_nodes(
 #[test]
 fn tuples_in_every_form() {
     let runtime = Runtime::default();
-    // SAFETY: called as they are declared.
+    // SAFETY: called with their declared signatures.
     let cpu = unsafe { (Function::cpu(by_roots), Function::cpu(by_leaves)) };
     // SAFETY: as above.
     let gpu = unsafe { Function::gpu(by_nodes) };
@@ -324,7 +324,7 @@ fn tuples_in_every_form() {
 
 /// Runs the computation that it is called with on its operand, and adds the literal.
 unsafe extern "C" fn apply(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: a host's frame.
+    // SAFETY: hosts pass a valid frame.
     if unsafe { metadata(frame) } {
         return std::ptr::null_mut();
     }
@@ -351,7 +351,7 @@ unsafe extern "C" fn apply(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error 
 
 #[test]
 fn called_computations_and_literals_reach_handlers() {
-    // SAFETY: called as it is declared.
+    // SAFETY: called with its declared signature.
     let runtime = with_legacy(&[("increment", unsafe { Function::cpu_status(increment) })]);
     register(&runtime, "apply", apply);
     let inner = program(|b, x| b.custom_call(legacy("increment", [x], f32s(&[2]))));
@@ -387,7 +387,7 @@ fn what_does_not_fit_is_told_by_name() {
     );
     assert_eq!(program.targets(), [("absent", ApiVersion::StatusReturning)]);
 
-    // SAFETY: called as it is declared.
+    // SAFETY: called with its declared signature.
     let runtime = with_legacy(&[("absent", unsafe { Function::cpu_status(increment) })]);
     let compiled = program.compile(&runtime).unwrap();
     let error = compiled.run([]).unwrap_err();
@@ -412,7 +412,7 @@ fn what_does_not_fit_is_told_by_name() {
 
 #[test]
 fn one_compiled_program_runs_on_many_threads() {
-    // SAFETY: called as it is declared.
+    // SAFETY: called with its declared signature.
     let runtime = with_legacy(&[("increment", unsafe { Function::cpu_status(increment) })]);
     let program = program(|b, x| b.custom_call(legacy("increment", [x], f32s(&[2]))));
     let compiled = program.compile(&runtime).unwrap();

@@ -345,10 +345,10 @@ pub(crate) fn register(runtime: &Runtime) {
 
 /// The target: see the head of this file. Any host may call it.
 pub(crate) unsafe extern "C" fn mix(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: a host's frame.
+    // SAFETY: hosts pass a valid frame.
     let extension = unsafe { (*frame).extension_start };
     if !extension.is_null() {
-        // SAFETY: hosts send the metadata extension alone.
+        // SAFETY: hosts send only the metadata extension.
         let metadata = unsafe { (*extension.cast::<XLA_FFI_Metadata_Extension>()).metadata };
         // SAFETY: the host's metadata is writable.
         unsafe { (*metadata).api_version.major_version = 0 };
@@ -403,7 +403,7 @@ type Operand = (DType, Vec<i64>, (*mut u8, usize));
 unsafe fn operands(list: *mut *mut c_void, count: i64) -> Vec<Operand> {
     (0..count as usize)
         .map(|index| {
-            // SAFETY: as promised by the caller.
+            // SAFETY: the caller upholds this function's safety contract.
             let buffer = unsafe { list.wrapping_add(index).read() }.cast::<XLA_FFI_Buffer>();
             // SAFETY: operands are buffers, the same in every revision.
             let buffer = unsafe { &*buffer };
@@ -425,7 +425,7 @@ unsafe fn operands(list: *mut *mut c_void, count: i64) -> Vec<Operand> {
 /// # Safety
 /// The frame is that of a call of [`mix`].
 unsafe fn seed(frame: *mut XLA_FFI_CallFrame) -> i64 {
-    // SAFETY: a host's frame.
+    // SAFETY: hosts pass a valid frame.
     let attrs = unsafe { &(*frame).attrs };
     for index in 0..attrs.size as usize {
         // SAFETY: as many names as the size says.

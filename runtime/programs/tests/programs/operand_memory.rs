@@ -21,7 +21,7 @@ unsafe extern "C" fn in_place(
 ) {
     // SAFETY: one operand.
     if unsafe { *ins } != out.cast_const() {
-        // SAFETY: the arguments are handed on.
+        // SAFETY: the arguments are passed on unchanged.
         unsafe { fail(out, ins, status) };
     }
     // SAFETY: as promised by the host.
@@ -30,7 +30,7 @@ unsafe extern "C" fn in_place(
 
 #[test]
 fn aliased_operands_are_copied_unless_nobody_else_reads_them() {
-    // SAFETY: called as it is declared.
+    // SAFETY: called with its declared signature.
     let runtime = with_legacy(&[("in_place", unsafe { Function::cpu_status(in_place) })]);
     let program = program(|b, x| {
         let once = b.custom_call(legacy("in_place", [x], f32s(&[2])).alias([], 0, []));
@@ -69,7 +69,7 @@ fn aliased_operands_are_copied_unless_nobody_else_reads_them() {
 
 /// The six numbers as they lie in memory, twice: as a result, and in the operand's place.
 unsafe extern "C" fn as_they_lie(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: a host's frame.
+    // SAFETY: hosts pass a valid frame.
     if unsafe { metadata(frame) } {
         return std::ptr::null_mut();
     }
@@ -132,11 +132,11 @@ fn packed_results_are_given_whatever_the_host_makes_of_them() {
 
 /// Writes the first of two numbers of its result.
 unsafe extern "C" fn first(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is a host's.
+    // SAFETY: hosts pass a valid frame.
     if unsafe { metadata(frame) } {
         return std::ptr::null_mut();
     }
-    // SAFETY: the frame is a host's.
+    // SAFETY: hosts pass a valid frame.
     let rets = unsafe { (*frame).rets.rets };
     // SAFETY: the call has one result of two numbers.
     let y = unsafe { data::<u64>(rets, 0) };

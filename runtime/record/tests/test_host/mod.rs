@@ -21,9 +21,9 @@ pub(crate) unsafe fn operands(frame: *mut XLA_FFI_CallFrame) -> (*mut f32, *mut 
         // SAFETY: as above.
         unsafe { buffer.read() }
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's safety contract.
     let x = buffer(unsafe { (*frame).args.args });
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller upholds this function's safety contract.
     let y = buffer(unsafe { (*frame).rets.rets });
     // SAFETY: they have one dimension.
     let count = unsafe { x.dims.read() };
