@@ -1,4 +1,4 @@
-//! Building programs: instructions go in one after the other, and everything is verified at the end.
+//! Builds programs: instructions are added one after the other, and the program is verified at the end.
 
 use super::custom_call::Config;
 use super::custom_call::Op;
@@ -11,8 +11,8 @@ use xla_ffi_runtime::{Attributes, DType, Tensor, Tree};
 
 static BUILDERS: AtomicU64 = AtomicU64::new(1);
 
-/// Builds a program. Mistakes are collected: [`Builder::build`] tells them all, each with the
-/// instruction's name. Instructions can use only what was built before, so there are no cycles.
+/// Builds a program. Mistakes are collected: [`Builder::build`] reports all of them, each with the
+/// instruction's name. Instructions can only use earlier instructions, so there are no cycles.
 ///
 /// ```
 /// use xla_ffi_runtime::DType;
@@ -46,13 +46,13 @@ pub struct Builder {
 #[derive(Debug)]
 struct Draft {
     name: Option<String>,
-    /// `None` where a mistake leaves it open; nothing that depends on it is told again.
+    /// `None` if a mistake leaves it unknown; dependent mistakes are then not reported.
     shape: Option<ValueShape>,
     kind: Kind,
 }
 
 impl Builder {
-    /// A builder for a program called `name`.
+    /// Creates a builder for a program called `name`.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self {
@@ -63,27 +63,27 @@ impl Builder {
         }
     }
 
-    /// The program's name.
+    /// Returns the program's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The last instruction that was built.
+    /// Returns the last instruction.
     #[must_use]
     pub fn last(&self) -> Option<Op> {
         let index = self.instructions.len().checked_sub(1)?;
         Some(self.op(index))
     }
 
-    /// The instruction at this place; `None` when there are not as many.
+    /// Returns the instruction at this index; `None` if there are fewer instructions.
     #[must_use]
     pub fn at(&self, index: usize) -> Option<Op> {
         (index < self.instructions.len()).then(|| self.op(index))
     }
 
-    /// The shape of an instruction; `None` for one of another builder and where a mistake left it
-    /// open.
+    /// Returns the shape of an instruction; `None` if it belongs to a different builder, or if a mistake left
+    /// it unknown.
     #[must_use]
     pub fn shape(&self, op: Op) -> Option<&ValueShape> {
         if op.builder != self.id {
@@ -92,13 +92,13 @@ impl Builder {
         self.instructions.get(op.index)?.shape.as_ref()
     }
 
-    /// Parameter `number` of the program. An empty name means `parameter.N`.
+    /// Adds parameter `number` of the program. An empty name becomes `parameter.N`.
     pub fn parameter(&mut self, number: usize, shape: ValueShape, name: impl Into<String>) -> Op {
         let name = Some(name.into()).filter(|name| !name.is_empty());
         self.push(name, Some(shape), Kind::Parameter(number))
     }
 
-    /// A constant array, of any element type.
+    /// Adds a constant array, of any element type.
     pub fn constant(&mut self, tensor: Tensor) -> Op {
         if tensor.shape().dtype() == DType::Token {
             let message = "a constant is an array, this is a token; use `token`";
@@ -108,12 +108,12 @@ impl Builder {
         self.push(None, Some(shape), Kind::Constant(tensor))
     }
 
-    /// A token that waits for nothing.
+    /// Adds a token that waits for nothing.
     pub fn token(&mut self) -> Op {
         self.push(None, Some(ValueShape::token()), Kind::Token)
     }
 
-    /// A tuple of values.
+    /// Adds a tuple of values.
     pub fn tuple(&mut self, elements: impl IntoIterator<Item = Op>) -> Op {
         let elements: Vec<_> = elements.into_iter().collect();
         let indices = self.operands(&elements);
@@ -126,7 +126,7 @@ impl Builder {
         self.push(None, shape, Kind::Tuple(indices))
     }
 
-    /// Element `element` of a tuple.
+    /// Adds element `element` of a tuple.
     pub fn get_tuple_element(&mut self, tuple: Op, element: usize) -> Op {
         let operand = self.operands(&[tuple]).first().copied();
         let shape = self.shape(tuple).cloned();
@@ -154,7 +154,7 @@ impl Builder {
         self.push(None, shape, Kind::GetTupleElement { operand, element })
     }
 
-    /// A custom call.
+    /// Adds a custom call.
     pub fn custom_call(&mut self, mut call: CustomCall) -> Op {
         let indices = self.operands(&call.operands);
         let operands: Vec<_> = call
@@ -191,7 +191,7 @@ impl Builder {
         self.push(name, Some(shape), Kind::CustomCall(Box::new(call)))
     }
 
-    /// Names an instruction that was built. One that is not of this builder is told when the program is built.
+    /// Names an instruction. If it belongs to a different builder, this is reported when the program is built.
     pub fn set_name(&mut self, op: Op, name: impl Into<String>) {
         let name = name.into();
         let own = op.builder == self.id;
@@ -205,10 +205,10 @@ impl Builder {
         }
     }
 
-    /// The program whose result is `root`.
+    /// Builds the program whose result is `root`.
     ///
     /// # Errors
-    /// Everything that is wrong with it, by name.
+    /// All mistakes in the program, with the instructions' names.
     pub fn build(self, root: Op) -> Result<Program, ProgramError> {
         let mut diagnostics = vec![];
         let mut tell = |instruction: &str, rule: Rule, message: String| {
@@ -305,13 +305,13 @@ impl Builder {
         op
     }
 
-    /// Notes what is wrong with the instruction that comes next.
+    /// Notes a mistake in the next instruction.
     fn report(&mut self, rule: Rule, message: String) {
         self.diagnostics
             .push((self.instructions.len(), rule, message));
     }
 
-    /// The places of the operands of the instruction that comes next; unknown ones are told.
+    /// Returns the indices of the next instruction's operands; unknown operands are reported.
     fn operands(&mut self, ops: &[Op]) -> Vec<usize> {
         let mut indices = vec![];
         for (number, op) in ops.iter().enumerate() {
@@ -326,7 +326,7 @@ impl Builder {
     }
 }
 
-/// The attributes that an opaque is the text of, as XLA's builder takes them.
+/// Parses the attributes in an opaque, as XLA's builder does.
 fn typed_attributes(opaque: &[u8]) -> Result<Attributes, String> {
     let text = std::str::from_utf8(opaque).map_err(|error| error.to_string())?;
     if text.trim().is_empty() {
@@ -335,7 +335,7 @@ fn typed_attributes(opaque: &[u8]) -> Result<Attributes, String> {
     Attributes::parse(text).map_err(|error| error.to_string())
 }
 
-/// Why HLO's parser would not take this name; `None` where it does.
+/// Returns why HLO's parser would refuse this name; `None` if it accepts it.
 fn illegal(name: &str) -> Option<&'static str> {
     let word = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     if !name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
@@ -351,19 +351,19 @@ fn illegal(name: &str) -> Option<&'static str> {
     None
 }
 
-/// The names that are taken.
+/// The names in use.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     taken: BTreeSet<String>,
 }
 
 impl Names {
-    /// Takes a name; `false` when it is taken.
+    /// Reserves a name; returns `false` if it is in use.
     pub(super) fn reserve(&mut self, name: &str) -> bool {
         self.taken.insert(name.to_owned())
     }
 
-    /// Takes `wanted` or, where that is taken, a longer name.
+    /// Reserves `wanted` or, if it is in use, a longer name.
     pub(super) fn unique(&mut self, wanted: &str) -> String {
         let mut name = wanted.to_owned();
         while !self.reserve(&name) {

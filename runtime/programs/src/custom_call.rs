@@ -1,26 +1,26 @@
-//! The custom call: what it names, what it is given, and what it promises.
+//! Custom calls: their target, operands, configuration and promises.
 
 use super::{ApiVersion, Program, ValueShape};
 use std::fmt;
 use xla_ffi_runtime::{Attributes, Tensor};
 
-/// When XLA's scheduler should run a call. The embedded runtime runs calls in the order in which
-/// they were built.
+/// When XLA's scheduler should run a call. The embedded runtime runs calls in the order in which they were
+/// added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Schedule {
-    /// Whenever it suits.
+    /// Any time.
     #[default]
     None = 0,
     /// As late as its users allow.
     Latest = 1,
-    /// As soon as its operands are there.
+    /// As soon as its operands are available.
     Earliest = 2,
 }
 
 impl Schedule {
-    /// The schedule with this number, 0 to 2.
+    /// Returns the schedule with this number, 0 to 2.
     #[must_use]
     pub fn from_raw(raw: i32) -> Option<Self> {
         [Self::None, Self::Latest, Self::Earliest]
@@ -28,7 +28,7 @@ impl Schedule {
             .find(|schedule| *schedule as i32 == raw)
     }
 
-    /// XLA's name, `"SCHEDULE_NONE"` for instance.
+    /// Returns XLA's name, for example `"SCHEDULE_NONE"`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -45,30 +45,30 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// What a call is configured with.
+/// The configuration of a call.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Config {
-    /// Bytes, handed to legacy targets untouched.
+    /// Bytes, passed to legacy targets unchanged.
     Opaque(Vec<u8>),
     /// Attributes of a typed FFI handler.
     Attributes(Attributes),
 }
 
-/// One output of a call that lies in the memory of an operand.
+/// An output of a call that shares the memory of an operand.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Alias {
-    /// Where in the result.
+    /// The path of the array in the result.
     pub output: Vec<usize>,
-    /// Which operand.
+    /// The index of the operand.
     pub operand: usize,
-    /// Where in the operand.
+    /// The path of the array in the operand.
     pub operand_index: Vec<usize>,
 }
 
-/// A custom call that is being described; [`Builder::custom_call`](super::Builder::custom_call) puts
-/// it into a program.
+/// The description of a custom call; [`Builder::custom_call`](super::Builder::custom_call) adds it to a
+/// program.
 ///
 /// ```
 /// use xla_ffi_programs::{ApiVersion, Builder, CustomCall, ValueShape};
@@ -107,7 +107,7 @@ pub struct CustomCall<O = Op> {
 }
 
 impl CustomCall {
-    /// A call of a typed FFI handler, without attributes.
+    /// Creates a call of a typed FFI handler, without attributes.
     pub fn ffi(
         target: impl Into<String>,
         operands: impl IntoIterator<Item = Op>,
@@ -117,9 +117,8 @@ impl CustomCall {
         Self::new(ApiVersion::TypedFfi, target, operands, shape, config)
     }
 
-    /// A call of a target of one of the original conventions, with an empty opaque. With
-    /// [`ApiVersion::TypedFfi`] the opaque is the text of an attribute dictionary, as in XLA's own
-    /// builder.
+    /// Creates a call of a target of one of the original conventions, with an empty opaque. With
+    /// [`ApiVersion::TypedFfi`], the opaque is the text of an attribute dictionary, as in XLA's own builder.
     pub fn legacy(
         api_version: ApiVersion,
         target: impl Into<String>,
@@ -153,7 +152,7 @@ impl CustomCall {
         }
     }
 
-    /// Names the instruction; it is `custom-call.N` otherwise.
+    /// Names the instruction; the default is `custom-call.N`.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
@@ -167,22 +166,23 @@ impl CustomCall {
         self
     }
 
-    /// Sets the opaque: any bytes.
+    /// Sets the opaque bytes.
     #[must_use]
     pub fn opaque(mut self, opaque: impl Into<Vec<u8>>) -> Self {
         self.config = Config::Opaque(opaque.into());
         self
     }
 
-    /// Says that the call does more than compute its result: it runs even where nobody reads the result.
+    /// Declares that the call does more than compute its result, so that it runs even if its result is not
+    /// used.
     #[must_use]
     pub fn with_side_effect(mut self) -> Self {
         self.side_effect = true;
         self
     }
 
-    /// The array at `output` in the result lies in the memory of the one at `operand_index` in
-    /// operand `operand`. An operand that somebody else reads, too, is copied first.
+    /// Declares that the array at `output` in the result shares the memory of the array at `operand_index` in
+    /// operand `operand`. An operand that is also used elsewhere is copied first.
     #[must_use]
     pub fn alias(
         mut self,
@@ -198,16 +198,16 @@ impl CustomCall {
         self
     }
 
-    /// Sets the layouts in which the target gets the operands; the result then has the layout of its
-    /// shape. Without them everything is row-major.
+    /// Sets the layouts of the target's operands; the result then has the layout of its shape. By default
+    /// everything is row-major.
     #[must_use]
     pub fn operand_layouts(mut self, shapes: impl IntoIterator<Item = ValueShape>) -> Self {
         self.operand_layouts = Some(shapes.into_iter().collect());
         self
     }
 
-    /// Attaches an array, for compilers that look for one. (HLO knows tuples here, which its parser does
-    /// not read.)
+    /// Attaches an array, for compilers that look for one. (HLO also allows tuples here, but its parser does
+    /// not.)
     #[must_use]
     pub fn literal(mut self, literal: Tensor) -> Self {
         self.literal = Some(literal);
@@ -221,7 +221,7 @@ impl CustomCall {
         self
     }
 
-    /// Adds a computation that the call may run; handlers of the internal API get it as
+    /// Adds a computation that the call may run. Handlers of the internal API receive it as
     /// [`Called`](super::Called).
     #[must_use]
     pub fn called_computation(mut self, computation: Program) -> Self {
@@ -231,7 +231,7 @@ impl CustomCall {
 }
 
 impl<O> CustomCall<O> {
-    /// The same call on other operands.
+    /// Returns the same call with different operands.
     pub(super) fn with_operands<P>(self, operands: Vec<P>) -> CustomCall<P> {
         CustomCall {
             name: self.name,
@@ -249,7 +249,7 @@ impl<O> CustomCall<O> {
         }
     }
 
-    /// The shapes of the operands in the layouts in which the target gets them.
+    /// Returns the shape of an operand with the layout that the target expects.
     pub(super) fn laid_out<'a>(&'a self, operand: usize, shape: &'a ValueShape) -> &'a ValueShape {
         self.operand_layouts
             .as_ref()
@@ -258,7 +258,7 @@ impl<O> CustomCall<O> {
     }
 }
 
-/// An instruction of a program that is being built. It belongs to the builder that made it.
+/// An instruction of a program that is being built. It belongs to the builder that created it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Op {
     pub(super) builder: u64,
@@ -266,20 +266,20 @@ pub struct Op {
 }
 
 impl Op {
-    /// The instruction's place in its program.
+    /// Returns the instruction's index in its program.
     #[must_use]
     pub fn index(self) -> usize {
         self.index
     }
 
-    /// Two numbers that stand for it, for other languages.
+    /// Returns two numbers that identify the instruction, for other languages.
     #[must_use]
     pub fn to_raw(self) -> (u64, usize) {
         (self.builder, self.index)
     }
 
-    /// What the two numbers stand for. Any are fine: what is not an instruction of a builder is told
-    /// when its program is built.
+    /// Returns the instruction that the two numbers identify. Any numbers are fine: an invalid instruction is
+    /// reported when the program is built.
     #[must_use]
     pub fn from_raw(builder: u64, index: usize) -> Self {
         Self { builder, index }

@@ -1,13 +1,13 @@
-//! What is wrong with a program that does not verify.
+//! The mistakes in a program that cannot be verified.
 
 use std::fmt;
 use xla_ffi_runtime::Error;
 
-/// Which rule a program breaks.
+/// A rule for programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Rule {
-    /// Names are made of letters, digits, `_`, `-` and `.`, and are no element type's.
+    /// Names consist of letters, digits, `_`, `-` and `.`, and are not the name of an element type.
     Name,
     /// No two instructions have the same name.
     UniqueName,
@@ -23,7 +23,7 @@ pub enum Rule {
     NotATuple,
     /// A tuple's element exists.
     ElementRange,
-    /// Tuples, and computations that call others, do not nest absurdly deep.
+    /// Tuples, and computations that call others, must not be nested too deep.
     Depth,
     /// Targets have a name.
     Target,
@@ -37,9 +37,9 @@ pub enum Rule {
     AliasTwice,
     /// There is one layout for each operand.
     LayoutCount,
-    /// Layouts are those of the operands' shapes.
+    /// Layouts match the operands' shapes.
     LayoutShape,
-    /// A result has a layout only where its operands have.
+    /// A result has a layout only if the operands have layouts.
     ResultLayout,
     /// A typed FFI handler is configured with attributes.
     OpaqueWithTypedFfi,
@@ -49,29 +49,29 @@ pub enum Rule {
     Constant,
 }
 
-/// One broken rule: where, what was expected, and what came.
+/// A violation of one rule: the instruction, and the expected and actual values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Diagnostic {
-    /// The instruction's name; empty where the program as a whole is meant.
+    /// The instruction's name; empty for the program as a whole.
     pub instruction: String,
-    /// Which rule it breaks.
+    /// The violated rule.
     pub rule: Rule,
-    /// What was expected and what came.
+    /// The expected and the actual value.
     pub message: String,
 }
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.instruction.is_empty() {
-            // A name that is none may be anything.
+            // An illegal name may contain any characters.
             write!(f, "'{}': ", self.instruction.escape_debug())?;
         }
         f.write_str(&self.message)
     }
 }
 
-/// Why a program cannot be built: all diagnostics, in the order of its instructions.
+/// The error of a program that cannot be built: all diagnostics, in the order of its instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramError {
     pub(super) program: String,
@@ -79,13 +79,13 @@ pub struct ProgramError {
 }
 
 impl ProgramError {
-    /// The diagnostics; there is at least one.
+    /// Returns the diagnostics; there is at least one.
     #[must_use]
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
     }
 
-    /// Whether one of the diagnostics breaks `rule`.
+    /// Returns true if one of the diagnostics is about `rule`.
     #[must_use]
     pub fn breaks(&self, rule: Rule) -> bool {
         self.diagnostics

@@ -1,4 +1,4 @@
-//! Programs on the embedded runtime.
+//! Runs programs on the embedded runtime.
 
 mod values;
 
@@ -20,42 +20,43 @@ use xla_ffi_runtime::{
     Call, Error, ErrorCode, Executable, Result, Revision, Runtime, Shape, Tensor, Tree, Unwritten,
 };
 
-/// What runs a call.
+/// Runs one call.
 enum Runner {
     Typed(Executable),
     Legacy(Target),
 }
 
-/// A program whose targets are found: it can run many times, on several threads at once.
+/// A program whose targets are resolved. It can run many times, on several threads at once.
 pub struct Compiled {
     program: Program,
     options: Options,
-    /// A real XLA's, which runs it whole; nothing below is used then.
+    /// The program on a real XLA, which runs it completely; the fields below are then not used.
     on_plugin: Option<OnPlugin>,
-    /// For each instruction, what runs it; `None` for those that are no calls or need not run.
+    /// The runner of each instruction; `None` if the instruction is not a call or need not run.
     runners: Vec<Option<Runner>>,
     live: Vec<bool>,
-    /// For each leaf of the result, the call and its leaf that it is, where nothing lies between.
+    /// For each leaf of the result, the leaf of a call that is returned unchanged, if any.
     places: Vec<Option<Place>>,
 }
 
 impl Program {
-    /// Finds the targets on a runtime, for the CPU. The instantiate stages of typed handlers run here;
-    /// their state lives as long as what this gives.
+    /// Resolves the targets on a runtime, for the CPU. The instantiate stages of typed handlers run here; their
+    /// state lives as long as the compiled program.
     ///
-    /// Calls that nobody reads and that have no side effect do not run, as on XLA, and their targets
-    /// are not looked for; neither do calls run of whose results only empty arrays are read.
+    /// As in XLA, calls without side effects whose results are not used do not run, and their targets are not
+    /// looked up. The same holds if only empty arrays of their results are used.
     ///
     /// # Errors
-    /// `NOT_FOUND` for a target, and what instantiate stages answer.
+    /// `NOT_FOUND` for a missing target, and errors from instantiate stages.
     pub fn compile(&self, runtime: &Runtime) -> Result<Compiled> {
         self.compile_with(runtime, Options::new())
     }
 
-    /// As [`Program::compile`], for another platform, with tuples in another form, or on a real XLA.
+    /// Compiles like [`Program::compile`], with options: a different platform, a different form of tuples, or a
+    /// real XLA.
     ///
     /// # Errors
-    /// As [`Program::compile`]; on a real XLA what it and its compiler say.
+    /// As for [`Program::compile`]; with a real XLA, errors from it and its compiler.
     pub fn compile_with(&self, runtime: &Runtime, options: Options) -> Result<Compiled> {
         if let Some(client) = &options.client {
             return Ok(Compiled {
@@ -82,7 +83,7 @@ impl Program {
             .collect::<Result<Vec<_>>>()?;
         let mut places = places(self);
         if runtime.revision() < Revision::R5 {
-            // The runtime turns elements that share bytes round for hosts of then, in memory of its own.
+            // For hosts before r5, the runtime converts packed elements in memory of its own.
             for (place, leaf) in places.iter_mut().zip(self.result().leaves()) {
                 *place = place.filter(|_| !leaf.shape().dtype().is_packed());
             }
@@ -98,7 +99,7 @@ impl Program {
     }
 }
 
-/// An error with the instruction before its text; a target's own text is left as it is.
+/// Adds the instruction to an error's text; a handler's own text is unchanged.
 fn within(error: Error, instruction: &str) -> Error {
     if error.is_from_handler() {
         return error;
@@ -120,31 +121,34 @@ fn runner(runtime: &Runtime, options: &Options, call: &CustomCall<usize>) -> Res
 }
 
 impl Compiled {
-    /// The program.
+    /// Returns the program.
     #[must_use]
     pub fn program(&self) -> &Program {
         &self.program
     }
 
-    /// Runs the program: one value for each parameter, row-major whatever the layouts.
+    /// Runs the program with one value per parameter, all row-major, whatever the layouts.
     ///
-    /// An argument that nobody else holds is donated: a call whose output aliases it works in its
-    /// memory. Any other is copied first.
+    /// An argument that has no other owner is donated: a call whose output aliases it works in its memory. Other
+    /// arguments are copied first.
     ///
     /// # Errors
-    /// Arguments that do not fit the parameters, by name; and what the first failing call answers:
-    /// nothing runs after it, and nothing of what was computed before is given.
+    /// Arguments that do not match the parameters, by name, and the error of the first failing call. No later
+    /// call runs, and no results are returned.
     pub fn run(&self, arguments: impl IntoIterator<Item = Tree<Tensor>>) -> Result<Tree<Tensor>> {
         self.execute(arguments, Places::new(), |call| call)
     }
 
-    /// As [`Compiled::run`], where calls write leaves of the result, in pre-order, into tensors of the
-    /// program's. What this gives is those tensors where a call could do so; another one, to be copied, where a
-    /// leaf is a parameter, a constant, in an operand's memory, not row-major, or twice in the result, where its
-    /// elements share bytes on hosts before r5, where none is given, and on a real XLA. What the tensors hold after a failure is not said.
+    /// Runs like [`Compiled::run`], but calls write leaves of the result, in pre-order, into the program's
+    /// tensors. The returned tensors are these where possible.
+    ///
+    /// A leaf is returned in a different tensor, which the caller must copy, in these cases: it is a parameter,
+    /// a constant, in an operand's memory, not row-major, or twice in the result; its elements are packed and
+    /// the host is older than r5; no tensor was given; or the program runs on a real XLA. After a failure, the
+    /// tensors' contents are unspecified.
     ///
     /// # Errors
-    /// As [`Compiled::run`]; tensors that have clones, or another shape than their leaf.
+    /// As for [`Compiled::run`]; also tensors that have clones, or whose shape differs from their leaf.
     pub fn run_into(
         &self,
         arguments: impl IntoIterator<Item = Tree<Tensor>>,
@@ -168,12 +172,12 @@ impl Compiled {
         self.execute(arguments, places, |call| call)
     }
 
-    /// As [`Compiled::run`], where `context` sets what the typed handlers' contexts have: run id,
-    /// device ordinal, user data, options, a time limit.
+    /// Runs like [`Compiled::run`]; `context` sets the contexts of typed handlers: run id, device ordinal, user
+    /// data, options, a time limit.
     ///
     /// # Errors
-    /// As [`Compiled::run`]; `UNIMPLEMENTED` on a real XLA, which makes its contexts itself
-    /// ([`pjrt::Launch`](super::pjrt::Launch) sets what it takes).
+    /// As for [`Compiled::run`]; `UNIMPLEMENTED` on a real XLA, which creates its contexts itself
+    /// ([`pjrt::Launch`](super::pjrt::Launch) sets the values that it supports).
     pub fn run_with(
         &self,
         arguments: impl IntoIterator<Item = Tree<Tensor>>,
@@ -230,7 +234,7 @@ impl Compiled {
                     };
                     let mut place = |leaf: usize| places.remove(&(index, leaf));
                     let result = match &self.runners[index] {
-                        // Nobody reads it, or only arrays without elements.
+                        // Its result is not used, or only arrays without elements.
                         None => placeholder(&instruction.shape),
                         Some(Runner::Typed(executable)) => {
                             self.typed(executable, call, operands(), &mut place, &mut context)
@@ -242,13 +246,13 @@ impl Compiled {
                     Some(result.map_err(|error| within(error, &instruction.name))?)
                 }
             };
-            // What nobody will read is given back at once.
+            // Values that are not used are freed at once.
             values.push(value.filter(|_| uses[index] > 0));
         }
         Ok(read(&mut values, &mut uses, self.program.inner.root))
     }
 
-    /// How often each value is read, by what is itself read or has a side effect.
+    /// Returns how often each value is used by instructions that are themselves used or have a side effect.
     fn uses(&self) -> Vec<usize> {
         let instructions = &self.program.inner.instructions;
         let mut uses = vec![0; instructions.len()];
@@ -323,7 +327,7 @@ impl Compiled {
                 (None, None) => frame.ret(leaf.shape().clone()),
             };
         }
-        // With its operands: what the program's closure adds comes behind them.
+        // The closure is called after the operands are added, so its own operands follow them.
         let results = context(frame).run()?.rets;
         if let Some(device) = &self.options.device {
             device.stream.stream().synchronize()?;
@@ -376,10 +380,10 @@ impl Compiled {
             invocation = invocation.stream(device.stream.stream());
         }
         let poison = (self.options.unwritten == Unwritten::Refused)
-            // SAFETY: the tensors are this call's alone.
+            // SAFETY: only this call uses the tensors.
             .then(|| unsafe { Poison::tensors(&arguments, &results) });
-        // SAFETY: the leaves name the tensors' memory, of the sizes that the program says, until the
-        // call has been waited for; whoever registered the target vouches for what it does with it.
+        // SAFETY: the leaves refer to the tensors' memory, which has the program's sizes and stays valid until
+        // the call has been waited for. Registering the target vouched for its memory accesses.
         unsafe { invocation.run() }?;
         for (number, tensor) in arguments.iter().chain(&results).enumerate() {
             let what = format!("operand or result {number} of the call");
@@ -388,7 +392,7 @@ impl Compiled {
             }
         }
         if let Some(poison) = poison {
-            // SAFETY: the call has been waited for, and the tensors are alive.
+            // SAFETY: the call has finished, and the tensors are alive.
             unsafe { poison.check() }
                 .map_err(|error| error.within(format_args!("legacy target '{}'", target.name())))?;
         }
@@ -397,7 +401,7 @@ impl Compiled {
     }
 }
 
-/// The arrays of operands, each in the layout in which the target gets it.
+/// Returns the arrays of operands, each in the layout that the target expects.
 fn arguments(operands: Vec<Tree<Tensor>>, layouts: &[ValueShape]) -> Result<Vec<Tensor>> {
     let leaves = operands.into_iter().flat_map(Tree::into_leaves);
     let layouts = layouts.iter().flat_map(Tree::leaves);

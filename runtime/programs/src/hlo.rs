@@ -1,4 +1,4 @@
-//! Programs as HLO text, as XLA prints and parses it.
+//! Prints programs as HLO text, in XLA's format.
 
 use super::custom_call::Config;
 use super::instruction::{Instruction, Kind};
@@ -8,14 +8,14 @@ use xla_ffi_runtime::__programs::Indices;
 use xla_ffi_runtime::{Error, ErrorCode, Result};
 
 impl Program {
-    /// The program as an HLO module.
+    /// Prints the program as an HLO module.
     ///
-    /// Everything is there that the program has: layouts, aliases, literals, schedules, called
-    /// computations; opaque bytes are escaped as C does, attributes stand as an MLIR dictionary.
+    /// The text contains all parts of the program: layouts, aliases, literals, schedules and called
+    /// computations. Opaque bytes are escaped as in C; attributes are an MLIR dictionary.
     ///
     /// # Errors
-    /// `UNIMPLEMENTED` for attributes that MLIR has no text for (complex numbers, one-bit integers),
-    /// and for empty arrays of more rows than one would write brackets for.
+    /// `UNIMPLEMENTED` for attributes that MLIR cannot express (complex numbers, one-bit integers), and for
+    /// empty arrays with too many rows of brackets.
     pub fn to_hlo(&self) -> Result<String> {
         let computations = self.computations();
         let parameters: Vec<_> = self
@@ -69,7 +69,7 @@ impl Program {
         Ok(())
     }
 
-    /// What stands behind an instruction's name and shape.
+    /// Writes the part after an instruction's name and shape.
     fn right_side(
         &self,
         instruction: &Instruction,
@@ -120,8 +120,8 @@ impl Program {
                 attributes.push(text());
             }
         };
-        // XLA chooses the layouts of a call that says none, if another call says some: where nothing is
-        // said they are row-major, and that is said.
+        // If another call has layouts, XLA chooses the layouts of calls without. Row-major layouts are
+        // therefore written explicitly.
         let layouts = call.operands.iter().enumerate().map(|(place, &operand)| {
             match call.operand_layouts.as_deref() {
                 Some(layouts) => layouts[place].to_string(),
@@ -187,7 +187,7 @@ fn list(items: impl Iterator<Item = String>) -> String {
     items.collect::<Vec<_>>().join(", ")
 }
 
-/// Bytes in quotes, escaped as C does; what is not ASCII as three octal digits.
+/// Quotes bytes and escapes them as in C; bytes that are not ASCII become three octal digits.
 fn quoted(bytes: &[u8]) -> String {
     let mut text = "\"".to_owned();
     for &byte in bytes {

@@ -1,15 +1,15 @@
-//! A place in HLO text, and errors that say which line it is.
+//! A position in HLO text, with errors that contain the line.
 
 use super::ValueShape;
 use xla_ffi_runtime::{Error, Result};
 
-/// A place in a text. Everything skips white space and comments `/*…*/` and `// …` first.
+/// A position in a text. Every function first skips white space and comments `/*…*/` and `// …`.
 pub(super) struct Cursor<'t> {
     text: &'t str,
     at: usize,
 }
 
-/// Whether a letter belongs to a word.
+/// Returns true if a character is part of a word.
 fn is_word(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || "_-.".contains(letter)
 }
@@ -19,7 +19,7 @@ impl<'t> Cursor<'t> {
         Self { text, at: 0 }
     }
 
-    /// What is wrong here.
+    /// Creates an error at this position.
     #[cold]
     pub(super) fn wrong(&self, why: impl Into<String>) -> Error {
         let line = 1 + self.text[..self.at].matches('\n').count();
@@ -60,7 +60,7 @@ impl<'t> Cursor<'t> {
         self.rest().is_empty()
     }
 
-    /// Whether this comes next.
+    /// Returns true if this text is next.
     pub(super) fn peek(&mut self, what: &str) -> bool {
         self.skip();
         self.rest().starts_with(what)
@@ -81,7 +81,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Letters, digits and `_-.`.
+    /// Reads letters, digits and `_-.`.
     pub(super) fn word(&mut self, what: &str) -> Result<&'t str> {
         self.skip();
         let rest = self.rest();
@@ -93,7 +93,7 @@ impl<'t> Cursor<'t> {
         Ok(&rest[..length])
     }
 
-    /// A word, with a `%` before it or not.
+    /// Reads a word, with or without a leading `%`.
     pub(super) fn name(&mut self, what: &str) -> Result<&'t str> {
         let _ = self.eat("%");
         self.word(what)
@@ -108,7 +108,7 @@ impl<'t> Cursor<'t> {
         })
     }
 
-    /// What stands from here to the bracket that belongs to the one here, both included.
+    /// Reads from the bracket here to its closing bracket, including both.
     pub(super) fn balanced(&mut self) -> Result<&'t str> {
         self.skip();
         let start = self.at;
@@ -125,7 +125,7 @@ impl<'t> Cursor<'t> {
                     continue;
                 }
                 Some('(' | '{' | '[' | '<') => open += 1,
-                // The arrow of a function type is no bracket.
+                // The arrow of a function type is not a bracket.
                 Some('-') if rest.starts_with("->") => self.at += 1,
                 Some(')' | '}' | ']' | '>') if open > 0 => open -= 1,
                 _ if open == 0 => return Err(self.expected("a bracket")),
@@ -138,7 +138,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// The value of an attribute that is not read.
+    /// Skips the value of an attribute.
     pub(super) fn value(&mut self) -> Result<&'t str> {
         self.skip();
         let start = self.at;
@@ -152,7 +152,7 @@ impl<'t> Cursor<'t> {
         Ok(&self.text[start..self.at])
     }
 
-    /// Whether a shape comes next, not a name.
+    /// Returns true if a shape is next, rather than a name.
     pub(super) fn shape_comes(&mut self) -> bool {
         if self.peek("(") {
             return true;
@@ -180,7 +180,7 @@ impl<'t> Cursor<'t> {
         ValueShape::parse(text).map_err(|error| self.wrong(error.to_string()))
     }
 
-    /// The bytes of a string in quotes, which is escaped as C does.
+    /// Reads the bytes of a quoted string, with escapes as in C.
     pub(super) fn string(&mut self) -> Result<Vec<u8>> {
         self.expect("\"")?;
         let mut bytes = vec![];
@@ -229,7 +229,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// The letters up to the next comma, bracket or blank.
+    /// Reads up to the next comma, bracket or blank.
     pub(super) fn element(&mut self) -> Result<&'t str> {
         self.skip();
         let rest = self.rest();

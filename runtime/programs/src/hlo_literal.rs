@@ -1,14 +1,14 @@
-//! Arrays from HLO's text, with the same bits as `literal` prints.
+//! Reads arrays from HLO text, with the same bits that `literal` prints.
 
 use super::hlo_cursor::Cursor;
 use xla_ffi_runtime::dtype::Class;
 use xla_ffi_runtime::scalar_codec::{self, Number};
 use xla_ffi_runtime::{DType, Result, Shape, Tensor};
 
-/// The array whose values come next.
+/// Reads an array's values.
 ///
 /// # Errors
-/// Values that are none of the element type, or another number of them than the dimensions say.
+/// Values that do not fit the element type, or whose number does not match the dimensions.
 pub(super) fn read(cursor: &mut Cursor<'_>, shape: &Shape) -> Result<Tensor> {
     let mut elements = vec![];
     nested(cursor, shape.dtype(), shape.dims(), &mut elements)?;
@@ -79,7 +79,7 @@ fn number(cursor: &mut Cursor<'_>, dtype: DType) -> Result<u128> {
     scalar_codec::encode(dtype, value).map_err(|_| refuse())
 }
 
-/// The bits of the word `nan`, and of the mantissa that may stand behind it: `nan(0x1)`.
+/// Reads `nan`, optionally with a mantissa as in `nan(0x1)`, and returns its bits.
 fn not_a_number(cursor: &mut Cursor<'_>, dtype: DType, negative: bool) -> Result<u128> {
     let refuse = |cursor: &Cursor<'_>| cursor.wrong(format!("this is not a NaN of {dtype}"));
     let sign = u128::from(negative) << (dtype.bits() - 1);

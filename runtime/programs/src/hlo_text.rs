@@ -1,4 +1,4 @@
-//! Programs from HLO text: the way back from [`Program::to_hlo`].
+//! Parses programs from HLO text: the inverse of [`Program::to_hlo`].
 
 use super::custom_call::Config;
 use super::hlo_cursor::Cursor;
@@ -6,15 +6,15 @@ use super::{ApiVersion, Builder, CustomCall, Op, Program, Schedule, ValueShape, 
 use std::collections::BTreeMap;
 use xla_ffi_runtime::{Attributes, Error, ErrorCode, Result, Tensor};
 
-/// What instructions say that changes nothing of what they compute.
+/// Attributes of instructions that have no effect on the computation.
 const UNREAD: [&str; 3] = ["metadata", "frontend_attributes", "origin"];
 
 impl Program {
-    /// A program from the text of an HLO module, as XLA and [`Program::to_hlo`] print it.
+    /// Parses the text of an HLO module, as XLA and [`Program::to_hlo`] print it.
     ///
-    /// Taken are the instructions that programs here have: `parameter`, `constant`, `tuple`,
-    /// `get-tuple-element`, `after-all` without operands, and `custom-call` with all that it says. Of the module's
-    /// head its name alone is read.
+    /// It supports the instructions of this crate's programs: `parameter`, `constant`, `tuple`,
+    /// `get-tuple-element`, `after-all` without operands, and `custom-call` with all attributes. Only the name is
+    /// read from the module's head.
     ///
     /// ```
     /// use xla_ffi_programs::Program;
@@ -30,8 +30,8 @@ impl Program {
     /// ```
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` with the line where the text is no HLO, and all that [`Builder::build`] finds;
-    /// `UNIMPLEMENTED` for other instructions and attributes: a real XLA takes those as StableHLO.
+    /// `INVALID_ARGUMENT` with the line of a syntax error, or with all mistakes that [`Builder::build`] finds;
+    /// `UNIMPLEMENTED` for other instructions and attributes, which a real XLA accepts as StableHLO.
     pub fn from_hlo(text: &str) -> Result<Self> {
         let mut cursor = Cursor::new(text);
         cursor.expect("HloModule")?;
@@ -47,7 +47,7 @@ impl Program {
             let is_entry = cursor.eat("ENTRY ");
             let own = cursor.name("a computation's name")?.to_owned();
             if !cursor.peek("{") {
-                // Parameters and result, which the instructions say again.
+                // The parameters and the result are repeated in the instructions.
                 cursor.balanced()?;
                 cursor.expect("->")?;
                 cursor.shape()?;
@@ -63,7 +63,7 @@ impl Program {
     }
 }
 
-/// The instructions between a computation's braces.
+/// Parses the instructions between a computation's braces.
 fn computation(
     cursor: &mut Cursor<'_>,
     name: &str,
@@ -93,7 +93,7 @@ fn computation(
     Ok(builder.build(root)?)
 }
 
-/// An instruction up to its operands.
+/// The part of an instruction before its operands.
 struct Instruction<'a> {
     name: &'a str,
     shape: ValueShape,
@@ -146,7 +146,7 @@ impl Instruction<'_> {
                 let operands = operands(cursor, ops)?;
                 let mut call = self.custom_call(cursor, operands, computations)?;
                 if is_row_major(&call, builder) {
-                    // Nothing is said by it, and StableHLO could not say it of tuples.
+                    // The layouts are the default ones, and StableHLO could not express them for tuples.
                     call.operand_layouts = None;
                 }
                 builder.custom_call(call)
@@ -165,7 +165,7 @@ impl Instruction<'_> {
         }
     }
 
-    /// Skips an attribute that changes nothing.
+    /// Skips an attribute that has no effect.
     fn skip(&self, cursor: &mut Cursor<'_>, attribute: &str) -> Result<()> {
         if !UNREAD.contains(&attribute) {
             return Err(self.unknown(cursor, format!("one with '{attribute}'")));
@@ -187,7 +187,7 @@ impl Instruction<'_> {
         )
     }
 
-    /// The array whose values come next, of the instruction's own shape.
+    /// Reads an array of the instruction's own shape.
     fn array(&self, cursor: &mut Cursor<'_>) -> Result<Tensor> {
         match self.shape.leaf() {
             Some(leaf) => hlo_literal::read(cursor, leaf.shape()),
@@ -195,7 +195,7 @@ impl Instruction<'_> {
         }
     }
 
-    /// The attributes behind a custom call's operands.
+    /// Parses the attributes after a custom call's operands.
     fn custom_call(
         &self,
         cursor: &mut Cursor<'_>,
@@ -279,7 +279,7 @@ impl Instruction<'_> {
     }
 }
 
-/// Whether the layouts that a call names are those that it has without.
+/// Returns true if the layouts of a call are the default ones.
 fn is_row_major(call: &CustomCall, builder: &Builder) -> bool {
     let layouts = call.operand_layouts.as_deref().unwrap_or_default();
     let fits = |(layout, op): (&ValueShape, &Op)| {
@@ -291,13 +291,13 @@ fn is_row_major(call: &CustomCall, builder: &Builder) -> bool {
         && layouts.iter().zip(&call.operands).all(fits)
 }
 
-/// A string that is text.
+/// Reads a string that must be UTF-8.
 fn text(cursor: &mut Cursor<'_>) -> Result<String> {
     let bytes = cursor.string()?;
     String::from_utf8(bytes).map_err(|_| cursor.wrong("the string is not UTF-8"))
 }
 
-/// What stands between braces, parted by commas.
+/// Reads items between braces, separated by commas.
 fn list<'t, T>(
     cursor: &mut Cursor<'t>,
     mut item: impl FnMut(&mut Cursor<'t>) -> Result<T>,
@@ -316,7 +316,7 @@ fn list<'t, T>(
     }
 }
 
-/// `{1}: (0, {})`: an array of the result, an operand, an array in it.
+/// Reads an alias `{1}: (0, {})`: an array of the result, an operand, and an array in the operand.
 fn alias(cursor: &mut Cursor<'_>) -> Result<(Vec<usize>, usize, Vec<usize>)> {
     let index = |cursor: &mut Cursor<'_>| list(cursor, |cursor| cursor.number("an index"));
     let output = index(cursor)?;
@@ -329,7 +329,7 @@ fn alias(cursor: &mut Cursor<'_>) -> Result<(Vec<usize>, usize, Vec<usize>)> {
     Ok((output, operand, inside))
 }
 
-/// Operands in parentheses, each with its shape before it or not.
+/// Reads operands in parentheses, each with or without its shape.
 fn operands(cursor: &mut Cursor<'_>, ops: &BTreeMap<String, Op>) -> Result<Vec<Op>> {
     let mut found = vec![];
     cursor.expect("(")?;

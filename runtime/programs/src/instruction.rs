@@ -4,7 +4,7 @@ use super::Program;
 use super::{CustomCall, ValueShape};
 use xla_ffi_runtime::Tensor;
 
-/// An instruction of a verified program: operands are places of earlier instructions.
+/// An instruction of a verified program. Operands are the indices of earlier instructions.
 #[derive(Clone, Debug)]
 pub(super) struct Instruction {
     pub(super) name: String,
@@ -12,7 +12,7 @@ pub(super) struct Instruction {
     pub(super) kind: Kind,
 }
 
-/// What an instruction does.
+/// The operation of an instruction.
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
     Parameter(usize),
@@ -24,7 +24,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// HLO's word for it.
+    /// Returns HLO's name of the operation.
     pub(super) fn opcode(&self) -> &'static str {
         match self {
             Self::Parameter(_) => "parameter",
@@ -46,16 +46,16 @@ impl Kind {
     }
 }
 
-/// What the passes leave: calls that nobody reads are dropped unless they have side effects, and an
-/// array without elements is a constant, whoever would have computed it.
+/// Returns which instructions are live, as after XLA's passes: unused calls are dropped unless they have side
+/// effects, and an array without elements is a constant, however it is computed.
 ///
-/// Measured on jaxlib 0.12.0's CPU compiler: a call whose results are all unread or empty never runs
-/// unless it has side effects.
+/// Measured with jaxlib 0.12.0's CPU compiler: a call whose results are all unused or empty never runs unless
+/// it has side effects.
 pub(super) fn live(program: &Program) -> Vec<bool> {
     let instructions = &program.inner.instructions;
     let mut live = vec![false; instructions.len()];
     let mut wanted: Vec<(usize, Vec<usize>)> = vec![];
-    // The result is taken apart into its arrays, as StableHLO has it.
+    // The result is split into its arrays, as in StableHLO.
     leaves(program.result(), &mut vec![], &mut |path| {
         wanted.push((program.inner.root, path.to_vec()));
     });

@@ -1,9 +1,9 @@
-//! Programs: what XLA calls computations, as far as custom calls need them.
+//! Programs (XLA's computations), as far as custom calls need them.
 //!
-//! A [`Builder`] puts parameters, constants, tuples and custom calls together; the [`Program`] that it
-//! gives is verified. It [runs](Program::compile) on the embedded runtime, and is printed as
-//! [HLO text](Program::to_hlo) and as [StableHLO](Program::to_stablehlo) that a real XLA takes, which
-//! [runs](Options::client) it, too. HLO text is [read](Program::from_hlo) as well.
+//! A [`Builder`] combines parameters, constants, tuples and custom calls into a verified [`Program`]. A program
+//! [runs](Program::compile) on the embedded runtime or on a [real XLA](Options::client). It can be printed as
+//! [HLO text](Program::to_hlo) and as [StableHLO](Program::to_stablehlo), and [parsed](Program::from_hlo) from
+//! HLO text.
 //!
 //! ```
 //! use xla_ffi_runtime::legacy::Function;
@@ -43,7 +43,7 @@
 //! # }
 //! ```
 
-/// The book's chapter, whose code is a test.
+/// The book's chapter, whose code runs as a doc test.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/programs.md")]
 mod chapter {}
@@ -76,7 +76,7 @@ pub use xla_ffi_runtime::{ArrayShape, MAX_DEPTH, MAX_NODES, ValueShape};
 use instruction::{Instruction, Kind};
 use std::sync::Arc;
 
-/// A verified program. Clones are the same program.
+/// A verified program. Clones share the same program.
 #[derive(Clone)]
 pub struct Program {
     inner: Arc<Inner>,
@@ -86,9 +86,9 @@ struct Inner {
     name: String,
     instructions: Vec<Instruction>,
     root: usize,
-    /// The places of the parameters, by their numbers.
+    /// The indices of the parameters, by their numbers.
     parameters: Vec<usize>,
-    /// How deep computations call others: 1 where none is called.
+    /// The depth of nested calls of computations; 1 if none is called.
     depth: usize,
 }
 
@@ -121,13 +121,13 @@ impl Program {
         }
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// The names and shapes of the parameters, in order.
+    /// Returns the names and shapes of the parameters, in order.
     pub fn parameters(&self) -> impl ExactSizeIterator<Item = (&str, &ValueShape)> {
         self.inner.parameters.iter().map(|&index| {
             let instruction = self.instruction(index);
@@ -135,13 +135,13 @@ impl Program {
         })
     }
 
-    /// The shape of the result.
+    /// Returns the shape of the result.
     #[must_use]
     pub fn result(&self) -> &ValueShape {
         &self.instruction(self.inner.root).shape
     }
 
-    /// Name, HLO's opcode and shape of every instruction, in order.
+    /// Returns the name, HLO opcode and shape of every instruction, in order.
     pub fn instructions(&self) -> impl ExactSizeIterator<Item = (&str, &'static str, &ValueShape)> {
         self.inner.instructions.iter().map(|instruction| {
             (
@@ -152,7 +152,7 @@ impl Program {
         })
     }
 
-    /// The targets that are called, with their API versions, each once, in order.
+    /// Returns the called targets with their API versions, each once, in order.
     #[must_use]
     pub fn targets(&self) -> Vec<(&str, ApiVersion)> {
         let mut targets = vec![];
@@ -171,13 +171,13 @@ impl Program {
         &self.inner.instructions[index]
     }
 
-    /// Whether both are the same object.
+    /// Returns true if both are the same object.
     fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// All computations that this one calls, directly or not, each before those that call it, with
-    /// names of their own; `main` is left to the entry.
+    /// Returns all computations that this one calls, directly or indirectly, with unique names. Each
+    /// computation is before its callers. The name `main` is reserved for the entry.
     fn computations(&self) -> Vec<(Self, String)> {
         fn visit(
             program: &Program,

@@ -1,18 +1,18 @@
-//! The text of literals, exact, so that the same bits come back out of it; and of attributes, as a real XLA's MLIR parser
-//! takes them.
+//! Prints literals as exact text, so that parsing returns the same bits, and attributes for the MLIR parser of
+//! a real XLA.
 
 use std::fmt::Write;
 use xla_ffi_runtime::dtype::Class;
 use xla_ffi_runtime::scalar_codec::{self, Number};
 use xla_ffi_runtime::{Attribute, Attributes, DType, Tensor};
 
-/// An array as HLO prints it behind `literal=` and in `constant(…)`: `{{1, 2}, {3, 4}}`.
+/// Prints an array as HLO does after `literal=` and in `constant(…)`: `{{1, 2}, {3, 4}}`.
 ///
-/// HLO's parser computes a complex number as `re + im * i`: where one part is not finite, the other
-/// may come out as not a number. StableHLO has no such gap.
+/// HLO's parser computes a complex number as `re + im * i`. If one part is not finite, the other may become
+/// NaN. StableHLO does not have this problem.
 ///
 /// # Errors
-/// An empty array that has so many rows that writing their brackets would not end.
+/// An empty array with too many rows of brackets.
 pub(super) fn hlo(tensor: &Tensor) -> Result<String, String> {
     let (dtype, dims) = (tensor.shape().dtype(), tensor.shape().dims());
     let rows = dims.iter().take_while(|dim| **dim > 0).product::<i64>();
@@ -26,10 +26,10 @@ pub(super) fn hlo(tensor: &Tensor) -> Result<String, String> {
     Ok(nest(dims, ["{", "}"], &element))
 }
 
-/// How many pairs of brackets are written for an array that has no elements.
+/// The largest number of bracket pairs that are written for an array without elements.
 const MAX_EMPTY_ROWS: i64 = 1 << 16;
 
-/// An array as MLIR prints it: `dense<[1, 2]> : tensor<2xi32>`.
+/// Prints an array as MLIR does: `dense<[1, 2]> : tensor<2xi32>`.
 pub(super) fn mlir(tensor: &Tensor) -> Option<String> {
     let shape = tensor.shape();
     let kind = tensor_type(shape.dtype(), shape.dims())?;
@@ -42,7 +42,7 @@ pub(super) fn mlir(tensor: &Tensor) -> Option<String> {
     Some(format!("dense<{values}> : {kind}"))
 }
 
-/// Elements in nested brackets, row by row; an empty array has the brackets of its rows.
+/// Prints elements in nested brackets, row by row; an empty array has the brackets of its rows.
 fn nest(dims: &[i64], brackets: [&str; 2], element: &dyn Fn(usize) -> String) -> String {
     fn write(
         text: &mut String,
@@ -70,7 +70,7 @@ fn nest(dims: &[i64], brackets: [&str; 2], element: &dyn Fn(usize) -> String) ->
     text
 }
 
-/// MLIR's tensor type; `None` for the element types that StableHLO lacks.
+/// Returns MLIR's tensor type; `None` for element types that StableHLO lacks.
 pub(super) fn tensor_type(dtype: DType, dims: &[i64]) -> Option<String> {
     let mut text = "tensor<".to_owned();
     for dim in dims {
@@ -79,7 +79,7 @@ pub(super) fn tensor_type(dtype: DType, dims: &[i64]) -> Option<String> {
     Some(text + element_type(dtype)? + ">")
 }
 
-/// MLIR's element type as StableHLO uses it.
+/// Returns MLIR's element type as StableHLO uses it.
 pub(super) fn element_type(dtype: DType) -> Option<&'static str> {
     Some(match dtype {
         DType::Pred => "i1",
@@ -110,12 +110,12 @@ pub(super) fn element_type(dtype: DType) -> Option<&'static str> {
         DType::F8E4M3FNUZ => "f8E4M3FNUZ",
         DType::F4E2M1FN => "f4E2M1FN",
         DType::F8E8M0FNU => "f8E8M0FNU",
-        // One bit, tokens, and what comes later.
+        // One-bit types, tokens, and types added later.
         _ => return None,
     })
 }
 
-/// The parts of a complex number, or the number itself.
+/// Returns the parts of a complex number, or the number itself.
 fn parts(dtype: DType, bits: u128) -> Vec<(DType, u128)> {
     match dtype {
         DType::C64 => vec![
@@ -147,7 +147,7 @@ fn hlo_element(dtype: DType, bits: u128) -> String {
     joined(dtype, &texts)
 }
 
-/// How long the mantissa is in types that have more than one NaN of each sign.
+/// Returns the length of the mantissa, for types with more than one NaN per sign.
 pub(super) fn mantissa_bits(dtype: DType) -> Option<usize> {
     Some(match dtype {
         DType::F16 => 10,
@@ -161,10 +161,10 @@ pub(super) fn mantissa_bits(dtype: DType) -> Option<usize> {
     })
 }
 
-/// `nan`, `-nan`, and `nan(0x1)` where the mantissa is another one than that of the usual NaN.
+/// Prints `nan`, `-nan`, or `nan(0x1)` if the mantissa differs from the usual NaN.
 fn hlo_nan(dtype: DType, bits: u128) -> String {
     let Some(mantissa_bits) = mantissa_bits(dtype) else {
-        // One NaN, or one of each sign.
+        // The type has only one NaN, or one per sign.
         let negative = dtype == DType::F8E4M3FN && bits >> 7 == 1;
         return if negative { "-nan" } else { "nan" }.to_owned();
     };
@@ -189,8 +189,8 @@ fn mlir_element(dtype: DType, bits: u128) -> String {
     joined(dtype, &texts)
 }
 
-/// A number as MLIR prints it inside of `dense` and before the type of an attribute; floats that are
-/// not finite as their bits.
+/// Prints a number for MLIR, inside `dense` or before the type of an attribute. Non-finite floats are printed
+/// as their bits.
 pub(super) fn mlir_number(dtype: DType, bits: u128) -> String {
     match scalar_codec::decode(dtype, bits) {
         Some(Number::Float(value)) if value.is_finite() => finite(dtype, bits, value),
@@ -211,13 +211,14 @@ fn joined(dtype: DType, texts: &[String]) -> String {
     }
 }
 
-/// The shortest decimal that is the same number when it is read as a double and rounded to the type.
+/// Prints the shortest decimal that gives the same number when it is parsed as a double and rounded to the
+/// type.
 fn finite(dtype: DType, bits: u128, value: f64) -> String {
-    // Converting to powers of two does not round to the nearest everywhere: exact digits there.
+    // Conversion to powers of two does not always round to nearest, so the exact digits are needed.
     let short = if matches!(dtype, DType::F64 | DType::F8E8M0FNU) {
         value
     } else {
-        // The digits that tell single-precision numbers apart often do, and are fewer.
+        // The digits that identify a single-precision number are often enough, and fewer.
         let short: f64 = format!("{:e}", value as f32).parse().unwrap_or(value);
         match scalar_codec::encode(dtype, Number::Float(short)) {
             Ok(same) if same == bits => short,
@@ -233,10 +234,10 @@ fn finite(dtype: DType, bits: u128, value: f64) -> String {
     }
 }
 
-/// An attribute dictionary in MLIR's text.
+/// Prints an attribute dictionary as MLIR.
 ///
 /// # Errors
-/// The name of an attribute for which MLIR has no text that XLA reads, and why.
+/// The name of an attribute that MLIR cannot express, and the reason.
 pub(super) fn mlir_dictionary(attributes: &Attributes) -> Result<String, String> {
     let entries = attributes
         .iter()
@@ -254,7 +255,7 @@ pub(super) fn mlir_dictionary(attributes: &Attributes) -> Result<String, String>
     Ok(format!("{{{}}}", entries.join(", ")))
 }
 
-/// A string in quotes, with MLIR's escapes.
+/// Prints a quoted string with MLIR's escapes.
 pub(super) fn mlir_string(bytes: &[u8]) -> String {
     Attribute::Str(bytes.to_vec()).to_string()
 }
@@ -291,7 +292,7 @@ fn mlir_attribute(value: &Attribute) -> Result<String, String> {
     })
 }
 
-/// Whether MLIR's `array<…>` holds this type: signless integers of whole bytes, and IEEE floats.
+/// Returns true if MLIR's `array<…>` supports this type: signless integers of whole bytes, and IEEE floats.
 fn is_dense_array(dtype: DType) -> bool {
     matches!(
         dtype,

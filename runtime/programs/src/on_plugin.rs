@@ -1,4 +1,4 @@
-//! Programs on a real XLA: compiled by a plugin's client, with the handlers that a runtime knows.
+//! Programs on a real XLA: compiled by a plugin's client, with handlers registered in a runtime.
 
 use super::custom_call::Config;
 use super::instruction::live;
@@ -13,12 +13,12 @@ use xla_ffi_runtime::{
 /// A program that a plugin has compiled.
 pub(super) struct OnPlugin {
     loaded: Loaded,
-    /// Of the calls of legacy targets in it.
+    /// The tickets of the program's calls of legacy targets.
     _tickets: Vec<Ticket>,
 }
 
 impl OnPlugin {
-    /// Registers what the program calls with the plugin's XLA, where the runtime knows it, and compiles it.
+    /// Registers the program's targets that the runtime knows with the plugin's XLA, and compiles the program.
     pub(super) fn compile(
         program: &Program,
         runtime: &Runtime,
@@ -66,7 +66,7 @@ impl OnPlugin {
     }
 }
 
-/// Refuses options that are the embedded runtime's alone.
+/// Refuses options that only the embedded runtime supports.
 fn check(options: &Options, client: &Client) -> Result<()> {
     let platform = options.platform.as_ref();
     if let Some(platform) =
@@ -86,7 +86,7 @@ fn check(options: &Options, client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Registers a call's target with the plugin. What the runtime does not know may be the plugin's own.
+/// Registers a call's target with the plugin. A target that the runtime does not know may be the plugin's own.
 fn register_target(
     program: &Program,
     runtime: &Runtime,

@@ -1,4 +1,4 @@
-//! How programs run, and what calls pass along to handlers.
+//! Options for running programs, and the data that calls pass to handlers.
 
 use super::Program;
 use super::pjrt::Client;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use xla_ffi_runtime::legacy::TupleForm;
 use xla_ffi_runtime::{CpuDevice, Tensor, Unwritten};
 
-/// How a program runs.
+/// Options for compiling and running a program.
 #[derive(Clone, Default)]
 pub struct Options {
     pub(super) client: Option<Client>,
@@ -15,67 +15,67 @@ pub struct Options {
     pub(super) tuples: Option<TupleForm>,
     pub(super) device: Option<Arc<CpuDevice>>,
     pub(super) unwritten: Unwritten,
-    /// What calls have unless it is set here.
+    /// `None` for the calls' default.
     pub(super) limit: Option<Option<Duration>>,
 }
 
 impl Options {
-    /// On the CPU, tuples as today's XLA passes them.
+    /// Creates the default options: on the CPU, with tuples as in current XLA.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Looks targets up for another platform. Without a device its legacy targets, which work on a
-    /// stream, cannot run.
+    /// Looks up targets for a different platform. Without a device, legacy targets of that platform cannot run, because
+    /// they need a stream.
     #[must_use]
     pub fn platform(mut self, platform: impl Into<String>) -> Self {
         self.platform = Some(platform.into());
         self
     }
 
-    /// The platform, the CPU where none is named.
+    /// Returns the platform; the CPU if none is set.
     pub(super) fn platform_name(&self) -> &str {
         self.platform.as_deref().unwrap_or("cpu")
     }
 
-    /// Runs the program on a real XLA: the client's plugin compiles it, and the handlers and legacy CPU targets
-    /// that it names are registered there, where the runtime that it is compiled with knows them. What the
-    /// runtime does not know the plugin may. Arguments are copied to the device with each run, results back.
+    /// Runs the program on a real XLA. The client's plugin compiles it. Its handlers and legacy CPU targets are
+    /// registered there if the runtime knows them; other targets must be known to the plugin. Each run copies arguments
+    /// to the device and results back.
     ///
-    /// Handlers' contexts are the plugin's; a device, a time limit, and looking for unwritten results, are the embedded
-    /// runtime's alone and refused.
+    /// Handlers' contexts come from the plugin. A device, a time limit and the detection of unwritten results are only
+    /// supported by the embedded runtime, and refused here.
     #[must_use]
     pub fn client(mut self, client: &Client) -> Self {
         self.client = Some(client.clone());
         self
     }
 
-    /// Passes tuples to legacy targets in this form where their signature takes it; the others get
-    /// them as today's XLA passes them.
+    /// Passes tuples to legacy targets in this form if their signature supports it; others receive them as in current
+    /// XLA.
     #[must_use]
     pub fn tuples(mut self, form: TupleForm) -> Self {
         self.tuples = Some(form);
         self
     }
 
-    /// Gives the calls a device that is a thread: its stream and its scratch memory.
+    /// Gives the calls a CPU thread as their device, with a stream and scratch memory.
     #[must_use]
     pub fn device(mut self, device: Arc<CpuDevice>) -> Self {
         self.device = Some(device);
         self
     }
 
-    /// Says what becomes of results that calls leave unwritten, typed and legacy ones, as
-    /// [`Call::unwritten`](xla_ffi_runtime::Call::unwritten) does.
+    /// Sets how results that calls leave unwritten are treated, for typed and legacy calls, like
+    /// [`Call::unwritten`](xla_ffi_runtime::Call::unwritten).
     #[must_use]
     pub fn unwritten(mut self, unwritten: Unwritten) -> Self {
         self.unwritten = unwritten;
         self
     }
 
-    /// Sets how long to wait for each call of an asynchronous handler, as
-    /// [`Call::time_limit`](xla_ffi_runtime::Call::time_limit) does: 60 s unless set, `None` for ever.
+    /// Sets the time limit for each call of an asynchronous handler, like
+    /// [`Call::time_limit`](xla_ffi_runtime::Call::time_limit). The default is 60 s; `None` waits without limit.
     #[must_use]
     pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
         self.limit = Some(limit);
@@ -92,9 +92,8 @@ impl std::fmt::Debug for Options {
     }
 }
 
-/// What handlers of the internal API get with a call: the computations that it calls, and its
-/// literal. [`Invocation::called_computation`](xla_ffi_runtime::internal::Invocation::called_computation) of
-/// this type finds it.
+/// The computations and the literal of a call, for handlers of the internal API. They get it from
+/// [`Invocation::called_computation`](xla_ffi_runtime::internal::Invocation::called_computation) with this type.
 #[derive(Clone, Debug)]
 pub struct Called {
     pub(super) computations: Vec<Program>,
@@ -102,13 +101,13 @@ pub struct Called {
 }
 
 impl Called {
-    /// The computations, in order.
+    /// Returns the computations, in order.
     #[must_use]
     pub fn computations(&self) -> &[Program] {
         &self.computations
     }
 
-    /// The literal.
+    /// Returns the literal.
     #[must_use]
     pub fn literal(&self) -> Option<&Tensor> {
         self.literal.as_ref()

@@ -1,4 +1,4 @@
-//! Programs as StableHLO, for compilers that take MLIR.
+//! Prints programs as StableHLO, for compilers that accept MLIR.
 
 use super::builder::Names;
 use super::custom_call::Config;
@@ -11,18 +11,18 @@ use std::fmt::Write;
 use xla_ffi_runtime::{Result, Tree};
 
 impl Program {
-    /// The program as an MLIR module in the StableHLO dialect, with a function `main` of one argument
-    /// for each array of the parameters and one result for each array of the result, in pre-order:
-    /// what XLA makes of tuples at a program's border, and what PJRT takes as buffers.
+    /// Prints the program as an MLIR module in the StableHLO dialect. Its function `main` has one argument per
+    /// array of the parameters and one result per array of the result, in pre-order. This is how XLA flattens
+    /// tuples at a program's boundary, and how PJRT passes buffers.
     ///
-    /// Calls keep their tuples. A call with a schedule is one of the MHLO dialect, since StableHLO has
-    /// no schedules; XLA takes both. Layouts are those of the calls: a program's own arguments and
-    /// results are row-major.
+    /// Calls keep their tuples. A call with a schedule uses the MHLO dialect, because StableHLO has no
+    /// schedules; XLA accepts both. Layouts only apply to calls: a program's own arguments and results are
+    /// row-major.
     ///
     /// # Errors
-    /// `UNIMPLEMENTED` for what StableHLO cannot say: one-bit integers, layouts of operands that are
-    /// tuples or of results that are nested ones, tokens of a call with a schedule, several called computations
-    /// of a call, and attributes without a text.
+    /// `UNIMPLEMENTED` for anything that StableHLO cannot express: one-bit integers, layouts of operands that
+    /// are tuples or of results that are nested tuples, tokens of a call with a schedule, several called
+    /// computations of one call, and attributes without a text.
     pub fn to_stablehlo(&self) -> Result<String> {
         let computations = self.computations();
         let mut text = format!("module @{} {{\n", self.name());
@@ -34,7 +34,7 @@ impl Program {
         Ok(text)
     }
 
-    /// A function; the entry has no name of its own.
+    /// Writes a function; the entry is always called `main`.
     fn function(
         &self,
         text: &mut String,
@@ -107,7 +107,7 @@ impl Printer<'_> {
         self.lines.push('\n');
     }
 
-    /// MLIR's type of a value.
+    /// Returns MLIR's type of a value.
     fn kind(&self, instruction: &Instruction, shape: &ValueShape) -> Result<String> {
         match shape {
             Tree::Leaf(leaf) if leaf.is_token() => Ok("!stablehlo.token".to_owned()),
@@ -125,7 +125,8 @@ impl Printer<'_> {
         }
     }
 
-    /// A parameter of the entry that is a tuple: its arrays are arguments, put together again.
+    /// Writes a tuple parameter of the entry: its arrays become arguments and are combined into the tuple
+    /// again.
     fn taken_apart(&mut self, parameter: &Instruction, arguments: &mut Vec<String>) -> Result<()> {
         let mut paths = vec![];
         leaves(&parameter.shape, &mut vec![], &mut |path| {
@@ -148,7 +149,7 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// Makes tuples of arrays, inner ones first, and says what the value is called.
+    /// Combines arrays into tuples, inner ones first, and returns the name of the value.
     fn put_together(
         &mut self,
         parameter: &Instruction,
@@ -177,7 +178,7 @@ impl Printer<'_> {
     }
 
     fn tuple(&mut self, value: &str, elements: &[String], kind: &str) {
-        // The short form of an empty tuple does not parse.
+        // MLIR cannot parse the short form of an empty tuple.
         if elements.is_empty() {
             self.line(&format!("{value} = \"stablehlo.tuple\"() : () -> {kind}"));
         } else {
@@ -192,7 +193,7 @@ impl Printer<'_> {
         ));
     }
 
-    /// The arrays of the entry's result, with their types.
+    /// Returns the arrays of the entry's result, with their types.
     fn results(&mut self, root: &Instruction) -> Result<Vec<(String, String)>> {
         let mut results = vec![];
         self.take_apart(root, &root.shape, &format!("%{}", root.name), &mut results)?;
@@ -318,8 +319,8 @@ impl Printer<'_> {
                 .iter()
                 .map(|shape| shape.leaf().map(layout))
                 .collect(),
-            // XLA chooses the layouts of a call that says none: where it can be said, that they are
-            // row-major is said.
+            // XLA chooses the layouts of a call without layouts, so row-major layouts are written explicitly
+            // where possible.
             None => call
                 .operands
                 .iter()
@@ -370,7 +371,7 @@ impl Printer<'_> {
     }
 }
 
-/// The dialect of a call: StableHLO has no schedules.
+/// Returns the dialect of a call: StableHLO has no schedules.
 fn dialect(schedule: Schedule) -> &'static str {
     match schedule {
         Schedule::None => "stablehlo",
@@ -378,7 +379,7 @@ fn dialect(schedule: Schedule) -> &'static str {
     }
 }
 
-/// A layout as an MLIR attribute.
+/// Returns a layout as an MLIR attribute.
 fn layout(array: &ArrayShape) -> String {
     let order = array.minor_to_major();
     if order.is_empty() {

@@ -1,4 +1,4 @@
-//! The rules that a program keeps, checked while it is built.
+//! The rules for programs, checked while they are built.
 
 use super::custom_call::Config;
 use super::diagnostic::Rule;
@@ -9,7 +9,7 @@ use xla_ffi_runtime::{DType, Tree};
 
 type Broken = Vec<(Rule, String)>;
 
-/// What is wrong with a call on operands of these shapes; `None` are shapes that a mistake left open.
+/// Returns the mistakes of a call with operands of these shapes; `None` is a shape that a mistake left unknown.
 pub(super) fn custom_call(call: &CustomCall, operands: &[Option<ValueShape>]) -> Broken {
     let mut broken = vec![];
     if call.target.is_empty() || call.target.contains('\0') {
@@ -105,7 +105,7 @@ fn aliases(call: &CustomCall, operands: &[Option<ValueShape>], broken: &mut Brok
             continue;
         };
         let Some(operand) = operand else { continue };
-        // Without layouts targets get everything row-major, however it lay before.
+        // Without layouts, targets receive everything row-major, whatever the previous layout.
         let row_major = operand.row_major();
         let operand = match &call.operand_layouts {
             None => &row_major,
@@ -135,7 +135,7 @@ fn no_array(what: &str, shape: &ValueShape, found: Option<&ValueShape>) -> Strin
     }
 }
 
-/// Tells parameters whose numbers are not 0, 1, 2 and so on.
+/// Reports parameters that are not numbered 0, 1, 2 and so on.
 pub(super) fn parameters<'a>(
     parameters: impl Iterator<Item = (usize, &'a str)>,
     mut tell: impl FnMut(&str, Rule, String),
@@ -149,7 +149,7 @@ pub(super) fn parameters<'a>(
             tell(name, Rule::ParameterTwice, message);
         }
     }
-    // One line for each parameter past the gap would say the same again and again.
+    // Only the first gap is reported, because every later parameter would repeat the same message.
     let gap = known.keys().enumerate().find(|(at, number)| at != *number);
     if let Some((missing, number)) = gap {
         let message = format!(

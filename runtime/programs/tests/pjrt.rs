@@ -1,5 +1,5 @@
-//! PJRT: plugins that are none or are too old, told from stand-ins in C; and handlers built with
-//! upstream's own C++ headers on XLA's CPU backend.
+//! Tests PJRT: invalid and old plugins, as test plugins in C, and handlers built with upstream's own C++
+//! headers on XLA's CPU backend.
 
 use std::path::{Path, PathBuf};
 use xla_ffi_programs::pjrt::{Client, Plugin};
@@ -9,13 +9,13 @@ use xla_ffi_runtime::{
 use xla_ffi_testing::compiler::{library_of_text, shared_library};
 use xla_ffi_testing::{headers, plugin, root, skip};
 
-/// A library of the tests, or `None`, told, without a compiler.
+/// Builds a test library; without a compiler, skips the test and returns `None`.
 fn build(test: &str, source: &str, name: &str, flags: &[String]) -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     shared_library(&folder, test, &root().join(source), name, flags)
 }
 
-/// A stand-in for a plugin, one for each way to be wrong.
+/// Builds a test plugin; the flags select its defect.
 fn stand_in(test: &str, flags: &str) -> Option<PathBuf> {
     let name = format!("plugin{}", flags.replace(['-', ' ', '='], "_"));
     let flags: Vec<_> = flags.split_whitespace().map(str::to_owned).collect();
@@ -27,7 +27,7 @@ fn stand_in(test: &str, flags: &str) -> Option<PathBuf> {
     )
 }
 
-/// What loading a stand-in and making a client of it says.
+/// Returns the error of loading a test plugin or creating a client.
 fn refusal(test: &str, flags: &str) -> Option<Error> {
     let plugin = match Plugin::load(stand_in(test, flags)?) {
         Ok(plugin) => plugin,
@@ -93,7 +93,7 @@ fn plugins_that_are_refused() {
     }
 }
 
-/// A stand-in for a PJRT plugin whose only function throws.
+/// A test plugin whose only function throws.
 const THROWING: &str = r#"
 #include <cstddef>
 #include <stdexcept>
@@ -112,7 +112,7 @@ static struct {
 extern "C" __attribute__((visibility("default"))) const void* GetPjrtApi() { return &table; }
 "#;
 
-/// A C++ exception ends no program.
+/// A C++ exception must not end the program.
 #[test]
 fn a_plugin_that_throws() {
     let test = "a_plugin_that_throws";
@@ -141,11 +141,11 @@ unsafe extern "C" fn nothing(
 }
 
 fn any_bundle() -> Bundle {
-    // SAFETY: a handler of this program; the stand-ins never call it.
+    // SAFETY: a handler of this program, which the test plugins never call.
     unsafe { Bundle::execute(nothing) }
 }
 
-/// What a stand-in's FFI extension lacks, and which form of the arguments it wants.
+/// Checks FFI extensions without some functions, and with both forms of the arguments.
 #[test]
 fn extensions_of_all_ages() {
     let test = "extensions_of_all_ages";
@@ -165,7 +165,7 @@ fn extensions_of_all_ages() {
             && error.message().contains("libplugin_DNO_EXTENSION.so"),
         "{error}"
     );
-    // SAFETY: a type without objects.
+    // SAFETY: the type has no objects.
     let error = unsafe { none.register_type("t", 0, Default::default()) }.expect_err("refused");
     assert_eq!(error.code(), ErrorCode::Unimplemented);
 
@@ -184,7 +184,7 @@ fn extensions_of_all_ages() {
     let id = unsafe { first.register_type("t", 0, Default::default()) };
     assert_eq!(id.unwrap(), 7);
 
-    // The stand-ins check what they are given; then they cannot compile.
+    // The test plugins check the arguments they receive; afterwards they cannot compile.
     for flags in ["-DREGISTER_SIZE=52", "-DREGISTER_SIZE=60"] {
         let Some(client) = client(flags) else { return };
         let error = registered(&client);
@@ -204,8 +204,8 @@ fn f32s(values: &[f32]) -> Tensor {
     Tensor::from_slice([values.len() as i64], values).unwrap()
 }
 
-/// Upstream's headers of every revision that XLA's version takes: stateless, with state, with user
-/// data, asynchronous, failing; and the refusal of what is newer.
+/// Checks handlers built with upstream's headers, of every revision that XLA's version supports: stateless,
+/// with state, with user data, asynchronous, failing. Also checks that newer ones are refused.
 #[test]
 fn upstreams_headers() {
     let test = "pjrt.upstreams_headers";
@@ -238,7 +238,7 @@ fn upstreams_headers() {
                     error.message().contains("framework's API version (0.2)"),
                     "{version}: {error}"
                 );
-                // 0.0 is below its least version, 0.3 and later above its own.
+                // 0.0 is below its minimum version, 0.3 and later are above its own.
                 assert!(
                     revision == Revision::R0 || revision >= Revision::R8,
                     "{version}: {error}"
@@ -276,7 +276,7 @@ fn upstreams_headers() {
             assert_eq!(rets[0].to_vec::<i64>().unwrap(), [5], "{version}");
         }
         if revision < Revision::R7 {
-            // State arguments of 0.1 are laid out otherwise than this XLA wants.
+            // The state arguments of 0.1 have a different layout in this XLA.
             continue;
         }
         let info = Some("counter_info");
@@ -311,7 +311,7 @@ fn upstreams_headers() {
             .unwrap();
         let greet = register("greet", &[(Stage::Execute, "greet")]).unwrap();
         let number = 123_i64;
-        // SAFETY: the library's type is one number, which outlives the call.
+        // SAFETY: the library's type is one number, and the object outlives the call.
         let call = unsafe {
             client
                 .call(&greet)

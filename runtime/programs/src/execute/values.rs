@@ -1,4 +1,4 @@
-//! The values of instructions while a program runs: whose memory they have, in which layout they are.
+//! The values of instructions while a program runs: their memory and their layouts.
 
 use crate::instruction::{Kind, leaves};
 use crate::{ArrayShape, CustomCall, Program, ValueShape};
@@ -9,10 +9,10 @@ use xla_ffi_runtime::{Error, Result, Shape, Tensor, Tree};
 
 /// An instruction and a leaf of its value.
 pub(super) type Place = (usize, usize);
-/// Where calls write leaves of theirs.
+/// The tensors into which calls write their leaves.
 pub(super) type Places = BTreeMap<Place, Tensor>;
 
-/// The calls whose results are the program's.
+/// Returns the calls' leaves that are results of the program.
 pub(super) fn places(program: &Program) -> Vec<Option<Place>> {
     let instructions = &program.inner.instructions;
     let mut taken = BTreeSet::new();
@@ -52,12 +52,12 @@ pub(super) fn places(program: &Program) -> Vec<Option<Place>> {
         .collect()
 }
 
-/// What a legacy target gets for an array: never null, so that targets may look for null nodes.
+/// Returns a legacy target's pointer to an array. Never null, because targets may look for null nodes.
 pub(super) fn address(tensor: &Tensor) -> *mut c_void {
     tensor.bytes().as_ptr().cast_mut().cast()
 }
 
-/// The value of an instruction; the last reader takes it, so that nobody else holds its arrays.
+/// Returns the value of an instruction. The last use takes it, so that its arrays have no other owner.
 pub(super) fn read(
     values: &mut [Option<Tree<Tensor>>],
     uses: &mut [usize],
@@ -72,8 +72,8 @@ pub(super) fn read(
     value.unwrap_or(Tree::tuple([]))
 }
 
-/// What stands for the result of a call that does not run: its empty arrays may be read, and for the
-/// others no memory is asked for.
+/// Returns a placeholder for the result of a call that does not run. Its empty arrays may be used; no memory is
+/// allocated for the others.
 pub(super) fn placeholder(shape: &ValueShape) -> Result<Tree<Tensor>> {
     shape.try_map(|leaf| {
         if leaf.is_empty() {
@@ -84,7 +84,7 @@ pub(super) fn placeholder(shape: &ValueShape) -> Result<Tree<Tensor>> {
     })
 }
 
-/// The operands' shapes in the layouts in which the target gets them.
+/// Returns the operands' shapes with the layouts that the target expects.
 pub(super) fn operand_layouts(
     call: &CustomCall<usize>,
     operands: &[Tree<Tensor>],
@@ -99,7 +99,7 @@ pub(super) fn operand_layouts(
         .collect()
 }
 
-/// Which of all leaves of all operands each operand's first is.
+/// Returns the index of each operand's first leaf among the leaves of all operands.
 pub(super) fn starts(operands: &[Tree<Tensor>]) -> Vec<usize> {
     let mut next = 0;
     operands
@@ -112,7 +112,7 @@ pub(super) fn starts(operands: &[Tree<Tensor>]) -> Vec<usize> {
         .collect()
 }
 
-/// For each leaf of the result, the leaf of the operands in whose memory it lies.
+/// Returns, for each leaf of the result, the operands' leaf whose memory it shares.
 pub(super) fn alias_sources(
     call: &CustomCall<usize>,
     starts: &[usize],
@@ -139,8 +139,8 @@ pub(super) fn alias_sources(
     sources
 }
 
-/// Results as the target left them, row-major again. They are compared with what the program says: a closure of the
-/// program's may have made another call of it, and what comes next reads as much as the program says.
+/// Converts results from the target's layouts to row-major. The results are compared with the program, because the
+/// program's closure may have changed the call, and later instructions rely on the program's sizes.
 pub(super) fn to_row_major(call: &CustomCall<usize>, results: Vec<Tensor>) -> Result<Tree<Tensor>> {
     let mut results = results.into_iter();
     let tree = call.shape.try_map(|leaf| {
@@ -168,17 +168,17 @@ pub(super) fn to_row_major(call: &CustomCall<usize>, results: Vec<Tensor>) -> Re
     }
 }
 
-/// The bytes of a row-major array in the order of `layout`; the dimensions stay what they are.
+/// Returns the bytes of a row-major array in the order of `layout`; the dimensions do not change.
 pub(super) fn to_layout(tensor: &Tensor, layout: &ArrayShape) -> Result<Tensor> {
     permuted(tensor, layout, |row_major, laid_out| (row_major, laid_out))
 }
 
-/// The row-major array whose bytes lie in the order of `layout`.
+/// Returns the row-major array whose bytes are in the order of `layout`.
 pub(super) fn row_major(tensor: &Tensor, layout: &ArrayShape) -> Result<Tensor> {
     permuted(tensor, layout, |row_major, laid_out| (laid_out, row_major))
 }
 
-/// Copies elements between their places in both orders; `way` gives (from, to).
+/// Copies elements between two orders; `way` returns (from, to).
 fn permuted(
     tensor: &Tensor,
     layout: &ArrayShape,

@@ -1,4 +1,4 @@
-//! A plugin's function table, and the errors that its functions answer.
+//! A plugin's function table, and the errors that its functions return.
 
 use super::raw::{
     Args, ErrorDestroy, ErrorGetCode, ErrorMessage, RawApi, RawError, RawExtension, SizedStruct,
@@ -11,13 +11,13 @@ use xla_ffi_runtime::__programs::call_pointer;
 use xla_ffi_runtime::{Error, ErrorCode, Hazard, Result};
 use xla_ffi_sys::XLA_FFI_Error_Code;
 
-/// The oldest version whose table has today's order.
+/// The oldest version whose table has the current order.
 pub(super) const OLDEST: (c_int, c_int) = (0, 57);
 
 /// A plugin's function table.
 ///
-/// Invariant: the pointer names a table of at least [`OLDEST`] of as many bytes as it says, which
-/// lives until the program ends.
+/// Invariant: the pointer refers to a table of at least version [`OLDEST`], whose size is correct and which is
+/// never unloaded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Api {
     table: NonNull<RawApi>,
@@ -29,10 +29,10 @@ unsafe impl Send for Api {}
 unsafe impl Sync for Api {}
 
 impl Api {
-    /// Judges what `GetPjrtApi` gave.
+    /// Checks the result of `GetPjrtApi`.
     ///
     /// # Safety
-    /// `table` is null or names a plugin's table, which is never unloaded.
+    /// `table` is null or a plugin's table, which is never unloaded.
     pub(super) unsafe fn new(table: *const RawApi) -> Result<Self> {
         let refuse = |why: String| Err(Error::new(ErrorCode::FailedPrecondition, why));
         let Some(table) = NonNull::new(table.cast_mut()) else {
@@ -48,13 +48,13 @@ impl Api {
         Ok(api)
     }
 
-    /// Bytes of the table.
+    /// Returns the size of the table in bytes.
     fn size(self) -> usize {
         // SAFETY: guaranteed by the type's invariant; the first field in every version.
         unsafe { (*self.table.as_ptr()).struct_size }
     }
 
-    /// Major and minor version.
+    /// Returns the major and minor version.
     pub(super) fn version(self) -> (c_int, c_int) {
         // SAFETY: guaranteed by the type's invariant; at the same offset in every version.
         let major = unsafe { (*self.table.as_ptr()).major };
@@ -63,13 +63,13 @@ impl Api {
         (major, minor)
     }
 
-    /// The first extension of a type.
+    /// Returns the first extension of a type.
     pub(super) fn extension(self, kind: c_int) -> Option<NonNull<RawExtension>> {
         // SAFETY: guaranteed by the type's invariant.
         let mut next = unsafe { (*self.table.as_ptr()).extension_start };
         loop {
             let extension = NonNull::new(next.cast_mut())?;
-            // SAFETY: extensions live as long as the table, and begin with this head.
+            // SAFETY: extensions live as long as the table, and start with this head.
             if unsafe { (*extension.as_ptr()).kind } == kind {
                 return Some(extension);
             }
@@ -78,13 +78,13 @@ impl Api {
         }
     }
 
-    /// The address in a slot.
+    /// Returns the address in a slot.
     fn slot(self, slot: usize, name: &str) -> Result<*const c_void> {
         let place = size_of::<RawApi>() + slot * size_of::<usize>();
         let found = (place + size_of::<usize>() <= self.size())
             .then(|| {
                 let address = self.table.as_ptr().wrapping_byte_add(place);
-                // SAFETY: the slot lies inside the table, by the comparison above.
+                // SAFETY: the slot is inside the table, as checked above.
                 unsafe { address.cast::<*const c_void>().read() }
             })
             .filter(|function| !function.is_null());
@@ -97,24 +97,24 @@ impl Api {
         })
     }
 
-    /// Calls a function that answers with an error.
+    /// Calls a function that returns an error.
     ///
     /// # Errors
-    /// The plugin's own, and `UNIMPLEMENTED` where its table has no such function.
+    /// The plugin's own errors, and `UNIMPLEMENTED` if its table does not have the function.
     ///
     /// # Safety
-    /// What the arguments name is what the function expects, for as long as it wants it.
+    /// The arguments are valid for the function, for as long as it uses them.
     pub(super) unsafe fn call<A: Args>(self, args: &mut A) -> Result<()> {
         let function = self.slot(A::SLOT, A::NAME)?;
         // SAFETY: the slot holds the function of this name, which takes these arguments.
         unsafe { self.invoke(function, (&raw mut *args).cast(), A::NAME) }
     }
 
-    /// Calls a function that answers with an error; a C++ exception is one, too.
+    /// Calls a function that returns an error, and converts C++ exceptions to errors.
     ///
     /// # Safety
-    /// The function takes a pointer to such arguments and gives a pointer to an error; the
-    /// arguments are as for [`Self::call`].
+    /// The function takes a pointer to these arguments and returns a pointer to an error; the arguments are as
+    /// for [`Self::call`].
     pub(super) unsafe fn invoke(
         self,
         function: *const c_void,
@@ -134,17 +134,17 @@ impl Api {
                 format!("{unwound} left the plugin's {name}"),
             )
         })?;
-        // SAFETY: it is the function's answer.
+        // SAFETY: the pointer is the function's result.
         unsafe { self.into_result(error.cast(), name) }
     }
 
-    /// Calls a function that answers nothing.
+    /// Calls a function without a result.
     ///
     /// # Safety
-    /// As [`Self::call`].
+    /// As for [`Self::call`].
     unsafe fn call_void<A: Args>(self, args: &mut A) -> Result<()> {
         let function = self.slot(A::SLOT, A::NAME)?;
-        // SAFETY: the slot holds the function of this name, which has this type.
+        // SAFETY: the slot has the function of this name, which has this type.
         let function =
             unsafe { std::mem::transmute::<*const c_void, unsafe extern "C" fn(*mut A)>(function) };
         // SAFETY: the caller upholds this function's safety contract.
@@ -152,21 +152,21 @@ impl Api {
         Ok(())
     }
 
-    /// Makes a plugin's answer an error of ours, with its code and whole message, and frees it.
+    /// Converts a plugin's error to an [`Error`] with its code and complete message, and frees it.
     ///
     /// # Safety
-    /// `error` is null or an error that this plugin has just answered.
+    /// `error` is null, or an error that this plugin has just returned.
     pub(super) unsafe fn into_result(self, error: *mut RawError, name: &str) -> Result<()> {
         if error.is_null() {
             return Ok(());
         }
         let mut asked = ErrorGetCode::new();
         asked.error = error;
-        // An error about the error would not end: the answer is not looked at.
+        // An error about the error is ignored, to avoid an endless recursion.
         let code = self
             .slot(ErrorGetCode::SLOT, ErrorGetCode::NAME)
             .map(|function| {
-                // SAFETY: the slot holds the function of this name, which has this type.
+                // SAFETY: the slot has the function of this name, which has this type.
                 let function = unsafe {
                     std::mem::transmute::<
                         *const c_void,
@@ -198,16 +198,17 @@ impl Api {
         };
         let mut freed = ErrorDestroy::new();
         freed.error = error;
-        // SAFETY: the error is ours to free, once.
+        // SAFETY: this code owns the error and frees it once.
         let _leaked_if_absent = unsafe { self.call_void(&mut freed) };
         Err(Error::new(code, message))
     }
 }
 
-/// Tables that are initialised, which a plugin wants once a process, and the files that they came from.
+/// The initialised tables, because a plugin must be initialised once per process, and the files that they were
+/// loaded from.
 pub(super) static INITIALISED: Mutex<Vec<(Api, PathBuf)>> = Mutex::new(Vec::new());
 
-/// The error with the name of the plugin.
+/// Adds the name of the plugin to an error.
 pub(super) fn named(api: Api, error: Error) -> Error {
     let initialised = INITIALISED.lock().unwrap_or_else(PoisonError::into_inner);
     match initialised.iter().find(|(known, _)| *known == api) {

@@ -1,5 +1,5 @@
-//! The way to the function table of the XLA copy in a plugin: a handler of ours, called once for
-//! each job, which hands the table of its call frame to the job.
+//! Access to the function table of the XLA copy in a plugin: a handler of this crate, called once per job,
+//! passes the table in its call frame to the job.
 
 use super::executable::Loaded;
 use super::extension::Extension;
@@ -24,8 +24,7 @@ pub(super) type Entry =
 
 /// The function table of an XLA copy, as handlers see it.
 ///
-/// Invariant: it names a host's table. The functions that are used here stand at the same places in
-/// every revision.
+/// Invariant: it refers to a host's table. The functions used here are at the same offsets in every revision.
 #[derive(Clone, Copy)]
 pub(super) struct Table {
     api: *const XLA_FFI_Api,
@@ -42,18 +41,18 @@ fn span(text: &str) -> XLA_FFI_ByteSpan {
 }
 
 impl Table {
-    /// The table of a call frame.
+    /// Returns the table of a call frame.
     pub(super) fn of(api: *const XLA_FFI_Api) -> Self {
         Self { api }
     }
 
-    /// Minor version of the FFI.
+    /// Returns the minor version of the FFI.
     fn minor(self) -> i32 {
         // SAFETY: guaranteed by the type's invariant; at the same offset in every revision.
         unsafe { (*self.api).api_version.minor_version }
     }
 
-    /// An error of ours from one of this host, which is freed.
+    /// Converts an error of this host to an [`Error`], and frees it.
     fn into_result(self, error: *mut XLA_FFI_Error) -> Result<()> {
         if error.is_null() {
             return Ok(());
@@ -73,7 +72,7 @@ impl Table {
         let message = if details.message.is_null() {
             "the host gave an error without a text".into()
         } else {
-            // SAFETY: a C string that lives as long as the error.
+            // SAFETY: a C string that is valid as long as the error.
             let text = unsafe { CStr::from_ptr(details.message) };
             text.to_string_lossy().into_owned()
         };
@@ -84,7 +83,7 @@ impl Table {
         };
         // SAFETY: guaranteed by the type's invariant.
         if let Some(destroy) = unsafe { (*self.api).XLA_FFI_Error_Destroy } {
-            // SAFETY: the error is ours, freed once.
+            // SAFETY: this code owns the error and frees it once.
             unsafe { destroy(&raw mut freed) };
         }
         Err(Error::new(
@@ -93,7 +92,7 @@ impl Table {
         ))
     }
 
-    /// An error of this host's.
+    /// Creates an error of this host.
     pub(super) fn error(self, code: XLA_FFI_Error_Code, text: &str) -> *mut XLA_FFI_Error {
         let text = CString::new(text.replace('\0', "\\0")).unwrap_or_default();
         let mut args = XLA_FFI_Error_Create_Args {
@@ -146,7 +145,7 @@ impl Table {
                 },
                 traits: 0,
             };
-            // SAFETY: the names outlive the call; whoever made the bundle vouches for its functions.
+            // SAFETY: the names outlive the call; the bundle's creator vouches for its functions.
             unsafe { register(&raw mut args) }
         } else {
             let mut args = XLA_FFI_Handler_Register_Args_R0 {
@@ -162,7 +161,7 @@ impl Table {
                 },
                 traits: 0,
             };
-            // SAFETY: as above; the short form is what every host takes without a record stage.
+            // SAFETY: as above; every host accepts the short form without a record stage.
             unsafe { register((&raw mut args).cast()) }
         };
         self.into_result(error)
@@ -171,7 +170,7 @@ impl Table {
     /// Calls a library's registration entry.
     pub(super) fn enter(self, entry: Entry, platform: &str) -> Result<()> {
         let platform = CString::new(platform).unwrap_or_default();
-        // SAFETY: a host's table, and a C string that outlives the call.
+        // SAFETY: the arguments are a host's table, and a C string that outlives the call.
         let error = unsafe { entry(self.api, platform.as_ptr()) };
         self.into_result(error)
     }
@@ -179,7 +178,7 @@ impl Table {
 
 type Job = Box<dyn FnOnce(Table) + Send>;
 
-/// Jobs by their tickets, until their call comes.
+/// Jobs by their tickets, until their calls arrive.
 static JOBS: Mutex<BTreeMap<u64, Job>> = Mutex::new(BTreeMap::new());
 static NEXT_TICKET: AtomicU64 = AtomicU64::new(1);
 
@@ -187,7 +186,7 @@ fn jobs() -> std::sync::MutexGuard<'static, BTreeMap<u64, Job>> {
     JOBS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs `job` inside a call of [`bootstrap`], which `program` makes, and gives what it answers.
+/// Runs `job` inside a call of [`bootstrap`], which `program` makes, and returns the job's result.
 pub(super) fn inside<R: Send + 'static>(
     program: &Loaded,
     job: impl FnOnce(Table) -> Result<R> + Send + 'static,
@@ -195,7 +194,7 @@ pub(super) fn inside<R: Send + 'static>(
     let (sender, answer) = mpsc::channel();
     let ticket = NEXT_TICKET.fetch_add(1, Ordering::Relaxed);
     let job = move |table| {
-        // The receiver waits below; when it is gone nobody wants the answer.
+        // The receiver waits below; if it is gone, the result is not needed any more.
         let _nobody_waits = sender.send(job(table));
     };
     jobs().insert(ticket, Box::new(job));
@@ -210,7 +209,8 @@ pub(super) fn inside<R: Send + 'static>(
     })?
 }
 
-/// Refuses platforms whose operands lie in a device's memory: the ticket would be read from there.
+/// Refuses platforms whose operands are in device memory, because the handler reads the ticket from its
+/// operand.
 pub(super) fn check_platform(platform: &str) -> Result<()> {
     if platform == "cpu" {
         return Ok(());
@@ -224,11 +224,11 @@ pub(super) fn check_platform(platform: &str) -> Result<()> {
     ))
 }
 
-/// Registers [`bootstrap`] and gives a program, as StableHLO, that calls it.
+/// Registers [`bootstrap`] and returns a StableHLO program that calls it.
 pub(super) fn register(extension: &Extension, platform: &str) -> Result<String> {
-    // Another copy of this crate in the process has a function, and so a name, of its own.
+    // Another copy of this crate in the process has its own function, and therefore a different name.
     let name = format!("xla_ffi_bootstrap_{:x}", bootstrap as *const () as usize);
-    // SAFETY: a handler of this image, which holds the running code and stays.
+    // SAFETY: the function is a handler in this image, which stays loaded while its code runs.
     unsafe { extension.register_handler(&name, platform, bootstrap) }?;
     Ok(format!(
         "func.func @main(%ticket: tensor<ui64>) -> tensor<ui64> {{\n  \
@@ -237,17 +237,17 @@ pub(super) fn register(extension: &Extension, platform: &str) -> Result<String> 
     ))
 }
 
-/// The extension that makes a call one that asks for metadata.
+/// Returns the extension that marks a metadata call.
 ///
 /// # Safety
-/// The frame is that of the current call.
+/// The frame belongs to the current call.
 pub(super) unsafe fn is_metadata(
     frame: *mut XLA_FFI_CallFrame,
 ) -> Option<*mut XLA_FFI_Metadata_Extension> {
     // SAFETY: every revision has the fields up to `attrs`.
     let mut next = unsafe { (*frame).extension_start };
     while !next.is_null() {
-        // SAFETY: extensions live for the call and begin with their head.
+        // SAFETY: extensions are valid during the call and start with their head.
         if unsafe { (*next).r#type } == XLA_FFI_InternalExtension_Type::Metadata {
             return Some(next.cast());
         }
@@ -257,17 +257,17 @@ pub(super) unsafe fn is_metadata(
     None
 }
 
-/// The handler: finds the job of its ticket and hands it the table.
+/// The handler: finds the job of its ticket and passes the table to it.
 unsafe extern "C" fn bootstrap(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
     // SAFETY: every revision has the fields up to `attrs`.
     let table = Table::of(unsafe { (*frame).api });
-    // SAFETY: the frame of the current call.
+    // SAFETY: the frame belongs to the current call.
     if let Some(extension) = unsafe { is_metadata(frame) } {
-        // SAFETY: the extension of this call.
+        // SAFETY: the extension belongs to this call.
         unsafe { answer_metadata(extension, table) };
         return ptr::null_mut();
     }
-    // SAFETY: only this crate's program calls it.
+    // SAFETY: only this crate's program calls this handler.
     let ticket = unsafe { answer_ticket(frame) };
     let Some(job) = jobs().remove(&ticket) else {
         return table.error(
@@ -284,10 +284,10 @@ unsafe extern "C" fn bootstrap(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Er
     }
 }
 
-/// Answers the metadata call: the host's own version, or 0.1 where it gives no table to ask.
+/// Answers the metadata call with the host's own version, or 0.1 if the host passes no table.
 ///
 /// # Safety
-/// The extension is one of a metadata call; the table is the one of its frame, or null.
+/// The extension belongs to a metadata call, and the table to its frame; the table may be null.
 pub(super) unsafe fn answer_metadata(extension: *mut XLA_FFI_Metadata_Extension, table: Table) {
     // SAFETY: the caller upholds this function's safety contract.
     let metadata = unsafe { (*extension).metadata };
@@ -297,7 +297,7 @@ pub(super) unsafe fn answer_metadata(extension: *mut XLA_FFI_Metadata_Extension,
     } else {
         table.minor().min(newest)
     };
-    // SAFETY: the version is there in every revision that asks.
+    // SAFETY: every revision that asks has the version.
     let version = unsafe { &raw mut (*metadata).api_version };
     // SAFETY: as above.
     unsafe { (*version).major_version = 0 };
@@ -305,10 +305,10 @@ pub(super) unsafe fn answer_metadata(extension: *mut XLA_FFI_Metadata_Extension,
     unsafe { (*version).minor_version = minor };
 }
 
-/// Reads the ticket and writes it into the result.
+/// Reads the ticket and writes it to the result.
 ///
 /// # Safety
-/// The frame is one of an execute call of the program above.
+/// The frame belongs to an execute call of the program above.
 unsafe fn answer_ticket(frame: *mut XLA_FFI_CallFrame) -> u64 {
     // SAFETY: the caller upholds this function's safety contract.
     let args = unsafe { (*frame).args };
@@ -324,7 +324,7 @@ unsafe fn answer_ticket(frame: *mut XLA_FFI_CallFrame) -> u64 {
     let to = unsafe { (*ret).data }.cast::<u64>();
     // SAFETY: a scalar of 64 bits.
     let ticket = unsafe { from.read() };
-    // SAFETY: as above; results are ours to write.
+    // SAFETY: as above; the handler may write its result.
     unsafe { to.write(ticket) };
     ticket
 }

@@ -1,4 +1,4 @@
-//! Arrays on a device, and the way there and back.
+//! Arrays on a device, with upload and download.
 
 use super::handles::{Event, Shared};
 use super::raw::{
@@ -9,7 +9,7 @@ use std::ffi::c_int;
 use std::sync::Arc;
 use xla_ffi_runtime::{DType, Error, ErrorCode, Result, Shape, Tensor, scalar_codec};
 
-/// PJRT's numbers of the element types, as far as they are told by a header.
+/// PJRT's numbers of element types, as far as a header has been checked.
 pub(super) const TYPES: [(DType, c_int); 29] = [
     (DType::Pred, 1),
     (DType::S8, 2),
@@ -52,13 +52,13 @@ fn number_of(dtype: DType) -> Result<c_int> {
     })
 }
 
-/// An array on a device. Clones are the same array, which the last of them frees.
+/// An array on a device. Clones share the same array, which the last clone frees.
 #[derive(Clone)]
 pub struct Buffer {
     inner: Arc<Inner>,
 }
 
-/// Invariant: `buffer` is a buffer of the client's plugin, ours to free.
+/// Invariant: `buffer` is a buffer of the client's plugin, owned by this object.
 struct Inner {
     client: Arc<Shared>,
     buffer: *mut RawBuffer,
@@ -69,7 +69,7 @@ unsafe impl Send for Inner {}
 // SAFETY: as above.
 unsafe impl Sync for Inner {}
 
-/// What a host array of packed elements looks like to PJRT: a byte for each.
+/// Converts a packed array to PJRT's form: one byte per element.
 fn unpacked(tensor: &Tensor) -> Vec<u8> {
     let shape = tensor.shape();
     (0..shape.elements())
@@ -77,7 +77,7 @@ fn unpacked(tensor: &Tensor) -> Vec<u8> {
         .collect()
 }
 
-/// The way back.
+/// Converts PJRT's form back to a packed array.
 fn packed(shape: Shape, bytes: &[u8]) -> Result<Tensor> {
     let mut out = vec![0; shape.bytes()];
     for (index, byte) in bytes.iter().enumerate() {
@@ -88,7 +88,7 @@ fn packed(shape: Shape, bytes: &[u8]) -> Result<Tensor> {
 
 impl Buffer {
     /// # Safety
-    /// `buffer` is a buffer of the client's plugin that nobody else frees.
+    /// `buffer` is a buffer of the client's plugin, and its ownership is transferred.
     pub(super) unsafe fn new(client: Arc<Shared>, buffer: *mut RawBuffer) -> Self {
         Self {
             inner: Arc::new(Inner { client, buffer }),
@@ -116,22 +116,22 @@ impl Buffer {
         args.num_dims = shape.dims().len();
         args.host_buffer_semantics = IMMUTABLE_ONLY_DURING_CALL;
         args.device = shared.device();
-        // SAFETY: client and device belong together; data and dimensions outlive the call, and the
-        // plugin promises to be done with them then.
+        // SAFETY: client and device belong together. Data and dimensions outlive the call, after which the
+        // plugin no longer uses them.
         unsafe { shared.api().call(&mut args) }
             .map_err(|error| error.within(format_args!("a {shape} for the device")))?;
         // SAFETY: the event is new and owned by this code.
         let event = unsafe { Event::new(shared.api(), args.done_with_host_buffer) };
-        // SAFETY: the buffer is new and ours.
+        // SAFETY: the buffer is new and owned by this code.
         let buffer = unsafe { Self::new(shared.clone(), args.buffer) };
         event.wait()?;
         Ok(buffer)
     }
 
-    /// Element type and dimensions.
+    /// Returns the element type and dimensions.
     ///
     /// # Errors
-    /// An element type that has no counterpart here, and what the plugin answers.
+    /// An element type that is not supported here, and errors from the plugin.
     pub fn shape(&self) -> Result<Shape> {
         let api = self.inner.client.api();
         let mut asked = BufferElementType::new();
@@ -155,16 +155,16 @@ impl Buffer {
         let dims = if asked.num_dims == 0 {
             &[]
         } else {
-            // SAFETY: the plugin's list of this length lives as long as the buffer.
+            // SAFETY: the plugin's list has this length and is valid as long as the buffer.
             unsafe { std::slice::from_raw_parts(asked.dims, asked.num_dims) }
         };
         Shape::new(*dtype, dims)
     }
 
-    /// A copy in host memory, row by row.
+    /// Copies the array to host memory, row-major.
     ///
     /// # Errors
-    /// The error of the execution that was to make it, and what the plugin answers.
+    /// The error of the execution that should have computed it, and errors from the plugin.
     pub fn download(&self) -> Result<Tensor> {
         let shape = self.shape()?;
         if shape.dtype() == DType::Token || shape.elements() == 0 {
@@ -180,7 +180,7 @@ impl Buffer {
         let mut args = BufferToHost::new();
         args.src = self.raw();
         args.host_layout = &raw mut layout;
-        // SAFETY: without a destination the size is asked for.
+        // SAFETY: without a destination, this only returns the size.
         unsafe { api.call(&mut args) }?;
         let wanted = if shape.dtype().is_packed() {
             shape.elements()
@@ -198,7 +198,7 @@ impl Buffer {
         }
         let mut bytes = vec![0_u8; wanted];
         args.dst = bytes.as_mut_ptr().cast();
-        // SAFETY: the destination has as many bytes as it says; it lives until the event.
+        // SAFETY: the destination has the declared size, and is valid until the event.
         unsafe { api.call(&mut args) }?;
         // SAFETY: the event is new and owned by this code.
         let event = unsafe { Event::new(api, args.event) };

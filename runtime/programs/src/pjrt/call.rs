@@ -1,11 +1,11 @@
-//! One custom call on a real XLA: the program around it is made here.
+//! One custom call on a real XLA, in a program that is built here.
 
 use super::client::Client;
 use crate::{Builder, CustomCall, Program, ValueShape};
 use std::ffi::c_void;
 use std::time::Duration;
 use xla_ffi_runtime::{Attributes, DType, Error, ErrorCode, Result, Ret, Shape, Tensor, Tree};
-/// A call of one registered handler, being put together; the twin of [`xla_ffi_runtime::Call`].
+/// A call of one registered handler; the counterpart of [`xla_ffi_runtime::Call`].
 #[must_use = "a call does nothing before it is run"]
 pub struct Call {
     client: Client,
@@ -19,7 +19,7 @@ pub struct Call {
 }
 
 impl Client {
-    /// A call of the handler registered as `target`, to be filled with operands.
+    /// Starts a call of the handler registered as `target`, without operands.
     pub fn call(&self, target: impl Into<String>) -> Call {
         Call::new(self.clone(), target.into())
     }
@@ -39,63 +39,63 @@ impl Call {
         }
     }
 
-    /// The attributes.
+    /// Sets the attributes.
     pub fn attributes(mut self, attributes: &Attributes) -> Self {
         self.attributes = attributes.clone();
         self
     }
 
-    /// One more argument; a tensor of the type token stands for a token.
+    /// Adds an argument; a tensor of type token becomes a token.
     pub fn arg(mut self, argument: Tensor) -> Self {
         self.arguments.push(argument);
         self
     }
 
-    /// More arguments.
+    /// Adds arguments.
     pub fn args(mut self, arguments: impl IntoIterator<Item = Tensor>) -> Self {
         self.arguments.extend(arguments);
         self
     }
 
-    /// One more result.
+    /// Adds a result.
     pub fn ret(mut self, ret: impl Into<Ret>) -> Self {
         self.rets.push(ret.into());
         self
     }
 
-    /// One more result, in the memory of a copy of an argument.
+    /// Adds a result that uses the memory of a copy of an argument.
     pub fn ret_alias(mut self, argument: usize) -> Self {
         self.rets.push(Ret::Alias(argument));
         self
     }
 
-    /// As [`super::Launch::launch_id`].
+    /// Sets the run id; see [`super::Launch::launch_id`].
     pub fn launch_id(mut self, id: i32) -> Self {
         self.launch_id = id;
         self
     }
 
-    /// As [`super::Launch::time_limit`].
+    /// Sets a time limit; see [`super::Launch::time_limit`].
     pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
         self.limit = limit;
         self
     }
 
-    /// As [`super::Launch::user_data`].
+    /// Adds user data; see [`super::Launch::user_data`].
     ///
     /// # Safety
-    /// The object is one of the type, usable from any thread, and outlives the execution, also one that
-    /// goes on past its time limit.
+    /// The object has that type, is usable from any thread, and outlives the execution, even one that exceeds
+    /// its time limit.
     pub unsafe fn user_data(mut self, type_id: i64, object: *const c_void) -> Self {
         self.user_data.push((type_id, object.cast_mut()));
         self
     }
 
-    /// The program: a parameter for each argument but tokens, the call, and its results. The call has
-    /// a side effect, or XLA would leave it out where its results are empty.
+    /// Builds the program: a parameter for each argument other than tokens, the call, and its results. The call
+    /// has a side effect; otherwise XLA would omit it if its results are empty.
     ///
     /// # Errors
-    /// What the [`Builder`] does not take.
+    /// Calls that the [`Builder`] refuses.
     pub fn program(&self) -> Result<Program> {
         let mut builder = Builder::new("call");
         let mut operands = vec![];
@@ -148,7 +148,7 @@ impl Call {
     /// Compiles the program, which runs the handler's instantiate stage, and runs it once.
     ///
     /// # Errors
-    /// As [`Client::compile`] and [`super::Launch::run`].
+    /// As for [`Client::compile`] and [`super::Launch::run`].
     pub fn run(self) -> Result<Vec<Tensor>> {
         let loaded = self.client.compile(self.program()?.to_stablehlo()?)?;
         let buffers = self
@@ -163,7 +163,7 @@ impl Call {
             .launch_id(self.launch_id)
             .time_limit(self.limit);
         for (type_id, object) in self.user_data {
-            // SAFETY: promised where the object was given.
+            // SAFETY: promised by the caller of `user_data`.
             launch = unsafe { launch.user_data(type_id, object) };
         }
         let results = launch.run()?;

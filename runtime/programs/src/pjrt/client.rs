@@ -1,4 +1,4 @@
-//! A client: devices, what is compiled for them, and the registries of the XLA copy behind it.
+//! A client: its devices, compiled programs, and the registries of its XLA copy.
 
 use super::api::{Api, named};
 use super::bootstrap::{self, Table};
@@ -15,16 +15,16 @@ use xla_ffi_runtime::{
     Bundle, Error, ErrorCode, Library, Result, Stage, Tensor, TypeInfo, canonical_platform,
 };
 
-/// `CompileOptionsProto` as its wire bytes: one replica, one partition, no device chosen (-1).
+/// A serialised `CompileOptionsProto`: one replica, one partition, no particular device (-1).
 const COMPILE_OPTIONS: [u8; 17] = [
     0x1A, 15, 0x08, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01, 0x20, 1, 0x28, 1,
 ];
-/// How many types are looked through.
+/// The largest type number that is tried.
 const MOST_TYPES: i64 = 4096;
-/// StableHLO, as text or as byte code.
+/// StableHLO, as text or byte code.
 const FORMAT: &str = "mlir";
 
-/// A client of a plugin. Clones are the same client; it ends with the last of what was made with it.
+/// A client of a plugin. Clones share the same client; it is destroyed with the last object created from it.
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
@@ -46,7 +46,7 @@ impl Client {
         asked.client = shared.client;
         // SAFETY: the client is alive.
         unsafe { api.call(&mut asked) }?;
-        // SAFETY: the plugin's text lives as long as the client.
+        // SAFETY: the plugin's text is valid as long as the client.
         let name = unsafe {
             std::slice::from_raw_parts(asked.platform_name.cast::<u8>(), asked.platform_name_size)
         };
@@ -73,16 +73,16 @@ impl Client {
         Extension::find(self.shared.api)
     }
 
-    /// The platform's name as [`canonical_platform`] spells it: `cpu`, `cuda`.
+    /// Returns the platform's name in the spelling of [`canonical_platform`]: `cpu`, `cuda`.
     #[must_use]
     pub fn platform(&self) -> &str {
         &self.shared.platform
     }
 
-    /// Compiles StableHLO, text or byte code, for one device.
+    /// Compiles StableHLO, as text or byte code, for one device.
     ///
     /// # Errors
-    /// What the compiler says, and what the instantiate stages of the handlers answer.
+    /// Errors from the compiler, and from the handlers' instantiate stages.
     pub fn compile(&self, stablehlo: impl AsRef<[u8]>) -> Result<Loaded> {
         let code = stablehlo.as_ref();
         let mut program = RawProgram::new();
@@ -97,28 +97,28 @@ impl Client {
         args.compile_options_size = COMPILE_OPTIONS.len();
         // SAFETY: program and options outlive the call.
         unsafe { self.shared.api.call(&mut args) }?;
-        // SAFETY: the executable is new and ours.
+        // SAFETY: the executable is new and owned by this code.
         unsafe { Loaded::new(self.shared.clone(), args.executable) }
     }
 
     /// Copies an array to the device.
     ///
     /// # Errors
-    /// `UNIMPLEMENTED` for element types that PJRT does not have, and what the plugin answers.
+    /// `UNIMPLEMENTED` for element types that PJRT does not have, and errors from the plugin.
     pub fn upload(&self, tensor: &Tensor) -> Result<Buffer> {
         Buffer::upload(&self.shared, tensor)
     }
 
-    /// Registers functions as the custom call `name` of this platform, all stages that there are.
-    /// The XLA copy asks them what they need; equal registrations are fine.
+    /// Registers functions as the custom call `name` of this platform, with all stages in the bundle. The XLA copy
+    /// asks them for their metadata; repeating a registration is fine.
     ///
-    /// The extension of plugins takes an execute stage alone and does not tell when it refuses it, so
-    /// this goes through the function table that handlers see, from inside a call.
+    /// The plugins' own extension only accepts an execute stage, and does not report refusals. Registration
+    /// therefore uses the handlers' function table, from inside a call.
     ///
     /// # Errors
-    /// `NOT_FOUND` without an execute stage; what the XLA copy says, with its own version; `UNIMPLEMENTED`
-    /// for a record stage where its version is below 0.4, and on platforms other than `cpu`, whose operands lie in a
-    /// device's memory.
+    /// `NOT_FOUND` without an execute stage; errors from the XLA copy, with its version; `UNIMPLEMENTED` for a
+    /// record stage if its version is below 0.4, and on platforms other than `cpu`, whose operands are in device
+    /// memory.
     pub fn register(&self, name: &str, bundle: &Bundle) -> Result<()> {
         if bundle.get(Stage::Execute).is_none() {
             return Err(Error::new(
@@ -134,13 +134,13 @@ impl Client {
         })
     }
 
-    /// Registers all handlers of a library that are for this platform, under their own names: by its
-    /// `xla_ffi_register`, which Rust's libraries have, or where there is none those that its manifest
-    /// describes, as C's and C++'s do (`XFFI_LIBRARY`, `XLA_FFI_LIBRARY`). All are tried.
+    /// Registers all handlers of a library for this platform, under their own names. It uses the library's
+    /// `xla_ffi_register`, which Rust libraries have; otherwise the handlers in its manifest, as in C and C++
+    /// (`XFFI_LIBRARY`, `XLA_FFI_LIBRARY`). It tries all handlers, even after an error.
     ///
     /// # Errors
-    /// `NOT_FOUND` where the library has neither, or no handler for this platform; what is refused, one
-    /// line a handler.
+    /// `NOT_FOUND` if the library has neither, or no handler for this platform; refused registrations, one line per
+    /// handler.
     pub fn register_library(&self, library: &Library) -> Result<()> {
         let Ok(entry) = library.symbol("xla_ffi_register") else {
             let platform = &self.shared.platform;
@@ -148,7 +148,7 @@ impl Client {
                 self.register(name, &bundle)
             });
         };
-        // SAFETY: the symbol of this name is a registration entry, by the SDK's documents.
+        // SAFETY: in libraries of this SDK, the symbol with this name is a registration entry.
         let entry =
             unsafe { std::mem::transmute::<*mut std::ffi::c_void, bootstrap::Entry>(entry) };
         let api = self.shared.api;
@@ -159,47 +159,45 @@ impl Client {
         })
     }
 
-    /// Registers a user type and says its number: `wanted` 0 asks for one.
+    /// Registers a user type and returns its number; with `wanted` 0 the number is new.
     ///
     /// # Errors
-    /// What the XLA copy answers when the name is taken.
+    /// Errors from the XLA copy if the name is in use.
     ///
     /// # Safety
-    /// In this XLA copy the name, and the number if one is asked for, stand for one type alone: whoever
-    /// finds objects by them, libraries included, means the same. The deleter destroys objects of it.
+    /// In this XLA copy, the name (and `wanted`, if it is not 0) must identify exactly one type, for all code that
+    /// looks up objects with it, including libraries. The deleter destroys objects of that type.
     pub unsafe fn register_type(&self, name: &str, wanted: i64, info: TypeInfo) -> Result<i64> {
         self.extension()?
             .register_type(name, wanted, info)
             .map_err(|error| error.within(format_args!("type '{name}'")))
     }
 
-    /// The number of the user type called `name`: the one that a library has registered it with, or a
-    /// new one, which libraries of this SDK take over when they come to register the type. Of a type
-    /// that a library registers to own its objects (state), ask after that.
+    /// Returns the number of the user type called `name`. If no library has registered it yet, it gets a new number,
+    /// which libraries of this SDK use when they register the type. For a type whose objects a library owns (state),
+    /// call this after the library registered it.
     ///
     /// # Errors
-    /// What the XLA copy answers.
+    /// Errors from the XLA copy.
     pub fn type_id(&self, name: &str) -> Result<i64> {
         let ask = |id| {
-            // SAFETY: a name without objects; it gets a number of its own, or is known by the one asked
-            // for already.
+            // SAFETY: the name has no objects yet. It either gets a new number, or keeps the number it already has.
             unsafe { self.register_type(name, id, TypeInfo::default()) }
         };
         let refused = match ask(0) {
             Ok(id) => return Ok(id),
             Err(error) => error,
         };
-        // The name is taken. Registering it again is fine with its own number alone, and numbers are
-        // given from 1 on: that tells it.
+        // The name is in use. It may only be registered again with its own number. Numbers start at 1, so the number
+        // can be found by trying.
         (1..=MOST_TYPES).find_map(|id| ask(id).ok()).ok_or(refused)
     }
 
-    /// Registers a user type by the symbols of its id and its `TypeInfo`, as
-    /// [`Library::register_type`] does on the embedded runtime. A library that has its number
-    /// already keeps it.
+    /// Registers a user type by the symbols of its id and its `TypeInfo`, like [`Library::register_type`] on the
+    /// embedded runtime. A library that already has its number keeps it.
     ///
     /// # Errors
-    /// Missing symbols, and what the XLA copy answers.
+    /// Missing symbols, and errors from the XLA copy.
     pub fn register_type_of(
         &self,
         library: &Library,
@@ -208,19 +206,19 @@ impl Client {
         info: Option<&str>,
     ) -> Result<i64> {
         library.register_type_with(name, id, info, |wanted, info| {
-            // SAFETY: what the library says of its own type.
+            // SAFETY: the library describes its own type.
             unsafe { self.register_type(name, wanted, info) }
         })
     }
 
-    /// Registers the handler of this program, and compiles its call.
+    /// Registers the bootstrap handler, and compiles a program that calls it.
     fn bootstrap_program(&self) -> Result<Loaded> {
         bootstrap::check_platform(self.platform())?;
         let extension = self.extension()?;
         self.compile(bootstrap::register(&extension, self.platform())?)
     }
 
-    /// Runs `job` with the XLA copy's function table, inside a call of a handler of ours.
+    /// Runs `job` with the XLA copy's function table, inside a call of the bootstrap handler.
     fn inside<R: Send + 'static>(
         &self,
         job: impl FnOnce(Table, &str) -> Result<R> + Send + 'static,

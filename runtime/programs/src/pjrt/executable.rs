@@ -1,4 +1,4 @@
-//! What is compiled, and its executions.
+//! Compiled programs and their executions.
 
 use super::buffer::Buffer;
 use super::extension::Extension;
@@ -14,14 +14,14 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use xla_ffi_runtime::{Error, ErrorCode, Result, Tensor};
 
-/// A compiled program, loaded on the client's device. Clones are the same program.
+/// A compiled program, loaded on the client's device. Clones share the same program.
 #[derive(Clone)]
 pub struct Loaded {
     inner: Arc<Inner>,
     results: usize,
 }
 
-/// Invariant: `raw` is a loaded executable of the client's plugin, ours to free.
+/// Invariant: `raw` is a loaded executable of the client's plugin, owned by this object.
 struct Inner {
     client: Arc<Shared>,
     raw: *mut RawLoaded,
@@ -34,7 +34,7 @@ unsafe impl Sync for Inner {}
 
 impl Loaded {
     /// # Safety
-    /// `raw` is a loaded executable of the client's plugin that nobody else frees.
+    /// `raw` is a loaded executable of the client's plugin, and its ownership is transferred.
     pub(super) unsafe fn new(client: Arc<Shared>, raw: *mut RawLoaded) -> Result<Self> {
         let api = client.api();
         let inner = Arc::new(Inner { client, raw });
@@ -44,11 +44,11 @@ impl Loaded {
         unsafe { api.call(&mut asked) }?;
         let mut counted = ExecutableNumOutputs::new();
         counted.executable = asked.executable;
-        // SAFETY: the executable was given a moment ago.
+        // SAFETY: the executable was returned just before and is not freed yet.
         let answer = unsafe { api.call(&mut counted) };
         let mut freed = ExecutableDestroy::new();
         freed.executable = asked.executable;
-        // SAFETY: it is ours, and freed once.
+        // SAFETY: this code owns it and frees it once.
         unsafe { api.call(&mut freed) }?;
         answer?;
         Ok(Self {
@@ -57,13 +57,13 @@ impl Loaded {
         })
     }
 
-    /// How many arrays the program gives: PJRT flattens a tuple into its leaves.
+    /// Returns the number of arrays in the result; PJRT flattens a tuple into its leaves.
     #[must_use]
     pub fn results(&self) -> usize {
         self.results
     }
 
-    /// An execution, to be given its arguments.
+    /// Starts an execution, without arguments.
     pub fn launch(&self) -> Launch {
         Launch {
             loaded: self.clone(),
@@ -78,7 +78,7 @@ impl Loaded {
     /// Copies arrays to the device, runs the program on them, and copies the results back.
     ///
     /// # Errors
-    /// As [`Launch::run`].
+    /// As for [`Launch::run`].
     pub fn run(&self, arguments: &[Tensor]) -> Result<Vec<Tensor>> {
         let buffers = arguments
             .iter()
@@ -106,7 +106,7 @@ impl std::fmt::Debug for Loaded {
     }
 }
 
-/// A context of the plugin's, ours to free.
+/// An execution context of the plugin, owned by this object.
 struct Context {
     client: Arc<Shared>,
     raw: *mut RawContext,
@@ -116,18 +116,18 @@ impl Drop for Context {
     fn drop(&mut self) {
         let mut freed = ContextDestroy::new();
         freed.context = self.raw;
-        // SAFETY: made by the plugin, freed once. An error would leave nothing to do.
+        // SAFETY: created by the plugin, freed once. An error could not be handled.
         let _nothing_to_do = unsafe { self.client.api().call(&mut freed) };
     }
 }
 
-/// An object for the handlers, by the number of its type.
+/// An object for the handlers, with the number of its type.
 struct UserData(i64, *mut c_void);
 
-// SAFETY: who gives the object promises that any thread may use it.
+// SAFETY: the caller of `user_data` promises that any thread may use the object.
 unsafe impl Send for UserData {}
 
-/// One execution, being put together.
+/// One execution that is being set up.
 #[must_use = "a launch does nothing before it is run"]
 pub struct Launch {
     loaded: Loaded,
@@ -139,48 +139,48 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// More arguments. A program may take over the memory of an argument that it declares
-    /// aliased to a result (`tf.aliasing_output`): that buffer is used up then.
+    /// Adds arguments. A program may reuse the memory of an argument that it declares as aliased to a result
+    /// (`tf.aliasing_output`); that buffer can then not be used again.
     pub fn args<'a>(mut self, arguments: impl IntoIterator<Item = &'a Buffer>) -> Self {
         self.arguments.extend(arguments.into_iter().cloned());
         self
     }
 
-    /// Hands an object to the handlers, by the number of its type
-    /// ([`super::Client::register_type`], or the number that a library chose for it).
+    /// Passes an object to the handlers, with the number of its type ([`super::Client::register_type`], or a
+    /// number that a library chose).
     ///
     /// # Safety
-    /// The object is one of the type, usable from any thread, and outlives the execution, also one that
-    /// goes on past its time limit.
+    /// The object has that type, is usable from any thread, and outlives the execution, even one that exceeds
+    /// its time limit.
     pub unsafe fn user_data(mut self, type_id: i64, object: *const c_void) -> Self {
         self.user_data.push(UserData(type_id, object.cast_mut()));
         self
     }
 
-    /// The number of the execution, which handlers see as the run id; 0, the default, lets XLA choose.
+    /// Sets the number of the execution, which handlers see as the run id. With 0, the default, XLA chooses it.
     pub fn launch_id(mut self, id: i32) -> Self {
         self.launch_id = id;
         self
     }
 
-    /// How long to wait for the end of the execution. With a limit it runs on a thread of its own, for
-    /// XLA's CPU backend returns when the handlers have; past the limit that thread goes on by itself.
+    /// Sets a time limit for the execution. The execution then runs on its own thread, because XLA's CPU
+    /// backend only returns when the handlers have returned. After the limit, that thread continues.
     pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Leaves the context away, for [`super::unguarded`].
+    /// Omits the context, for [`super::unguarded`].
     pub(super) fn without_context(mut self) -> Self {
         self.has_context = false;
         self
     }
 
-    /// Runs the program to its end. No result is given when anything in it failed.
+    /// Runs the program to its end. If any part fails, no results are returned.
     ///
     /// # Errors
-    /// What a handler answered, with its code and whole message; the plugin's own complaints, about the number
-    /// or shapes of the arguments and used-up buffers for instance; `DEADLINE_EXCEEDED`.
+    /// A handler's error, with its code and complete message; errors from the plugin, for example about the
+    /// number or shapes of the arguments, or used-up buffers; `DEADLINE_EXCEEDED`.
     pub fn run(self) -> Result<Vec<Buffer>> {
         let Some(limit) = self.limit else {
             return self.execute();
@@ -189,7 +189,7 @@ impl Launch {
         std::thread::Builder::new()
             .name("pjrt launch".into())
             .spawn(move || {
-                // Past the limit nobody waits any more.
+                // After the limit, the receiver is gone.
                 let _nobody_waits = sender.send(self.execute());
             })
             .map_err(|error| {
@@ -225,26 +225,26 @@ impl Launch {
         args.num_args = arguments.len();
         args.output_lists = &raw const outputs_of_device;
         args.device_complete_events = &raw mut event;
-        // SAFETY: all lists have the lengths that are told and outlive the call; the buffers outlive it
-        // too, and the plugin keeps for itself what it needs of them later.
+        // SAFETY: all lists have the declared lengths and outlive the call, and so do the buffers. The plugin
+        // keeps what it needs longer.
         unsafe { api.call(&mut args) }?;
         // SAFETY: the event is new and owned by this code.
         let event = unsafe { Event::new(api, event) };
         let results: Vec<Buffer> = outputs
             .into_iter()
-            // SAFETY: the buffers are new and ours.
+            // SAFETY: the buffers are new and owned by this code.
             .map(|output| unsafe { Buffer::new(client.clone(), output) })
             .collect();
         event.wait()?;
         Ok(results)
     }
 
-    /// The context with the user data. There is one without data, too: a handler that asks for user
-    /// data where there is no context crashes some plugins (docs/pjrt.md says which).
+    /// Creates the context with the user data. It is also created without user data: in some plugins, a handler
+    /// that asks for user data crashes if there is no context (see docs/pjrt.md).
     fn context(&self) -> Result<Context> {
         let client = &self.loaded.inner.client;
         let mut made = ContextCreate::new();
-        // SAFETY: nothing is given.
+        // SAFETY: there are no inputs.
         unsafe { client.api().call(&mut made) }?;
         let context = Context {
             client: client.clone(),

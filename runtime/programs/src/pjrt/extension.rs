@@ -1,9 +1,9 @@
 //! The FFI extension: types, user data and handlers of the XLA copy in a plugin.
 //!
-//! Its functions came one by one (the extension's size tells which are there), and the arguments of
-//! two of them changed: user data lost a deleter (48 → 40 bytes), handlers an `api_version` in the
-//! middle (60 → 52 bytes). A plugin that wants more bytes than it gets says so and does nothing,
-//! so the smaller form is tried first.
+//! Its functions were added one by one; the extension's size shows which are present. The arguments of two
+//! functions changed: user data lost a deleter (48 → 40 bytes), handlers an `api_version` in the middle (60 →
+//! 52 bytes). A plugin that expects more bytes refuses the call without side effects, so the smaller form is
+//! tried first.
 
 use super::api::{Api, named};
 use super::raw::{FFI_EXTENSION, RawContext, RawExtension};
@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 use xla_ffi_runtime::{Error, ErrorCode, Result, TypeInfo};
 use xla_ffi_sys::XLA_FFI_Handler;
 
-/// How objects are destroyed, as this extension has it.
+/// This extension's description of how objects are destroyed.
 #[repr(C)]
 struct RawTypeInfo {
     deleter: Option<unsafe extern "C" fn(*mut c_void)>,
@@ -27,7 +27,7 @@ struct TypeRegister {
     name: *const c_char,
     name_size: usize,
     type_id: i64,
-    /// Behind what the extension's first version reads.
+    /// After the fields that the extension's first version reads.
     type_info: *const RawTypeInfo,
 }
 
@@ -38,7 +38,7 @@ struct UserDataAdd {
     context: *mut RawContext,
     type_id: i64,
     data: *mut c_void,
-    /// Behind what later versions read; null: the object stays the caller's.
+    /// After the fields that later versions read. If it is null, the caller keeps ownership of the object.
     deleter: *const c_void,
 }
 
@@ -53,7 +53,7 @@ struct RegisterHandler {
     traits: u32,
 }
 
-/// The same as the first plugins with such a function have it.
+/// The same arguments in the first plugins with this function.
 #[repr(C)]
 struct RegisterHandlerOld {
     struct_size: usize,
@@ -74,14 +74,14 @@ const _: () = assert!(
 );
 
 impl RegisterHandler {
-    /// Without the padding behind the last field.
+    /// Without the padding after the last field.
     const STRUCT_SIZE: usize = 52;
 }
 
 impl RegisterHandlerOld {
-    /// Without the padding behind the last field.
+    /// Without the padding after the last field.
     const STRUCT_SIZE: usize = 60;
-    /// A handler of the FFI, not a function of the original convention.
+    /// A handler of the FFI, rather than a function of the original convention.
     const TYPED: c_int = 1;
 }
 
@@ -91,7 +91,7 @@ const REGISTER_HANDLER: usize = 2;
 
 /// The FFI extension of a plugin.
 ///
-/// Invariant: the pointer names the extension, which lives as long as the plugin's table.
+/// Invariant: the pointer refers to the extension, which lives as long as the plugin's table.
 #[derive(Clone, Copy)]
 pub(super) struct Extension {
     api: Api,
@@ -104,10 +104,10 @@ unsafe impl Send for Extension {}
 unsafe impl Sync for Extension {}
 
 impl Extension {
-    /// The extension of a plugin.
+    /// Returns the extension of a plugin.
     ///
     /// # Errors
-    /// `UNIMPLEMENTED` where it has none.
+    /// `UNIMPLEMENTED` if the plugin does not have it.
     pub(super) fn find(api: Api) -> Result<Self> {
         let extension = api.extension(FFI_EXTENSION).ok_or_else(|| {
             let error = Error::new(
@@ -122,7 +122,7 @@ impl Extension {
     /// Calls a function of the extension.
     ///
     /// # Safety
-    /// `A` is what the function takes, and all that it names lives for the call.
+    /// `A` is the function's argument type, and everything it refers to is valid during the call.
     unsafe fn call<A>(self, slot: usize, name: &str, args: &mut A) -> Result<()> {
         // SAFETY: guaranteed by the type's invariant.
         let size = unsafe { (*self.extension.as_ptr()).struct_size };
@@ -130,7 +130,7 @@ impl Extension {
         let function = (place + size_of::<usize>() <= size)
             .then(|| {
                 let address = self.extension.as_ptr().wrapping_byte_add(place);
-                // SAFETY: the slot lies inside the extension, by the comparison above.
+                // SAFETY: the slot is inside the extension, as checked above.
                 unsafe { address.cast::<*const c_void>().read() }
             })
             .filter(|function| !function.is_null())
@@ -141,11 +141,11 @@ impl Extension {
                 );
                 named(self.api, error)
             })?;
-        // SAFETY: the slot's function takes these arguments, by the caller's promise.
+        // SAFETY: the caller guarantees that the slot's function takes these arguments.
         unsafe { self.api.invoke(function, (&raw mut *args).cast(), name) }
     }
 
-    /// Registers a type and says its number; `wanted` 0 asks for one.
+    /// Registers a type and returns its number; with `wanted` 0 the number is new.
     pub(super) fn register_type(self, name: &str, wanted: i64, info: TypeInfo) -> Result<i64> {
         let info = RawTypeInfo {
             deleter: info.deleter(),
@@ -165,11 +165,11 @@ impl Extension {
         Ok(args.type_id)
     }
 
-    /// Adds an object to a context; it stays the caller's.
+    /// Adds an object to a context; the caller keeps ownership.
     ///
     /// # Safety
-    /// The context is one of this plugin, the object one of the type, and it outlives all
-    /// executions with the context.
+    /// The context belongs to this plugin, the object has that type, and it outlives all executions with the
+    /// context.
     pub(super) unsafe fn add_user_data(
         self,
         context: *mut RawContext,
@@ -228,7 +228,7 @@ impl Extension {
                     platform_size: platform.len(),
                     traits: 0,
                 };
-                // SAFETY: as above; the plugin says that it wants this form.
+                // SAFETY: as above; the plugin reported that it expects this form.
                 unsafe { self.call(REGISTER_HANDLER, FUNCTION, &mut args) }
             }
             answer => answer,

@@ -1,4 +1,4 @@
-//! A client of the plugin, as all that is made with it holds it.
+//! A plugin's client, shared by all objects created from it.
 
 use super::api::Api;
 use super::raw::{
@@ -6,10 +6,9 @@ use super::raw::{
 };
 use xla_ffi_runtime::Result;
 
-/// What a client and all that is made with it share.
+/// The state shared by a client and all objects created from it.
 ///
-/// Invariant: `client` is a client of the plugin and `device` one of its devices, until this is
-/// dropped.
+/// Invariant: `client` is a client of the plugin and `device` one of its devices, until this is dropped.
 pub(super) struct Shared {
     pub(super) api: Api,
     pub(super) client: *mut RawClient,
@@ -40,13 +39,13 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let mut freed = ClientDestroy::new();
         freed.client = self.client;
-        // SAFETY: nothing made with the client is left: all of it holds this. An error would leave
-        // nothing to do.
+        // SAFETY: all objects created from the client hold this, so none is left. An error could not be
+        // handled.
         let _nothing_to_do = unsafe { self.api.call(&mut freed) };
     }
 }
 
-/// An event that is ours to free.
+/// An event that is owned by this object.
 ///
 /// Invariant: the pointer is null (nothing to wait for) or an event of this plugin.
 pub(super) struct Event {
@@ -56,12 +55,12 @@ pub(super) struct Event {
 
 impl Event {
     /// # Safety
-    /// `event` is null or an event of this plugin that nobody else frees.
+    /// `event` is null or an event of this plugin, and its ownership is transferred.
     pub(super) unsafe fn new(api: Api, event: *mut RawEvent) -> Self {
         Self { api, event }
     }
 
-    /// Waits until it has happened.
+    /// Waits for the event.
     ///
     /// # Errors
     /// The event's own error.

@@ -1,5 +1,5 @@
-//! Legacy targets on a real XLA: a plugin takes typed handlers alone, so one handler of this crate calls the
-//! function that each call's ticket names.
+//! Legacy targets on a real XLA. Plugins only accept typed handlers, so one handler of this crate calls the
+//! function that each call's ticket identifies.
 
 use super::bootstrap::{Table, answer_metadata, is_metadata};
 use super::client::Client;
@@ -16,7 +16,7 @@ use xla_ffi_sys::{XLA_FFI_Buffer, XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Scal
 /// The attribute with a call's ticket.
 const TICKET: &str = "ticket";
 
-/// What a call of a legacy target is made of, but for its arrays.
+/// A call of a legacy target, without its arrays.
 pub(crate) struct Bridged {
     pub(crate) target: Target,
     pub(crate) operands: Vec<ValueShape>,
@@ -33,7 +33,7 @@ fn calls() -> MutexGuard<'static, BTreeMap<i64, Arc<Bridged>>> {
     CALLS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A call that programs may name for as long as this is there.
+/// A call that programs can refer to as long as this object lives.
 pub(crate) struct Ticket(i64);
 
 impl Ticket {
@@ -43,7 +43,7 @@ impl Ticket {
         Self(number)
     }
 
-    /// The attributes by which a program names it.
+    /// Returns the attributes with which a program refers to the call.
     pub(crate) fn attributes(&self) -> Attributes {
         Attributes::new().with(TICKET, self.0)
     }
@@ -55,27 +55,26 @@ impl Drop for Ticket {
     }
 }
 
-/// The name under which programs on this client call legacy targets; it is registered there now unless it was
-/// before.
+/// Returns the name under which programs on this client call legacy targets, and registers it if necessary.
 pub(crate) fn target(client: &Client) -> Result<String> {
-    // Another copy of this crate in the process has a function, and so a name, of its own.
+    // Another copy of this crate in the process has its own function, and therefore a different name.
     let name = format!("xla_ffi_legacy_{:x}", enter as *const () as usize);
-    // SAFETY: a handler of this image, which holds the running code and stays.
+    // SAFETY: the function is a handler in this image, which stays loaded while its code runs.
     client.register(&name, &unsafe { Bundle::execute(enter) })?;
     Ok(name)
 }
 
 /// The handler.
 unsafe extern "C" fn enter(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame of the current call; the field is there in every revision.
+    // SAFETY: the frame belongs to the current call; every revision has this field.
     let table = Table::of(unsafe { (*frame).api });
     // SAFETY: as above.
     if let Some(extension) = unsafe { is_metadata(frame) } {
-        // SAFETY: the extension of this call.
+        // SAFETY: the extension belongs to this call.
         unsafe { answer_metadata(extension, table) };
         return std::ptr::null_mut();
     }
-    // SAFETY: the frame of an execute call.
+    // SAFETY: the frame belongs to an execute call.
     match catch_unwind(AssertUnwindSafe(|| unsafe { call(frame) })) {
         Ok(Ok(())) => std::ptr::null_mut(),
         Ok(Err(error)) => table.error(error.code().to_raw(), error.message()),
@@ -89,10 +88,10 @@ unsafe extern "C" fn enter(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error 
     }
 }
 
-/// Calls the target that the frame's ticket names on the frame's arrays.
+/// Calls the target of the frame's ticket on the frame's arrays.
 ///
 /// # Safety
-/// The frame is one of an execute call.
+/// The frame belongs to an execute call.
 unsafe fn call(frame: *mut XLA_FFI_CallFrame) -> Result<()> {
     // SAFETY: the caller upholds this function's safety contract.
     let ticket = unsafe { ticket(frame) };
@@ -129,12 +128,12 @@ unsafe fn call(frame: *mut XLA_FFI_CallFrame) -> Result<()> {
     if let Some(form) = call.form.filter(|form| form.fits(call.target.signature())) {
         invocation = invocation.form(form);
     }
-    // SAFETY: XLA's arrays, of the shapes that the program says, until this returns; whoever registered the
-    // target vouches for what it does with them.
+    // SAFETY: XLA's arrays have the program's shapes and are valid until this returns. Registering the target
+    // vouched for its memory accesses.
     unsafe { invocation.run() }
 }
 
-/// The tree of a shape with these arrays as its leaves.
+/// Returns the tree of a shape with these arrays as its leaves.
 fn fill(
     shape: &ValueShape,
     arrays: &mut impl Iterator<Item = *mut c_void>,
@@ -143,12 +142,12 @@ fn fill(
     (leaves.len() == shape.leaves().count()).then(|| shape.filled(leaves))?
 }
 
-/// What stands for the memory of arrays without elements: targets may look for null nodes.
+/// A placeholder address for arrays without elements, because targets may look for null nodes.
 #[repr(align(64))]
 struct Nowhere;
 static NOWHERE: Nowhere = Nowhere;
 
-/// Where the arrays of a list lie.
+/// Returns the addresses of a list's arrays.
 ///
 /// # Safety
 /// The list has `size` buffers.
@@ -168,10 +167,10 @@ unsafe fn arrays(list: *const *mut c_void, size: i64) -> Vec<*mut c_void> {
         .collect()
 }
 
-/// The ticket in the frame's attributes.
+/// Returns the ticket in the frame's attributes.
 ///
 /// # Safety
-/// The frame is one of an execute call of a program of this crate, which gives one attribute.
+/// The frame belongs to an execute call of a program of this crate, which passes one attribute.
 unsafe fn ticket(frame: *mut XLA_FFI_CallFrame) -> i64 {
     // SAFETY: the caller upholds this function's safety contract.
     let attrs = unsafe { (*frame).attrs };
@@ -179,6 +178,6 @@ unsafe fn ticket(frame: *mut XLA_FFI_CallFrame) -> i64 {
     let scalar = unsafe { attrs.attrs.read() }.cast::<XLA_FFI_Scalar>();
     // SAFETY: as above.
     let value = unsafe { (*scalar).value };
-    // SAFETY: of 64 bits.
+    // SAFETY: the scalar has 64 bits.
     unsafe { value.cast::<i64>().read_unaligned() }
 }

@@ -1,8 +1,7 @@
-//! Real XLA without Python: programs compiled and run by a PJRT plugin, calling the handlers of any
-//! library.
+//! A real XLA without Python: a PJRT plugin compiles and runs programs that call the handlers of any library.
 //!
-//! A plugin is a shared library that exports `GetPjrtApi`: `xla_cpu_pjrt.so` of the wheel
-//! `xla-cpu-pjrt` is XLA's CPU backend, `xla_cuda_plugin.so` of `jax-cuda13-pjrt` its CUDA backend.
+//! A plugin is a shared library that exports `GetPjrtApi`: `xla_cpu_pjrt.so` of the wheel `xla-cpu-pjrt` is XLA's CPU
+//! backend, `xla_cuda_plugin.so` of `jax-cuda13-pjrt` its CUDA backend.
 //!
 //! ```no_run
 //! use xla_ffi_programs::pjrt::Plugin;
@@ -23,13 +22,12 @@
 //! # }
 //! ```
 //!
-//! [`Client::call`] makes a program of one call; [`Client::compile`] takes any StableHLO. A
-//! [`Program`](crate::Program) that runs on the embedded runtime runs here by one option more:
+//! [`Client::call`] builds a program of one call; [`Client::compile`] compiles any StableHLO. To run a
+//! [`Program`](crate::Program) here instead of on the embedded runtime, set
 //! [`Options::client`](crate::Options::client).
 //!
-//! Handlers and types are registered with the XLA copy in the plugin, so for all its clients and
-//! until the program ends. Plugins of PJRT 0.57 or later are taken; the functions behind
-//! [`Client::register`] need the FFI extension with a register function.
+//! Handlers and types are registered with the XLA copy in the plugin, for all its clients, until the program ends.
+//! Plugins need PJRT 0.57 or later; [`Client::register`] also needs an FFI extension with a register function.
 
 use api::{Api, INITIALISED};
 use raw::{PluginInitialize, RawApi, SizedStruct};
@@ -39,7 +37,7 @@ use std::sync::PoisonError;
 use xla_ffi_runtime::__programs::load_for_good;
 use xla_ffi_runtime::{Error, Result};
 
-/// The book's chapter, whose code compiles.
+/// The book's chapter, whose code is compiled as a doc test.
 #[cfg(doctest)]
 #[doc = include_str!("../../../../docs/pjrt.md")]
 mod chapter {}
@@ -78,13 +76,13 @@ impl Plugin {
     /// Loads a plugin and initialises it.
     ///
     /// # Errors
-    /// `NOT_FOUND` for a missing file, `INVALID_ARGUMENT` for one that is no library or no plugin,
-    /// `FAILED_PRECONDITION` for a PJRT older than 0.57, and what the plugin itself answers.
+    /// `NOT_FOUND` if the file is missing, `INVALID_ARGUMENT` if it is not a library or not a plugin,
+    /// `FAILED_PRECONDITION` if its PJRT is older than 0.57, and errors from the plugin.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let within = |error: Error| error.within(format_args!("PJRT plugin {}", path.display()));
         let library = load_for_good(path).map_err(within)?;
-        // SAFETY: only the address is taken.
+        // SAFETY: only the address is read.
         let entry = unsafe { library.get::<*mut c_void>(b"GetPjrtApi") };
         let entry = entry
             .map(|symbol| symbol.into_raw())
@@ -96,11 +94,11 @@ impl Plugin {
                      xla_cpu_pjrt.so of the wheel xla-cpu-pjrt is one)",
                 ))
             })?;
-        // SAFETY: the function of this name has this type.
+        // SAFETY: the function with this name has this type.
         let entry = unsafe {
             std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> *const RawApi>(entry)
         };
-        // SAFETY: it takes nothing, and the library stays loaded.
+        // SAFETY: the function takes no arguments, and the library stays loaded.
         let table = unsafe { entry() };
         // SAFETY: a plugin's table lives as long as its library, which stays loaded.
         let api = unsafe { Api::new(table) }.map_err(within)?;
@@ -116,22 +114,22 @@ impl Plugin {
         })
     }
 
-    /// The file.
+    /// Returns the plugin's path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Major and minor version of PJRT that it speaks.
+    /// Returns the major and minor version of PJRT that it implements.
     #[must_use]
     pub fn version(&self) -> (i32, i32) {
         self.api.version()
     }
 
-    /// A client with the plugin's default options; its first device is the one that programs run on.
+    /// Creates a client with the plugin's default options. Programs run on its first device.
     ///
     /// # Errors
-    /// What the plugin answers, a machine without its device for instance.
+    /// Errors from the plugin, for example if the machine does not have its device.
     pub fn client(&self) -> Result<Client> {
         Client::new(self.api)
             .map_err(|error| error.within(format_args!("PJRT plugin {}", self.path.display())))
@@ -149,32 +147,32 @@ impl std::fmt::Debug for Plugin {
 
 #[doc(hidden)]
 pub mod unguarded {
-    //! What a plugin does where this module does not guard against it: for the check that says which plugin does what
-    //! (`tests/hosts`), and for stand-ins. No part of the interface.
+    //! A plugin's behaviour without this module's guards, for the check of plugins (`tests/hosts`) and for test
+    //! plugins. Not part of the public interface.
 
     use super::{Client, Loaded};
     use xla_ffi_runtime::Result;
     use xla_ffi_sys::XLA_FFI_Handler;
 
-    /// Registers an execute stage by the plugin's own function, which calls it inside of that, and may answer success
-    /// where XLA refused it.
+    /// Registers an execute stage with the plugin's own function. It calls the handler immediately, and may report
+    /// success although XLA refused the registration.
     ///
     /// # Safety
     /// The function is a handler and stays loaded.
     ///
     /// # Errors
-    /// What the plugin answers.
+    /// Errors from the plugin.
     pub unsafe fn register(client: &Client, name: &str, handler: XLA_FFI_Handler) -> Result<()> {
         let extension = client.extension()?;
         // SAFETY: the caller upholds this function's safety contract.
         unsafe { extension.register_handler(name, client.platform(), handler) }
     }
 
-    /// Runs a program without arguments in an execution that has no context: where a handler asks for user data there,
-    /// some plugins crash.
+    /// Runs a program without arguments in an execution without a context. Some plugins crash there if a handler asks
+    /// for user data.
     ///
     /// # Errors
-    /// What the plugin answers.
+    /// Errors from the plugin.
     pub fn run_without_context(program: &Loaded) -> Result<()> {
         program.launch().without_context().run().map(|_| ())
     }

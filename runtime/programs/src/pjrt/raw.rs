@@ -1,8 +1,8 @@
-//! PJRT's C interface: the structs that are used here, with their offsets.
+//! PJRT's C interface: the structs used here, with their offsets.
 //!
-//! Facts of PJRT's `pjrt_c_api.h` and `pjrt_c_api_ffi_extension.h`, from 0.57 on, where the table
-//! got today's order. Structs grow at their end alone. Plugins refuse a struct that is smaller than
-//! the one they know and pass over what is larger, so older plugins take these too.
+//! The facts are from PJRT's `pjrt_c_api.h` and `pjrt_c_api_ffi_extension.h`, from version 0.57 on, in which
+//! the table got its current order. Structs only grow at the end. Plugins refuse a struct that is smaller than
+//! theirs and ignore additional fields, so older plugins accept these structs, too.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -17,25 +17,25 @@ macro_rules! opaque {
 }
 
 opaque! {
-    /// An error of the plugin's making.
+    /// An error created by the plugin.
     RawError,
-    /// Something that will have happened.
+    /// An event that occurs in the future.
     RawEvent,
-    /// Devices, and what is compiled for them.
+    /// Devices, and the programs compiled for them.
     RawClient,
     /// A device.
     RawDevice,
     /// An executable that is loaded on devices.
     RawLoaded,
-    /// An executable by itself.
+    /// An executable that is not loaded on a device.
     RawExecutable,
     /// An array on a device.
     RawBuffer,
-    /// What goes with one execution: user data.
+    /// The context of one execution: user data.
     RawContext,
 }
 
-/// The head of an extension; its type says which struct it begins.
+/// The head of an extension; its type determines the struct.
 #[repr(C)]
 pub(super) struct RawExtension {
     pub(super) struct_size: usize,
@@ -43,7 +43,7 @@ pub(super) struct RawExtension {
     pub(super) next: *const Self,
 }
 
-/// Type of the FFI extension.
+/// The type of the FFI extension.
 pub(super) const FFI_EXTENSION: c_int = 5;
 
 /// The head of the function table; the functions follow it.
@@ -59,15 +59,15 @@ pub(super) struct RawApi {
 
 const _: () = assert!(size_of::<RawApi>() == 40 && size_of::<RawExtension>() == 24);
 
-/// A struct that begins with its size and may stand in for its newer and older selves.
+/// A struct that starts with its size, so that it is compatible with newer and older versions.
 ///
 /// # Safety
-/// All zeros are a value of the type, and its first field is the `struct_size`.
+/// All zeros are a valid value of the type, and its first field is `struct_size`.
 pub(super) unsafe trait SizedStruct: Sized {
-    /// The size as PJRT counts it: without the padding behind the last field.
+    /// The size that PJRT uses: without the padding after the last field.
     const STRUCT_SIZE: usize;
 
-    /// All zeros but for the size.
+    /// Returns a value that is zero apart from the size.
     fn new() -> Self {
         let mut made = std::mem::MaybeUninit::<Self>::zeroed();
         // SAFETY: the first field is a usize, by the trait's contract.
@@ -81,11 +81,11 @@ pub(super) unsafe trait SizedStruct: Sized {
 pub(super) trait Args: SizedStruct {
     /// The function's name.
     const NAME: &'static str;
-    /// The function's place in the table.
+    /// The function's index in the table.
     const SLOT: usize;
 }
 
-/// What a header says about a struct.
+/// The layout of a struct in a header.
 #[cfg(test)]
 pub(super) struct Layout {
     pub(super) name: &'static str,
@@ -122,7 +122,7 @@ macro_rules! structs {
             };
         )*
 
-        /// Every struct that a header can be asked about.
+        /// The layouts of all structs that a header has.
         #[cfg(test)]
         pub(super) const LAYOUTS: &[Layout] = &[$(Layout {
             name: $c,
@@ -130,7 +130,7 @@ macro_rules! structs {
             fields: &[$((stringify!($field), $offset)),*],
         }),*];
 
-        /// The table's functions that are used: name and place.
+        /// The names and indices of the used functions.
         #[cfg(test)]
         pub(super) const SLOTS: &[(&str, usize)] = &[$($(($function, $slot),)?)*];
     };
@@ -152,18 +152,18 @@ structs! {
         error: *const RawError = 16,
         code: c_int = 24,
     }
-    /// Once a process, before all else.
+    /// Called once per process, before everything else.
     PluginInitialize = "PJRT_Plugin_Initialize_Args" size 16 slot 3 "PJRT_Plugin_Initialize" {
     }
     /// Frees an event.
     EventDestroy = "PJRT_Event_Destroy_Args" size 24 slot 5 "PJRT_Event_Destroy" {
         event: *mut RawEvent = 16,
     }
-    /// Waits for it; the error is the event's.
+    /// Waits for an event; the error is the event's.
     EventAwait = "PJRT_Event_Await_Args" size 24 slot 8 "PJRT_Event_Await" {
         event: *mut RawEvent = 16,
     }
-    /// Makes a client.
+    /// Creates a client.
     ClientCreate = "PJRT_Client_Create_Args" size 88 slot 10 "PJRT_Client_Create" {
         create_options: *const c_void = 16,
         num_options: usize = 24,
@@ -175,17 +175,17 @@ structs! {
         kv_try_get_callback: *const c_void = 72,
         kv_try_get_user_arg: *mut c_void = 80,
     }
-    /// Ends a client.
+    /// Destroys a client.
     ClientDestroy = "PJRT_Client_Destroy_Args" size 24 slot 11 "PJRT_Client_Destroy" {
         client: *mut RawClient = 16,
     }
-    /// The platform's name, `cpu` for instance.
+    /// Gets the platform's name, for example `cpu`.
     ClientPlatformName = "PJRT_Client_PlatformName_Args" size 40 slot 12 "PJRT_Client_PlatformName" {
         client: *mut RawClient = 16,
         platform_name: *const c_char = 24,
         platform_name_size: usize = 32,
     }
-    /// The devices that this process may use.
+    /// Gets the devices that this process may use.
     ClientAddressableDevices = "PJRT_Client_AddressableDevices_Args" size 40
     slot 16 "PJRT_Client_AddressableDevices" {
         client: *mut RawClient = 16,
@@ -228,7 +228,7 @@ structs! {
     ExecutableDestroy = "PJRT_Executable_Destroy_Args" size 24 slot 40 "PJRT_Executable_Destroy" {
         executable: *mut RawExecutable = 16,
     }
-    /// How many arrays it gives.
+    /// Gets the number of arrays in its result.
     ExecutableNumOutputs = "PJRT_Executable_NumOutputs_Args" size 32
     slot 44 "PJRT_Executable_NumOutputs" {
         executable: *mut RawExecutable = 16,
@@ -239,13 +239,13 @@ structs! {
     slot 50 "PJRT_LoadedExecutable_Destroy" {
         executable: *mut RawLoaded = 16,
     }
-    /// The executable that is loaded; to be freed.
+    /// Gets the loaded executable, which the caller frees.
     LoadedGetExecutable = "PJRT_LoadedExecutable_GetExecutable_Args" size 32
     slot 51 "PJRT_LoadedExecutable_GetExecutable" {
         loaded_executable: *mut RawLoaded = 16,
         executable: *mut RawExecutable = 24,
     }
-    /// What an execution is told besides its arguments.
+    /// The options of an execution.
     ExecuteOptions = "PJRT_ExecuteOptions" size 112 {
         send_callbacks: *mut c_void = 16,
         recv_callbacks: *mut c_void = 24,
@@ -275,12 +275,12 @@ structs! {
     BufferDestroy = "PJRT_Buffer_Destroy_Args" size 24 slot 58 "PJRT_Buffer_Destroy" {
         buffer: *mut RawBuffer = 16,
     }
-    /// Its element type.
+    /// Gets its element type.
     BufferElementType = "PJRT_Buffer_ElementType_Args" size 28 slot 59 "PJRT_Buffer_ElementType" {
         buffer: *mut RawBuffer = 16,
         r#type: c_int = 24,
     }
-    /// Its dimensions.
+    /// Gets its dimensions.
     BufferDimensions = "PJRT_Buffer_Dimensions_Args" size 40 slot 60 "PJRT_Buffer_Dimensions" {
         buffer: *mut RawBuffer = 16,
         dims: *const i64 = 24,
@@ -294,7 +294,7 @@ structs! {
         tile_dim_sizes: *const usize = 40,
         num_tiles: usize = 48,
     }
-    /// How an array lies in memory; this is the kind that says an order.
+    /// The layout of an array in memory; this variant has an order of dimensions.
     MemoryLayout = "PJRT_Buffer_MemoryLayout" size 76 {
         tiled: TiledLayout = 16,
         r#type: c_int = 72,
@@ -307,7 +307,7 @@ structs! {
         dst_size: usize = 40,
         event: *mut RawEvent = 48,
     }
-    /// Makes a context.
+    /// Creates a context.
     ContextCreate = "PJRT_ExecuteContext_Create_Args" size 24 slot 98 "PJRT_ExecuteContext_Create" {
         context: *mut RawContext = 16,
     }
@@ -318,9 +318,9 @@ structs! {
     }
 }
 
-/// The data need only last as long as the call.
+/// The data must only be valid during the call.
 pub(super) const IMMUTABLE_ONLY_DURING_CALL: c_int = 0;
-/// [`MemoryLayout`] says an order of dimensions.
+/// [`MemoryLayout`] contains an order of dimensions.
 pub(super) const LAYOUT_TILED: c_int = 0;
 
 #[cfg(test)]
@@ -331,7 +331,7 @@ mod tests {
     use std::process::Command;
     use xla_ffi_testing::skip;
 
-    /// The header that the plugin's wheel holds, as a compiler reads it.
+    /// Compares the layouts with the header in the plugin's wheel, as a compiler reads it.
     #[test]
     fn layouts_are_those_of_the_header() {
         let test = "layouts_are_those_of_the_header";

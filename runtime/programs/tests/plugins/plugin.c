@@ -1,5 +1,4 @@
-/* A stand-in for a PJRT plugin: enough of one to make a client, and wrong in one way that the test
- * names by a macro. */
+/* A test plugin for PJRT: enough to create a client, with one defect that the test selects with a macro. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,7 +116,7 @@ static void* user_data_add(words args) {
 
 #define PUBLIC __attribute__((visibility("default")))
 
-/* What handlers did inside of the calls that registered them. */
+/* Counts what handlers do inside the calls that register them. */
 static int answers, types;
 
 PUBLIC int answers_inside(void) { return answers; }
@@ -129,7 +128,7 @@ static XLA_FFI_Error* register_type(XLA_FFI_Type_Register_Args* args) {
   return NULL;
 }
 
-/* As XLA does: a handler is asked for its metadata inside of the call that registers it. */
+/* Like XLA, asks a handler for its metadata inside the call that registers it. */
 static void* ask(size_t address) {
   static XLA_FFI_Api api;
   XLA_FFI_Handler* handler;

@@ -1,4 +1,5 @@
-//! What runs on the embedded runtime runs on a real XLA by one option: the same runtime, the same program.
+//! Checks that programs of the embedded runtime also run on a real XLA with one option: the same runtime, the
+//! same program.
 
 use crate::generate;
 use std::ffi::c_void;
@@ -12,19 +13,19 @@ fn client(test: &str) -> Option<Client> {
     Some(Plugin::load(plugin(test)?).unwrap().client().unwrap())
 }
 
-/// The sum of all of the operands' leaves (the first of each), and that doubled.
+/// Computes the sum of all the operands' leaves (of the first element of each), and twice that.
 unsafe extern "C" fn sums(out: *mut c_void, ins: *mut *const c_void) {
     let number = |leaf| {
         // SAFETY: there are three leaves.
         let number = unsafe { ins.wrapping_add(leaf).read() };
-        // SAFETY: each is one number.
+        // SAFETY: each leaf is one number.
         unsafe { number.cast::<f32>().read() }
     };
     let sum: f32 = (0..3).map(number).sum();
     // SAFETY: the result is a tuple of two.
     let results = unsafe { out.cast::<[*mut f32; 2]>().read() };
     for (result, value) in results.into_iter().zip([sum, 2.0 * sum]) {
-        // SAFETY: each is one number, the call's to write.
+        // SAFETY: each leaf is one number, which the call may write.
         unsafe { result.write(value) };
     }
 }
@@ -36,14 +37,14 @@ unsafe extern "C" fn says(
     length: usize,
     status: *mut xla_ffi_sys::XlaCustomCallStatus,
 ) {
-    // SAFETY: the opaque is as long as is told.
+    // SAFETY: the opaque has `length` bytes.
     let opaque = unsafe { std::slice::from_raw_parts(opaque.cast::<u8>(), length) };
     assert_eq!(opaque, b"any\0bytes");
     let status = status.cast::<xla_ffi_sys::XlaFfiLegacyStatus>();
-    // SAFETY: the runtime's status.
+    // SAFETY: the runtime created the status.
     let set = unsafe { (*status).set }.expect("set");
     let message = c"it says no";
-    // SAFETY: its own function.
+    // SAFETY: the function belongs to the status.
     unsafe { set(status, 1, message.as_ptr(), message.count_bytes()) };
 }
 
@@ -51,7 +52,7 @@ fn scalar(value: f32) -> Tree<Tensor> {
     Tree::Leaf(Tensor::from_slice([], &[value]).unwrap())
 }
 
-/// `sums((x, x), y)`, of which the second result is given.
+/// Builds `sums((x, x), y)`, with the second result as the program's result.
 fn program() -> Program {
     let number = ValueShape::array(DType::F32, []).unwrap();
     let mut b = Builder::new("sums");
@@ -80,7 +81,7 @@ fn a_legacy_program_runs_on_a_real_xla() {
     let mut results = vec![];
     for options in [Options::new(), Options::new().client(&client)] {
         let compiled = program.compile_with(&runtime, options).unwrap();
-        // Twice: what was compiled is not used up.
+        // Runs twice, because a compiled program can be reused.
         for _ in 0..2 {
             let result = compiled.run([scalar(1.0), scalar(5.0)]).unwrap();
             results.push(result.leaf().unwrap().to_vec::<f32>().unwrap());
@@ -131,7 +132,7 @@ fn a_typed_program_runs_on_a_real_xla() {
     let call = CustomCall::ffi(generate::TARGET, [x], shape).attributes(attributes);
     let call = b.custom_call(call);
     let program = b.build(call).unwrap();
-    // The same from its own text.
+    // The same program, parsed from its own text.
     let program = Program::from_hlo(&program.to_hlo().unwrap()).unwrap();
     let x = || Tree::Leaf(Tensor::from_slice([3], &[1_i32, 2, 3]).unwrap());
     let bytes = [Options::new(), Options::new().client(&client)].map(|options| {
@@ -173,7 +174,7 @@ fn options_that_a_plugin_does_not_take_are_refused() {
         let error = program().compile_with(&runtime, options).unwrap_err();
         assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
     }
-    // Neither the runtime nor the plugin knows it.
+    // Neither the runtime nor the plugin has the target.
     let error = program()
         .compile_with(&runtime, options().platform("Host"))
         .unwrap_err();

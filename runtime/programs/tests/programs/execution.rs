@@ -1,4 +1,4 @@
-//! What happens when a program runs on the embedded runtime.
+//! Tests programs on the embedded runtime.
 #![expect(
     clippy::multiple_unsafe_ops_per_block,
     reason = "targets follow pointers to pointers; one promise covers each expression"
@@ -39,7 +39,7 @@ pub(crate) fn numbers(value: &Tree<Tensor>) -> Vec<Vec<f32>> {
         .collect()
 }
 
-/// A program of one parameter `x` of two numbers.
+/// Builds a program with one parameter `x` of two numbers.
 pub(crate) fn program(
     make: impl FnOnce(&mut Builder, xla_ffi_programs::Op) -> xla_ffi_programs::Op,
 ) -> Program {
@@ -71,7 +71,7 @@ pub(crate) unsafe extern "C" fn increment(
 
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// The same, counted.
+/// Does the same and counts the calls.
 unsafe extern "C" fn counted(
     out: *mut c_void,
     ins: *mut *const c_void,
@@ -90,10 +90,10 @@ pub(crate) fn with_legacy(targets: &[(&str, Function)]) -> Runtime {
     runtime
 }
 
-/// Answers the metadata call with 0.1; whether it was one.
+/// Answers the metadata call with 0.1; returns true if it was one.
 ///
 /// # Safety
-/// The frame is a host's.
+/// The frame comes from a host.
 pub(crate) unsafe fn metadata(frame: *mut XLA_FFI_CallFrame) -> bool {
     // SAFETY: hosts pass a valid frame.
     let extension = unsafe { (*frame).extension_start };
@@ -114,15 +114,15 @@ pub(crate) fn register(
     name: &str,
     handler: unsafe extern "C" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error,
 ) {
-    // SAFETY: the tests' functions are handlers.
+    // SAFETY: the functions of the tests are handlers.
     let bundle = unsafe { Bundle::execute(handler) };
     runtime.register(name, "Host", bundle).unwrap();
 }
 
-/// The data of an operand.
+/// Returns the data of an operand.
 ///
 /// # Safety
-/// The list names a buffer at the index.
+/// The list has a buffer at the index.
 pub(crate) unsafe fn data<T>(list: *mut *mut c_void, index: usize) -> *mut T {
     // SAFETY: the caller upholds this function's safety contract.
     let buffer = unsafe { list.wrapping_add(index).read() };
@@ -130,17 +130,17 @@ pub(crate) unsafe fn data<T>(list: *mut *mut c_void, index: usize) -> *mut T {
     unsafe { (*buffer.cast::<XLA_FFI_Buffer>()).data }.cast()
 }
 
-// The status functions as a library has them are hidden in it: here the object's head is used.
+// In a library, the status functions are hidden, so the object's head is used here.
 pub(crate) unsafe extern "C" fn fail(
     _out: *mut c_void,
     _ins: *mut *const c_void,
     status: *mut XlaCustomCallStatus,
 ) {
     let message = b"broken: \"quotes\", a NUL \0, \xFF and \xC3\xA9";
-    // SAFETY: the status is the runtime's, whose head holds the function that sets it.
+    // SAFETY: the runtime created the status, whose head has the function that sets it.
     let head = unsafe { &*status.cast::<xla_ffi_sys::XlaFfiLegacyStatus>() };
     let set = head.set.expect("the runtime's function");
-    // SAFETY: the message is as long as it says.
+    // SAFETY: the message has the given length.
     unsafe { set(status.cast(), 1, message.as_ptr().cast(), message.len()) };
 }
 
@@ -197,20 +197,20 @@ fn calls_that_nobody_reads_do_not_run() {
     let seed = |seed: i64| Attributes::new().with("seed", seed);
     let program = program(|b, x| {
         let empty = f32s(&[0, 2]);
-        // Nobody reads it; its target need not exist.
+        // Its result is not used, so its target need not exist.
         b.custom_call(CustomCall::ffi("absent", [x], f32s(&[2])));
-        // Read by a call that nobody reads.
+        // Only used by a call whose result is not used.
         let inner = b.custom_call(CustomCall::ffi("absent", [x], f32s(&[2])));
         b.custom_call(CustomCall::ffi("absent", [inner], f32s(&[2])));
-        // Only arrays without elements are read of it; the other would not fit into memory.
+        // Only arrays without elements are used; the other one would not fit into memory.
         let pair = Tree::tuple([empty.clone(), f32s(&[1 << 50])]);
         let pair = b.custom_call(CustomCall::ffi("absent", [x], pair));
         let nothing = b.get_tuple_element(pair, 0);
-        // An array without elements as operand does not make its call run.
+        // An operand without elements does not make its call run.
         let hollow = b.custom_call(CustomCall::ffi("absent", [x], empty.clone()));
         let call = CustomCall::ffi("mix", [hollow, nothing], f32s(&[1])).attributes(seed(1));
         let read = b.custom_call(call);
-        // Side effects run whatever is read, and so do their operands.
+        // Calls with side effects run even if unused, and so do their operands' calls.
         let call = CustomCall::ffi("mix", [x], f32s(&[2])).attributes(seed(2));
         let needed = b.custom_call(call);
         let call = CustomCall::ffi("mix", [needed], empty).attributes(seed(3));
@@ -226,26 +226,26 @@ fn calls_that_nobody_reads_do_not_run() {
     assert_eq!(numbers(&result)[2], [1.0, 2.0]);
 }
 
-/// Reads and writes tuples by their roots: `out = ((a + b), scratch)` of `in = (a, (b))`.
+/// Reads and writes tuples through their roots: `out = ((a + b), scratch)` of `in = (a, (b))`.
 unsafe extern "C" fn by_roots(out: *mut c_void, ins: *mut *const c_void) {
-    // SAFETY: the operand's root.
+    // SAFETY: the operand is a root.
     let root = unsafe { *ins }.cast::<*const f32>();
-    // SAFETY: its first element.
+    // SAFETY: its first element is an array.
     let a = unsafe { **root };
     // SAFETY: its second element is a tuple.
     let inner = unsafe { *root.wrapping_add(1) }.cast::<*const f32>();
-    // SAFETY: of one array.
+    // SAFETY: the inner tuple has one array.
     let b = unsafe { **inner };
     let outs = out.cast::<*mut c_void>();
     // SAFETY: the result's first element is a tuple.
     let sums = unsafe { *outs }.cast::<*mut f32>();
-    // SAFETY: of one array.
+    // SAFETY: the tuple has one array.
     unsafe { **sums = a + b };
     // SAFETY: the second element is an array.
     unsafe { *(*outs.wrapping_add(1)).cast::<f32>() = 7.0 };
 }
 
-/// The same by leaves.
+/// Does the same with leaves.
 unsafe extern "C" fn by_leaves(out: *mut c_void, ins: *mut *const c_void) {
     // SAFETY: two leaves in, two out.
     let a = unsafe { *(*ins).cast::<f32>() };
@@ -255,26 +255,25 @@ unsafe extern "C" fn by_leaves(out: *mut c_void, ins: *mut *const c_void) {
     unsafe { **out.cast::<*mut f32>() = a + b };
 }
 
-/// The same on a device, where each node has its place and the target writes the result's roots.
+/// Does the same on a device, where each node has an entry and the target writes the result's roots.
 unsafe extern "C" fn by_nodes(
     _stream: *mut c_void,
     buffers: *mut *mut c_void,
     opaque: *const std::ffi::c_char,
     len: usize,
 ) {
-    // SAFETY: the opaque is as long as it says.
+    // SAFETY: the opaque has `len` bytes.
     let opaque = unsafe { std::slice::from_raw_parts(opaque.cast::<u8>(), len) };
     assert_eq!(opaque, b"any\0bytes");
-    // in: root, a, inner root, b; out: root, inner root, sum, scratch.
-    // SAFETY: eight nodes.
+    // in: root, a, inner root, b; out: root, inner root, sum, scratch. SAFETY: the list has eight nodes.
     let node = |index: usize| unsafe { *buffers.wrapping_add(index) };
-    // SAFETY: the nodes are those of the program.
+    // SAFETY: the nodes match the program.
     let a = unsafe { *node(1).cast::<f32>() };
     // SAFETY: as above.
     let b = unsafe { *node(3).cast::<f32>() };
     // SAFETY: as above.
     unsafe { *node(6).cast::<f32>() = a + b };
-    // SAFETY: the roots are the target's to write.
+    // SAFETY: the target must write the roots.
     unsafe { node(5).cast::<*mut c_void>().write(node(6)) };
     // SAFETY: as above.
     unsafe { node(4).cast::<[*mut c_void; 2]>().write([node(5), node(7)]) };
@@ -308,7 +307,7 @@ fn tuples_in_every_form() {
         let result = Tree::tuple([Tree::tuple([scalar.clone()]), scalar.clone()]);
         let call = CustomCall::legacy(ApiVersion::Original, target, [x], result);
         let call = b.custom_call(call.opaque(*b"any\0bytes"));
-        // The other element is scratch memory: nobody reads it.
+        // The other element is scratch memory, which is not used.
         let root = b.get_tuple_element(call, 0);
         let compiled = b
             .build(root)
@@ -322,13 +321,13 @@ fn tuples_in_every_form() {
     }
 }
 
-/// Runs the computation that it is called with on its operand, and adds the literal.
+/// Runs the call's computation on its operand, and adds the literal.
 unsafe extern "C" fn apply(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
     // SAFETY: hosts pass a valid frame.
     if unsafe { metadata(frame) } {
         return std::ptr::null_mut();
     }
-    // SAFETY: the frame of this call.
+    // SAFETY: the frame belongs to this call.
     let run = unsafe { Invocation::from_frame(frame) }.and_then(|invocation| -> Result<()> {
         assert_eq!(invocation.run_id(), 77);
         assert_eq!(invocation.stage(), Stage::Execute);

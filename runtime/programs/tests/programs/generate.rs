@@ -1,9 +1,9 @@
-//! Random programs, arguments for them, and the one target that they call.
+//! Random programs, arguments for them, and the only target that they call.
 //!
-//! A [`Plan`] is what proptest makes up and shrinks; [`Plan::program`] builds it. Every call names
-//! [`TARGET`], a typed handler ([`mix`]) that reads every byte of its arguments and fills its results
-//! with bytes that depend on all of them, on the call's own `seed` attribute and on the shapes: two
-//! hosts that give the same bytes called it with the same bytes, in the same order and layout.
+//! Proptest generates and shrinks a [`Plan`]; [`Plan::program`] builds it. Every call has [`TARGET`], a typed
+//! handler ([`mix`]) that reads every byte of its arguments. It fills its results with bytes that depend on all
+//! of them, on the call's own `seed` attribute and on the shapes. If two hosts return the same bytes, they
+//! therefore called it with the same bytes, in the same order and layout.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use proptest::collection::vec;
@@ -20,10 +20,10 @@ use xla_ffi_sys::{
 /// The name under which [`mix`] is registered.
 pub(crate) const TARGET: &str = "mix";
 
-/// A leaf of a shape: which element type of those allowed, and the dimensions.
+/// A leaf of a shape: an index into the allowed element types, and the dimensions.
 type LeafPlan = (usize, Vec<i64>);
 
-/// One instruction; numbers choose among what is there, modulo how many there are.
+/// One instruction. Numbers select existing items, modulo the number of items.
 #[derive(Clone, Debug)]
 enum Step {
     Parameter(Tree<LeafPlan>),
@@ -33,9 +33,9 @@ enum Step {
     Call {
         operands: Vec<usize>,
         result: Tree<LeafPlan>,
-        /// Which leaves of the operands more outputs alias.
+        /// The operands' leaves that further outputs alias.
         aliases: Vec<usize>,
-        /// How the dimensions of operands and results are turned; none where it is 0.
+        /// How far the dimensions of operands and results are rotated; 0 for no layouts.
         turn: usize,
         side_effect: bool,
     },
@@ -49,7 +49,7 @@ pub(crate) struct Plan {
     root: usize,
 }
 
-/// Programs with arrays of these element types.
+/// Generates programs with arrays of these element types.
 pub(crate) fn plans(dtypes: Vec<DType>) -> impl Strategy<Value = Plan> {
     let dims = vec(prop_oneof![12 => 1..5_i64, 1 => Just(0)], 0..4);
     let leaf = (any::<usize>(), dims).boxed();
@@ -88,7 +88,7 @@ pub(crate) fn plans(dtypes: Vec<DType>) -> impl Strategy<Value = Plan> {
     })
 }
 
-/// Every element type that arrays have on a real XLA.
+/// Returns every element type that arrays can have on a real XLA.
 pub(crate) fn dtypes() -> Vec<DType> {
     DType::all()
         .filter(|dtype| !matches!(dtype, DType::S1 | DType::U1 | DType::Token))
@@ -96,7 +96,7 @@ pub(crate) fn dtypes() -> Vec<DType> {
 }
 
 impl Plan {
-    /// The program.
+    /// Builds the program.
     pub(crate) fn program(&self) -> Program {
         let mut b = Builder::new("generated");
         let mut ops = vec![];
@@ -168,8 +168,7 @@ fn elements(b: &Builder, op: xla_ffi_programs::Op) -> usize {
     b.shape(op).and_then(Tree::elements).map_or(0, <[_]>::len)
 }
 
-/// A call on these operands with a result of this shape and, behind it, one of the shape of each leaf
-/// that is aliased.
+/// Builds a call on these operands. Its result has this shape, followed by one array for each aliased leaf.
 fn call(
     b: &Builder,
     operands: &[xla_ffi_programs::Op],
@@ -215,7 +214,7 @@ fn call(
     let mut outputs = vec![];
     let shape = match chosen.as_slice() {
         [] => turned_shape(&result),
-        // A result that is one array, in the place of an operand.
+        // The result is a single array, in the memory of an operand.
         [one] if result.leaf().is_some() => {
             outputs.push(vec![]);
             Tree::Leaf(places[*one].2.clone())
@@ -256,7 +255,7 @@ fn paths(shape: &ValueShape, path: &mut Vec<usize>, f: &mut impl FnMut(&[usize],
     }
 }
 
-/// Arguments for a program: noise.
+/// Returns noise as arguments for a program.
 pub(crate) fn arguments(program: &Program) -> Vec<Tree<Tensor>> {
     let mut seed = 0x5EED;
     program
@@ -270,8 +269,8 @@ pub(crate) fn arguments(program: &Program) -> Vec<Tree<Tensor>> {
         .collect()
 }
 
-/// An array of reproducible bytes: booleans are 0 or 1, and the unused bits of the last byte of
-/// packed types are 0.
+/// Returns an array of reproducible bytes: booleans are 0 or 1, and the unused bits in the last byte of packed
+/// types are 0.
 pub(crate) fn noise(shape: &Shape, seed: u64) -> Tensor {
     let mut bytes = vec![0; shape.bytes()];
     fill(&mut bytes, shape.dtype(), shape.elements(), seed);
@@ -289,7 +288,7 @@ fn fill(bytes: &mut [u8], dtype: DType, elements: usize, seed: u64) {
             *byte &= 1;
         }
     }
-    // Signalling NaNs may come back quiet from a copy through a register.
+    // A copy through a register may change signalling NaNs to quiet ones.
     quiet(bytes, dtype);
     let used = elements * dtype.bits() % 8;
     if used > 0
@@ -299,7 +298,7 @@ fn fill(bytes: &mut [u8], dtype: DType, elements: usize, seed: u64) {
     }
 }
 
-/// Clears the top bit of the exponent of floats, so that there are no infinities and NaNs.
+/// Clears the top bit of floats' exponents, so that there are no infinities and NaNs.
 fn quiet(bytes: &mut [u8], dtype: DType) {
     let width = match dtype {
         DType::F16 | DType::BF16 => 2,
@@ -322,14 +321,14 @@ fn quiet(bytes: &mut [u8], dtype: DType) {
 
 static CALLED: Mutex<Vec<i64>> = Mutex::new(Vec::new());
 
-/// Tests that call [`mix`] hold this while one of them counts: they run at once, and the calls of all
-/// are counted together.
+/// Tests that call [`mix`] hold this lock while one of them counts calls: tests run in parallel, and the
+/// counter is shared.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The seeds of the calls since the last time, in order.
+/// Returns the seeds of the calls since the last time, in order.
 pub(crate) fn take_called() -> Vec<i64> {
     std::mem::take(&mut *CALLED.lock().unwrap_or_else(PoisonError::into_inner))
 }
@@ -343,7 +342,7 @@ pub(crate) fn register(runtime: &Runtime) {
         .expect("a registration");
 }
 
-/// The target: see the head of this file. Any host may call it.
+/// The target; see the module documentation. Any host may call it.
 pub(crate) unsafe extern "C" fn mix(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
     // SAFETY: hosts pass a valid frame.
     let extension = unsafe { (*frame).extension_start };
@@ -356,15 +355,15 @@ pub(crate) unsafe extern "C" fn mix(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_F
         unsafe { (*metadata).api_version.minor_version = 1 };
         return std::ptr::null_mut();
     }
-    // SAFETY: a host's frame; the fields lie at the same place in every revision.
+    // SAFETY: hosts pass a valid frame; the fields are at the same offset in every revision.
     let args = unsafe { &(*frame).args };
     // SAFETY: as above.
     let rets = unsafe { &(*frame).rets };
-    // SAFETY: the frame's buffers.
+    // SAFETY: the lists have the frame's buffers.
     let args: Vec<_> = unsafe { operands(args.args, args.size) };
     // SAFETY: as above.
     let rets: Vec<_> = unsafe { operands(rets.rets, rets.size) };
-    // SAFETY: the frame's attributes.
+    // SAFETY: hosts pass a valid frame.
     let number = unsafe { seed(frame) };
     CALLED
         .lock()
@@ -377,9 +376,9 @@ pub(crate) unsafe extern "C" fn mix(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_F
         dims.iter().for_each(|dim| eat(*dim as u8));
         let used = dims.iter().product::<i64>() as usize * dtype.bits() % 8;
         for offset in 0..bytes.1 {
-            // SAFETY: inside of the buffer, whose bytes are initialised.
+            // SAFETY: inside the buffer, whose bytes are initialised.
             let byte = unsafe { bytes.0.wrapping_add(offset).read() };
-            // XLA's constants have any bits behind the last packed element.
+            // XLA's constants have arbitrary bits after the last packed element.
             let last = used > 0 && offset + 1 == bytes.1;
             eat(if last { byte & ((1 << used) - 1) } else { byte });
         }
@@ -389,7 +388,7 @@ pub(crate) unsafe extern "C" fn mix(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_F
         let mut bytes = vec![0; size];
         fill(&mut bytes, dtype, elements, sum.wrapping_add(index as u64));
         if size > 0 {
-            // SAFETY: a result's buffer is as long as its shape says.
+            // SAFETY: a result's buffer has the size of its shape.
             unsafe { data.copy_from_nonoverlapping(bytes.as_ptr(), size) };
         }
     }
@@ -399,7 +398,7 @@ pub(crate) unsafe extern "C" fn mix(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_F
 type Operand = (DType, Vec<i64>, (*mut u8, usize));
 
 /// # Safety
-/// The list names `count` buffers.
+/// The list has `count` buffers.
 unsafe fn operands(list: *mut *mut c_void, count: i64) -> Vec<Operand> {
     (0..count as usize)
         .map(|index| {
@@ -412,7 +411,7 @@ unsafe fn operands(list: *mut *mut c_void, count: i64) -> Vec<Operand> {
             let dims = if rank == 0 {
                 vec![]
             } else {
-                // SAFETY: as many dimensions as the rank says.
+                // SAFETY: there are `rank` dimensions.
                 unsafe { std::slice::from_raw_parts(dims, rank) }.to_vec()
             };
             let dtype = DType::from_raw(dtype).expect("an element type");
@@ -423,23 +422,23 @@ unsafe fn operands(list: *mut *mut c_void, count: i64) -> Vec<Operand> {
 }
 
 /// # Safety
-/// The frame is that of a call of [`mix`].
+/// The frame belongs to a call of [`mix`].
 unsafe fn seed(frame: *mut XLA_FFI_CallFrame) -> i64 {
     // SAFETY: hosts pass a valid frame.
     let attrs = unsafe { &(*frame).attrs };
     for index in 0..attrs.size as usize {
-        // SAFETY: as many names as the size says.
+        // SAFETY: there are `size` names.
         let name: *const XLA_FFI_ByteSpan = unsafe { attrs.names.wrapping_add(index).read() };
         // SAFETY: names are byte spans.
         let name = unsafe { &*name };
-        // SAFETY: a span's bytes are there.
+        // SAFETY: a span's bytes are valid.
         let name = unsafe { std::slice::from_raw_parts(name.ptr.cast::<u8>(), name.len) };
         if name == b"seed" {
-            // SAFETY: as many attributes as the size says.
+            // SAFETY: there are `size` attributes.
             let scalar = unsafe { attrs.attrs.wrapping_add(index).read() }.cast::<XLA_FFI_Scalar>();
             // SAFETY: `seed` is a scalar.
             let value = unsafe { (*scalar).value };
-            // SAFETY: of 64 bits.
+            // SAFETY: the scalar has 64 bits.
             return unsafe { value.cast::<i64>().read() };
         }
     }

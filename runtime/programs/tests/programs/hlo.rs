@@ -1,9 +1,9 @@
-//! HLO text that programs are read from.
+//! Tests the parser of HLO text.
 
 use xla_ffi_programs::Program;
 use xla_ffi_runtime::ErrorCode;
 
-/// What XLA prints where this crate does not: names without `%`, shapes before operands, metadata, comments.
+/// Text in XLA's style, unlike this crate's: names without `%`, shapes before operands, metadata, comments.
 const XLAS: &str = r#"
 HloModule jit_f, is_scheduled=true, entry_computation_layout={(f32[2,2]{1,0})->(f32[2,2]{1,0}, s32[])}, frontend_attributes={a="}"}
 

@@ -1,5 +1,5 @@
-//! Programs as a real XLA sees them: jaxlib parses the HLO text, compiles the StableHLO, and computes
-//! what the embedded runtime computes.
+//! Checks programs with a real XLA: jaxlib parses the HLO text, compiles the StableHLO, and computes the same
+//! as the embedded runtime.
 
 use crate::generate;
 use proptest::strategy::{Strategy, ValueTree};
@@ -19,7 +19,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// An array for check.py: element type, dimensions, bytes.
+/// Returns an array for check.py: element type, dimensions, bytes.
 fn json(value: &Tensor) -> String {
     let mut hex = String::new();
     for byte in value.bytes() {
@@ -37,7 +37,7 @@ fn jsons(values: &[Tree<Tensor>]) -> String {
     format!("[{}]", all.join(", "))
 }
 
-/// Builds the targets; `None`, told, where there is no compiler.
+/// Builds the targets; without a compiler, skips the test and returns `None`.
 fn library(test: &str) -> Option<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lib{test}.so"));
@@ -65,7 +65,7 @@ fn library(test: &str) -> Option<PathBuf> {
     Some(library)
 }
 
-/// Runs check.py on what is in the folder; what it says, or `None`, told, where it cannot run.
+/// Runs check.py on the folder and returns its output; if it cannot run, skips the test and returns `None`.
 fn check(test: &str, folder: &Path, library: &Path) -> Option<String> {
     let Some(python) = std::env::var_os("XLA_FFI_PYTHON") else {
         skip(
@@ -87,8 +87,8 @@ fn check(test: &str, folder: &Path, library: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&done.stdout).trim().to_owned())
 }
 
-/// Writes a program for check.py: with arguments and the result that they give, or to be read only;
-/// and the parts that jaxlib's text of it has to have.
+/// Writes a program for check.py, with arguments and the expected result, or only to be parsed; and the parts
+/// that jaxlib's text of it must contain.
 fn write(
     folder: &Path,
     name: &str,
@@ -141,7 +141,7 @@ fn generated_programs_compute_the_same_in_jaxlib() {
         let values = Some((arguments.as_slice(), result));
         let name = number.to_string();
         write(&folder, &name, &program, values, &[]);
-        // Those that nobody reads do not run, here as there.
+        // Unused calls do not run, in both hosts.
         called.sort_unstable();
         let file = folder.join(name + ".json");
         let json = std::fs::read_to_string(&file).unwrap();
@@ -153,7 +153,7 @@ fn generated_programs_compute_the_same_in_jaxlib() {
     }
 }
 
-/// Programs that call targets of the original conventions, with what the embedded runtime computes.
+/// Writes programs that call targets of the original conventions, with the results of the embedded runtime.
 fn legacy(folder: &Path, library: &Path) {
     let runtime = Runtime::default();
     let library = runtime.open(library).unwrap();
@@ -195,7 +195,7 @@ fn legacy(folder: &Path, library: &Path) {
     write(folder, "leaves", &program, Some((&arguments, result)), &[]);
 }
 
-/// A program whose calls are chained by tokens.
+/// Writes a program whose calls are chained by tokens.
 fn tokens(folder: &Path) {
     let runtime = Runtime::default();
     generate::register(&runtime);
@@ -229,7 +229,7 @@ fn tokens(folder: &Path) {
     );
 }
 
-/// Everything that the texts can say at once, in programs that jaxlib reads.
+/// Checks programs with every part that the texts can express.
 #[test]
 fn jaxlib_reads_every_part_of_a_program() {
     let test = "jaxlib_reads_every_part_of_a_program";
@@ -240,7 +240,7 @@ fn jaxlib_reads_every_part_of_a_program() {
     let f32s = |dims: &[i64]| ValueShape::array(DType::F32, dims).unwrap();
     let every_byte: Vec<u8> = (0..=255).collect();
 
-    // Constants of every element type and pattern of bits, where they are few enough.
+    // Constants of every element type, with every bit pattern if there are few enough.
     let mut b = Builder::new("constants");
     let mut constants = vec![];
     for dtype in generate::dtypes() {
@@ -269,7 +269,7 @@ fn jaxlib_reads_every_part_of_a_program() {
         .unwrap();
     write(&folder, "constants", &constants, Some((&[], values)), &[]);
 
-    // A call with everything.
+    // A call with all options.
     let mut b = Builder::new("add");
     let x = b.parameter(0, f32s(&[2]), "x");
     let inner = CustomCall::legacy(ApiVersion::Original, "inner", [x], f32s(&[2]));
@@ -307,7 +307,7 @@ fn jaxlib_reads_every_part_of_a_program() {
     let typed = b.custom_call(typed);
     let root = b.tuple([everything, typed]);
     let program = b.build(root).unwrap();
-    // What jaxlib understood of both texts, in its own words.
+    // The parts of both texts as jaxlib prints them.
     let parts = [
         r#"custom_call_target="a \"target\"\\ {of} any name\n\303\251""#,
         r#"backend_config="\000\001\002\003\004\005\006\007\010\t\n\013\014\r\016"#,
@@ -325,7 +325,7 @@ fn jaxlib_reads_every_part_of_a_program() {
     ];
     write(&folder, "everything", &program, None, &parts);
 
-    // What StableHLO cannot say, HLO can.
+    // Parts that HLO can express, but StableHLO cannot.
     let mut b = Builder::new("hlo_only");
     let shape = Tree::tuple([f32s(&[2]), Tree::tuple([f32s(&[3, 2])])]);
     let p0 = b.parameter(0, shape.clone(), "p0");
@@ -354,7 +354,7 @@ fn jaxlib_reads_every_part_of_a_program() {
     assert_eq!(error.code(), xla_ffi_runtime::ErrorCode::Unimplemented);
     assert!(error.message().contains("'constant.1'"), "{error}");
 
-    // Targets of the original conventions get opaque bytes and tuples from jaxlib as from us.
+    // Targets of the original conventions receive the same opaque bytes and tuples from jaxlib.
     legacy(&folder, &library);
     tokens(&folder);
 

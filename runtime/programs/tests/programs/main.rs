@@ -1,4 +1,4 @@
-//! Programs: built, verified, printed; run on the embedded runtime, in jaxlib and on a PJRT plugin.
+//! Tests programs: built, verified and printed; run on the embedded runtime, in jaxlib and on a PJRT plugin.
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -43,8 +43,8 @@ proptest! {
         let result = compiled.run(arguments.clone()).unwrap();
         let shape = result.map(|leaf| leaf.shape().clone());
         prop_assert!(shape.map(|leaf| leaf.clone().into()).is_compatible(program.result()));
-        // What the caller holds is as it was, and the same program gives the same again, in memory
-        // that is donated, too.
+        // The caller's arguments are unchanged, and the same program gives the same results again, also with
+        // donated memory.
         let before = generate::arguments(&program);
         for (left, right) in arguments.iter().zip(&before) {
             prop_assert_eq!(bytes(left), bytes(right));
@@ -55,7 +55,8 @@ proptest! {
     }
 }
 
-/// Each instruction's shape is in the HLO text, and reads back, as the whole does; StableHLO can be printed.
+/// Checks that each instruction's shape is in the HLO text and can be parsed, as can the whole text; StableHLO
+/// can be printed.
 fn texts(program: &Program) {
     let hlo = program.to_hlo().unwrap();
     assert_eq!(hlo.matches("ROOT ").count(), 1);

@@ -1,12 +1,12 @@
-/* Targets for hosts in other processes: `mix` does byte for byte what `mix` in generate.rs does, for
- * generated programs; the others are of the original conventions. */
+/* Targets for hosts in other processes. `mix` does byte for byte the same as `mix` in generate.rs, for
+ * generated programs; the others are targets of the original conventions. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "xla/ffi/api/c_api.h"
 
-/* By element type: bits of an element, and bytes of the floating-point numbers in it. */
+/* By element type: the bits of an element, and the bytes of the floating-point numbers in it. */
 static int bits_of(int dtype) {
   switch (dtype) {
     case XLA_FFI_DataType_S2: case XLA_FFI_DataType_U2: return 2;
@@ -66,7 +66,7 @@ static void fill(const XLA_FFI_Buffer* buffer, uint64_t state) {
 static int64_t called[1024];
 static int called_count;
 
-/* Hands over the seeds of the calls since the last time, at most `room`, and says how many. */
+/* Copies the seeds of the calls since the last time, at most `room`, and returns their number. */
 __attribute__((visibility("default"))) int mix_called(int64_t* out, int room) {
   const int count = __atomic_exchange_n(&called_count, 0, __ATOMIC_ACQ_REL);
   memcpy(out, called, (size_t)(count < room ? count : room) * sizeof(called[0]));
@@ -78,7 +78,7 @@ __attribute__((visibility("default"))) XLA_FFI_Error* mix(XLA_FFI_CallFrame* fra
   int64_t i, dim;
   size_t at;
   if (frame->extension_start != NULL) {
-    /* Hosts send the metadata extension alone. */
+    /* Hosts send only the metadata extension. */
     XLA_FFI_Metadata_Extension* extension = (XLA_FFI_Metadata_Extension*)frame->extension_start;
     extension->metadata->api_version.major_version = 0;
     extension->metadata->api_version.minor_version = 1;
@@ -97,7 +97,7 @@ __attribute__((visibility("default"))) XLA_FFI_Error* mix(XLA_FFI_CallFrame* fra
     eat(&sum, (uint8_t)buffer->dtype);
     for (dim = 0; dim < buffer->rank; ++dim) eat(&sum, (uint8_t)buffer->dims[dim]);
     for (at = 0; at < size_of(buffer); ++at) {
-      /* XLA's constants have any bits behind the last packed element. */
+      /* XLA's constants have arbitrary bits after the last packed element. */
       const int used = (int)(elements_of(buffer) * bits_of(buffer->dtype) % 8);
       const uint8_t last = used > 0 && at + 1 == size_of(buffer) ? (uint8_t)((1 << used) - 1) : 0xFF;
       eat(&sum, ((const uint8_t*)buffer->data)[at] & last);
@@ -107,7 +107,7 @@ __attribute__((visibility("default"))) XLA_FFI_Error* mix(XLA_FFI_CallFrame* fra
   return NULL;
 }
 
-/* API_VERSION_STATUS_RETURNING_UNIFIED as XLA calls it on CPU: the opaque bytes are the result. */
+/* A target of API_VERSION_STATUS_RETURNING_UNIFIED, as XLA calls it on the CPU: it returns the opaque bytes. */
 __attribute__((visibility("default"))) void opaque_bytes(void* out, const void** in,
                                                          const char* opaque, size_t opaque_len,
                                                          void* status) {

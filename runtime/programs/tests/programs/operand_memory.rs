@@ -1,4 +1,5 @@
-//! The memory of operands and results: aliases, layouts, packed elements, and results that a target leaves unwritten.
+//! Tests the memory of operands and results: aliases, layouts, packed elements, and results that a target leaves
+//! unwritten.
 #![expect(
     clippy::multiple_unsafe_ops_per_block,
     reason = "targets follow pointers to pointers; one promise covers each expression"
@@ -13,18 +14,18 @@ use xla_ffi_runtime::legacy::Function;
 use xla_ffi_runtime::{DType, Hazard, Revision, Runtime, Tensor, Tree, Unwritten};
 use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XlaCustomCallStatus};
 
-/// Whether operand and result have the same memory; then adds 1 to what is there.
+/// Fails unless operand and result have the same memory; then adds 1 to the numbers.
 unsafe extern "C" fn in_place(
     out: *mut c_void,
     ins: *mut *const c_void,
     status: *mut XlaCustomCallStatus,
 ) {
-    // SAFETY: one operand.
+    // SAFETY: there is one operand.
     if unsafe { *ins } != out.cast_const() {
         // SAFETY: the arguments are passed on unchanged.
         unsafe { fail(out, ins, status) };
     }
-    // SAFETY: as promised by the host.
+    // SAFETY: the host calls this with valid arguments.
     unsafe { increment(out, ins, status) };
 }
 
@@ -51,10 +52,10 @@ fn aliased_operands_are_copied_unless_nobody_else_reads_them() {
         "what the caller holds is as it was"
     );
 
-    // Donated memory goes through the whole chain.
+    // Donated memory is used by the whole chain.
     let program = self::program(|b, x| {
         let once = b.custom_call(legacy("in_place", [x], f32s(&[2])).alias([], 0, []));
-        // Nobody reads these tuples: they are no readers.
+        // These tuples are unused, so they do not count as uses.
         let unread = b.tuple([x, once]);
         b.get_tuple_element(unread, 0);
         b.custom_call(legacy("in_place", [once], f32s(&[2])).alias([], 0, []))
@@ -67,15 +68,15 @@ fn aliased_operands_are_copied_unless_nobody_else_reads_them() {
     assert_eq!(result.leaf().unwrap().bytes().as_ptr(), before);
 }
 
-/// The six numbers as they lie in memory, twice: as a result, and in the operand's place.
+/// Returns the six numbers in memory order, twice: as a new result, and in the operand's memory.
 unsafe extern "C" fn as_they_lie(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
     // SAFETY: hosts pass a valid frame.
     if unsafe { metadata(frame) } {
         return std::ptr::null_mut();
     }
-    // SAFETY: one operand of six numbers.
+    // SAFETY: there is one operand of six numbers.
     let x = unsafe { data::<[f32; 6]>((*frame).args.args, 0).read() };
-    // SAFETY: two results of six numbers.
+    // SAFETY: there are two results of six numbers.
     unsafe { data::<[f32; 6]>((*frame).rets.rets, 0).write(x) };
     // SAFETY: as above.
     unsafe { data::<[f32; 6]>((*frame).rets.rets, 1).write([0.0, 1.0, 2.0, 3.0, 4.0, 5.0]) };
@@ -104,11 +105,11 @@ fn layouts_change_bytes_and_no_values() {
     );
 }
 
-/// Before r5 elements that share bytes lie in them the other way round, so that no call can write them in place.
+/// Before r5, packed elements have the opposite order within a byte, so that calls cannot write them in place.
 #[test]
 fn packed_results_are_given_whatever_the_host_makes_of_them() {
     unsafe extern "C" fn writes(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-        // SAFETY: the frame is a host's, with a result of two bytes.
+        // SAFETY: hosts pass a valid frame, and the result has two bytes.
         unsafe {
             if !metadata(frame) {
                 data::<[u8; 2]>((*frame).rets.rets, 0).write([0x12, 0x34]);
@@ -149,7 +150,7 @@ unsafe extern "C" fn first(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error 
 unsafe extern "C" fn half(out: *mut c_void, _ins: *mut *const c_void) {
     let out = out.cast::<*mut u64>();
     for index in 0..2 {
-        // SAFETY: a tuple of two results of two numbers.
+        // SAFETY: the result is a tuple of two arrays of two numbers.
         let ret = unsafe { out.wrapping_add(index).read() };
         // SAFETY: as above.
         unsafe { ret.write(1) };

@@ -1,4 +1,5 @@
-//! What the builder refuses: each rule by name, with the instruction, what was expected and what came.
+//! Tests the mistakes that the builder refuses: each rule by name, with the instruction and the expected and
+//! actual values.
 
 use xla_ffi_programs::{
     ApiVersion, Builder, CustomCall, MAX_DEPTH, Op, Program, ProgramError, Rule, ValueShape,
@@ -9,14 +10,14 @@ fn f32s(dims: &[i64]) -> ValueShape {
     ValueShape::array(DType::F32, dims).unwrap()
 }
 
-/// What is wrong with the program that `make` builds.
+/// Returns the error of the program that `make` builds.
 fn refused(make: impl FnOnce(&mut Builder) -> Op) -> ProgramError {
     let mut b = Builder::new("broken");
     let root = make(&mut b);
     b.build(root).unwrap_err()
 }
 
-/// The program breaks this rule alone, in this instruction.
+/// Checks that the program violates only this rule, in this instruction.
 #[track_caller]
 fn breaks(rule: Rule, instruction: &str, make: impl FnOnce(&mut Builder) -> Op) {
     let error = refused(make);
@@ -42,7 +43,7 @@ fn names() {
     let error = b.build(root).unwrap_err();
     assert!(error.breaks(Rule::Name));
     assert_eq!(error.to_string().lines().count(), 3, "{error}");
-    // Names that are made up give way to those that are given.
+    // Given names take precedence over generated names.
     let mut b = Builder::new("made_up");
     let x = b.parameter(0, f32s(&[]), "tuple.1");
     let root = b.tuple([x]);
@@ -102,7 +103,7 @@ fn operands_and_elements() {
         let pair = b.tuple([x]);
         b.get_tuple_element(pair, 1)
     });
-    // What comes of a mistake is not told again.
+    // Consequences of a mistake are not reported.
     let error = refused(|b| {
         let x = b.parameter(0, f32s(&[2]), "x");
         let wrong = b.get_tuple_element(x, 0);
@@ -123,7 +124,7 @@ fn depth_and_size() {
         b.parameter(0, shape, "deep")
     });
     assert!(error.breaks(Rule::Depth) && error.to_string().contains("'deep'"));
-    // Computations that call computations: they are printed and given up one inside of the other.
+    // Computations that call computations are printed and dropped recursively.
     let calling = |called: Option<Program>| {
         let mut b = Builder::new("calling");
         let call = CustomCall::ffi("t", [], f32s(&[])).named("call");
@@ -162,7 +163,7 @@ fn targets_configurations_and_literals() {
         assert!(error.breaks(Rule::OpaqueWithTypedFfi), "{error}");
         assert!(error.to_string().contains("'c': "), "{error}");
     }
-    // As in XLA's builder, the text of a dictionary is one.
+    // As in XLA's builder, the opaque is the text of a dictionary.
     let mut b = Builder::new("texts");
     let call = CustomCall::legacy(ApiVersion::TypedFfi, "t", [], f32s(&[]));
     let root = b.custom_call(call.opaque(*b" {a = 1 : i32}"));
@@ -227,7 +228,7 @@ fn aliases() {
             b.custom_call(alias(call))
         });
     }
-    // Layouts count.
+    // Layouts are compared, too.
     let column = ValueShape::array_with_layout(DType::F32, [2, 3], [0, 1]).unwrap();
     breaks(Rule::AliasShape, "c", |b| {
         let x = b.parameter(0, f32s(&[2, 3]), "x");
