@@ -1,4 +1,4 @@
-/* Attributes: arrays, an enumeration, a dictionary, values that may be omitted. */
+/* Attributes: arrays, an enumeration, a dictionary, optional values. */
 #include "xla_ffi/handler.h"
 
 enum { EDGE_ZERO, EDGE_CLAMP, EDGE_WRAP };
@@ -14,8 +14,8 @@ static float at(const xffi_buffer* x, int64_t i, int edge) {
 }
 
 /* y[i] = gain * sum of weights[k] * x[i + k - len(weights) / 2] + offset
- * x, y: f32[n]; weights: [f32]; edge: i32, what lies beyond the ends, 0 if absent;
- * scale: {gain: f32, offset: f32 or absent} or absent. */
+ * x, y: f32[n]; weights: [f32]; edge: i32, the values beyond the ends, default 0;
+ * scale: {gain: f32, offset: optional f32}, optional. */
 static XLA_FFI_Error* filter_impl(xffi_call* call) {
   xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, 1);
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_F32, 1);
@@ -48,7 +48,7 @@ static XLA_FFI_Error* filter_impl(xffi_call* call) {
 XFFI_HOST_HANDLER(filter, filter_impl);
 
 /* An attribute that determines the size of the result: y[i, k] = x[i] to the power of k.
- * x: f32[n]; y: f32[n, degree + 1]; degree: i64, 2 if absent. */
+ * x: f32[n]; y: f32[n, degree + 1]; degree: i64, default 2. */
 static XLA_FFI_Error* powers_impl(xffi_call* call) {
   xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, 1);
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_F32, 2);
@@ -72,8 +72,8 @@ static XLA_FFI_Error* powers_impl(xffi_call* call) {
 
 XFFI_HOST_HANDLER(powers, powers_impl);
 
-/* One number for each of any number of operands: y = sum of weights[k] * xs[k], for arrays of one shape.
- * xs, y: f32 of one shape; weights: [f32]. */
+/* One number per operand, for any number of operands: y = sum of weights[k] * xs[k].
+ * xs, y: f32, all of the same shape; weights: [f32]. */
 static XLA_FFI_Error* weighted_sum_impl(xffi_call* call) {
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_F32, XFFI_ANY_RANK);
   const xffi_f32_array weights = xffi_attr_f32_array(call, "weights");
@@ -89,7 +89,7 @@ static XLA_FFI_Error* weighted_sum_impl(xffi_call* call) {
   }
   if ((error = xffi_decoded(call)) != NULL) return error;
   for (int64_t i = 0; i < y.count; ++i) ((float*)y.data)[i] = 0;
-  call->next_arg = first; /* all is checked: take them once more */
+  call->next_arg = first; /* all operands are valid: fetch them again */
   for (int64_t k = 0; k < count; ++k) {
     xffi_buffer x = xffi_arg(call, "xs", XLA_FFI_DataType_F32, XFFI_ANY_RANK);
     for (int64_t i = 0; i < y.count; ++i) {

@@ -1,4 +1,4 @@
-// Attributes: arrays, an enumeration, a dictionary, values that may be omitted.
+// Attributes: arrays, an enumeration, a dictionary, optional values.
 #include <algorithm>
 #include <string>
 
@@ -29,8 +29,8 @@ static float At(Vector x, int64_t i, Edge edge) {
 }
 
 // y[i] = gain * sum of weights[k] * x[i + k - len(weights) / 2] + offset
-// x, y: f32[n]; weights: [f32]; edge: i32, what lies beyond the ends, 0 if absent;
-// scale: {gain: f32, offset: f32 or absent} or absent.
+// x, y: f32[n]; weights: [f32]; edge: i32, the values beyond the ends, default 0;
+// scale: {gain: f32, offset: optional f32}, optional.
 static ffi::Error Filter(Vector x, ffi::Result<Vector> y, ffi::Span<const float> weights,
                          std::optional<Edge> edge, std::optional<Scale> scale) {
   if (ffi::Error error = ffi::Verify("y", *y, ffi::match::Buffer().WithShapeOf(x));
@@ -61,7 +61,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(filter, Filter,
                                   .HostOnly());
 
 // An attribute that determines the size of the result: y[i, k] = x[i] to the power of k.
-// x: f32[n]; y: f32[n, degree + 1]; degree: i64, 2 if absent.
+// x: f32[n]; y: f32[n, degree + 1]; degree: i64, default 2.
 static ffi::Error Powers(Vector x, ffi::Result<ffi::BufferR2<ffi::F32>> y,
                          std::optional<int64_t> degree) {
   const int64_t last = degree.value_or(2);
@@ -87,8 +87,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(powers, Powers,
                                   .Shape(XLA_FFI_SHAPE("n -> n degree+1"))
                                   .HostOnly());
 
-// One number for each of any number of operands: y = sum of weights[k] * xs[k], for arrays of one shape.
-// xs, y: f32 of one shape; weights: [f32].
+// One number per operand, for any number of operands: y = sum of weights[k] * xs[k].
+// xs, y: f32, all of the same shape; weights: [f32].
 static ffi::Error WeightedSum(ffi::RemainingArgs xs, ffi::ResultBuffer<ffi::F32> y,
                               ffi::Span<const float> weights) {
   if (xs.size() != weights.size()) {

@@ -1,5 +1,5 @@
-/* Beyond a single call: state that is kept between executions, results that are written after the handler
- * has returned, loops on the host's thread pool. */
+/* More than a single call: state that is kept between executions, results that are written after the handler
+ * has returned, and loops on the host's thread pool. */
 #ifndef _WIN32
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include <pthread.h>
@@ -9,12 +9,12 @@
 
 #include "xla_ffi/handler.h"
 
-/* State: made when a program is compiled, kept between its executions, destroyed with it. Counts
- * the executions of one call site: start, start + 1, start + 2 … y: s32[]; start: i32. */
+/* State: created when a program is compiled, kept between its executions, destroyed with it. Counts the
+ * executions of one call site: start, start + 1, start + 2 … y: s32[]; start: i32. */
 /* The type registers itself with each XLA in the process. */
 static xffi_type counter_type = XFFI_TYPE("counter_c.Counter", free);
 
-/* Runs once for each call site of a compiled program. */
+/* Runs once per call site of a compiled program. */
 static XLA_FFI_Error* instantiate_impl(xffi_call* call) {
   const int32_t start = xffi_attr_i32(call, "start");
   int32_t* next;
@@ -28,7 +28,7 @@ static XLA_FFI_Error* instantiate_impl(xffi_call* call) {
   return xffi_set_state(call, &counter_type, next);
 }
 
-/* Runs with each execution, perhaps on several threads at once; every stage gets all attributes. */
+/* Runs with each execution, perhaps on several threads at once. Every stage receives all attributes. */
 static XLA_FFI_Error* counter_impl(xffi_call* call) {
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 0);
   void* next;
@@ -46,9 +46,9 @@ XFFI_HOST_HANDLER_WITH(counter_instantiate, instantiate_impl, XLA_FFI_ExecutionS
 XFFI_HOST_HANDLER_WITH(counter, counter_impl, XLA_FFI_ExecutionStage_EXECUTE, XFFI_R1, 0, NULL);
 
 #ifndef _WIN32
-/* A handler that returns before its result is there: y = 2 x, written by another thread.
- * x, y: f32 of one shape; delay_ms: i64. */
-/* What the thread needs. Of a call only the memory behind `data` stays after the handler returned. */
+/* A handler that returns before its result is written: y = 2 x, written by another thread.
+ * x, y: f32, both of the same shape; delay_ms: i64. */
+/* The data for the thread. After the handler has returned, only the memory at `data` is still valid. */
 typedef struct job {
   xffi_promise* promise;
   const float* x;
@@ -96,14 +96,14 @@ static XLA_FFI_Error* double_later_impl(xffi_call* call) {
 XFFI_HOST_HANDLER(double_later, double_later_impl);
 #endif
 
-/* A loop on the host's thread pool: y = exp(x) / sum(exp(x)), over the last dimension. Nobody waits
- * for the tasks, the last of them completes the call. x, y: f32[..., n]. */
+/* A loop on the host's thread pool: y = exp(x) / sum(exp(x)), over the last dimension. No thread waits for the
+ * tasks; the last task completes the call. x, y: f32[..., n]. */
 typedef struct work {
   xffi_promise* promise;
   const float* x;
   float* y;
   int64_t rows, n;
-  int64_t next, left; /* tasks to begin, tasks to finish */
+  int64_t next, left; /* next task to start, tasks left to finish */
   int64_t tasks;
 } work;
 
@@ -155,7 +155,7 @@ static XLA_FFI_Error* softmax_impl(xffi_call* call) {
     error = xffi_schedule(call, run_task, own);
     if (error == NULL) continue;
     xffi_error_free(call->api, error);
-    run_task(own); /* no pool, or one that takes no more: do it here */
+    run_task(own); /* no pool, or a full one: run it here */
   }
   return xffi_promise_return(call, promise);
 }

@@ -1,5 +1,5 @@
-// Beyond a single call: state that is kept between executions, results that are written after the handler
-// has returned, loops on the host's thread pool.
+// More than a single call: state that is kept between executions, results that are written after the handler
+// has returned, and loops on the host's thread pool.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -11,7 +11,7 @@
 
 namespace ffi = xla::ffi;
 
-// State: made when a program is compiled, kept between its executions, destroyed with it. Counts the
+// State: created when a program is compiled, kept between its executions, destroyed with it. Counts the
 // executions of one call site: start, start + 1, start + 2 … y: s32[]; start: i32.
 // The type registers itself with each XLA in the process.
 struct Counter {
@@ -21,13 +21,13 @@ struct Counter {
 };
 ffi::TypeId Counter::id = {};
 
-// Runs once for each call site of a compiled program.
+// Runs once per call site of a compiled program.
 static ffi::ErrorOr<std::unique_ptr<Counter>> Instantiate(int32_t start) {
   if (start < 0) return ffi::Unexpected(ffi::Error::InvalidArgument("'start' is negative"));
   return std::make_unique<Counter>(start);
 }
 
-// Runs with each execution, perhaps on several threads at once; every stage gets all attributes.
+// Runs with each execution, perhaps on several threads at once. Every stage receives all attributes.
 static ffi::Error Count(Counter* counter, ffi::ResultBufferR0<ffi::S32> y, int32_t /*start*/) {
   *y->typed_data() = counter->next++;
   return ffi::Error::Success();
@@ -43,8 +43,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(counter, Count,
                                   .Shape(XLA_FFI_SHAPE("-> ()"))
                                   .HostOnly());
 
-// A handler that returns before its result is there: y = 2 x, written by another thread.
-// x, y: f32 of one shape; delay_ms: i64.
+// A handler that returns before its result is written: y = 2 x, written by another thread.
+// x, y: f32, both of the same shape; delay_ms: i64.
 static ffi::Future DoubleLater(ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> y,
                                int64_t delay_ms) {
   ffi::Promise promise;
@@ -57,7 +57,7 @@ static ffi::Future DoubleLater(ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F
     promise.SetError(error);
     return future;
   }
-  // The buffers' descriptions end with this call; what they point to does not.
+  // The buffer objects are only valid during this call; the memory they refer to stays valid.
   std::thread([promise, delay_ms, in = x.typed_data(), out = y->typed_data(),
                count = x.element_count()]() mutable {
     std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms));
@@ -75,8 +75,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(double_later, DoubleLater,
                                   .Shape(XLA_FFI_SHAPE("... -> ..."))
                                   .HostOnly());
 
-// A loop on the host's thread pool: y = exp(x) / sum(exp(x)), over the last dimension. Nobody waits
-// for the tasks, the last of them completes the call. x, y: f32[..., n].
+// A loop on the host's thread pool: y = exp(x) / sum(exp(x)), over the last dimension. No thread waits for the
+// tasks; the last task completes the call. x, y: f32[..., n].
 static void Row(const float* x, float* y, int64_t n) {
   const float max = *std::max_element(x, x + n);
   float sum = 0;

@@ -1,5 +1,5 @@
-/* A[i] = B[i % 128] + C[i], the example of the original documents, in every convention; and the same
- * functions as handlers of XLA FFI, by one line each. */
+/* A[i] = B[i % 128] + C[i], the example of the original documents, in every calling convention. One line each
+ * turns the same functions into handlers of XLA FFI. */
 #include "xla_ffi/legacy/adapt.h"
 
 enum { kB = 128, kC = 2048 };
@@ -17,7 +17,7 @@ XFFI_EXPORT void tiled_add_cpu(void* out, const void** in) {
 XFFI_REGISTER_LEGACY_TARGET("tiled_add_cpu", tiled_add_cpu, "Host", XFFI_LEGACY_CPU);
 XFFI_ADAPT_CPU(tiled_add_cpu_ffi, tiled_add_cpu);
 
-/* Two results, as today's XLA passes them: an array of one pointer a leaf. A and A + 1. */
+/* Two results, as in current XLA: an array with one pointer per leaf. A and A + 1. */
 XFFI_EXPORT void tiled_add_two(void* out, const void** in);
 XFFI_EXPORT void tiled_add_two(void* out, const void** in) {
   float* const* results = (float* const*)out;
@@ -26,7 +26,7 @@ XFFI_EXPORT void tiled_add_two(void* out, const void** in) {
   for (i = 0; i < kC; ++i) results[1][i] = results[0][i] + 1;
 }
 XFFI_REGISTER_LEGACY_TARGET("tiled_add_two", tiled_add_two, "Host", XFFI_LEGACY_CPU);
-/* ((B, C)) -> (A, (A + 1)): today's XLA passes its leaves, the same pointers. */
+/* ((B, C)) -> (A, (A + 1)): current XLA passes the leaves, which are the same pointers. */
 XFFI_REGISTER_LEGACY_TARGET("tiled_add_nested", tiled_add_two, "Host", XFFI_LEGACY_CPU);
 
 /* CPU, API_VERSION_STATUS_RETURNING: refuses a B that starts with a negative number. */
@@ -42,9 +42,8 @@ XFFI_EXPORT void tiled_add_status(void* out, const void** in, XlaCustomCallStatu
 XFFI_REGISTER_LEGACY_TARGET("tiled_add_status", tiled_add_status, "Host", XFFI_LEGACY_CPU_STATUS);
 XFFI_ADAPT_CPU_STATUS(tiled_add_status_ffi, tiled_add_status);
 
-/* CPU, API_VERSION_STATUS_RETURNING_UNIFIED: `opaque`, if
- * there is any, is added to every element as a decimal number; what is none is refused with the bytes
- * that came. */
+/* CPU, API_VERSION_STATUS_RETURNING_UNIFIED: `opaque`, if any, is a decimal number that is added to every
+ * element. Other bytes are refused, with the bytes in the message. */
 XFFI_EXPORT void tiled_add_unified(void* out, const void** in, const char* opaque, size_t size,
                                    XlaCustomCallStatus* status);
 XFFI_EXPORT void tiled_add_unified(void* out, const void** in, const char* opaque, size_t size,
@@ -65,13 +64,13 @@ XFFI_EXPORT void tiled_add_unified(void* out, const void** in, const char* opaqu
 XFFI_REGISTER_LEGACY_TARGET("tiled_add_unified", tiled_add_unified, "Host", XFFI_LEGACY_CPU_UNIFIED);
 XFFI_ADAPT_CPU_UNIFIED(tiled_add_unified_ffi, tiled_add_unified, "opaque");
 
-/* ((B, C)) -> A, the root of an operand, as jaxlib 0.4.31 passes it. */
+/* ((B, C)) -> A: the root of an operand, as jaxlib 0.4.31 passes it. */
 static void tiled_add_pair(void* out, const void** in) {
   tiled_add_cpu(out, (const void**)in[0]);
 }
 XFFI_REGISTER_LEGACY_TARGET("tiled_add_pair", tiled_add_pair, "Host", XFFI_LEGACY_CPU);
 
-/* The same with the sizes looked at, which the bare function cannot do. */
+/* Checks the sizes, which the bare function cannot do. */
 static XLA_FFI_Error* check_sizes(xffi_call* call, const xffi_legacy_operands* operands,
                                   xffi_legacy_opaque* opaque) {
   static const int64_t want[] = {kB, kC, kC};
@@ -94,7 +93,7 @@ static const xffi_legacy_adapter checked = {
     XFFI_LEGACY_CPU, (void (*)(void))tiled_add_cpu, NULL, NULL, check_sizes, NULL};
 XFFI_ADAPT(tiled_add_checked_ffi, checked);
 
-/* Operands and results in tuples, as the documents show them: ((B, C)) -> (A, (A + 1)). */
+/* Operands and results in tuples, as in the documents: ((B, C)) -> (A, (A + 1)). */
 static void tuples(void* out, const void** in) {
   const void** pair = (const void**)in[0];
   void** results = (void**)out;

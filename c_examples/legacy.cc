@@ -1,5 +1,5 @@
-// A[i] = B[i % 128] + C[i], the example of the original documents, in every convention; and the same
-// functions as handlers of XLA FFI, by one line each.
+// A[i] = B[i % 128] + C[i], the example of the original documents, in every calling convention. One line each
+// turns the same functions into handlers of XLA FFI.
 #include <stdexcept>
 #include <string>
 
@@ -17,18 +17,18 @@ XFFI_EXPORT void tiled_add_cpu(void* out, const void** in) {
 XLA_REGISTER_CUSTOM_CALL_TARGET(tiled_add_cpu, "Host");
 XFFI_ADAPT_CPU(tiled_add_cpu_ffi, tiled_add_cpu);
 
-// Two results, as today's XLA passes them: an array of one pointer a leaf. A and A + 1.
+// Two results, as in current XLA: an array with one pointer per leaf. A and A + 1.
 XFFI_EXPORT void tiled_add_two(void* out, const void** in) {
   float* const* results = static_cast<float* const*>(out);
   tiled_add_cpu(results[0], in);
   for (size_t i = 0; i < 2048; ++i) results[1][i] = results[0][i] + 1;
 }
 XLA_REGISTER_CUSTOM_CALL_TARGET(tiled_add_two, "Host");
-// ((B, C)) -> (A, (A + 1)): today's XLA passes its leaves, the same pointers.
+// ((B, C)) -> (A, (A + 1)): current XLA passes the leaves, which are the same pointers.
 XLA_REGISTER_CUSTOM_CALL_TARGET_WITH_SYM("tiled_add_nested", tiled_add_two, "Host");
 
-// CPU, API_VERSION_STATUS_RETURNING: refuses a B that starts with a negative number, throws for one
-// that starts with an infinite one.
+// CPU, API_VERSION_STATUS_RETURNING: refuses a B that starts with a negative number, and throws if it starts
+// with an infinite one.
 XFFI_EXPORT void tiled_add_status(void* out, const void** in,
                                                             XlaCustomCallStatus* status) {
   const float first = reinterpret_cast<const float*>(in[0])[0];
@@ -43,9 +43,8 @@ XFFI_EXPORT void tiled_add_status(void* out, const void** in,
 XLA_REGISTER_CUSTOM_CALL_TARGET(tiled_add_status, "Host");
 XFFI_ADAPT_CPU_STATUS(tiled_add_status_ffi, tiled_add_status);
 
-// CPU, API_VERSION_STATUS_RETURNING_UNIFIED: `opaque`, if
-// there is any, is added to every element as a decimal number; what is none is refused with the bytes
-// that came.
+// CPU, API_VERSION_STATUS_RETURNING_UNIFIED: `opaque`, if any, is a decimal number that is added to every
+// element. Other bytes are refused, with the bytes in the message.
 XFFI_EXPORT void tiled_add_unified(void* out, const void** in,
                                                              const char* opaque, size_t opaque_len,
                                                              XlaCustomCallStatus* status) {
@@ -63,13 +62,13 @@ XFFI_EXPORT void tiled_add_unified(void* out, const void** in,
 XLA_CPU_REGISTER_CUSTOM_CALL_TARGET(tiled_add_unified);
 XFFI_ADAPT_CPU_UNIFIED(tiled_add_unified_ffi, tiled_add_unified, "opaque");
 
-// ((B, C)) -> A, the root of an operand, as jaxlib 0.4.31 passes it.
+// ((B, C)) -> A: the root of an operand, as jaxlib 0.4.31 passes it.
 static void tiled_add_pair(void* out, const void** in) {
   tiled_add_cpu(out, static_cast<const void**>(const_cast<void*>(in[0])));
 }
 XLA_REGISTER_CUSTOM_CALL_TARGET(tiled_add_pair, "Host");
 
-// The same with the sizes looked at, which the bare function cannot do.
+// Checks the sizes, which the bare function cannot do.
 static XLA_FFI_Error* CheckSizes(xffi_call* call, const xffi_legacy_operands* operands,
                                  xffi_legacy_opaque*) {
   const int64_t want[] = {128, 2048, 2048};
@@ -91,7 +90,7 @@ static const xffi_legacy_adapter checked = {
     XFFI_LEGACY_CPU, reinterpret_cast<void (*)()>(tiled_add_cpu), nullptr, nullptr, CheckSizes, nullptr};
 XFFI_ADAPT(tiled_add_checked_ffi, checked);
 
-// Operands and results in tuples, as the documents show them: ((B, C)) -> (A, (A + 1)).
+// Operands and results in tuples, as in the documents: ((B, C)) -> (A, (A + 1)).
 static void Tuples(void* out, const void** in) {
   void** results = static_cast<void**>(out);
   tiled_add_cpu(results[0], static_cast<const void**>(const_cast<void*>(in[0])));

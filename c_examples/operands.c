@@ -1,7 +1,7 @@
-/* Operands: of one type and rank, written in place, of several element types, of less than a byte. */
+/* Operands: of one type and rank, updated in place, of several element types, and with sub-byte elements. */
 #include "xla_ffi/handler.h"
 
-/* A[i] = B[i % n] + C[i]: the example of XLA's custom-call documents, sizes taken from the buffers.
+/* A[i] = B[i % n] + C[i]: the example of XLA's custom-call documents, with the sizes of the buffers.
  * b: f32[n], c: f32[m], a: f32[m]. */
 static XLA_FFI_Error* tiled_add_impl(xffi_call* call) {
   xffi_buffer b = xffi_arg(call, "b", XLA_FFI_DataType_F32, 1);
@@ -21,8 +21,8 @@ static XLA_FFI_Error* tiled_add_impl(xffi_call* call) {
 
 XFFI_HOST_HANDLER(tiled_add, tiled_add_impl);
 
-/* An operand that is argument and result at once: y = a x + y, in place. A call in which argument 1 is not
- * aliased with result 0 is refused. x, y: f32[n]; a: f32. */
+/* An operand that is both argument and result: y = a x + y, in place. A call in which argument 1 is not aliased
+ * with result 0 is refused. x, y: f32[n]; a: f32. */
 static XLA_FFI_Error* axpy_impl(xffi_call* call) {
   xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, 1);
   xffi_buffer y = xffi_inout(call, "y", XLA_FFI_DataType_F32, 1);
@@ -39,7 +39,7 @@ static XLA_FFI_Error* axpy_impl(xffi_call* call) {
 XFFI_HOST_HANDLER(axpy, axpy_impl);
 
 /* One handler for several element types: z[b] = x[b] y[b], batch by batch.
- * x: f32 or f64 [b, n, k]; y: [b, k, m]; z: [b, n, m], all of one type. */
+ * x: f32 or f64 [b, n, k]; y: [b, k, m]; z: [b, n, m], all of the same type. */
 #define PRODUCT(T)                                                                        \
   for (int64_t row = 0; row < b * n; ++row) {                                             \
     const T *left = (const T*)x.data + row * k, *right = (const T*)y.data + row / n * k * m; \
@@ -82,7 +82,7 @@ static XLA_FFI_Error* matmul_impl(xffi_call* call) {
 
 XFFI_HOST_HANDLER(matmul, matmul_impl);
 
-/* Elements of less than a byte: w[i, j] = scale[i] * q[i, j], the weights of a quantized layer.
+/* Sub-byte elements: w[i, j] = scale[i] * q[i, j], the weights of a quantized layer.
  * q: s4[n, m]; scale: f32[n]; w: f32[n, m]. */
 static XLA_FFI_Error* dequantize_impl(xffi_call* call) {
   xffi_buffer q = xffi_arg(call, "q", XLA_FFI_DataType_S4, 2);
@@ -96,7 +96,7 @@ static XLA_FFI_Error* dequantize_impl(xffi_call* call) {
   }
   if ((error = xffi_decoded(call)) != NULL) return error;
   for (int64_t i = 0; i < q.count; ++i) {
-    /* Two elements a byte, the first in its low bits. */
+    /* Two elements per byte, the first in the low bits. */
     const int bits = ((const unsigned char*)q.data)[i / 2] >> (i % 2 * 4) & 15;
     const float value = (float)(bits < 8 ? bits : bits - 16);
     ((float*)w.data)[i] = ((const float*)scale.data)[i / q.dims[1]] * value;
@@ -110,8 +110,8 @@ XFFI_HOST_HANDLER(dequantize, dequantize_impl);
 #define IN_PLACE(name) XFFI_OPERAND_WITH(name, XFFI_DTYPE(F32), XFFI_RANK(1), XFFI_INOUT)
 #define MATRICES(name) XFFI_OPERAND_WITH(name, XFFI_DTYPES("F32", "F64"), XFFI_RANK(3))
 
-/* What tools and the loader for JAX read. The result of axpy is the memory of the argument of its name:
- * whoever calls by this description aliases the two. */
+/* The manifest, for tools and the JAX loader. The result of axpy shares memory with the argument of the same
+ * name, so callers that use the manifest alias the two. */
 XFFI_LIBRARY(operands,
              XFFI_DESCRIBE(tiled_add, XFFI_ARGS(VECTOR("b"), VECTOR("c")), XFFI_RETS(VECTOR("a")),
                            XFFI_ATTRS(), XFFI_SHAPE("n, m -> m")),

@@ -1,4 +1,4 @@
-// Operands: of one type and rank, written in place, of several element types, of less than a byte.
+// Operands: of one type and rank, updated in place, of several element types, and with sub-byte elements.
 #include "xla/ffi/api/ffi.h"
 
 namespace ffi = xla::ffi;
@@ -6,7 +6,7 @@ namespace match = xla::ffi::match;
 
 using Vector = ffi::BufferR1<ffi::F32>;
 
-// A[i] = B[i % n] + C[i]: the example of XLA's custom-call documents, sizes taken from the buffers.
+// A[i] = B[i % n] + C[i]: the example of XLA's custom-call documents, with the sizes of the buffers.
 // b: f32[n], c: f32[m], a: f32[m].
 static ffi::Error TiledAdd(Vector b, Vector c, ffi::Result<Vector> a) {
   const size_t n = b.element_count(), m = c.element_count();
@@ -29,8 +29,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(tiled_add, TiledAdd,
                                   .Shape(XLA_FFI_SHAPE("n, m -> m"))
                                   .HostOnly());
 
-// An operand that is argument and result at once: y = a x + y, in place. A call in which argument 1 is not
-// aliased with result 0 is refused. x, y: f32[n]; a: f32.
+// An operand that is both argument and result: y = a x + y, in place. A call in which argument 1 is not aliased
+// with result 0 is refused. x, y: f32[n]; a: f32.
 static ffi::Error Axpy(Vector x, ffi::InOut<Vector> y, float a) {
   for (size_t i = 0; i < x.element_count(); ++i) y->typed_data()[i] += a * x.typed_data()[i];
   return ffi::Error::Success();
@@ -45,7 +45,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(axpy, Axpy,
                                   .HostOnly());
 
 // One handler for several element types: z[b] = x[b] y[b], batch by batch.
-// x: f32 or f64 [b, n, k]; y: [b, k, m]; z: [b, n, m], all of one type.
+// x: f32 or f64 [b, n, k]; y: [b, k, m]; z: [b, n, m], all of the same type.
 template <typename T>
 static void Product(const T* x, const T* y, T* z, int64_t b, int64_t n, int64_t k, int64_t m) {
   for (int64_t row = 0; row < b * n; ++row) {
@@ -83,7 +83,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(matmul, Matmul,
                                   .Shape(XLA_FFI_SHAPE("b n k, b k m -> b n m"))
                                   .HostOnly());
 
-// Elements of less than a byte: w[i, j] = scale[i] * q[i, j], the weights of a quantized layer.
+// Sub-byte elements: w[i, j] = scale[i] * q[i, j], the weights of a quantized layer.
 // q: s4[n, m]; scale: f32[n]; w: f32[n, m].
 static ffi::Error Dequantize(ffi::BufferR2<ffi::S4> q, ffi::BufferR1<ffi::F32> scale,
                              ffi::ResultBufferR2<ffi::F32> w) {
@@ -94,7 +94,7 @@ static ffi::Error Dequantize(ffi::BufferR2<ffi::S4> q, ffi::BufferR1<ffi::F32> s
   }
   const ffi::Span<uint8_t> packed = q.packed_data();
   for (int64_t i = 0; i < n * m; ++i) {
-    // Two elements a byte, the first in its low bits.
+    // Two elements per byte, the first in the low bits.
     const int bits = packed[static_cast<size_t>(i / 2)] >> (i % 2 * 4) & 15;
     w->typed_data()[i] = scale.typed_data()[i / m] * static_cast<float>(bits < 8 ? bits : bits - 16);
   }

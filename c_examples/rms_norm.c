@@ -1,5 +1,5 @@
-/* RMS normalisation over the last dimension, and its gradient. x, y, g, dx: f32[..., n]; eps: f32,
- * 1e-5 if absent. */
+/* RMS normalisation over the last dimension, and its gradient. x, y, g, dx: f32[..., n]; eps: f32, default
+ * 1e-5. */
 #include <math.h>
 
 #include "xla_ffi/handler.h"
@@ -55,7 +55,7 @@ XFFI_HOST_HANDLER(rms_norm_backward, rms_norm_backward_impl);
 #define ARRAY(name) XFFI_OPERAND(name, F32, ANY)
 #define EPS XFFI_ATTRS(XFFI_DEFAULT_ATTR("eps", f32, 1e-5))
 
-/* What tools and the loader for JAX read; libraries without it are called by symbol. */
+/* The manifest, for tools and the JAX loader. Handlers of libraries without one are called by symbol. */
 XFFI_LIBRARY(rms_norm,
              XFFI_DESCRIBE(rms_norm, XFFI_ARGS(ARRAY("x")), XFFI_RETS(ARRAY("y")), EPS,
                            XFFI_SHAPE("... n -> ... n"), XFFI_VJP("rms_norm_backward")),

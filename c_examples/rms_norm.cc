@@ -1,5 +1,5 @@
-// RMS normalisation over the last dimension, and its gradient. x, y, g, dx: f32[..., n]; eps: f32,
-// 1e-5 if absent.
+// RMS normalisation over the last dimension, and its gradient. x, y, g, dx: f32[..., n]; eps: f32, default
+// 1e-5.
 #include <cmath>
 
 #include "xla/ffi/api/ffi.h"
@@ -8,7 +8,7 @@ namespace ffi = xla::ffi;
 
 using Array = ffi::Buffer<ffi::F32>;
 
-// Size of the rows of `x`: the contract has seen to it that there is a last dimension.
+// Returns the size of the rows of `x`. The contract ensures that there is a last dimension.
 static size_t RowSize(Array x) { return static_cast<size_t>(x.dimensions().back()); }
 
 static float MeanProduct(const float* a, const float* b, size_t n) {
@@ -59,7 +59,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(rms_norm_backward, RmsNormBackward,
                                   .Shape(XLA_FFI_SHAPE("... n, ... n -> ... n"))
                                   .HostOnly());
 
-// What tools and the loader for JAX read; libraries without it are called by symbol.
+// The manifest, for tools and the JAX loader. Handlers of libraries without one are called by symbol.
 XLA_FFI_LIBRARY(rms_norm,
                 XLA_FFI_HANDLER(rms_norm).Default("eps", "1e-5").Vjp("rms_norm_backward"),
                 XLA_FFI_HANDLER(rms_norm_backward).Default("eps", "1e-5"));

@@ -1,9 +1,8 @@
-//! Puts an image of each kernel source into OUT_DIR, as `NAME.image`: what nvcc makes of it, or the
-//! source itself where there is no nvcc, which NVRTC compiles when it is first needed.
+//! Writes an image of each kernel source to OUT_DIR, as `NAME.image`: nvcc's output, or without nvcc the source
+//! itself, which NVRTC compiles at its first use.
 //!
-//! nvcc is what XLA_FFI_NVCC names, or that of CUDA_HOME, or the first on PATH. XLA_FFI_CUDA_ARCHS
-//! lists the compute capabilities that get machine code (90 by default); older and newer devices
-//! compile the PTX of capability 7.5.
+//! nvcc is found through XLA_FFI_NVCC, CUDA_HOME, or PATH, in this order. XLA_FFI_CUDA_ARCHS lists the compute
+//! capabilities that get machine code (default: 90). Older and newer devices compile the PTX of capability 7.5.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +15,7 @@ fn main() {
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     let nvcc = nvcc();
-    // The tests want to know what there is to run.
+    // Lets the tests find out what can run.
     let made_of = if nvcc.is_some() { "nvcc" } else { "source" };
     println!("cargo:rustc-env=KERNELS={made_of}");
     let target = env::var("TARGET").expect("cargo sets it");

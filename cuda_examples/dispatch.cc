@@ -1,5 +1,5 @@
-// A handler that does nothing with its operands: what its calls cost is the dispatch. The same source
-// for this SDK's headers and for XLA's own; its twin is in `probe.rs`.
+// A handler that does nothing with its operands, so that calls only cost the dispatch. The same source compiles
+// with this SDK's headers and with XLA's own; `probe.rs` has its Rust counterpart.
 #include "xla/ffi/api/ffi.h"
 
 namespace ffi = xla::ffi;

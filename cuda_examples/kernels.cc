@@ -4,8 +4,8 @@
 
 namespace ffi = xla::ffi;
 
-// The example of XLA's custom-call documents on a GPU: A[i] = B[i % 128] + C[i], with the sizes taken
-// from the operands.
+// The example of XLA's custom-call documents on a GPU: A[i] = B[i % 128] + C[i], with the sizes of the
+// operands.
 static ffi::Error TiledAdd(cudaStream_t stream, ffi::BufferR1<ffi::F32> b, ffi::BufferR1<ffi::F32> c,
                            ffi::ResultBufferR1<ffi::F32> a) {
   const size_t m = b.element_count(), n = c.element_count();
@@ -24,8 +24,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(cpp_tiled_add, TiledAdd,
                                   .Arg<ffi::BufferR1<ffi::F32>>()
                                   .Ret<ffi::BufferR1<ffi::F32>>());
 
-// A stateful handler: the coefficients are kept by the compiled program. The CUDA runtime keeps the
-// module, one for each device.
+// A stateful handler: the compiled program keeps the coefficients. The CUDA runtime keeps the module, one per
+// device.
 
 // y = c[0] + c[1] x + c[2] x^2 + …
 struct Polynomial {
@@ -54,7 +54,7 @@ static ffi::ErrorOr<std::unique_ptr<Polynomial>> NewPolynomial(ffi::Span<const f
   polynomial->coefficients = {};
   for (size_t i = 0; i < count; ++i) polynomial->coefficients.values[i] = coefficients[i];
   polynomial->degree = static_cast<int>(count) - 1;
-  return std::move(polynomial);  // nvcc does not move by itself into another type
+  return std::move(polynomial);  // nvcc does not move implicitly into a different type
 }
 
 static ffi::Error Evaluate(cudaStream_t stream, Polynomial* polynomial, ffi::Buffer<ffi::F32> x,
@@ -74,14 +74,13 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(cpp_polynomial, Evaluate,
                                   .Arg<ffi::Buffer<ffi::F32>>()
                                   .Ret<ffi::Buffer<ffi::F32>>());
 
-// Scratch memory: a sum in two kernels, the first of which leaves its partial sums in memory that XLA
-// lends to the call.
+// Scratch memory: a sum in two kernels. The first leaves its partial sums in scratch memory from XLA.
 static ffi::Error Sum(cudaStream_t stream, ffi::ScratchAllocator scratch, ffi::Buffer<ffi::F32> x,
                       ffi::ResultBufferR0<ffi::F32> y) {
   const size_t n = x.element_count();
   size_t blocks = BlocksFor(n, 256);
   if (blocks > 1024) blocks = 1024;
-  if (blocks == 0) blocks = 1;  // writes the zero
+  if (blocks == 0) blocks = 1;  // the block that writes 0
   const std::optional<void*> memory = scratch.Allocate(blocks * sizeof(float), 256);
   if (!memory.has_value()) {
     return ffi::Error(ffi::ErrorCode::kResourceExhausted, "scratch memory is not available");
@@ -99,8 +98,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(cpp_sum, Sum,
                                   .Arg<ffi::Buffer<ffi::F32>>()
                                   .Ret<ffi::BufferR0<ffi::F32>>());
 
-// A handler that XLA may capture into a command buffer: every call launches the same kernel, nothing is
-// allocated, nothing waits.
+// A handler that XLA may capture into a command buffer: every call launches the same kernel, allocates nothing
+// and never waits.
 static ffi::Error Axpy(cudaStream_t stream, ffi::Buffer<ffi::F32> x, ffi::Buffer<ffi::F32> y,
                        ffi::ResultBuffer<ffi::F32> z, float a) {
   const size_t n = x.element_count();

@@ -1,4 +1,4 @@
-// The small kernels. Compiled by nvcc for both languages, or by NVRTC at run time: they include nothing.
+// The small kernels. nvcc compiles them for both languages, or NVRTC at run time, so they include no headers.
 
 // a[i] = b[i % m] + c[i]. b: f32[m], c and a: f32[n]; any grid.
 extern "C" __global__ void tiled_add(const float* __restrict__ b, unsigned long long m,
@@ -11,7 +11,7 @@ extern "C" __global__ void tiled_add(const float* __restrict__ b, unsigned long 
   }
 }
 
-// y = c[0] + c[1] x + c[2] x^2 + …, element by element. At most eight coefficients travel as an argument by value.
+// y = c[0] + c[1] x + c[2] x^2 + …, element by element. At most eight coefficients are passed by value.
 struct Coefficients {
   float values[8];
 };
@@ -28,7 +28,7 @@ extern "C" __global__ void polynomial(const float* __restrict__ x, float* __rest
   }
 }
 
-// The sum of all elements in two kernels, by way of scratch memory. Blocks of 256 threads.
+// The sum of all elements in two kernels, through scratch memory. Blocks have 256 threads.
 static __device__ __forceinline__ float sum_of_block(float value) {
   __shared__ float warps[8];
   for (int lane = 16; lane > 0; lane /= 2) value += __shfl_xor_sync(0xffffffffu, value, lane);

@@ -1,4 +1,4 @@
-//! Handlers with small kernels. What they show: a kernel's launch, state, scratch memory, command buffers.
+//! Handlers with small kernels. They show the launch of a kernel, state, scratch memory and command buffers.
 
 use std::sync::Arc;
 use xla_ffi::cuda::{Kernel, Module, Stream};
@@ -7,12 +7,12 @@ use xla_ffi::{DeviceBuffer, DeviceOut, Error, Launch, Result, Scratch, device::K
 const IMAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kernels.image"));
 static MODULE: Module = Module::new(IMAGE);
 
-// The example of XLA's custom-call documents on a GPU: `A[i] = B[i % 128] + C[i]`, with the sizes
-// taken from the operands.
+// The example of XLA's custom-call documents on a GPU: `A[i] = B[i % 128] + C[i]`, with the sizes of the
+// operands.
 
 static TILED_ADD: Kernel = MODULE.kernel("tiled_add");
 
-/// Adds `b`, repeated as often as it takes, to `c`.
+/// Adds `b`, repeated to the length of `c`, to `c`.
 #[xla_ffi::handler(platforms = ["cuda"], shape = "m, n -> n")]
 fn tiled_add(
     b: DeviceBuffer<f32, 1>,
@@ -26,14 +26,14 @@ fn tiled_add(
         ));
     }
     let arguments = (&b, b.len() as u64, &c, &a, c.len() as u64);
-    // SAFETY: the kernel's parameters; it reads m and n elements and writes n.
+    // SAFETY: the arguments match the kernel; it reads m and n elements and writes n.
     unsafe { TILED_ADD.launch(&stream, Launch::over(c.len(), 256), arguments) }
 }
 
-// A stateful handler: the coefficients and the module are kept by the compiled program, the kernel is
-// loaded once for each context.
+// A stateful handler: the compiled program keeps the coefficients and the module, and the kernel is loaded once
+// per context.
 
-/// What the kernel takes by value: eight floats.
+/// The kernel's argument that is passed by value: eight floats.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Coefficients([f32; 8]);
@@ -57,7 +57,7 @@ struct Polynomial {
 
 #[xla_ffi::stateful(name = "polynomial", platforms = ["cuda"], shape = "... -> ...")]
 impl Polynomial {
-    /// Once for each call site, when the program is compiled.
+    /// Runs once per call site, when the program is compiled.
     fn instantiate(coefficients: &[f32]) -> Result<Self> {
         let count = coefficients.len();
         if !(1..=8).contains(&count) {
@@ -75,7 +75,7 @@ impl Polynomial {
         })
     }
 
-    /// On the device, in front of the executions: nothing is left to load in the calls.
+    /// Runs on the device before the executions, so that calls need not load the kernel.
     fn initialize(&self, stream: Option<Stream>) -> Result<()> {
         if let Some(stream) = stream {
             self.kernel.load(stream.context()?)?;
@@ -85,7 +85,7 @@ impl Polynomial {
 
     fn execute(&self, x: DeviceBuffer<f32>, y: DeviceOut<f32>, stream: Stream) -> Result<()> {
         let arguments = (&x, &y, x.len() as u64, self.coefficients, self.degree);
-        // SAFETY: the kernel's parameters; it touches `len` elements.
+        // SAFETY: the arguments match the kernel; it accesses `len` elements.
         unsafe {
             self.kernel
                 .launch(&stream, Launch::over(x.len(), 256), arguments)
@@ -93,8 +93,7 @@ impl Polynomial {
     }
 }
 
-// Scratch memory: a sum in two kernels, the first of which leaves its partial sums in memory that XLA
-// lends to the call.
+// Scratch memory: a sum in two kernels. The first leaves its partial sums in scratch memory from XLA.
 
 static PARTIAL_SUMS: Kernel = MODULE.kernel("partial_sums");
 static TOTAL: Kernel = MODULE.kernel("total");
@@ -108,15 +107,15 @@ fn sum(x: DeviceBuffer<f32>, y: DeviceOut<f32, 0>, scratch: Scratch, stream: Str
     let blocks = x.len().div_ceil(256).min(1024);
     let partial = scratch.array::<f32>(blocks)?;
     let first = (&x, x.len() as u64, &partial);
-    // SAFETY: the kernel's parameters; it writes one number a block.
+    // SAFETY: the arguments match the kernel; it writes one number per block.
     unsafe { PARTIAL_SUMS.launch(&stream, Launch::blocks(blocks as u32, 256), first) }?;
     let second = (&partial, blocks as u32, &y);
-    // SAFETY: the kernel's parameters.
+    // SAFETY: the arguments match the kernel.
     unsafe { TOTAL.launch(&stream, Launch::blocks(1, 256), second) }
 }
 
-// A handler that XLA may capture into a command buffer: every call launches the same kernel, nothing
-// is allocated, nothing waits.
+// A handler that XLA may capture into a command buffer: every call launches the same kernel, allocates nothing
+// and never waits.
 
 static AXPY: Kernel = MODULE.kernel("axpy");
 
@@ -125,7 +124,7 @@ struct Axpy;
 
 #[xla_ffi::stateful(name = "axpy", platforms = ["cuda"], command_buffer_compatible, shape = "..., ... -> ...")]
 impl Axpy {
-    /// Modules are loaded in front of the capture.
+    /// Modules are loaded before the capture.
     fn initialize(stream: Option<Stream>) -> Result<()> {
         if let Some(stream) = stream {
             AXPY.load(stream.context()?)?;
@@ -141,7 +140,7 @@ impl Axpy {
         stream: Stream,
     ) -> Result<()> {
         let arguments = (a, &x, &y, &z, x.len() as u64);
-        // SAFETY: the kernel's parameters; it touches `len` elements of each.
+        // SAFETY: the arguments match the kernel; it accesses `len` elements of each.
         unsafe { AXPY.launch(&stream, Launch::over(x.len(), 256), arguments) }
     }
 }

@@ -1,5 +1,5 @@
-// A kernel launch whose error becomes the handler's. nvcc compiles it to `<<<…>>>`; the tests' emulator
-// runs the kernel on the host.
+// Launches a kernel and returns its error as the handler's error. nvcc compiles it to `<<<…>>>`; the tests'
+// emulator runs the kernel on the host.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 #include "xla/ffi/api/ffi.h"
 
-// Puts `kernel(args...)` on the stream: `blocks` blocks of `threads` threads. No blocks: nothing to do.
+// Launches `kernel(args...)` on the stream, with `blocks` blocks of `threads` threads. With 0 blocks it does
+// nothing.
 template <typename... P, typename... A>
 xla::ffi::Error Launch(void (*kernel)(P...), size_t blocks, unsigned threads, cudaStream_t stream,
                        A... args) {
@@ -32,5 +33,5 @@ xla::ffi::Error Launch(void (*kernel)(P...), size_t blocks, unsigned threads, cu
   return xla::ffi::Error::Success();
 }
 
-// As many blocks of `threads` threads as cover `count` elements.
+// Returns the number of blocks of `threads` threads that cover `count` elements.
 inline size_t BlocksFor(size_t count, unsigned threads) { return (count + threads - 1) / threads; }

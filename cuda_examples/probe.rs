@@ -1,5 +1,5 @@
-//! Handlers for the tests and benches of the GPU: a copy that keeps count of how it was called and is the measure that
-//! kernels are compared to, a wrong declaration, a call that does nothing.
+//! Handlers for the GPU tests and benchmarks: a copy that counts its calls and is the baseline for kernels, a handler
+//! with a wrong declaration, and a handler that does nothing.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ static CALLS: AtomicU64 = AtomicU64::new(0);
 static CAPTURED: AtomicU64 = AtomicU64::new(0);
 static STREAMS: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
-/// y = x, by a copy within the device's memory.
+/// y = x, by a copy in device memory.
 #[xla_ffi::handler(platforms = ["cuda"], command_buffer_compatible, shape = "... -> ...")]
 fn probe(x: DeviceBuffer<f32>, y: DeviceOut<f32>, stream: Stream) -> Result<()> {
     CALLS.fetch_add(1, Ordering::Relaxed);
@@ -25,30 +25,30 @@ fn probe(x: DeviceBuffer<f32>, y: DeviceOut<f32>, stream: Stream) -> Result<()> 
     stream.copy(&x, &y)
 }
 
-/// How often the handler was called.
+/// Returns how often the handler was called.
 #[unsafe(no_mangle)]
 pub extern "C" fn probe_calls() -> u64 {
     CALLS.load(Ordering::Relaxed)
 }
 
-/// How many of the calls were captured into a command buffer.
+/// Returns how many of the calls were captured into a command buffer.
 #[unsafe(no_mangle)]
 pub extern "C" fn probe_captured() -> u64 {
     CAPTURED.load(Ordering::Relaxed)
 }
 
-/// On how many streams it was called.
+/// Returns the number of streams on which it was called.
 #[unsafe(no_mangle)]
 pub extern "C" fn probe_streams() -> u64 {
     STREAMS.lock().unwrap_or_else(PoisonError::into_inner).len() as u64
 }
 
-// The kernel of `kernels.rs`, in launches that differ.
+// The kernel of `kernels.rs`, with varying launches.
 static MODULE: Module = Module::new(include_bytes!(concat!(env!("OUT_DIR"), "/kernels.image")));
 static AXPY: Kernel = MODULE.kernel("axpy");
 
-/// What its author should not have declared: it says that a command buffer may replay it, and launches other work
-/// in every call, or none. y = 2 x, block by block.
+/// A handler with a wrong declaration: a command buffer may replay it, but it launches different work in every call,
+/// or none. y = 2 x, block by block.
 #[xla_ffi::handler(platforms = ["cuda"], command_buffer_compatible, shape = "... -> ...")]
 fn fickle(x: DeviceBuffer<f32>, y: DeviceOut<f32>, idle: bool, stream: Stream) -> Result<()> {
     let arguments = (1.0_f32, &x, &x, &y, x.len() as u64);
@@ -57,14 +57,14 @@ fn fickle(x: DeviceBuffer<f32>, y: DeviceOut<f32>, idle: bool, stream: Stream) -
         return Ok(());
     }
     let launch = Launch::blocks(1 + CALLS.fetch_add(1, Ordering::Relaxed) as u32, 32);
-    // SAFETY: the kernel's parameters; it touches `len` elements of each.
+    // SAFETY: the arguments match the kernel; it accesses `len` elements of each.
     unsafe { AXPY.launch(&stream, launch, arguments) }
 }
 
-// A handler that does nothing with its operands: what its calls cost is the dispatch. `dispatch.cc` is the
-// same for both C++ headers.
+// A handler that does nothing with its operands, so that calls only cost the dispatch. `dispatch.cc` has its
+// counterpart for both C++ headers.
 
-/// Takes what a small handler takes.
+/// Takes the operands of a typical small handler.
 #[xla_ffi::handler(platforms = ["cuda"])]
 fn dispatch(
     x: DeviceBuffer<f32, 1>,

@@ -4,13 +4,13 @@
 
 namespace ffi = xla::ffi;
 
-// How a row is shared out: see rms_norm.cu.
+// The distribution of a row over threads; see rms_norm.cu.
 struct Plan {
   size_t per_thread, threads, blocks, block;
 };
 
-// The plan for `rows` rows of `n` elements, at most `most` vectors of a row in a thread's registers; none where rows do not
-// divide into vectors.
+// Computes the plan for `rows` rows of `n` elements, with at most `most` vectors of a row in a thread's
+// registers. Returns false if rows do not divide into vectors.
 static bool MakePlan(size_t rows, size_t n, size_t element, size_t most, bool aligned, Plan* plan) {
   const size_t vectors = n * element / 16;
   if (!aligned || n * element % 16 != 0) return false;
@@ -25,7 +25,7 @@ static bool MakePlan(size_t rows, size_t n, size_t element, size_t most, bool al
 
 static bool Aligned(const void* p) { return reinterpret_cast<size_t>(p) % 16 == 0; }
 
-// Rows and row length; an error where the operands differ.
+// Gets the number of rows and their length; returns an error if the operands differ.
 static ffi::Error Look(const ffi::AnyBuffer& x, const ffi::AnyBuffer& other, size_t* rows, size_t* n) {
   if (x.dimensions() != other.dimensions() || x.element_type() != other.element_type()) {
     return ffi::Error::InvalidArgument("the operands differ in shape or element type");

@@ -1,15 +1,15 @@
-// RMS normalisation over the last dimension, forward and backward: the kernels. Compiled by nvcc for
-// both languages, or by NVRTC at run time: it includes nothing.
+// The kernels of RMS normalisation over the last dimension, forward and backward. nvcc compiles them for both
+// languages, or NVRTC at run time, so they include no headers.
 //
-//   y  = r x                                 r = 1 / sqrt(mean(x^2) + eps), one a row
+//   y  = r x                                 r = 1 / sqrt(mean(x^2) + eps), one per row
 //   dx = r dy - x r^3 mean(x dy)
 //
-// A row is read once, in vectors of 16 bytes, kept in registers while the block adds up, and written
-// once: x and y are all the memory that moves. `threads` threads (a power of two, 32 to 1024) share a
-// row, and each holds up to PER_THREAD vectors of it; blocks of fewer than 128 threads a row take
-// several rows. What the registers of 1024 threads do not hold of a row is read twice, the second time from
-// the caches as far as they hold it. Rows that do not divide into vectors go through the `_any` kernels,
-// which read all of them twice.
+// A row is read once, in vectors of 16 bytes, kept in registers while the block computes the sum, and written
+// once, so only x and y are transferred. `threads` threads (a power of two, 32 to 1024) share a row, and each
+// holds up to PER_THREAD vectors of it. With fewer than 128 threads per row, a block processes several rows.
+//
+// The part of a row that exceeds the registers of 1024 threads is read twice, the second time from the caches
+// if it fits. Rows that do not divide into vectors use the `_any` kernels, which read everything twice.
 
 typedef unsigned short bf16;  // the upper half of an f32
 
@@ -20,11 +20,11 @@ static __device__ __forceinline__ float bf16_to_float(unsigned bits) {
 // Rounds to nearest, ties to even.
 static __device__ __forceinline__ unsigned float_to_bf16(float value) {
   const unsigned bits = __float_as_uint(value);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return (bits >> 16) | 0x40u;  // NaN stays one
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return (bits >> 16) | 0x40u;  // NaN stays NaN
   return (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
 }
 
-// Two numbers in one word, the first in the lower half.
+// Packs two numbers into one word, the first in the lower half.
 static __device__ __forceinline__ unsigned two_bf16(float first, float second) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   unsigned word;
@@ -35,7 +35,7 @@ static __device__ __forceinline__ unsigned two_bf16(float first, float second) {
 #endif
 }
 
-// How vectors of an element type are read.
+// Reads vectors of an element type.
 template <typename T>
 struct Vector;
 
@@ -87,7 +87,7 @@ struct Vector<bf16> {
   }
 };
 
-// The sums of a and b over the `threads` threads that share a row. All threads of the block call it.
+// Sums a and b over the `threads` threads that share a row. All threads of the block must call it.
 static __device__ __forceinline__ void sum_of_row(unsigned threads, float& a, float& b) {
   __shared__ float warps[2][32];
   for (int lane = 16; lane > 0; lane /= 2) {
@@ -111,7 +111,7 @@ static __device__ __forceinline__ void sum_of_row(unsigned threads, float& a, fl
   }
 }
 
-// What a vector of x, and with GRAD one of dy, adds to a row's sums, and what comes of it.
+// The contribution of a vector of x (with GRAD, also of dy) to a row's sums, and the output for it.
 template <typename T, bool GRAD>
 static __device__ __forceinline__ void add(const uint4& x, const uint4& dy, float& squares,
                                            float& products) {
@@ -142,9 +142,9 @@ static __device__ __forceinline__ uint4 result(const uint4& x, const uint4& dy, 
   return Vector<T>::Pack(values);
 }
 
-// x, dy, out: [rows, n] in vectors; without GRAD dy is x, and what is read of it is dropped.
+// x, dy, out: [rows, n] in vectors; without GRAD, dy is x and the values read from it are not used.
 // Row blockIdx.x * (blockDim.x / threads) + threadIdx.x / threads.
-// LONG: rows may have more vectors than PER_THREAD for each thread.
+// LONG: rows may have more than PER_THREAD vectors per thread.
 template <typename T, int PER_THREAD, bool LONG, bool GRAD>
 static __device__ __forceinline__ void normalise(const T* __restrict__ x, const T* __restrict__ dy,
                                                  T* __restrict__ out, unsigned long long rows,
@@ -197,7 +197,7 @@ static __device__ __forceinline__ void normalise(const T* __restrict__ x, const 
   }
 }
 
-// Any n and any alignment; one block of at least 64 threads a row.
+// Any n and any alignment; one block of at least 64 threads per row.
 template <typename T, bool GRAD>
 static __device__ __forceinline__ void normalise_any(const T* __restrict__ x,
                                                      const T* __restrict__ dy,

@@ -32,17 +32,17 @@ macro_rules! kernels {
 static F32: Kernels = kernels!("f32");
 static BF16: Kernels = kernels!("bf16");
 
-/// How a row is shared out: see `rms_norm.cu`.
+/// The distribution of a row over threads; see `rms_norm.cu`.
 struct Plan {
-    /// Vectors of 16 bytes a thread.
+    /// Vectors of 16 bytes per thread.
     per_thread: usize,
-    /// Threads that share a row.
+    /// The number of threads that share a row.
     threads: u32,
     launch: Launch,
 }
 
-/// The plan for `rows` rows of `n` elements, at most `most` vectors of a row in a thread's registers; `None` where rows do
-/// not divide into vectors.
+/// Returns the plan for `rows` rows of `n` elements, with at most `most` vectors of a row in a thread's
+/// registers; `None` if rows do not divide into vectors.
 fn plan(rows: usize, n: usize, element: usize, most: usize, at: &[usize]) -> Option<Plan> {
     let aligned = at.iter().all(|at| at.is_multiple_of(16));
     let vectors = n * element / 16;
@@ -63,7 +63,7 @@ fn plan(rows: usize, n: usize, element: usize, most: usize, at: &[usize]) -> Opt
     })
 }
 
-/// The element's kernels, and rows, row length and element size of `x`.
+/// Returns the kernels of the element type, and the number of rows, row length and element size of `x`.
 fn look(
     x: &AnyDeviceBuffer,
     others: &[DataType],
@@ -83,7 +83,7 @@ fn look(
     Ok((kernels, rows, n, element))
 }
 
-/// Launches of the plain kernels: a block a row.
+/// Returns the launch of the plain kernels: one block per row.
 fn a_block_a_row(rows: usize) -> Result<Launch> {
     let rows = i32::try_from(rows);
     let rows = rows.map_err(|_| Error::invalid_argument("there are more than 2147483647 rows"))?;
@@ -106,11 +106,11 @@ fn rms_norm(
             _ => &kernels.forward_8,
         };
         let arguments = (&x, &y, rows as u64, n as u32, plan.threads, eps);
-        // SAFETY: the kernel's parameters; rows divide into aligned vectors.
+        // SAFETY: the arguments match the kernel; rows divide into aligned vectors.
         return unsafe { kernel.launch(&stream, plan.launch, arguments) };
     }
     let arguments = (&x, &y, n as u64, eps);
-    // SAFETY: the kernel's parameters.
+    // SAFETY: the arguments match the kernel.
     unsafe {
         kernels
             .forward_any
@@ -135,11 +135,11 @@ fn rms_norm_grad(
     ];
     if let Some(plan) = plan(rows, n, element, 4, &at.map(|at| at as usize)) {
         let arguments = (&x, &dy, &dx, rows as u64, n as u32, plan.threads, eps);
-        // SAFETY: the kernel's parameters; rows divide into aligned vectors.
+        // SAFETY: the arguments match the kernel; rows divide into aligned vectors.
         return unsafe { kernels.backward_4.launch(&stream, plan.launch, arguments) };
     }
     let arguments = (&x, &dy, &dx, n as u64, eps);
-    // SAFETY: the kernel's parameters.
+    // SAFETY: the arguments match the kernel.
     unsafe {
         kernels
             .backward_any

@@ -1,7 +1,7 @@
 // A GPU target of the original custom calls, with tuples, and the adapter that makes it a handler of XLA FFI.
 //
-// The target is what a program of that time has: a bare function with a stream, a list of buffers that holds every
-// node of the shapes, and opaque bytes. It writes the root of its result itself.
+// The target is a typical function of that time, with a stream, a list of buffers with every node of the shapes,
+// and opaque bytes. It writes the root of its result itself.
 #include "kernels.cu"
 #include "launch.h"
 #include "xla_ffi/legacy/adapt.h"
@@ -9,7 +9,7 @@
 
 #define STRUCTURE "(_, _) -> (_, _)"
 
-// The device of a stream is the current one while XLA calls a target.
+// While XLA calls a target, the stream's device is the current one.
 static int DeviceOf(void*, int* device) { return cudaGetDevice(device); }
 static int Create(void*, void** event) {
   return cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t*>(event), cudaEventDisableTiming);
@@ -26,11 +26,11 @@ static int Copy(void* stream, void* to, const void* from, size_t size) {
   return cudaMemcpyAsync(to, from, size, cudaMemcpyHostToDevice, static_cast<cudaStream_t>(stream));
 }
 
-// Host memory that the roots travel through.
+// Host memory from which the roots are copied.
 static const xffi_events kEvents = {DeviceOf, Create, Record, IsComplete, Copy};
 static xffi_staging roots = XFFI_STAGING(&kEvents, 16);
 
-// Reads device memory on a stream of its own, behind what is on the program's: that one does not wait.
+// Reads device memory on a separate stream, after the work on the program's stream, which does not wait for it.
 static int Read(void* stream, void* to, const void* from, size_t size) {
   cudaStream_t own;
   int error = cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking);
@@ -89,7 +89,7 @@ static void SumAndDifference(void* stream, void** buffers, const char* opaque, s
   }
 }
 
-// What the bare function cannot check; and its opaque bytes.
+// Checks what the bare function cannot, and writes its opaque bytes.
 static XLA_FFI_Error* Describe(xffi_call* call, const xffi_legacy_operands* operands,
                                xffi_legacy_opaque* opaque) {
   static const char* const kNames[] = {"x", "y", "sum", "difference"};

@@ -1,8 +1,7 @@
-//! A GPU target of the original custom calls, with tuples, and the adapter that makes it a handler of
-//! XLA FFI.
+//! A GPU target of the original custom calls, with tuples, and the adapter that makes it a handler of XLA FFI.
 //!
-//! The target is what a program of that time has: a bare function with a stream, a list of buffers that
-//! holds every node of the shapes, and opaque bytes. It writes the root of its result itself.
+//! The target is a typical function of that time, with a stream, a list of buffers with every node of the
+//! shapes, and opaque bytes. It writes the root of its result itself.
 
 use std::ffi::{c_char, c_void};
 use xla_ffi::cuda::{Kernel, Module, Stream};
@@ -14,7 +13,7 @@ use xla_ffi_legacy::{Buffers, Descriptor, Form, Operands, Staging, set_failure};
 static MODULE: Module = Module::new(include_bytes!(concat!(env!("OUT_DIR"), "/kernels.image")));
 static SUM_AND_DIFFERENCE: Kernel = MODULE.kernel("sum_and_difference");
 
-/// Host memory that the roots travel through.
+/// Host memory from which the roots are copied.
 static ROOTS: Staging<Events> = Staging::new(Events, 16);
 
 const STRUCTURE: &str = "(_, _) -> (_, _)";
@@ -27,7 +26,7 @@ unsafe extern "C" fn target(
     opaque_len: usize,
     status: *mut XlaCustomCallStatus,
 ) {
-    // SAFETY: a list of this structure, a stream, opaque bytes, as the convention has it.
+    // SAFETY: the convention passes a list of this structure, a stream and opaque bytes.
     if let Err(error) = unsafe { run(stream, buffers, opaque, opaque_len) } {
         // SAFETY: the status belongs to the current call.
         unsafe { set_failure(status, error.to_string()) };
@@ -35,7 +34,7 @@ unsafe extern "C" fn target(
 }
 
 /// # Safety
-/// The arguments of [`target`].
+/// As for [`target`].
 unsafe fn run(
     stream: *mut c_void,
     buffers: *mut *mut c_void,
@@ -47,28 +46,28 @@ unsafe fn run(
             "opaque has {opaque_len} bytes, expected the 8 of a number of elements"
         )));
     }
-    // SAFETY: opaque has eight bytes.
+    // SAFETY: the opaque bytes are eight.
     let n = unsafe { opaque.cast::<u64>().read_unaligned() };
     // SAFETY: the list has this structure.
     let list = unsafe { Buffers::new(buffers, STRUCTURE, Form::Nodes) }?;
     if n > 0 {
-        // SAFETY: the program's stream.
+        // SAFETY: the stream belongs to the program.
         let on = unsafe { Stream::from_raw(stream) }?;
         let (args, rets) = (list.args(), list.rets());
-        // SAFETY: the call's stream, and an operand of this structure.
+        // SAFETY: the stream belongs to the call, and the operand has this structure.
         let x = unsafe { resolve(stream, &args[0]) }?;
         // SAFETY: as above.
         let y = unsafe { resolve(stream, &args[1]) }?;
         let arguments = (x, y, rets[0], rets[1], n);
         let launch = Launch::over(usize::try_from(n).unwrap_or(usize::MAX), 256);
-        // SAFETY: the kernel's parameters; each has n elements.
+        // SAFETY: the arguments match the kernel; each array has n elements.
         unsafe { SUM_AND_DIFFERENCE.launch(&on, launch, arguments) }?;
     }
-    // SAFETY: the roots lie in the call's device memory.
+    // SAFETY: the roots are in the call's device memory.
     unsafe { ROOTS.write(stream, list.roots()) }
 }
 
-/// What the bare function could not check; and its opaque bytes.
+/// Checks what the bare function cannot, and writes its opaque bytes.
 fn describe(operands: &Operands, opaque: &mut Descriptor) -> Result<()> {
     let x = operands.arg(0)?;
     let n = x.dims.iter().product::<usize>();

@@ -1,9 +1,9 @@
-//! Attributes: arrays, an enumeration, a dictionary, values that may be omitted.
+//! Attributes: arrays, an enumeration, a dictionary, optional values.
 #![forbid(unsafe_code)]
 
 use xla_ffi::{Attribute, prelude::*};
 
-/// What lies beyond the ends of a signal; 0, 1, 2 for callers. Other numbers are refused.
+/// The values beyond the ends of a signal; callers pass 0, 1 or 2. Other numbers are refused.
 #[derive(Attribute, Clone, Copy)]
 #[repr(i32)]
 enum Edge {
@@ -12,7 +12,7 @@ enum Edge {
     Wrap,
 }
 
-/// A dictionary; entries that it does not have are refused.
+/// A dictionary; unknown entries are refused.
 #[derive(Attribute)]
 struct Scale {
     gain: f32,
@@ -56,15 +56,15 @@ fn filter(
 /// y[i, k] = x[i]ᵏ, for k up to `degree`
 #[xla_ffi::handler(shape = "n -> n degree+1")]
 fn powers(x: Buffer<f32, 1>, mut y: Out<f32, 2>, #[attr(default = 2)] degree: i64) -> Result<()> {
-    // The contract has compared it with the result: here it is no less than 0.
+    // Decoding compared `degree` with the result's shape, so it is not negative here.
     let columns = degree as usize + 1;
     y.write_with(|i| x[i / columns].powi((i % columns) as i32));
     Ok(())
 }
 
-// One number for each of any number of operands.
+// One number per operand, for any number of operands.
 
-/// y = Σ weights[k] xs[k], for arrays of one shape.
+/// y = Σ weights[k] xs[k], for arrays of the same shape.
 #[xla_ffi::handler(shape = "...* -> ...")]
 fn weighted_sum(xs: RemainingArgs, mut y: Out<f32>, weights: &[f32]) -> Result<()> {
     if xs.len() != weights.len() {

@@ -1,5 +1,5 @@
-//! Beyond a single call: state that is kept between executions, results that are written after the
-//! handler has returned, loops on the host's thread pool.
+//! More than a single call: state that is kept between executions, results that are written after the handler
+//! has returned, and loops on the host's thread pool.
 #![forbid(unsafe_code)]
 
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use xla_ffi::{Later, prelude::*};
 
-// State: made when a program is compiled, kept between its executions, dropped with it.
+// State: created when a program is compiled, kept between its executions, dropped with it.
 
 /// Counts the executions of one call site: start, start + 1, start + 2 …
 struct Counter {
@@ -19,7 +19,7 @@ struct Counter {
 
 #[xla_ffi::stateful(name = "counter")]
 impl Counter {
-    /// Runs once for each call site of a compiled program.
+    /// Runs once per call site of a compiled program.
     fn instantiate(start: i32) -> Result<Self> {
         if start < 0 {
             return Err(Error::invalid_argument(format!("`start` is {start}")));
@@ -36,7 +36,7 @@ impl Counter {
     }
 }
 
-// Handlers that return before their results are there: by hand with a promise, and as `async fn`.
+// Handlers that return before their results are written: with a promise, and as `async fn`.
 
 fn delay(ms: i64) -> Result<Duration> {
     match u64::try_from(ms) {
@@ -60,7 +60,7 @@ fn double_later(x: Buffer<f32>, y: Out<f32>, delay_ms: i64, later: Later) -> Res
     Ok(())
 }
 
-/// The same, awaiting any Rust future.
+/// The same, with `await` on any Rust future.
 #[xla_ffi::handler(shape = "... -> ...")]
 async fn double_async(x: Buffer<f32>, mut y: Out<f32>, delay_ms: i64) -> Result<()> {
     sleep(delay(delay_ms)?).await;
@@ -68,7 +68,8 @@ async fn double_async(x: Buffer<f32>, mut y: Out<f32>, delay_ms: i64) -> Result<
     Ok(())
 }
 
-/// A future that is done when the time has passed, without an async runtime, and not before another thread has woken it.
+/// Returns a future that completes after this time, without an async runtime, by being woken from another
+/// thread.
 fn sleep(time: Duration) -> impl std::future::Future<Output = ()> + Send {
     Sleep { time, until: None }
 }
@@ -96,10 +97,10 @@ impl std::future::Future for Sleep {
     }
 }
 
-// A loop on the host's thread pool. The calling thread takes part, so that a pool that is small, busy or
-// absent costs time and nothing else.
+// A loop on the host's thread pool. The calling thread takes part, so a small, busy or missing pool only costs
+// time.
 
-/// y = exp(x) / Σ exp(x), over the last dimension: one row a task.
+/// y = exp(x) / Σ exp(x), over the last dimension: one row per task.
 #[xla_ffi::handler(shape = "... n -> ... n")]
 fn softmax(x: Buffer<f32>, mut y: Out<f32>, pool: ThreadPool) -> Result<()> {
     let n = x.dims().last().map_or(1, |n| *n.max(&1));

@@ -1,12 +1,12 @@
-//! A[i] = B[i % 128] + C[i], the example of the original documents, in every convention; and
-//! functions of those conventions as handlers of XLA FFI.
+//! A[i] = B[i % 128] + C[i], the example of the original documents, in every calling convention; and functions
+//! of those conventions as handlers of XLA FFI.
 
 use std::ffi::{c_char, c_void};
 use xla_ffi::prelude::*;
 use xla_ffi::{DataType, sys::XlaCustomCallStatus};
 use xla_ffi_legacy::{Descriptor, Operands, set_failure};
 
-/// The new way: safe, with its operands checked.
+/// The modern form: safe, with checked operands.
 #[xla_ffi::handler(shape = "m, n -> n")]
 fn tiled_add(b: Buffer<f32, 1>, c: Buffer<f32, 1>, mut a: Out<f32, 1>) -> Result<()> {
     if b[0] < 0.0 {
@@ -30,20 +30,20 @@ fn two(
 }
 
 xla_ffi_legacy::legacy! {
-    /// Two results, as today's XLA passes them: A and A + 1.
+    /// Two results, as in current XLA: A and A + 1.
     tiled_add_two = cpu(two): f32[128], f32[2048] -> f32[2048], f32[2048];
-    /// The handler for programs that call `API_VERSION_ORIGINAL`.
+    /// The handler for programs that use `API_VERSION_ORIGINAL`.
     tiled_add_cpu = cpu(tiled_add): f32[128], f32[2048] -> f32[2048];
-    /// The handler for programs that call `API_VERSION_STATUS_RETURNING`.
+    /// The handler for programs that use `API_VERSION_STATUS_RETURNING`.
     tiled_add_status = cpu_status(tiled_add): f32[128], f32[2048] -> f32[2048];
     /// A bare function, `API_VERSION_STATUS_RETURNING_UNIFIED`.
     tiled_add_unified = unsafe cpu_unified(cpu_unified);
-    /// The same in tuples, as the documents show them: the roots of nested arrays of pointers.
+    /// The same with tuples, as in the documents: the roots of nested arrays of pointers.
     tiled_add_tuples = cpu(two), tuples = "roots":
         (f32[128], f32[2048]) -> (f32[2048], (f32[2048]));
-    /// One of them alone, the root of an operand, as jaxlib 0.4.31 passes it.
+    /// One tuple only, the root of an operand, as jaxlib 0.4.31 passes it.
     tiled_add_pair = cpu(tiled_add), tuples = "roots": (f32[128], f32[2048]) -> f32[2048];
-    /// The same tuples as XLA passes them since: one pointer a leaf, and one array of the result's.
+    /// The same tuples as later XLA versions pass them: one pointer per leaf, and one array for the result.
     tiled_add_nested = cpu(two), tuples = "leaves":
         (f32[128], f32[2048]) -> (f32[2048], (f32[2048]));
 }
@@ -63,7 +63,7 @@ unsafe fn add(a: *mut f32, b: *const f32, c: *const f32, more: f32) {
 
 /// CPU, `API_VERSION_ORIGINAL`.
 unsafe extern "C" fn cpu(out: *mut c_void, ins: *mut *const c_void) {
-    // SAFETY: B and C.
+    // SAFETY: the list has B and C.
     let [b, c] = [0, 1].map(|i| unsafe { ins.wrapping_add(i).read() });
     // SAFETY: the sizes match the program.
     unsafe { add(out.cast(), b.cast(), c.cast(), 0.0) };
@@ -75,19 +75,19 @@ unsafe extern "C" fn cpu_status(
     ins: *mut *const c_void,
     status: *mut XlaCustomCallStatus,
 ) {
-    // SAFETY: B has elements.
+    // SAFETY: the list has B, which is not empty.
     let b = unsafe { ins.read() };
     // SAFETY: as above.
     if unsafe { b.cast::<f32>().read() } < 0.0 {
         // SAFETY: the status belongs to the current call.
         return unsafe { set_failure(status, "B[0] is negative") };
     }
-    // SAFETY: as there.
+    // SAFETY: the arguments are passed on unchanged.
     unsafe { cpu(out, ins) };
 }
 
-/// CPU, `API_VERSION_STATUS_RETURNING_UNIFIED`. Adds the decimal number in `opaque`; what is none is
-/// refused with the bytes that came.
+/// CPU, `API_VERSION_STATUS_RETURNING_UNIFIED`. Adds the decimal number in `opaque`. Other bytes are refused,
+/// with the bytes in the message.
 unsafe extern "C" fn cpu_unified(
     out: *mut c_void,
     ins: *mut *const c_void,
@@ -97,7 +97,7 @@ unsafe extern "C" fn cpu_unified(
 ) {
     let mut more = 0.0;
     if opaque_len > 0 {
-        // SAFETY: the call's opaque bytes.
+        // SAFETY: the call passes `opaque_len` bytes.
         let opaque = unsafe { std::slice::from_raw_parts(opaque.cast::<u8>(), opaque_len) };
         let number = std::str::from_utf8(opaque).ok();
         match number.and_then(|number| number.parse::<u16>().ok()) {
@@ -106,30 +106,30 @@ unsafe extern "C" fn cpu_unified(
             None => return unsafe { set_failure(status, opaque) },
         }
     }
-    // SAFETY: B and C.
+    // SAFETY: the list has B and C.
     let [b, c] = [0, 1].map(|i| unsafe { ins.wrapping_add(i).read() });
     // SAFETY: the sizes match the program.
     unsafe { add(out.cast(), b.cast(), c.cast(), more) };
 }
 
-/// Operands and results in tuples, as the documents show them: `((B, C)) -> (A, (A + 1))`.
+/// Operands and results in tuples, as in the documents: `((B, C)) -> (A, (A + 1))`.
 unsafe extern "C" fn tuples(out: *mut c_void, ins: *mut *const c_void) {
-    // SAFETY: one tuple of B and C.
+    // SAFETY: the list has one tuple of B and C.
     let pair = unsafe { *ins }.cast::<*const c_void>();
     // SAFETY: as above.
     let [b, c] = [0, 1].map(|i| unsafe { pair.wrapping_add(i).read() });
     let results = out.cast::<*mut c_void>();
-    // SAFETY: a tuple of A and a tuple.
+    // SAFETY: the result is a tuple of A and a tuple.
     let [a, inner] = [0, 1].map(|i| unsafe { results.wrapping_add(i).read() });
     // SAFETY: the sizes match the program.
     unsafe { add(a.cast(), b.cast(), c.cast(), 0.0) };
-    // SAFETY: a tuple of one.
+    // SAFETY: the inner tuple has one element.
     let more = unsafe { inner.cast::<*mut c_void>().read() };
     // SAFETY: as above.
     unsafe { add(more.cast(), b.cast(), c.cast(), 1.0) };
 }
 
-/// The sizes, which the bare functions cannot see.
+/// Checks the sizes, which the bare functions cannot see.
 fn sizes(operands: &Operands, _: &mut Descriptor) -> Result<()> {
     operands.arg(0)?.expect("B", DataType::F32, 128)?;
     operands.arg(1)?.expect("C", DataType::F32, 2048)?;
@@ -139,11 +139,11 @@ fn sizes(operands: &Operands, _: &mut Descriptor) -> Result<()> {
 xla_ffi_legacy::adapt! {
     /// `cpu`, as a handler of XLA FFI.
     tiled_add_cpu_ffi = unsafe cpu(cpu);
-    /// `cpu_status`, whose failures reach every XLA so.
+    /// `cpu_status`, whose failures reach every XLA in this form.
     tiled_add_status_ffi = unsafe cpu_status(cpu_status);
     /// `cpu_unified`, with the attribute `opaque`.
     tiled_add_unified_ffi = unsafe cpu_unified(cpu_unified), opaque = "opaque";
-    /// `cpu`, with its operands looked at.
+    /// `cpu`, with checked operands.
     tiled_add_checked_ffi = unsafe cpu(cpu), describe = sizes;
     /// `tuples`, from flat operands.
     tiled_add_tuples_ffi = unsafe cpu(tuples), structure = "(_, _) -> (_, (_))";

@@ -1,14 +1,14 @@
-//! Operands: of one type and rank, written in place, of several element types, of less than a byte.
+//! Operands: of one type and rank, updated in place, of several element types, and with sub-byte elements.
 #![forbid(unsafe_code)]
 
 use std::ops::{Add, Mul};
 
 use xla_ffi::{DataType, Element, OneOf, OneOfOut, Packed, element::S4, matching, prelude::*};
 
-// One type and rank: the example of XLA's custom-call documents, `A[i] = B[i % 128] + C[i]`, with the
-// sizes taken from the operands.
+// One type and rank: the example of XLA's custom-call documents, `A[i] = B[i % 128] + C[i]`, with the sizes of
+// the operands.
 
-/// Adds `b`, repeated as often as it takes, to `c`.
+/// Adds `b`, repeated to the length of `c`, to `c`.
 #[xla_ffi::handler(shape = "m, n -> n")]
 fn tiled_add(b: Buffer<f32, 1>, c: Buffer<f32, 1>, mut a: Out<f32, 1>) -> Result<()> {
     if b.is_empty() && !c.is_empty() {
@@ -19,7 +19,7 @@ fn tiled_add(b: Buffer<f32, 1>, c: Buffer<f32, 1>, mut a: Out<f32, 1>) -> Result
     a.write_iter(c.iter().zip(b.iter().cycle()).map(|(c, b)| b + c))
 }
 
-// An operand that is argument and result at once: written in place, without a copy.
+// An operand that is both argument and result: updated in place, without a copy.
 
 /// y = a x + y, in place. A call in which `y` is not aliased with the result is refused.
 #[xla_ffi::handler(shape = "n, n -> n")]
@@ -30,7 +30,7 @@ fn axpy(x: Buffer<f32, 1>, mut y: InOut<f32, 1>, a: f32) -> Result<()> {
     Ok(())
 }
 
-// Several element types in one handler, with shapes from a contract, and a handler that is its gradient.
+// Several element types in one handler, with a shape contract, and a handler for its gradient.
 
 /// z[b] = x[b] y[b], batch by batch.
 #[xla_ffi::handler(shape = "b n k, b k m -> b n m", vjp = "matmul_backward")]
@@ -55,7 +55,7 @@ where
     z.write_with(|i| {
         let (b, row, column) = (i / (n * m), i / m, i % m);
         let x = &x[row * k..][..k];
-        // Without columns to sum over there is nothing to begin at.
+        // Without columns there is nothing to sum.
         let y = y[b * k * m..].iter().skip(column).step_by(m);
         x.iter()
             .zip(y)
@@ -124,9 +124,9 @@ where
     Ok(())
 }
 
-// Elements of less than a byte: two 4-bit integers in each, unpacked as they are read.
+// Sub-byte elements: two 4-bit integers per byte, unpacked when they are read.
 
-/// w[i, j] = scale[i] q[i, j]: the weights of a quantized layer, one scale a row.
+/// w[i, j] = scale[i] q[i, j]: the weights of a quantized layer, one scale per row.
 #[xla_ffi::handler(shape = "n m, n -> n m")]
 fn dequantize(q: Packed<S4, 2>, scale: Buffer<f32, 1>, mut w: Out<f32, 2>) -> Result<()> {
     let columns = w.shape()[1].max(1);

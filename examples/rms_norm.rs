@@ -1,4 +1,4 @@
-//! RMS normalisation over the last dimension, and its gradient: the one handler names the other, so
+//! RMS normalisation over the last dimension, and its gradient. The handler names the gradient's handler, so
 //! that `jax.grad` finds it.
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,6 @@
-/* A handler called from a C program: linked in, on the embedded runtime, without XLA; with two arguments that of a library,
- * on a real XLA. Build it with the handler's source (operands.c) and libxla_ffi_runtime.a.
+/* Calls a handler from a C program. Without arguments: a linked handler, on the embedded runtime, without XLA. With two
+ * arguments: the handler of a library, on a real XLA. Build it with the handler's source (operands.c) and
+ * libxla_ffi_runtime.a.
  *   embed
  *   embed xla_cpu_pjrt.so LIBRARY.so     a library with tiled_add, c_examples/operands.c */
 #include <stdio.h>
@@ -28,7 +29,7 @@ static void show(const float* x, size_t count) {
   for (i = 0; i < count; ++i) printf("%g%c", x[i], i + 1 < count ? ' ' : '\n');
 }
 
-/* The handler that is linked in, on the embedded runtime. */
+/* Calls the linked handler on the embedded runtime. */
 static int embedded(void) {
   float b[3] = {1, 2, 3}, c[6] = {10, 20, 30, 40, 50, 60}, a[6] = {0}, other[6] = {0};
   const int64_t small = 3, large = 6;
@@ -44,12 +45,12 @@ static int embedded(void) {
   check(xffi_rt_call_arg(call, XLA_FFI_DataType_F32, 1, &large, c));
   check(xffi_rt_call_ret(call, XLA_FFI_DataType_F32, 1, &large, a));
   check(xffi_rt_call_run(call));
-  /* The same call on other memory. */
+  /* The same call with different memory. */
   check(xffi_rt_call_set_ret_data(call, 0, other));
   check(xffi_rt_call_run(call));
   xffi_rt_call_destroy(call);
 
-  /* Without operands the handler says what is missing. */
+  /* Without operands, the handler's error names the missing ones. */
   check(xffi_rt_call_create(runtime, "tiled_add", "cpu", "{}", &call));
   status = xffi_rt_call_run(call);
   if (status == NULL) return 2;
@@ -80,8 +81,8 @@ static const char kHlo[] =
     "      api_version=API_VERSION_TYPED_FFI\n"
     "}\n";
 
-/* The handler of a library, on the XLA of a plugin: compiles StableHLO and the same as HLO text, runs both, and is told
- * what is wrong. */
+/* Calls the handler of a library on a plugin's XLA: compiles and runs StableHLO, and the same program as HLO text, and
+ * shows errors. */
 static int on_xla(const char* plugin, const char* path) {
   const int64_t two = 2, four = 4;
   const float b[2] = {1, 2}, c[4] = {10, 20, 30, 40};
@@ -106,7 +107,7 @@ static int on_xla(const char* plugin, const char* path) {
   printf("platform %s\n", xffi_rt_client_platform(client));
   check(xffi_rt_client_register_library(client, library));
 
-  /* StableHLO: any program that XLA compiles. */
+  /* StableHLO: any program that XLA can compile. */
   check(xffi_rt_client_compile(client, kStableHlo, strlen(kStableHlo), &loaded));
   check(xffi_rt_loaded_run(loaded, args, 2, NULL, &results));
   check(xffi_rt_results_get(results, 0, &array));
@@ -116,7 +117,7 @@ static int on_xla(const char* plugin, const char* path) {
   xffi_rt_loaded_destroy(loaded);
   expect_error(xffi_rt_client_compile(client, "func", 4, &loaded));
 
-  /* HLO text: a program of program.h, which runs on a real XLA by one field. */
+  /* HLO text: a program of program.h, which runs on a real XLA by setting one field. */
   check(xffi_rt_program_parse(kHlo, &program));
   options.client = client;
   check(xffi_rt_compile(runtime, program, &options, &compiled));

@@ -1,7 +1,7 @@
-/* A program of two custom calls, built, printed and run without XLA: one of the original convention
- * that fills a tuple (the second element is scratch memory that nobody reads), one with a status that
- * works in the memory of the first one's result. Link it with libxla_ffi_runtime. With the file of a PJRT plugin as
- * its argument a real XLA runs the same. */
+/* A program of two custom calls, built, printed and run without XLA. The first call uses the original convention
+ * and fills a tuple, whose second element is unused scratch memory. The second has a status and works in the memory
+ * of the first call's result. Link it with libxla_ffi_runtime. With a PJRT plugin's file as its argument, the
+ * program runs on a real XLA. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 
 enum { ROWS = 3, COLUMNS = 4 };
 
-/* (out, scratch) = row sums of squares, with room to compute them. */
+/* (out, scratch) = row sums of squares, and memory to compute them. */
 static void squares(void* out, const void** in) {
   const float* x = in[0];
   float* sums = ((float**)out)[0];
@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
 
   check(xffi_rt_create(XFFI_RT_NEWEST, &runtime));
   status = xffi_rt_compile(runtime, program, NULL, &compiled);
-  if (status == NULL) return 2; /* nobody has registered the targets */
+  if (status == NULL) return 2; /* the targets are not registered */
   printf("%s\n", xffi_rt_status_message(status));
   xffi_rt_status_destroy(status);
   check(xffi_rt_register_legacy(runtime, "squares", "Host", (void*)squares, XFFI_RT_LEGACY_CPU));
@@ -101,7 +101,7 @@ int main(int argc, char** argv) {
   check(xffi_rt_compiled_run(compiled, args, 1, rets, 1));
   for (i = 0; i < ROWS; ++i) printf("%g ", y[i]);
 
-  /* What a target says is the status. */
+  /* A target's error becomes the status. */
   x[0] = NAN;
   status = xffi_rt_compiled_run(compiled, args, 1, rets, 1);
   if (status == NULL) return 3;

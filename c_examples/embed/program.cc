@@ -1,6 +1,7 @@
-// A[i] = B[i % 128] + C[i] as XLA's documents begin: a program built with XlaBuilder, a target registered
-// by a macro. Here it runs in this process, without XLA, or on a real one where the file of a PJRT plugin is
-// given; link it with libxla_ffi_runtime.
+// A[i] = B[i % 128] + C[i], the first example of XLA's documents: a program built with XlaBuilder, a target
+// registered
+// with a macro. It runs in this process, without XLA, or on a real XLA if it gets the file of a PJRT plugin.
+// Link it with libxla_ffi_runtime.
 #include <cstdio>
 
 #include "xla/client/xla_builder.h"

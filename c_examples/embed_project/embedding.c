@@ -1,5 +1,5 @@
-/* A program that links a handler and calls it from threads, without XLA. docs/embedding.md explains it,
- * CMakeLists.txt and Makefile beside it build it from an installed SDK. */
+/* A program that links a handler and calls it from threads, without XLA. See docs/embedding.md; the
+ * CMakeLists.txt and Makefile in this folder build it with an installed SDK. */
 #include <pthread.h>
 #include <stdio.h>
 
@@ -8,7 +8,7 @@
 
 /* --- a handler --------------------------------------------------------------------------------- */
 
-/* What the program hands to its handlers. Another layout would need another name. */
+/* The user data that the program passes to its handlers. Change the name if the layout changes. */
 typedef struct factor {
   float by;
 } factor;
@@ -31,7 +31,7 @@ static XLA_FFI_Error* scale_impl(xffi_call* call) {
 }
 XFFI_HOST_HANDLER(scale, scale_impl);
 
-/* One that is done after its caller's patience, which holds this. */
+/* Blocks the late handler until its caller has stopped waiting. */
 static pthread_mutex_t patience = PTHREAD_MUTEX_INITIALIZER;
 
 static void* end_late(void* promise) {
@@ -57,7 +57,7 @@ XFFI_HOST_HANDLER(late, late_impl);
 
 /* --- the program ------------------------------------------------------------------------------- */
 
-/* Whether something worked; what did not is told. */
+/* Returns 1 for success; otherwise reports the error. */
 static int ok(xffi_rt_status* status) {
   if (status == NULL) return 1;
   fprintf(stderr, "error %d: %s\n", (int)xffi_rt_status_code(status), xffi_rt_status_message(status));
@@ -67,7 +67,7 @@ static int ok(xffi_rt_status* status) {
 
 enum { THREADS = 4, CALLS = 25000 };
 
-/* A call is used by one thread at a time: each has a clone, on memory of its own. */
+/* A call may only be used by one thread at a time, so each thread has a clone with its own memory. */
 typedef struct worker {
   xffi_rt_call* call;
   float x[2], y[2];
@@ -98,7 +98,7 @@ int main(void) {
   worker workers[THREADS] = {{NULL, {0, 0}, {0, 0}, 0}};
   pthread_t threads[THREADS];
 
-  /* Register: the handlers are asked what they need, as a real XLA asks. */
+  /* Register: the runtime asks the handlers for their requirements, like a real XLA. */
   if (!ok(xffi_rt_create(XFFI_RT_NEWEST, &runtime))) return 1;
   if (!ok(xffi_rt_register(runtime, "my_server.scale", "Host", &scales))) return 1;
   if (!ok(xffi_rt_register(runtime, "my_server.late", "Host", &lates))) return 1;
@@ -108,7 +108,7 @@ int main(void) {
   if (!ok(xffi_rt_call_arg(call, XLA_FFI_DataType_F32, 1, &two, x))) return 2;
   if (!ok(xffi_rt_call_ret(call, XLA_FFI_DataType_F32, 1, &two, y))) return 2;
 
-  /* An error is a status. */
+  /* Errors are statuses. */
   status = xffi_rt_call_run(call);
   if (xffi_rt_status_code(status) != XLA_FFI_Error_Code_NOT_FOUND) return 3;
   printf("as expected: %s\n", xffi_rt_status_message(status));
@@ -133,7 +133,7 @@ int main(void) {
   }
   xffi_rt_call_destroy(call);
 
-  /* A time limit: the call returns, and is open until its handler is done. */
+  /* A time limit: the call returns, but stays open until its handler is done. */
   if (!ok(xffi_rt_call_create(runtime, "my_server.late", "Host", NULL, &call))) return 6;
   if (!ok(xffi_rt_call_set_time_limit(call, 100))) return 6;
   pthread_mutex_lock(&patience);

@@ -1,5 +1,5 @@
-// A server whose handlers use the runtime's own types: xla/ffi/ffi.h instead of xla/ffi/api/ffi.h. They are compiled and
-// linked with the runtime, and refuse any other host.
+// A server whose handlers use the runtime's own types, with xla/ffi/ffi.h instead of xla/ffi/api/ffi.h. They
+// are compiled and linked with the runtime, and refuse any other host.
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -12,7 +12,7 @@ namespace ffi = xla::ffi;
 
 using Vector = ffi::Buffer<ffi::F32, 1>;
 
-// Any C++ type can be state or user data: no number, no registration.
+// Any C++ type can be state or user data, without a number or a registration.
 struct Table {
   explicit Table(float by) : factor(by) {}
   float factor;
@@ -67,7 +67,7 @@ struct With {
   }
 };
 
-// Status from the runtime's C functions, until one fails.
+// Returns early with the status of a C function of the runtime, if it is an error.
 #define RETURN_IF_ERROR(expression)                                        \
   if (ffi::Status failed = ffi::TakeStatus(expression); !failed.ok()) return failed
 
@@ -97,7 +97,7 @@ static ffi::Status Serve(float factor) {
   return ffi::OkStatus();
 }
 
-// An error arrives as the handler returned it, with what caused it.
+// An error arrives as the handler returned it, with its cause.
 static std::string Cause(const ffi::Status& status) {
 #if XLA_FFI_ABSEIL
   return std::string(*status.GetPayload("my_server/cause"));

@@ -1,4 +1,4 @@
-//! The example libraries on the embedded runtime, and the stand-in for NVIDIA's driver that they run on.
+//! Runs the example libraries on the embedded runtime, with an emulator of NVIDIA's driver.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use xla_ffi_runtime::{Attributes, Executable, HostAllocator, Runtime, Stage, Str
 use xla_ffi_testing::compiler::cuda_driver;
 use xla_ffi_testing::skip;
 
-/// The stand-in, loaded into this process under the driver's name.
+/// The emulator, loaded into this process under the driver's name.
 pub(crate) struct Driver {
     library: libloading::Library,
 }
 
 impl Driver {
-    /// Compiles and loads it; `None`, with a counted skip, where something is missing. The lock keeps
-    /// its counters to one test.
+    /// Compiles and loads the emulator; without the tools, returns `None` and counts a skip. The lock gives its
+    /// counters to one test at a time.
     pub(crate) fn open(test: &str) -> Option<(&'static Self, MutexGuard<'static, ()>)> {
         static DRIVER: OnceLock<Option<Driver>> = OnceLock::new();
         static ONE: Mutex<()> = Mutex::new(());
@@ -33,48 +33,48 @@ impl Driver {
         Some(Self { library })
     }
 
-    /// A stream of one of its two devices.
+    /// Returns a stream of one of its two devices.
     pub(crate) fn stream(&self, device: c_int) -> *mut c_void {
         type Make = unsafe extern "C" fn(c_int) -> *mut c_void;
-        // SAFETY: the stand-in's function.
+        // SAFETY: the emulator exports this function with this type.
         let make = unsafe { self.library.get::<Make>(b"fake_stream") }.expect("exported");
-        // SAFETY: takes any number.
+        // SAFETY: the function accepts any number.
         let stream = unsafe { make(device) };
         assert!(!stream.is_null());
         stream
     }
 
-    /// One of its counters.
+    /// Returns one of its counters.
     pub(crate) fn count(&self, what: &str) -> c_int {
         type Count = unsafe extern "C" fn(*const c_char) -> c_int;
-        // SAFETY: the stand-in's function.
+        // SAFETY: the emulator exports this function with this type.
         let count = unsafe { self.library.get::<Count>(b"fake_count") }.expect("exported");
         let name = CString::new(what).expect("no NUL");
-        // SAFETY: a text.
+        // SAFETY: the argument is a C string.
         let count = unsafe { count(name.as_ptr()) };
         assert!(count >= 0, "the stand-in does not count {what}");
         count
     }
 }
 
-/// A call on a stream of the stand-in, with scratch memory.
+/// Creates a call on a stream of the emulator, with scratch memory.
 pub(crate) fn call(executable: &Executable, stream: *mut c_void) -> xla_ffi_runtime::Call {
     let allocator: Arc<HostAllocator> = Arc::default();
     executable
         .call()
-        // SAFETY: a stream of the stand-in's.
+        // SAFETY: the stream belongs to the emulator.
         .stream(unsafe { Stream::borrowed(stream) })
         .allocator(allocator)
 }
 
-/// An example library, built by the cargo that runs this test.
+/// Returns the path of an example library, built by the cargo that runs this test.
 pub(crate) fn library(name: &str) -> PathBuf {
     let this = std::env::current_exe().expect("a path of its own");
     let profile = this.ancestors().nth(2).expect("the profile's folder");
     profile.join(format!("examples/libcuda_{name}.so"))
 }
 
-/// A handler of an example library, instantiated.
+/// Loads and instantiates a handler of an example library.
 pub(crate) fn load(library_name: &str, handler: &str, attributes: &str) -> Executable {
     let runtime = Runtime::default();
     let library = runtime.open(library(library_name)).expect("it loads");

@@ -1,5 +1,5 @@
-//! The GPU examples without a GPU: the libraries as they are built for one, on a stand-in for the
-//! driver that runs their kernels on the host, thread by thread; and without a driver.
+//! Tests the GPU examples without a GPU: the same libraries run with an emulator of the driver, which executes
+//! their kernels on the host, thread by thread; and without a driver.
 
 mod driver;
 
@@ -16,7 +16,7 @@ use xla_ffi_runtime::{
 };
 use xla_ffi_testing::skip;
 
-/// Numbers between -2 and 2 that are nothing special.
+/// Returns arbitrary numbers between -2 and 2.
 fn numbers(count: usize) -> Vec<f32> {
     let mut state = 12345_u32;
     let mut next = move || {
@@ -95,7 +95,7 @@ fn tiled_add_repeats_its_first_operand() {
     assert_eq!(driver.count("waits"), waits, "nothing waits");
 }
 
-/// y and dx in double precision.
+/// Computes y and dx in double precision.
 fn reference(x: &[f32], dy: &[f32], n: usize, eps: f64) -> (Vec<f64>, Vec<f64>) {
     let (mut y, mut dx) = (Vec::new(), Vec::new());
     for (x, dy) in x.chunks(n).zip(dy.chunks(n)) {
@@ -119,8 +119,8 @@ fn close(got: &[f32], wanted: &[f64], tolerance: f64, what: &str) {
     }
 }
 
-/// Rows, row length and the threads of the forward f32 launch: warps and blocks, whole and partial vectors, the registers'
-/// limits, and what goes beyond.
+/// Rows, row length and the threads of the forward f32 launch: warps and blocks, whole and partial vectors, the
+/// limit of the registers, and longer rows.
 const ROWS: [(i64, i64, i32); 8] = [
     (9, 1024, 128),
     (2, 1028, 128),
@@ -146,7 +146,7 @@ fn rms_norm_and_its_gradient() {
         let (count, dims) = ((rows * n) as usize, [rows, n]);
         for dtype in [DType::F32, DType::BF16] {
             let is_f32 = dtype == DType::F32;
-            // Numbers that bf16 holds.
+            // Rounded to numbers that bf16 can represent.
             let round = |value: &f32| match is_f32 {
                 true => *value,
                 false => from_bf16(bf16_bits(*value)),
@@ -160,7 +160,7 @@ fn rms_norm_and_its_gradient() {
                 false => from_bf16_tensor(tensor),
             };
             let shape = || Shape::new(dtype, &dims[..]).unwrap();
-            // Half a unit of the last of 8 bits.
+            // Half a unit in the last of 8 bits.
             let tolerance = if is_f32 { 1e-5 } else { 1.0 / 256.0 + 1e-5 };
             let x: Vec<f32> = numbers(count).iter().map(round).collect();
             let dy: Vec<f32> = numbers(2 * count)[count..].iter().map(round).collect();
@@ -177,7 +177,7 @@ fn rms_norm_and_its_gradient() {
             close(&read(&outcome.unwrap().rets[0]), &dx, tolerance, &what);
         }
     }
-    // Rows of nothing.
+    // Rows without elements.
     let launches = driver.count("launches");
     let nothing = call(&forward, stream).arg(tensor(&[3, 0], &[]));
     nothing.ret(f32s(&[3, 0])).run().unwrap();
@@ -198,7 +198,7 @@ fn a_state_keeps_its_module_for_each_context() {
     assert_eq!(driver.count("loads"), loads, "no device at instantiate");
     let x = numbers(1000);
     let wanted: Vec<f32> = x.iter().map(|x| (2.0 * x + 0.5) * x + 1.0).collect();
-    // Two streams of one device, one of the other.
+    // Two streams of one device, and one of the other.
     for (device, loaded) in [(0, 1), (0, 1), (1, 2), (0, 2)] {
         let outcome = call(&executable, driver.stream(device))
             .arg(tensor(&[1000], &x))
@@ -226,7 +226,7 @@ fn scratch_memory_is_the_hosts() {
             .ret(f32s(&[]))
             .run()
             .unwrap();
-        // Small whole numbers: exact in any order.
+        // Small integers, so the sum is exact in any order.
         let wanted: f32 = x.iter().sum();
         assert_eq!(
             outcome.rets[0].to_vec::<f32>().unwrap(),
@@ -237,7 +237,7 @@ fn scratch_memory_is_the_hosts() {
     assert_eq!(driver.count("allocations"), 0);
 }
 
-/// A target of the original conventions: tuples in device memory, the root written by the target.
+/// A target of the original conventions, with tuples in device memory whose root the target writes.
 #[test]
 fn an_adapted_target_with_tuples() {
     let Some((driver, _one)) = Driver::open("tuples") else {
@@ -263,8 +263,8 @@ fn an_adapted_target_with_tuples() {
     assert_eq!(driver.count("depth"), 0);
 }
 
-/// The leaves of an operand whose tuples alone are known: they are read from device memory, on a stream that waits for the
-/// program's.
+/// Leaves of an operand of which only the tuples are known: they are read from device memory, on a stream that
+/// waits for the program's.
 #[test]
 fn leaves_behind_their_root_are_read() {
     let Some((driver, _one)) = Driver::open("leaves") else {
@@ -277,11 +277,11 @@ fn leaves_behind_their_root_are_read() {
     let mut root = [x, inner.as_mut_ptr().cast()];
     let root = root.as_mut_ptr().cast::<c_void>();
     let leaves = |list: [*mut c_void; 6]| {
-        // SAFETY: every node of the structure.
+        // SAFETY: the list has every node of the structure.
         let buffers = unsafe { Buffers::new(list.as_ptr(), "(_, (_, _)) -> _", Form::Nodes) };
         let buffers = buffers.expect("a structure");
         [0, 1, 2].map(|leaf| {
-            // SAFETY: a stream of the stand-in, and tuples of the structure.
+            // SAFETY: the stream belongs to the emulator, and the tuples have this structure.
             unsafe { resolve(driver.stream(1), &buffers.args()[leaf]) }.expect("it is read")
         })
     };
@@ -290,12 +290,12 @@ fn leaves_behind_their_root_are_read() {
     assert_eq!(driver.count("event waits"), before, "nothing is read");
     assert_eq!(leaves([root, null, null, null, null, null]), [x, y, z]);
     assert_eq!(driver.count("event waits"), before + 3);
-    // Of size zero, it may lie nowhere.
+    // A leaf of size zero may have no address.
     assert_eq!(leaves([null, null, null, null, null, null]), [null; 3]);
     assert_eq!(driver.count("depth"), 0);
 }
 
-/// The embedded runtime's own device: memory, a stream of its own, scratch memory.
+/// The embedded runtime's own device: its memory, its stream and its scratch memory.
 #[test]
 fn a_device_of_the_embedded_runtime() {
     let Some((driver, _one)) = Driver::open("CudaDevice") else {
@@ -324,7 +324,7 @@ fn a_device_of_the_embedded_runtime() {
             .call()
             .stream(device.stream.stream())
             .allocator(device.allocator.clone());
-        // SAFETY: the memory has the shapes' sizes and lives longer than the call.
+        // SAFETY: the memory has the shapes' sizes and outlives the call.
         let mut call = unsafe { call.prepare_on(frame) }.unwrap();
         for _ in 0..3 {
             call.invoke().unwrap();
@@ -341,7 +341,7 @@ fn a_device_of_the_embedded_runtime() {
     assert_eq!(driver.count("depth"), 0);
 }
 
-/// Operands on the host, a call on the device: copied there and back.
+/// Operands on the host are copied to the device for a call, and back.
 #[test]
 fn a_call_whose_operands_are_copied() {
     let Some((driver, _one)) = Driver::open("run_on") else {
@@ -365,7 +365,7 @@ fn a_call_whose_operands_are_copied() {
     assert_eq!(driver.count("depth"), 0);
 }
 
-/// What a command buffer would replay is captured twice and compared.
+/// The work that a command buffer would replay is captured twice and compared.
 #[test]
 fn a_wrong_declaration_for_command_buffers_is_told() {
     let Some((driver, _one)) = Driver::open("check_capture") else {
@@ -408,14 +408,14 @@ fn a_wrong_declaration_for_command_buffers_is_told() {
 
 const PTX: &[u8] = b"// a header\n.version 7.0\n.target sm_75\n.visible .entry axpy() {}\n";
 
-/// What the examples do not use: shared modules, attributes of launches, cudarc's view of the stream.
+/// Features that the examples do not use: shared modules, attributes of launches, cudarc's view of the stream.
 #[test]
 fn the_api_beneath_the_examples() {
     let Some((driver, _one)) = Driver::open("cuda API") else {
         return;
     };
     let raw = driver.stream(1);
-    // SAFETY: a stream of the stand-in, which lives as long as this process.
+    // SAFETY: a stream of the emulator, which lives as long as this process.
     let stream = unsafe { xla_ffi::cuda::Stream::from_raw(raw) }.unwrap();
     let context = stream.context().unwrap();
     assert_eq!(context.device().unwrap(), 1);
@@ -432,24 +432,23 @@ fn the_api_beneath_the_examples() {
     let mut launch = Launch::over(3, 32);
     launch.cluster = [2, 1, 1];
     let arguments = (2.0_f32, x.as_ptr(), y.as_ptr(), z.as_mut_ptr(), 3_u64);
-    // SAFETY: the kernel's parameters, in memory that the stand-in reaches.
+    // SAFETY: the arguments match the kernel, in memory that the emulator can access.
     unsafe { axpy.launch(&stream, launch, arguments) }.unwrap();
     assert_eq!(z, [12.0, 24.0, 36.0]);
     assert_eq!(driver.count("attributes"), 2);
-    // A block gets more than 48 KiB where it is asked for.
+    // A block can have more than 48 KiB on request.
     let much = Launch::over(3, 32).with_shared_memory(200 << 10);
     // SAFETY: as above.
     unsafe { axpy.launch(&stream, much, arguments) }.unwrap();
     assert_eq!(driver.count("shared"), 200 << 10);
     let too_much = Launch::over(3, 32).with_shared_memory(228 << 10);
-    // SAFETY: refused before anything runs.
+    // SAFETY: the launch is refused before anything runs.
     let refused = unsafe { axpy.launch(&stream, too_much, arguments) }.unwrap_err();
     assert_eq!(refused.code(), xla_ffi::ErrorCode::InvalidArgument);
 
     assert_eq!(driver.count("depth"), 0);
 
-    // cudarc leaves the context current on this thread, as it does everywhere.
-    // SAFETY: used here only.
+    // cudarc always leaves the context current on this thread. SAFETY: the stream is only used here.
     let safe = unsafe { stream.to_cudarc() }.unwrap();
     assert_eq!(safe.cu_stream(), raw.cast());
     assert_eq!(safe.context().ordinal(), 1);
@@ -464,10 +463,10 @@ fn the_api_beneath_the_examples() {
     assert_eq!(driver.count("unloads"), unloads + 1);
 }
 
-/// A machine without NVIDIA's driver: the libraries load and answer, calls say what is missing.
+/// On a machine without NVIDIA's driver, the libraries load and answer, and calls report what is missing.
 #[test]
 fn without_a_driver_a_call_says_what_is_missing() {
-    // In a process of its own, which has no stand-in.
+    // In a separate process, which has no emulator.
     const ALONE: &str = "XLA_FFI_TEST_NO_DRIVER";
     if std::env::var_os(ALONE).is_none() {
         let test = "without_a_driver_a_call_says_what_is_missing";
@@ -477,7 +476,7 @@ fn without_a_driver_a_call_says_what_is_missing() {
             .status();
         return assert!(status.expect("it starts").success());
     }
-    // SAFETY: loads NVIDIA's library, where there is one.
+    // SAFETY: this only loads NVIDIA's library, if there is one.
     if unsafe { libloading::Library::new("libcuda.so.1") }.is_ok() {
         skip("no_driver", "this machine has NVIDIA's driver");
         return;
@@ -491,7 +490,7 @@ fn without_a_driver_a_call_says_what_is_missing() {
             .arg(x())
             .ret(Shape::new(DType::F32, [2]).unwrap())
     };
-    // SAFETY: nobody follows the address.
+    // SAFETY: the address is never dereferenced.
     let stream = unsafe { Stream::borrowed(0x5000 as *mut std::ffi::c_void) };
     let error = call().stream(stream).run().unwrap_err();
     assert!(
@@ -500,7 +499,7 @@ fn without_a_driver_a_call_says_what_is_missing() {
             .contains("libcuda.so.1 not found: this machine has no NVIDIA driver"),
         "{error}"
     );
-    // Without a stream the host is no GPU's: that comes first.
+    // Without a stream the host is not a GPU host, which is reported first.
     let error = call().run().unwrap_err();
     assert_eq!(error.code(), ErrorCode::Unimplemented, "{error}");
     assert!(error.message().contains("stream"), "{error}");

@@ -1,5 +1,4 @@
-//! A program that links its handlers and calls them from threads, without XLA. `docs/embedding.md`
-//! explains it.
+//! A program that links its handlers and calls them from threads, without XLA. See `docs/embedding.md`.
 
 use std::sync::Barrier;
 use std::time::Duration;
@@ -33,10 +32,10 @@ fn next(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
 }
 embed::register_handler!("my_server.next", "Host", next);
 
-/// Where `late` waits for the one who does not wait for it any more.
+/// Holds back `late` until its caller has stopped waiting.
 static IMPATIENT: Barrier = Barrier::new(2);
 
-/// One that is done after its caller's patience.
+/// A handler that finishes after its caller's time limit.
 #[xla_ffi::handler]
 fn late(later: Later) -> Result<()> {
     let promise = later.promise(());
@@ -48,7 +47,7 @@ fn late(later: Later) -> Result<()> {
 }
 embed::register_handler!("my_server.late", "Host", late);
 
-/// One that goes on until nobody wants its result.
+/// A handler that runs until its result is no longer wanted.
 #[xla_ffi::handler]
 fn search(cancelled: Cancellation) -> Result<()> {
     while !cancelled.is_cancelled() {
@@ -64,7 +63,7 @@ embed::register_handler!("my_server.search", "Host", search);
 const THREADS: usize = 4;
 const CALLS: usize = 25_000;
 
-/// Two calls that feed each other: y = (x + 1) + 1.
+/// Two calls, one after the other: y = (x + 1) + 1.
 fn program(runtime: &Runtime) -> Result<(), xla_ffi::Error> {
     let shape = ValueShape::array(DType::F32, [2])?;
     let mut b = Builder::new("twice");
@@ -79,15 +78,15 @@ fn program(runtime: &Runtime) -> Result<(), xla_ffi::Error> {
 }
 
 fn main() -> Result<(), xla_ffi::Error> {
-    // As many from each thread, or what the command line says.
+    // The number of calls per thread, optionally from the command line.
     let calls = std::env::args().nth(1).map(|calls| calls.parse());
     let calls: usize = calls.transpose().expect("a number").unwrap_or(CALLS);
 
-    // Register: the handlers are asked what they need, as a real XLA asks.
+    // Register: the runtime asks the handlers for their requirements, like a real XLA.
     let runtime = Runtime::default();
     runtime.register_static()?;
 
-    // Prepare: shapes once; state, attributes and user data with them.
+    // Prepare: shapes once, with state, attributes and user data.
     let executable = runtime
         .find("my_server.scale", "Host")?
         .instantiate(&Attributes::new())?;
@@ -96,7 +95,7 @@ fn main() -> Result<(), xla_ffi::Error> {
         Ok(executable.call().arg(x).ret(Shape::new(DType::F32, [2])?))
     };
 
-    // An error names the handler, the parameter, and what to do.
+    // Errors name the handler, the parameter and the remedy.
     let error = operands()?.run().expect_err("there is no factor yet");
     println!("as expected: {error}");
 
@@ -118,7 +117,7 @@ fn main() -> Result<(), xla_ffi::Error> {
         }
     });
 
-    // Other operands and another context for each run, without preparing again.
+    // Different operands and a different context for each run, without preparing again.
     let mut call = prepared;
     for run in 0..3_u8 {
         let x = Tensor::from_vec([1], vec![f32::from(run)])?;
@@ -128,7 +127,7 @@ fn main() -> Result<(), xla_ffi::Error> {
         assert_eq!(call.ret_bytes(0)?, (3.0 * f32::from(run)).to_ne_bytes());
     }
 
-    // A time limit: the call returns, and is open until its handler is done.
+    // A time limit: the call returns, but stays open until its handler is done.
     let late = runtime.find("my_server.late", "Host")?;
     let late = late.instantiate(&Attributes::new())?.call();
     let mut late = late
@@ -140,7 +139,7 @@ fn main() -> Result<(), xla_ffi::Error> {
     IMPATIENT.wait();
     late.wait_for(None)?;
 
-    // A canceller: any thread may say that a result is not wanted any more.
+    // A canceller: any thread may report that a result is no longer wanted.
     let search = runtime.find("my_server.search", "Host")?;
     let canceller = Canceller::new();
     let call = search.instantiate(&Attributes::new())?.call();
@@ -156,7 +155,7 @@ fn main() -> Result<(), xla_ffi::Error> {
     // Several calls, checked together and run together.
     program(&runtime)?;
 
-    // The end: no handler is at work behind this, and calls are refused.
+    // Shutdown: afterwards no handler is running, and new calls are refused.
     runtime.shutdown(Duration::from_secs(5))?;
     let error = executable.call().run().expect_err("it is over");
     assert_eq!(error.code(), ErrorCode::FailedPrecondition);

@@ -1,8 +1,9 @@
-//! A small server: requests of eight numbers come over a Unix socket, a thread for each connection calls
-//! the handler on them, and the answer goes back. `embedding-server SOCKET` serves;
-//! `embedding-server SOCKET SECONDS [RATE]` serves and puts itself under load for so long, with as many
-//! requests as it can take or so many a second, and says how many were answered and what memory it had at
-//! the beginning and at the end.
+//! A small server. Requests of eight numbers arrive on a Unix socket; one thread per connection calls the
+//! handler and sends the answer.
+//!
+//! `embedding-server SOCKET` serves. `embedding-server SOCKET SECONDS [RATE]` also sends itself requests for
+//! that time, as many as possible or RATE per second, and prints the number of answers and the memory in use at
+//! the start and at the end.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -12,9 +13,9 @@ use std::time::{Duration, Instant};
 use xla_ffi::embed::{self, Attributes, DType, Runtime, Shape, Tensor, calls::PreparedCall};
 use xla_ffi::prelude::*;
 
-/// Numbers of a request, and of an answer.
+/// The number of values in a request, and in an answer.
 const WIDTH: usize = 8;
-/// Connections that the load has.
+/// The number of connections that send requests.
 const CLIENTS: usize = 4;
 
 /// y = x / sqrt(mean(x^2))
@@ -27,7 +28,7 @@ fn normalise(x: Buffer<f32>, mut y: Out<f32>, served: UserData<Served>) -> Resul
 }
 embed::register_handler!("my_server.normalise", "Host", normalise);
 
-/// How many calls there were, in all connections.
+/// The number of calls on all connections.
 #[derive(xla_ffi::HostType)]
 struct Served(AtomicU64);
 
@@ -36,7 +37,7 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 /// Answers one connection until it ends.
 fn answer(mut stream: UnixStream, mut call: PreparedCall) -> Result<(), Failure> {
     let mut bytes = [0_u8; 4 * WIDTH];
-    // A connection ends when there is no further request.
+    // A connection ends when there are no more requests.
     while stream.read_exact(&mut bytes).is_ok() {
         let numbers: Vec<f32> = bytes
             .chunks_exact(4)
@@ -62,7 +63,7 @@ fn serve(listener: &UnixListener, prepared: &PreparedCall) -> Result<(), Failure
     Ok(())
 }
 
-/// Sends requests until time is up, with a pause before each; how many were answered rightly.
+/// Sends requests until the end time, with a pause before each. Returns the number of correct answers.
 fn load(socket: &Path, end: Instant, pause: Duration) -> Result<u64, Failure> {
     let mut stream = UnixStream::connect(socket)?;
     let request: Vec<u8> = [2.0_f32; WIDTH]
@@ -87,7 +88,7 @@ fn load(socket: &Path, end: Instant, pause: Duration) -> Result<u64, Failure> {
     Ok(count)
 }
 
-/// Kilobytes of memory that the program has in use.
+/// Returns the program's resident memory in kilobytes.
 fn memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -131,7 +132,7 @@ fn main() -> Result<(), Failure> {
     };
     std::thread::spawn(move || serve(&listener, &prepared));
 
-    // A second to warm up, before memory counts.
+    // Warms up for a second before memory is measured.
     let warm = Duration::from_secs(1).min(Duration::from_secs(seconds) / 2);
     let start = Instant::now();
     let clients = |end: Instant| -> Result<u64, Failure> {
@@ -148,7 +149,7 @@ fn main() -> Result<(), Failure> {
     let before = memory();
     answered += clients(start + Duration::from_secs(seconds))?;
     let after = memory();
-    // No call is under way from here on, and whoever makes one is told so.
+    // From here on no call is running, and new calls are refused.
     runtime.shutdown(Duration::from_secs(5))?;
     std::fs::remove_file(&socket)?;
     let served = data

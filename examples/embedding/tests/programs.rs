@@ -1,4 +1,4 @@
-//! The chapter's programs in Rust run, lose no memory, and are what the chapter shows.
+//! Tests the chapter's programs in Rust: they run, leak no memory, and match the chapter.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,7 +25,7 @@ fn calls_from_threads() {
     assert!(said.ends_with("100000 calls from 4 threads\n"), "{said}");
 }
 
-/// A few calls: valgrind takes its time.
+/// Only a few calls, because valgrind is slow.
 #[test]
 fn valgrind_finds_nothing() {
     if Command::new("valgrind").arg("--version").output().is_err() {
@@ -50,7 +50,7 @@ fn a_server_under_load_keeps_its_memory() {
     assert!(said.contains(" requests in 3 s, memory "), "{said}");
 }
 
-/// The code in the book is that of the programs.
+/// The code in the book is the code of the programs.
 #[test]
 fn the_chapter_shows_what_runs() {
     let read = |name: &str| std::fs::read_to_string(repository().join(name)).expect(name);
@@ -85,7 +85,7 @@ fn the_chapter_shows_what_runs() {
     assert_eq!(shown, 10);
 }
 
-/// As the chapter begins: an empty folder, one dependency, the program.
+/// As at the start of the chapter: an empty folder, one dependency, the program.
 #[test]
 fn a_project_of_its_own_with_one_dependency() {
     let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -98,7 +98,7 @@ fn a_project_of_its_own_with_one_dependency() {
         repository().join("ffi")
     );
     std::fs::write(folder.join("Cargo.toml"), manifest).expect("the manifest");
-    // The versions that are here.
+    // Uses the versions in this checkout.
     for (from, to) in [
         ("Cargo.lock", "Cargo.lock"),
         ("examples/embedding/src/main.rs", "src/main.rs"),

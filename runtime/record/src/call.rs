@@ -1,4 +1,4 @@
-//! What is recorded of a call, its attributes among it.
+//! The recorded data of a call, including its attributes.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use xla_ffi_sys::{ELEMENT_TYPES, XLA_FFI_DataType};
 /// A call as its host made it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Call {
-    /// Its place among the calls of the recording, from 1, by the moment at which it began.
+    /// Its index among the calls of the recording, from 1, in the order in which they began.
     pub number: u64,
     /// The file of the handler's library.
     pub library: String,
@@ -15,15 +15,15 @@ pub struct Call {
     pub handler: String,
     /// The symbol of each of its stages.
     pub stages: BTreeMap<String, String>,
-    /// The stage that is called: `instantiate`, `prepare`, `initialize`, `execute`.
+    /// The stage of the call: `instantiate`, `prepare`, `initialize`, `execute`.
     pub stage: String,
-    /// The host's name, `jaxlib 0.12.0` for instance.
+    /// The host's name, for example `jaxlib 0.12.0`.
     pub host: String,
     /// Its revision of the ABI: 0 for r0.
     pub revision: u8,
-    /// Number of the process.
+    /// The number of the process.
     pub process: u32,
-    /// What the host's context says.
+    /// The values of the host's context.
     pub context: Context,
     /// The attributes.
     pub attributes: Attributes,
@@ -34,23 +34,23 @@ pub struct Call {
 }
 
 impl Call {
-    /// The call in a few words.
+    /// Returns a short description of the call.
     #[must_use]
     pub fn title(&self) -> String {
-        // Names from a file may hold line breaks, of which a reader would take what follows for our own words.
+        // Names from a file may contain line breaks. A reader could take the text after them for our own.
         let (handler, stage) = (self.handler.escape_debug(), self.stage.escape_debug());
         format!("call {}, {handler} ({stage})", self.number)
     }
 }
 
-/// What the context of a call says, as far as the host's revision has it and the stage may ask.
+/// The values of a call's context that the host's revision has and the stage may ask for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Context {
-    /// The number of the execution.
+    /// The run id of the execution.
     pub run_id: Option<i64>,
     /// The device's global number.
     pub device_ordinal: Option<i32>,
-    /// Threads of the pool.
+    /// The number of threads in the pool.
     pub threads: Option<i64>,
     /// The options of the execution.
     pub custom_options: Option<Attributes>,
@@ -59,68 +59,68 @@ pub struct Context {
 /// An argument or a result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operand {
-    /// Of [`XLA_FFI_DataType`].
+    /// The element type, a number of [`XLA_FFI_DataType`].
     pub dtype: u32,
     /// Its dimensions.
     pub dims: Vec<i64>,
-    /// For a result: the argument in whose memory it lies.
+    /// For a result: the argument whose memory it shares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alias: Option<usize>,
-    /// Whether its bytes are in the file. Those of results are there if the call ended well.
+    /// Whether its bytes are in the file. A result's bytes are only there if the call succeeded.
     pub data: Data,
 }
 
-/// Whether the bytes of an operand are kept.
+/// Whether an operand's bytes are in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Data {
-    /// They are: so many.
+    /// They are, with this many bytes.
     Kept(u64),
-    /// They are not: the recording had reached its limit.
+    /// They are not, because the recording had reached its limit.
     Limit,
-    /// They are not: how many there are cannot be told, since the host does not name the element type.
+    /// They are not, because the host does not name the element type, so their number is unknown.
     Untyped,
-    /// They are not: the host gives no address.
+    /// They are not, because the host gives no address.
     Absent,
 }
 
 /// The state that a call uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
-    /// The call whose instantiation left it; none for one from before the recording.
+    /// The call whose instantiation left it; `None` if that was before the recording.
     pub instance: Option<u64>,
 }
 
-/// How a call ended.
+/// The end of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct End {
-    /// What came of it.
+    /// The outcome of the call.
     pub outcome: Outcome,
-    /// Whether the handler had returned a future, whose completion this is.
+    /// Whether the handler returned a future, so that this is the future's completion.
     pub later: bool,
 }
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It went well.
+    /// The call succeeded.
     Done,
-    /// The handler's error.
+    /// The handler returned an error.
     Error {
-        /// Its code; hosts before r9 do not tell it.
+        /// Its code; hosts before r9 do not report it.
         code: Option<u32>,
         /// Its text.
         message: String,
     },
     /// An exception or a panic left the handler.
     Unwound,
-    /// The future is completed by a function of the host that could not be watched: what the results
-    /// are is not known.
+    /// The future is completed by a host function that could not be watched, so the results are unknown.
     Unwatched,
 }
 
-/// Bytes of an array; `None` where the type is unknown, a dimension negative, or the product too large.
+/// Returns the bytes of an array; `None` if the type is unknown, a dimension is negative, or the product
+/// overflows.
 #[must_use]
 pub fn bytes_of(dtype: u32, dims: &[i64]) -> Option<usize> {
     let row = ELEMENT_TYPES
@@ -133,43 +133,43 @@ pub fn bytes_of(dtype: u32, dims: &[i64]) -> Option<usize> {
     Some(bits.div_ceil(8)).filter(|bytes| *bytes <= isize::MAX as usize)
 }
 
-/// Names and values, in the host's order.
+/// Names and values of attributes, in the host's order.
 pub type Attributes = Vec<(String, Value)>;
 
 /// The value of an attribute.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Value {
-    /// One value: the number of its type, its bytes.
+    /// A single value: the number of its type, and its bytes.
     Scalar {
-        /// Of [`XLA_FFI_DataType`](xla_ffi_sys::XLA_FFI_DataType).
+        /// The element type, a number of [`XLA_FFI_DataType`](xla_ffi_sys::XLA_FFI_DataType).
         dtype: u32,
-        /// Little-endian.
+        /// The bytes, little-endian.
         #[serde(with = "hex")]
         bytes: Vec<u8>,
     },
-    /// Several of them.
+    /// An array of values.
     Array {
-        /// Of [`XLA_FFI_DataType`](xla_ffi_sys::XLA_FFI_DataType).
+        /// The element type, a number of [`XLA_FFI_DataType`](xla_ffi_sys::XLA_FFI_DataType).
         dtype: u32,
-        /// Elements.
+        /// The number of elements.
         size: usize,
-        /// Little-endian, one after the other.
+        /// The bytes of all elements, little-endian.
         #[serde(with = "hex")]
         bytes: Vec<u8>,
     },
-    /// A string that is UTF-8.
+    /// A string that is valid UTF-8.
     Text(String),
     /// Any other string.
     #[serde(with = "hex")]
     Bytes(Vec<u8>),
     /// A dictionary.
     Dictionary(Attributes),
-    /// Something of a kind, or of an element type, that this crate does not know.
+    /// A value whose kind or element type this crate does not know.
     Unknown(u32),
 }
 
-/// Bytes as two hexadecimal digits each.
+/// Serialises bytes as two hexadecimal digits each.
 mod hex {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 

@@ -1,4 +1,4 @@
-//! The format of a recorded call, and writing it.
+//! The file format of a recorded call, and its writer.
 //!
 //! | bytes | content |
 //! |---|---|
@@ -6,13 +6,14 @@
 //! | 8–11 | [`VERSION`], little-endian `u32` |
 //! | 12– | sections |
 //!
-//! A section is four letters ([`Kind`]), the length of its content as `u64`, the content, and the CRC-32 of
-//! all that as `u32`; numbers are little-endian. `CALL` comes first: JSON, the [`Call`]. Then
-//! an `ARGS` for each argument whose bytes are kept: its index as `u64`, then the bytes. All of this is
-//! written before the handler runs. `STAT` follows when the handler asks for the state that an
-//! instantiation left: JSON, a [`State`](crate::State). When the call is over a `RETS` comes for each
-//! result, as for arguments, and `DONE`: JSON, an [`End`](crate::End). A file without `DONE` is that of a call
-//! that never ended, or whose end could not be written.
+//! A section consists of four letters ([`Kind`]), the length of its content as `u64`, the content, and the
+//! CRC-32 of these three as `u32`. All numbers are little-endian.
+//!
+//! The first section is `CALL`: the [`Call`] as JSON. It is followed by one `ARGS` per argument whose bytes are
+//! kept: its index as `u64`, then the bytes. These sections are written before the handler runs. `STAT` follows
+//! when the handler asks for the state that an instantiation left: a [`State`](crate::State) as JSON. When the
+//! call ends, there is one `RETS` per result, in the form of `ARGS`, and `DONE`: an [`End`](crate::End) as
+//! JSON. A file without `DONE` belongs to a call that never ended, or whose end could not be written.
 
 use crate::Call;
 use serde::Serialize;
@@ -20,30 +21,30 @@ use std::fs::File;
 use std::io::{Result, Write};
 use std::path::{Path, PathBuf};
 
-/// How a file begins.
+/// The first bytes of a file.
 pub const MAGIC: [u8; 8] = *b"XLAFFIRC";
 
 /// The only version so far.
 pub const VERSION: u32 = 1;
 
-/// How the files are called.
+/// The extension of the files' names.
 pub const EXTENSION: &str = "xlacall";
 
 /// The letters of a section.
 pub type Kind = [u8; 4];
 
-/// The call, as JSON.
+/// The section with the call, as JSON.
 pub const CALL: Kind = *b"CALL";
-/// The bytes of an argument.
+/// A section with the bytes of an argument.
 pub const ARGS: Kind = *b"ARGS";
-/// Which state the call uses, as JSON.
+/// The section with the state that the call uses, as JSON.
 pub const STATE: Kind = *b"STAT";
-/// The bytes of a result.
+/// A section with the bytes of a result.
 pub const RETS: Kind = *b"RETS";
-/// How the call ended, as JSON.
+/// The section with the end of the call, as JSON.
 pub const DONE: Kind = *b"DONE";
 
-/// The checksum of a section whose content comes in parts.
+/// Returns the checksum of a section whose content is in several parts.
 pub(crate) fn checksum(kind: Kind, parts: &[&[u8]]) -> u32 {
     let length: usize = parts.iter().map(|part| part.len()).sum();
     let mut hasher = crc32fast::Hasher::new();
@@ -55,8 +56,7 @@ pub(crate) fn checksum(kind: Kind, parts: &[&[u8]]) -> u32 {
     hasher.finalize()
 }
 
-/// The file of one call. What is written is the kernel's at once, so that a crash of the process loses
-/// nothing.
+/// The file of one call. Writes are not buffered in the process, so a crash loses nothing.
 #[derive(Debug)]
 pub(crate) struct Writer {
     file: File,
@@ -64,7 +64,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Makes the file of a call; one that is there already is an error.
+    /// Creates the file of a call; an existing file is an error.
     pub(crate) fn create(folder: &Path, call: &Call) -> Result<Self> {
         let path = call_path(folder, call);
         let file = File::options().write(true).create_new(true).open(&path)?;
@@ -75,9 +75,9 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Takes away a file that is good for nothing.
+    /// Removes a file that cannot be used.
     pub(crate) fn discard(self) {
-        // There is nobody to tell of a file that cannot be removed.
+        // An error cannot be reported here.
         let _ = std::fs::remove_file(&self.path);
     }
 
@@ -101,7 +101,7 @@ impl Writer {
     }
 }
 
-/// `000012-libfoo.solve-execute.xlacall`.
+/// Returns the path of a call's file, such as `000012-libfoo.solve-execute.xlacall`.
 fn call_path(folder: &Path, call: &Call) -> PathBuf {
     let library = Path::new(&call.library)
         .file_stem()

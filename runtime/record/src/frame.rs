@@ -1,8 +1,7 @@
-//! Reading call frames: this module alone follows a host's pointers to operands and attributes.
+//! Reads call frames. Only this module follows a host's pointers to operands and attributes.
 //!
-//! What a host hands to a handler is whole, so that is what the `SAFETY` comments name: lists have as
-//! many entries as their sizes say, spans and values lie where they are said to lie, for as long as
-//! the call.
+//! Hosts pass valid frames, which is what the `SAFETY` comments rely on: lists have as many entries as their
+//! sizes, and spans and values are at their addresses during the call.
 
 use crate::call::bytes_of;
 use crate::{Attributes, Value};
@@ -14,34 +13,35 @@ use xla_ffi_sys::{
     XLA_FFI_InternalExtension_Type, XLA_FFI_Scalar,
 };
 
-/// How deep dictionaries are followed. Each is three levels of JSON, of which readers take 128.
+/// The maximum depth of dictionaries. Each level is three levels of JSON, of which readers accept 128.
 const DEEPEST: usize = 40;
 
-/// An operand where it lies.
+/// An operand and its address.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) dtype: u32,
     pub(crate) dims: Vec<i64>,
     data: *const u8,
-    /// Bytes, where the type tells.
+    /// The size in bytes, if the type determines it.
     pub(crate) size: Option<usize>,
 }
 
-// SAFETY: the address is followed by `bytes` alone, whose caller vouches for it.
+// SAFETY: only `bytes` dereferences the address, and its caller vouches for it.
 unsafe impl Send for Place {}
 // SAFETY: as above.
 unsafe impl Sync for Place {}
 
 impl Place {
-    /// The bytes; `None` where the host gives no address or no type.
+    /// Returns the bytes; `None` if the host gives no address or no type.
     ///
     /// # Safety
-    /// The operand is still the call's, and nobody writes to it as long as the slice is used.
+    /// The operand still belongs to the call, and nothing writes to it while the slice is used.
     pub(crate) unsafe fn bytes(&self) -> Option<&[u8]> {
         match self.size? {
             0 => Some(&[]),
             _ if self.data.is_null() => None,
-            // SAFETY: a host's buffer has the bytes of its type and dimensions; the caller's promise.
+            // SAFETY: a host's buffer has the bytes of its type and dimensions; the caller guarantees that it
+            // is valid.
             size => Some(unsafe { slice::from_raw_parts(self.data, size) }),
         }
     }
@@ -50,26 +50,26 @@ impl Place {
         self.size == Some(0) || !self.data.is_null()
     }
 
-    /// Its memory, which two operands may share; `None` where there is none.
+    /// Returns its memory, which two operands may share; `None` if it has none.
     pub(crate) fn memory(&self) -> Option<(*const u8, Option<usize>)> {
         let is_there = !self.data.is_null() && self.size != Some(0);
         is_there.then_some((self.data, self.size))
     }
 }
 
-/// What is written into a frame's lists.
+/// Copies the entries of a frame's list.
 fn entries<T: Copy>(list: *const T, size: i64) -> Vec<T> {
     let size = usize::try_from(size).unwrap_or(0);
     if list.is_null() {
         return vec![];
     }
-    // SAFETY: a host's list has as many entries as it says.
+    // SAFETY: a host's list has `size` entries.
     (0..size)
         .map(|index| unsafe { list.wrapping_add(index).read() })
         .collect()
 }
 
-/// The operands of one side; `None` where one is no buffer.
+/// Returns the operands of one side; `None` if one of them is not a buffer.
 fn places(
     types: *const XLA_FFI_ArgType,
     list: *const *mut c_void,
@@ -101,10 +101,10 @@ fn places(
     operands.iter().enumerate().map(place).collect()
 }
 
-/// The arguments and results of a frame; `None` where one is no buffer.
+/// Returns the arguments and results of a frame; `None` if one of them is not a buffer.
 ///
 /// # Safety
-/// The frame is a host's.
+/// The frame comes from a host.
 pub(crate) unsafe fn operands(frame: *const XLA_FFI_CallFrame) -> Option<(Vec<Place>, Vec<Place>)> {
     // SAFETY: every revision's frame has this field.
     let args = unsafe { (*frame).args };
@@ -116,15 +116,15 @@ pub(crate) unsafe fn operands(frame: *const XLA_FFI_CallFrame) -> Option<(Vec<Pl
     ))
 }
 
-/// Whether the host asks for metadata instead of calling.
+/// Returns true if the host asks for metadata instead of making a call.
 ///
 /// # Safety
-/// The frame is a host's, of r1 or later.
+/// The frame comes from a host of r1 or later.
 pub(crate) unsafe fn asks_for_metadata(frame: *const XLA_FFI_CallFrame) -> bool {
     // SAFETY: every revision's frame has this field.
     let mut at: *const XLA_FFI_InternalExtension = unsafe { (*frame).extension_start };
     while !at.is_null() {
-        // SAFETY: a host's chain, which ends in null.
+        // SAFETY: the chain belongs to the host and ends with null.
         let link = unsafe { at.read() };
         if link.r#type == XLA_FFI_InternalExtension_Type::Metadata {
             return true;
@@ -134,20 +134,20 @@ pub(crate) unsafe fn asks_for_metadata(frame: *const XLA_FFI_CallFrame) -> bool 
     false
 }
 
-/// The attributes of a frame.
+/// Returns the attributes of a frame.
 ///
 /// # Safety
-/// The frame is a host's.
+/// The frame comes from a host.
 pub(crate) unsafe fn attributes(frame: *const XLA_FFI_CallFrame) -> Attributes {
     // SAFETY: every revision's frame has this field.
     let attributes = unsafe { (*frame).attrs };
     dictionary(&attributes, 0)
 }
 
-/// A dictionary of a host.
+/// Returns the contents of a host's dictionary.
 ///
 /// # Safety
-/// It is null or a host's.
+/// The pointer is null or a host's dictionary.
 pub(crate) unsafe fn options(attributes: *const XLA_FFI_Attrs) -> Attributes {
     if attributes.is_null() {
         return vec![];
@@ -163,7 +163,7 @@ fn dictionary(attributes: &XLA_FFI_Attrs, depth: usize) -> Attributes {
     let all = types.into_iter().zip(names).zip(values);
     all.filter(|((_, name), _)| !name.is_null())
         .map(|((kind, name), value)| {
-            // SAFETY: names are spans.
+            // SAFETY: names are byte spans.
             let name = span(unsafe { name.read() });
             let name = String::from_utf8_lossy(name).into_owned();
             (
@@ -180,7 +180,7 @@ fn attribute(kind: XLA_FFI_AttrType, value: *const c_void, depth: usize) -> Opti
     }
     match kind {
         XLA_FFI_AttrType::SCALAR => {
-            // SAFETY: the kind says so.
+            // SAFETY: the attribute's kind is scalar.
             let scalar = unsafe { value.cast::<XLA_FFI_Scalar>().read() };
             Some(Value::Scalar {
                 dtype: scalar.dtype.0,
@@ -188,7 +188,7 @@ fn attribute(kind: XLA_FFI_AttrType, value: *const c_void, depth: usize) -> Opti
             })
         }
         XLA_FFI_AttrType::ARRAY => {
-            // SAFETY: the kind says so.
+            // SAFETY: the attribute's kind is array.
             let array = unsafe { value.cast::<XLA_FFI_Array>().read() };
             Some(Value::Array {
                 dtype: array.dtype.0,
@@ -197,7 +197,7 @@ fn attribute(kind: XLA_FFI_AttrType, value: *const c_void, depth: usize) -> Opti
             })
         }
         XLA_FFI_AttrType::STRING => {
-            // SAFETY: the kind says so.
+            // SAFETY: the attribute's kind is string.
             let text = span(unsafe { value.cast::<XLA_FFI_ByteSpan>().read() });
             Some(match std::str::from_utf8(text) {
                 Ok(text) => Value::Text(text.to_owned()),
@@ -205,7 +205,7 @@ fn attribute(kind: XLA_FFI_AttrType, value: *const c_void, depth: usize) -> Opti
             })
         }
         XLA_FFI_AttrType::DICTIONARY => {
-            // SAFETY: the kind says so.
+            // SAFETY: the attribute's kind is dictionary.
             let inner = unsafe { value.cast::<XLA_FFI_Attrs>().read() };
             Some(Value::Dictionary(dictionary(&inner, depth + 1)))
         }
@@ -213,7 +213,7 @@ fn attribute(kind: XLA_FFI_AttrType, value: *const c_void, depth: usize) -> Opti
     }
 }
 
-/// The bytes of an attribute's values; `None` for an element type that is not known.
+/// Returns the bytes of an attribute's values; `None` for an unknown element type.
 fn elements<'a>(dtype: XLA_FFI_DataType, data: *const c_void, count: usize) -> Option<&'a [u8]> {
     let row = ELEMENT_TYPES.iter().find(|row| row.dtype == dtype)?;
     let size = row.bits.checked_mul(count)?.div_ceil(8);
@@ -223,7 +223,7 @@ fn elements<'a>(dtype: XLA_FFI_DataType, data: *const c_void, count: usize) -> O
     if data.is_null() {
         return None;
     }
-    // SAFETY: a host's attribute has the bytes of its type, and lives as long as the call.
+    // SAFETY: a host's attribute has the bytes of its type, and is valid during the call.
     Some(unsafe { slice::from_raw_parts(data.cast(), size) })
 }
 
@@ -231,6 +231,6 @@ fn span<'a>(span: XLA_FFI_ByteSpan) -> &'a [u8] {
     if span.len == 0 || span.ptr.is_null() {
         return &[];
     }
-    // SAFETY: a host's span has as many bytes as it says, for as long as the call.
+    // SAFETY: a host's span has `len` bytes, which are valid during the call.
     unsafe { slice::from_raw_parts(span.ptr.cast(), span.len) }
 }

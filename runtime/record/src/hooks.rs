@@ -1,9 +1,9 @@
-//! Functions of the host that are watched while a recording is under way.
+//! Watches functions of the host during a recording.
 //!
-//! When an asynchronous call is complete, and which state a call uses, shows in what the handler
-//! asks of its host. So five slots of the host's function table lead through this module: each notes
-//! what it sees and calls the host's own function. The table is changed where it lies, not copied:
-//! libraries know a host by the table's address.
+//! The completion of an asynchronous call, and the state that a call uses, are only visible in the handler's calls
+//! of host functions. Therefore five slots of the host's function table are redirected to this module, which notes
+//! the call and forwards it to the host's own function. The table is modified in place rather than copied, because
+//! libraries identify a host by the table's address.
 
 use crate::call::Outcome;
 use crate::host::{Function, Host};
@@ -21,7 +21,7 @@ use xla_ffi_sys::{
     XLA_FFI_State_Get_Args_R0, XLA_FFI_State_Set_Args, XLA_FFI_State_Set_Args_R0,
 };
 
-/// The functions that are watched.
+/// The watched functions.
 const WATCHED: [Slot; 5] = [
     Slot::FutureCreate,
     Slot::FutureSetAvailable,
@@ -30,13 +30,13 @@ const WATCHED: [Slot; 5] = [
     Slot::StateGet,
 ];
 
-/// As many copies of XLA in one process are watched.
+/// The largest number of XLA copies that are watched in one process.
 const TABLES: usize = 4;
 
-/// A table that was once watched.
+/// A table that is or was watched.
 struct Watched {
     api: AtomicPtr<XLA_FFI_Api>,
-    /// Says how the arguments of the state functions are laid out.
+    /// Determines the layout of the state functions' arguments.
     revision: AtomicUsize,
     /// The host's own functions.
     own: [AtomicUsize; WATCHED.len()],
@@ -50,19 +50,19 @@ static TABLE: [Watched; TABLES] = [const {
     }
 }; TABLES];
 
-/// Whether they are watched now.
+/// Whether each table is currently watched.
 static WATCHING: Mutex<[bool; TABLES]> = Mutex::new([false; TABLES]);
 
-/// The calls whose futures are open, by future.
+/// The calls with open futures, by future.
 static OPEN: Mutex<BTreeMap<usize, Arc<Running>>> = Mutex::new(BTreeMap::new());
 
-/// Watches a host's functions; `false` where that cannot be done.
+/// Watches a host's functions; returns `false` if that is not possible.
 pub(crate) fn watch(host: Host) -> bool {
     if host.api().is_null() {
         return false;
     }
     let mut watching = lock(&WATCHING);
-    // They are taken in order, so that none stands behind one that is free.
+    // Entries are used in order, so there are none after the first free one.
     let mine = |known: &Watched| {
         let api = known.api.load(Ordering::Relaxed).cast_const();
         api.is_null() || api == host.api()
@@ -83,19 +83,19 @@ pub(crate) fn watch(host: Host) -> bool {
             // SAFETY: the slot is within the table.
             let own = unsafe { at.read() };
             if own == hook(table, index) {
-                // It could not be given back.
+                // The own function could not be restored before.
                 watching[table] = true;
                 continue;
             }
             known.own[index].store(own, Ordering::Relaxed);
-            // SAFETY: the same, and the function does what the host's own does.
+            // SAFETY: as above; the hook forwards to the host's own function.
             watching[table] |= own != 0 && unsafe { write(at, hook(table, index)) };
         }
     }
     watching[table]
 }
 
-/// Gives all hosts their functions back.
+/// Restores the functions of all hosts.
 pub(crate) fn unwatch() {
     for (table, watched) in lock(&WATCHING).iter_mut().enumerate() {
         let Some(revision) = Revision::ALL.get(TABLE[table].revision.load(Ordering::Relaxed))
@@ -110,7 +110,7 @@ pub(crate) fn unwatch() {
             };
             // SAFETY: the slot is within the table.
             if unsafe { at.read() } == hook(table, index) {
-                // SAFETY: the same; it is the host's own function.
+                // SAFETY: as above; the value is the host's own function.
                 unsafe { write(at, TABLE[table].own[index].load(Ordering::Relaxed)) };
             }
         }
@@ -118,12 +118,12 @@ pub(crate) fn unwatch() {
     }
 }
 
-/// A future that is open is this call's.
+/// Assigns an open future to this call.
 pub(crate) fn expect(future: usize, running: &Arc<Running>) {
     lock(&OPEN).insert(future, running.clone());
 }
 
-/// What becomes of a future is nothing to this call.
+/// Stops following a future for this call.
 pub(crate) fn forget(future: usize, running: &Arc<Running>) {
     let mut open = lock(&OPEN);
     if open
@@ -134,12 +134,12 @@ pub(crate) fn forget(future: usize, running: &Arc<Running>) {
     }
 }
 
-/// The call whose future is completed.
+/// Returns the call whose future is completed.
 fn completed(future: usize) -> Option<Arc<Running>> {
     lock(&OPEN).remove(&future)
 }
 
-/// The hook for a table and a function.
+/// Returns the hook for a table and a function.
 fn hook(table: usize, index: usize) -> usize {
     fn of<const N: usize>(index: usize) -> usize {
         [
@@ -156,12 +156,12 @@ fn hook(table: usize, index: usize) -> usize {
 /// Calls the host's own function.
 ///
 /// # Safety
-/// The arguments are those of the function with this index.
+/// The arguments match the function with this index.
 unsafe fn forward<const N: usize>(index: usize, args: *mut c_void) -> *mut XLA_FFI_Error {
-    // After the slot, which the host has read without an order: the other half of the release in `write`.
+    // Pairs with the release in `write`, because the host has read the slot without ordering.
     fence(Ordering::Acquire);
     let own = TABLE[N].own[index].load(Ordering::Relaxed);
-    // SAFETY: stored before the hook was put into the table, and not null then.
+    // SAFETY: stored before the hook was written to the table, and not null.
     let own: Function = unsafe { transmute(own) };
     // SAFETY: the caller upholds this function's safety contract.
     unsafe { own(args) }
@@ -172,10 +172,10 @@ fn revision<const N: usize>() -> usize {
     TABLE[N].revision.load(Ordering::Relaxed)
 }
 
-/// A field of arguments by its place.
+/// Reads a field of arguments at an offset.
 ///
 /// # Safety
-/// The arguments have such a field there.
+/// The arguments have a field of this type at the offset.
 unsafe fn field<T: Copy>(args: *const c_void, at: usize) -> T {
     // SAFETY: the caller upholds this function's safety contract.
     unsafe { args.wrapping_byte_add(at).cast::<T>().read() }
@@ -201,7 +201,7 @@ unsafe extern "C" fn future_set_available<const N: usize>(args: *mut c_void) -> 
     // SAFETY: the caller passes valid arguments.
     let future = unsafe { field(args, at) };
     if let Some(running) = completed(future) {
-        // SAFETY: the handler says that it has written its results, and the host does not know it yet.
+        // SAFETY: the handler reports that its results are written, and the host does not know it yet.
         unsafe { running.completed(future, Outcome::Done) };
     }
     // SAFETY: the caller passes valid arguments.
@@ -216,7 +216,7 @@ unsafe extern "C" fn future_set_error<const N: usize>(args: *mut c_void) -> *mut
         let at = offset_of!(XLA_FFI_Future_SetError_Args, error);
         // SAFETY: the caller passes valid arguments.
         let error = unsafe { field(args, at) };
-        // SAFETY: the error is alive until the host has it.
+        // SAFETY: the error is alive until the host receives it.
         let outcome = unsafe { running.error(error) };
         // SAFETY: no results are read.
         unsafe { running.completed(future, outcome) };
@@ -255,7 +255,7 @@ unsafe extern "C" fn state_get<const N: usize>(args: *mut c_void) -> *mut XLA_FF
                 offset_of!(XLA_FFI_State_Get_Args_R0, state)
             };
             let instantiate = XLA_FFI_ExecutionStage::INSTANTIATE.0;
-            // SAFETY: the caller's arguments, of r8 or later.
+            // SAFETY: the caller passes valid arguments, of r8 or later.
             let asked = staged.then(|| unsafe { field::<u32>(args, stage) });
             if asked.is_none_or(|stage| stage == instantiate) {
                 // SAFETY: the host has initialised it.
@@ -266,19 +266,19 @@ unsafe extern "C" fn state_get<const N: usize>(args: *mut c_void) -> *mut XLA_FF
     error
 }
 
-/// Writes a word of a table, which may lie in memory that is for reading alone; `false` where that is not possible.
+/// Writes a word of a table, which may be in read-only memory; returns `false` if that is not possible.
 ///
 /// # Safety
-/// The word is there, and holding `value` it is still what its readers want.
+/// The word exists, and `value` is valid for all its readers.
 unsafe fn write(at: *mut usize, value: usize) -> bool {
-    // SAFETY: asks for a number.
+    // SAFETY: this only asks for a number.
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
     let start = at.map_addr(|at| at & !(page - 1)).cast();
-    // SAFETY: the page is mapped, since the word is there, and is data.
+    // SAFETY: the page contains the word, so it is mapped, and it contains data.
     if unsafe { libc::mprotect(start, page, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
         return false;
     }
-    // SAFETY: aligned, as function pointers in a table are, and writable.
+    // SAFETY: aligned, like all function pointers in a table, and writable.
     unsafe { AtomicUsize::from_ptr(at) }.store(value, Ordering::Release);
     true
 }

@@ -1,7 +1,7 @@
-//! What the host is asked for a recorded call: its context, and the text of an error.
+//! Queries the host about a recorded call: its context, and the text of an error.
 //!
-//! Functions are taken from the table by the revision that the recording was told, and from r5 on, where
-//! the table says how long it is, if it is long enough.
+//! The recording's revision determines which functions the table has. From r5 on, the table's size is also
+//! checked.
 
 use crate::{Attributes, Context, frame};
 use std::ffi::{CStr, c_void};
@@ -14,7 +14,7 @@ use xla_ffi_sys::{
     XLA_FFI_ThreadPool_NumThreads_Args,
 };
 
-/// A function of the table: its answer is an error or nothing at all.
+/// A function of the table. It returns an error, or null.
 pub(crate) type Function = unsafe extern "C" fn(args: *mut c_void) -> *mut XLA_FFI_Error;
 
 /// A host's table and its revision.
@@ -24,14 +24,14 @@ pub(crate) struct Host {
     revision: Revision,
 }
 
-// SAFETY: a host's table lives as long as the process, and is read alone.
+// SAFETY: a host's table lives as long as the process, and is only read.
 unsafe impl Send for Host {}
 // SAFETY: as above.
 unsafe impl Sync for Host {}
 
 impl Host {
     /// # Safety
-    /// `api` is the table of a host of the revision.
+    /// `api` is the table of a host of this revision.
     pub(crate) unsafe fn new(api: *const XLA_FFI_Api, revision: Revision) -> Self {
         Self { api, revision }
     }
@@ -44,7 +44,7 @@ impl Host {
         self.revision
     }
 
-    /// Where the table has a function.
+    /// Returns the address of a function's slot in the table.
     pub(crate) fn slot(&self, slot: Slot) -> Option<*mut usize> {
         let index = slot.index(self.revision)?;
         if self.api.is_null() {
@@ -64,11 +64,11 @@ impl Host {
 
     fn function(&self, slot: Slot) -> Option<Function> {
         let at = self.slot(slot)?.cast::<Option<Function>>();
-        // SAFETY: the table is that long, and a slot is a function or null.
+        // SAFETY: the table is long enough, and a slot is a function or null.
         unsafe { at.read() }
     }
 
-    /// Asks a function that may refuse; its error is nobody's.
+    /// Calls a function that may fail; its error is discarded.
     fn ask<T>(&self, slot: Slot, args: &mut T) -> Option<()> {
         let function = self.function(slot)?;
         // SAFETY: the arguments match the function on this revision.
@@ -76,17 +76,17 @@ impl Host {
         if error.is_null() {
             return Some(());
         }
-        // SAFETY: as every `Error_Destroy_Args`, null but for what follows.
+        // SAFETY: zeros are valid for `Error_Destroy_Args`; the needed fields are set below.
         let mut destroy: XLA_FFI_Error_Destroy_Args = unsafe { zeroed() };
         destroy.struct_size = size_of::<XLA_FFI_Error_Destroy_Args>();
         destroy.error = error;
         let function = self.function(Slot::ErrorDestroy)?;
-        // SAFETY: the error is ours, and not used again.
+        // SAFETY: this code owns the error and does not use it again.
         unsafe { function(ptr::from_mut(&mut destroy).cast()) };
         None
     }
 
-    /// What the context of an execution says.
+    /// Returns the values of an execution's context.
     pub(crate) fn context(&self, ctx: *mut XLA_FFI_InvokeContext) -> Context {
         // SAFETY: integers and pointers, all of which may be zero.
         let mut run_id: XLA_FFI_RunId_Get_Args = unsafe { zeroed() };
@@ -125,14 +125,14 @@ impl Host {
             attrs: ptr::null(),
         };
         self.ask(Slot::CustomOptionsGet, &mut args)?;
-        // SAFETY: null, or the host's own dictionary.
+        // SAFETY: the pointer is null or the host's own dictionary.
         Some(unsafe { frame::options(args.attrs) }).filter(|options| !options.is_empty())
     }
 
-    /// The code and the text of a handler's error, which stays the host's.
+    /// Returns the code and the text of a handler's error, which the host still owns.
     ///
     /// # Safety
-    /// It is an error of this host, alive.
+    /// The error belongs to this host and is alive.
     pub(crate) unsafe fn error(&self, error: *mut XLA_FFI_Error) -> (Option<u32>, String) {
         let Some(function) = self.function(Slot::ErrorGetDetails) else {
             return (None, String::new());
@@ -159,7 +159,7 @@ impl Host {
         if message.is_null() {
             return (code, String::new());
         }
-        // SAFETY: a NUL-terminated text that lives as long as the error.
+        // SAFETY: a NUL-terminated text that is valid as long as the error.
         let text = unsafe { CStr::from_ptr(message) };
         (code, text.to_string_lossy().into_owned())
     }

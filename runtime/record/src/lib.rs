@@ -1,16 +1,15 @@
 //! Records the calls of XLA custom-call handlers, and reads the records.
 //!
-//! *Recording* happens in the process of the host, through this crate's shared library: a function of its
-//! own stands before each function of a handler ([`xla_ffi_record_interpose`]), writes what the host
-//! says into a file, calls the handler, and writes what came of it. Nothing of the handler's library
-//! changes, whatever it was built with, and a handler that is not interposed costs nothing. Python's
-//! `xla_ffi.record` drives it.
+//! *Recording* happens in the host's process, through this crate's shared library. A function of the recorder
+//! replaces each function of a handler ([`xla_ffi_record_interpose`]). It writes the call to a file, calls the
+//! handler, and writes the outcome. The handler's library is not changed, whatever it was built with, and
+//! handlers that are not interposed have no overhead. Python's `xla_ffi.record` controls it.
 //!
-//! The functions that the library exports are plain C, called through `ctypes` by Python. Texts are NUL-terminated UTF-8, and
-//! no function is called from within a handler.
+//! The library exports plain C functions, which Python calls through `ctypes`. Texts are NUL-terminated UTF-8,
+//! and no function may be called from inside a handler.
 //!
-//! *Reading* ([`Recorded::read`]) needs neither. One call is one file, whose format stands in
-//! [`mod@file`]; a call that ended its process leaves a file that says so.
+//! *Reading* ([`Recorded::read`]) needs no host and no handler. Each call has one file, whose format
+//! [`mod@file`] describes. If a call ended its process, its file shows that.
 
 mod call;
 pub mod file;
@@ -35,37 +34,37 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use xla_ffi_sys::Revision;
 
-/// The version of these functions: whoever loads the library compares it.
+/// The version of these functions, which is compared when the library is loaded.
 pub const RECORDER_VERSION: u32 = 1;
 
-/// What a recording has come to.
+/// The result of a recording.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct XlaFfiRecordCounts {
-    /// Calls that are recorded whole, or but for operands beyond the limit.
+    /// Calls that are recorded completely, apart from operands beyond the limit.
     pub recorded: u64,
-    /// Calls of which operands were left out, since the recording had reached its limit.
+    /// Calls with omitted operands, because the recording had reached its limit.
     pub truncated: u64,
     /// Calls whose file could not be written.
     pub failed: u64,
-    /// Calls that were not over when the recording ended: what becomes of them is not recorded.
+    /// Calls that had not ended when the recording ended; their outcome is not recorded.
     pub open: u64,
 }
 
-/// [`RECORDER_VERSION`].
+/// Returns [`RECORDER_VERSION`].
 #[unsafe(no_mangle)]
 pub extern "C" fn xla_ffi_record_version() -> u32 {
     RECORDER_VERSION
 }
 
-/// The function to register in place of `function`, a stage of a handler: it records the calls while
-/// a recording is under way, and calls `function` in any case. Null when there is none left. It may be
-/// called as long as the process lives.
+/// Returns the function to register instead of `function`, a stage of a handler. It always calls `function`,
+/// and records the calls during a recording. Null if no interposing function is left. The result can be called
+/// as long as the process lives.
 ///
-/// `library` is the path of its file, `stages` what symbols it has there: `execute=f,instantiate=g`.
+/// `library` is the path of the handler's file, `stages` its symbols: `execute=f,instantiate=g`.
 ///
 /// # Safety
-/// The texts are there; `function` is a handler, for as long as the process lives.
+/// The texts are valid C strings; `function` is a handler, and stays valid as long as the process lives.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn xla_ffi_record_interpose(
     library: *const c_char,
@@ -95,12 +94,11 @@ pub unsafe extern "C" fn xla_ffi_record_interpose(
     trampoline::before(slot).map_or(ptr::null_mut(), |handler| handler as *mut c_void)
 }
 
-/// Begins a recording into a folder that is there: at most `limit` bytes of operands, from a host of this
-/// revision and name. 0, or 1 when one is under way, or 2 for a revision that this library does not
-/// know.
+/// Starts a recording into an existing folder, of at most `limit` bytes of operands, from a host with this
+/// revision and name. Returns 0 for success, 1 if a recording is active, or 2 for an unknown revision.
 ///
 /// # Safety
-/// The texts are there.
+/// The texts are valid C strings.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn xla_ffi_record_start(
     folder: *const c_char,
@@ -118,7 +116,7 @@ pub unsafe extern "C" fn xla_ffi_record_start(
     u32::from(!session::begin(folder, limit, host, *revision))
 }
 
-/// Ends the recording, once the calls under way are over or `milliseconds` have passed.
+/// Ends the recording when the current calls have ended, or after `milliseconds`.
 #[unsafe(no_mangle)]
 pub extern "C" fn xla_ffi_record_stop(milliseconds: u64) -> XlaFfiRecordCounts {
     let Some(session) = session::end() else {
@@ -138,7 +136,7 @@ pub extern "C" fn xla_ffi_record_stop(milliseconds: u64) -> XlaFfiRecordCounts {
 }
 
 /// # Safety
-/// Null or a NUL-terminated text.
+/// `text` is null or a NUL-terminated text.
 unsafe fn text(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();

@@ -1,4 +1,4 @@
-//! Reading a file.
+//! Reads recorded calls from files.
 
 use crate::call::{Call, Data, End, Operand, Outcome, State, bytes_of};
 use crate::file::{ARGS, CALL, DONE, Kind, MAGIC, RETS, STATE, VERSION, checksum};
@@ -7,43 +7,43 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// The longest description of a call that is read without looking at the rest.
+/// The longest description of a call that is read before the rest of the file is checked.
 const LONGEST_CALL: u64 = 1 << 28;
 
-/// A call, and what came of it.
+/// A call and its outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorded {
     /// The call.
     pub call: Call,
-    /// The bytes of the arguments; `None` where they were not kept.
+    /// The bytes of the arguments; `None` if they were not kept.
     pub args: Vec<Option<Vec<u8>>>,
-    /// The state that it uses, if it asked for any.
+    /// The state that the call uses, if it asked for any.
     pub state: Option<State>,
-    /// The bytes of the results; `None` where they were not kept, or are not there.
+    /// The bytes of the results; `None` if they were not kept, or are missing.
     pub rets: Vec<Option<Vec<u8>>>,
-    /// How it ended; `None` when it never did: the process ended first.
+    /// The end of the call; `None` if the process ended first.
     pub end: Option<End>,
 }
 
-/// Why a file cannot be read.
+/// The reason why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The file itself.
+    /// The file cannot be opened or read.
     #[error(transparent)]
     Io(#[from] std::io::Error),
-    /// It is no recorded call.
+    /// The file is not a recorded call.
     #[error("no recorded call: it does not begin with XLAFFIRC")]
     Foreign,
-    /// It is one of a format that this reader does not know.
+    /// The file has a format that this reader does not know.
     #[error("a recorded call of format {0}; this xla-ffi reads format {VERSION}: use a newer one")]
     Version(u32),
-    /// It is not as it was written.
+    /// The file is damaged.
     #[error("damaged at byte {at}: {what}")]
     Damaged {
-        /// Where, in bytes.
+        /// The position in bytes.
         at: usize,
-        /// What is wrong there.
+        /// The damage at this position.
         what: String,
     },
 }
@@ -55,7 +55,7 @@ fn damaged(at: usize, what: impl Into<String>) -> ReadError {
     }
 }
 
-/// One section, and where it begins.
+/// One section, and its start.
 struct Section<'a> {
     at: usize,
     kind: Kind,
@@ -73,7 +73,7 @@ fn name(kind: Kind) -> String {
     kind.escape_ascii().to_string()
 }
 
-/// The section at `at`; `None` where the bytes end within it.
+/// Returns the section at `at`; `None` if the file ends inside it.
 fn section(bytes: &[u8], at: usize) -> Result<Option<Section<'_>>, ReadError> {
     let Some((kind, rest)) = bytes[at..].split_first_chunk::<4>() else {
         return Ok(None);
@@ -104,7 +104,7 @@ fn section(bytes: &[u8], at: usize) -> Result<Option<Section<'_>>, ReadError> {
     }))
 }
 
-/// What stands before the sections.
+/// Checks the bytes before the sections.
 fn begin(bytes: &[u8]) -> Result<usize, ReadError> {
     let rest = bytes.strip_prefix(&MAGIC).ok_or(ReadError::Foreign)?;
     match rest.split_first_chunk::<4>() {
@@ -116,7 +116,7 @@ fn begin(bytes: &[u8]) -> Result<usize, ReadError> {
     }
 }
 
-/// Refuses what may have no end: a pipe that nobody writes to, a device.
+/// Refuses files that may be endless: pipes and devices.
 fn check_is_file(path: &Path) -> std::io::Result<()> {
     if std::fs::metadata(path)?.is_file() {
         return Ok(());
@@ -125,10 +125,10 @@ fn check_is_file(path: &Path) -> std::io::Result<()> {
     Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, what))
 }
 
-/// The call of a file, without the operands.
+/// Reads the call of a file, without the operands.
 ///
 /// # Errors
-/// As [`Recorded::read`].
+/// As for [`Recorded::read`].
 pub fn head(path: &Path) -> Result<Call, ReadError> {
     check_is_file(path)?;
     let mut file = File::open(path)?;
@@ -143,7 +143,7 @@ pub fn head(path: &Path) -> Result<Call, ReadError> {
     call(&bytes, at).map(|(call, _)| call)
 }
 
-/// The first section, and where the next begins.
+/// Returns the first section, and the start of the next one.
 fn call(bytes: &[u8], at: usize) -> Result<(Call, usize), ReadError> {
     let section = section(bytes, at)?
         .ok_or_else(|| damaged(at, "the file ends within the description of the call"))?;
@@ -178,17 +178,17 @@ impl Recorded {
     /// Reads a file.
     ///
     /// # Errors
-    /// A file that cannot be read, that is no recorded call, or is not as it was written.
+    /// A file that cannot be read, is not a recorded call, or is damaged.
     pub fn read(path: &Path) -> Result<Self, ReadError> {
         check_is_file(path)?;
         Self::parse(&std::fs::read(path)?)
     }
 
-    /// The same from bytes. A file that ends before the call did is one of a call that never ended, as long
-    /// as its arguments are all there.
+    /// Parses the bytes of a file. If the file ends after the arguments but before the end of the call, the
+    /// call never ended.
     ///
     /// # Errors
-    /// As [`Recorded::read`].
+    /// As for [`Recorded::read`].
     pub fn parse(bytes: &[u8]) -> Result<Self, ReadError> {
         let (call, mut at) = call(bytes, begin(bytes)?)?;
         let mut recorded = Self {

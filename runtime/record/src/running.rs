@@ -1,4 +1,4 @@
-//! One call while it runs.
+//! A call while it runs.
 
 use crate::call::{Call, Context, Data, End, Operand, Outcome, State};
 use crate::file::{ARGS, CALL, DONE, RETS, STATE, Writer};
@@ -16,15 +16,15 @@ use xla_ffi_sys::{
 };
 
 thread_local! {
-    /// The calls that this thread is in, the innermost last.
+    /// The current calls of this thread, the innermost last.
     static CALLS: RefCell<Vec<Arc<Running>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A stage of a handler. Exceptions may leave it: what becomes of them is for the host to say.
+/// A stage of a handler. Exceptions may pass through it; the host handles them.
 pub(crate) type Handler =
     unsafe extern "C-unwind" fn(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
 
-/// The stage of a handler that a trampoline stands before.
+/// The handler's stage for which a trampoline was created.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) function: Handler,
@@ -33,38 +33,38 @@ pub(crate) struct Slot {
     pub(crate) stages: BTreeMap<String, String>,
 }
 
-/// A call that has begun.
+/// A call that has started.
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) session: Arc<Session>,
     pub(crate) call: Call,
     pub(crate) slot: usize,
     host: Host,
-    /// Whether the host's functions are watched: if not, a future's completion is not seen.
+    /// Whether the host's functions are watched; otherwise the completion of a future is not seen.
     watched: bool,
     rets: Vec<Place>,
     progress: Mutex<Progress>,
 }
 
-/// How far a call is.
+/// The progress of a call.
 #[derive(Debug)]
 struct Progress {
-    /// Gone once the call is over.
+    /// `None` once the call has ended.
     writer: Option<Writer>,
-    /// The future that the handler has returned. Which it is nobody knows while the handler runs.
+    /// The future that the handler returned; unknown while the handler runs.
     returned: Option<usize>,
-    /// The futures that the handler has made, and what became of those that are complete.
+    /// The futures that the handler created, with the outcomes of those that are complete.
     futures: Vec<(usize, Option<Outcome>)>,
 }
 
-/// The innermost call of this thread.
+/// Returns the innermost call of this thread.
 pub(crate) fn innermost() -> Option<Arc<Running>> {
     CALLS
         .try_with(|calls| calls.borrow().last().cloned())
         .ok()?
 }
 
-/// The name of a stage; `None` for one that is not recorded.
+/// Returns the name of a stage; `None` for stages that are not recorded.
 fn stage_name(stage: XLA_FFI_ExecutionStage) -> Option<&'static str> {
     match stage {
         XLA_FFI_ExecutionStage::INSTANTIATE => Some("instantiate"),
@@ -75,10 +75,10 @@ fn stage_name(stage: XLA_FFI_ExecutionStage) -> Option<&'static str> {
     }
 }
 
-/// Begins to record a call; `None` where it is none that is recorded.
+/// Starts to record a call; `None` if this kind of call is not recorded.
 ///
 /// # Safety
-/// The frame is one that a host of the session's revision hands to a handler.
+/// The frame comes from a host of the session's revision, and is passed to a handler.
 pub(crate) unsafe fn begin(
     session: &Arc<Session>,
     index: usize,
@@ -98,7 +98,7 @@ pub(crate) unsafe fn begin(
     let (args, rets) = unsafe { frame::operands(frame) }?;
     // SAFETY: every revision's frame has this field.
     let api = unsafe { (*frame).api };
-    // SAFETY: the table of the frame's host, whose revision the session was told.
+    // SAFETY: the table belongs to the frame's host, whose revision the session knows.
     let host = unsafe { Host::new(api, session.revision) };
     // SAFETY: every revision's frame has this field.
     let ctx = unsafe { (*frame).ctx };
@@ -117,7 +117,7 @@ pub(crate) unsafe fn begin(
             data,
         }
     };
-    // The first of those that share memory.
+    // The first argument of those that share memory.
     let in_args: HashMap<_, _> = args
         .iter()
         .enumerate()
@@ -159,7 +159,7 @@ pub(crate) unsafe fn begin(
     let write = |writer: &mut Writer| -> Result<()> {
         writer.json(CALL, &call)?;
         for (index, (place, operand)) in args.iter().zip(&call.args).enumerate() {
-            // SAFETY: the arguments are the call's, which has not begun.
+            // SAFETY: the arguments belong to the call, which has not started.
             if let (Data::Kept(_), Some(bytes)) = (operand.data, unsafe { place.bytes() }) {
                 writer.operand(ARGS, index, bytes)?;
             }
@@ -194,14 +194,14 @@ pub(crate) unsafe fn begin(
 }
 
 impl Running {
-    /// Notes a state that the call has left.
+    /// Notes a state that the call left.
     pub(crate) fn state_set(&self, state: usize) {
         if self.call.stage == "instantiate" {
             self.session.state_set(state, self.slot, &self.call);
         }
     }
 
-    /// Notes the state of an instantiation that the call has asked for.
+    /// Notes that the call asked for the state of an instantiation.
     pub(crate) fn state_got(&self, state: usize) {
         let instance = self.session.state_of(state, &self.call);
         let mut progress = lock(&self.progress);
@@ -212,23 +212,23 @@ impl Running {
             progress.writer = Some(writer);
             return;
         }
-        // Without its state the call is another.
+        // Without its state, the call cannot be repeated.
         writer.discard();
         self.session.failed.fetch_add(1, Ordering::Relaxed);
         self.session.open.fetch_sub(1, Ordering::Release);
     }
 
-    /// The handler has made a future, perhaps where another lay that is gone.
+    /// Notes that the handler created a future, whose address an earlier future may have had.
     pub(crate) fn made(&self, future: usize) {
         let futures = &mut lock(&self.progress).futures;
         futures.retain(|(known, _)| *known != future);
         futures.push((future, None));
     }
 
-    /// A future is complete: the end of the call, if it is the one that the handler has returned.
+    /// Notes that a future is complete. This is the end of the call if the handler returned that future.
     ///
     /// # Safety
-    /// For the future that is returned: the results are still the call's, and nobody writes to them.
+    /// If it is the returned future: the results still belong to the call, and nothing writes to them.
     pub(crate) unsafe fn completed(&self, future: usize, outcome: Outcome) {
         {
             let mut progress = lock(&self.progress);
@@ -248,7 +248,7 @@ impl Running {
         unsafe { self.ended(outcome, true) };
     }
 
-    /// The handler has returned a future.
+    /// Notes that the handler returned a future.
     ///
     /// # Safety
     /// As for [`Running::completed`].
@@ -267,7 +267,7 @@ impl Running {
             }
         }
         match returned {
-            // Its completion is seen, since it was made here.
+            // The future was created here, so its completion will be seen.
             Some(None) => {}
             // SAFETY: the caller upholds this function's safety contract.
             Some(Some(outcome)) => unsafe { self.ended(outcome, true) },
@@ -275,7 +275,7 @@ impl Running {
         }
     }
 
-    /// The handler has returned, and no future.
+    /// Notes that the handler returned no future.
     fn forget_futures(self: &Arc<Self>) {
         let futures = std::mem::take(&mut lock(&self.progress).futures);
         for (future, _) in futures {
@@ -283,20 +283,20 @@ impl Running {
         }
     }
 
-    /// The code and the text of a handler's error.
+    /// Returns the code and the text of a handler's error.
     ///
     /// # Safety
-    /// It is one of the call's host, alive.
+    /// The error belongs to the call's host and is alive.
     pub(crate) unsafe fn error(&self, error: *mut XLA_FFI_Error) -> Outcome {
         // SAFETY: the caller upholds this function's safety contract.
         let (code, message) = unsafe { self.host.error(error) };
         Outcome::Error { code, message }
     }
 
-    /// Writes the end of the call, once: now, or later than the handler has returned.
+    /// Writes the end of the call, once: when the handler returns, or later.
     ///
     /// # Safety
-    /// For one that went well: the results are still the call's, and nobody writes to them.
+    /// If the call succeeded: the results still belong to the call, and nothing writes to them.
     unsafe fn ended(&self, outcome: Outcome, later: bool) {
         let Some(mut writer) = lock(&self.progress).writer.take() else {
             return;
@@ -305,7 +305,7 @@ impl Running {
             Outcome::Done => &self.rets,
             _ => &[],
         };
-        // A file that ends within a section is one of a call that never ended.
+        // A file that ends inside a section belongs to a call that never ended.
         let write = || -> Result<()> {
             for (index, (place, operand)) in rets.iter().zip(&self.call.rets).enumerate() {
                 // SAFETY: the caller upholds this function's safety contract.
@@ -324,7 +324,7 @@ impl Running {
     }
 }
 
-/// The time in which a thread is in a call.
+/// The time during which a thread is inside a call.
 #[derive(Debug)]
 pub(crate) struct Inside {
     running: Arc<Running>,
@@ -340,10 +340,10 @@ impl Inside {
         }
     }
 
-    /// The handler has returned.
+    /// Ends the call after the handler returned.
     ///
     /// # Safety
-    /// With this error or none, from a call with this frame.
+    /// The handler returned this error, or null, from a call with this frame.
     pub(crate) unsafe fn returned(
         mut self,
         error: *mut XLA_FFI_Error,
@@ -363,7 +363,7 @@ impl Inside {
         }
         running.forget_futures();
         let outcome = if !error.is_null() {
-            // SAFETY: the handler's answer, which the host has not seen yet.
+            // SAFETY: the handler returned this error, which the host has not seen yet.
             unsafe { running.error(error) }
         } else if future.is_null() {
             Outcome::Done
@@ -371,7 +371,7 @@ impl Inside {
             Outcome::Unwatched
         };
         let later = outcome == Outcome::Unwatched;
-        // SAFETY: the handler has returned, and left no future.
+        // SAFETY: the handler has returned, without a future.
         unsafe { running.ended(outcome, later) };
     }
 }
@@ -381,7 +381,7 @@ impl Drop for Inside {
         let _ = CALLS.try_with(|calls| calls.borrow_mut().pop());
         if !self.returned {
             self.running.forget_futures();
-            // SAFETY: it did not go well.
+            // SAFETY: the call failed, so results are not read.
             unsafe { self.running.ended(Outcome::Unwound, false) };
         }
     }

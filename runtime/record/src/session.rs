@@ -1,4 +1,4 @@
-//! A recording: where it goes, how much of it there may be, and what came of it.
+//! A recording: its folder, its limit, and its statistics.
 
 use crate::Call;
 use std::collections::HashMap;
@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xla_ffi_sys::Revision;
 
-/// Whether calls are recorded: what every interposed call looks at first.
+/// Whether calls are recorded; every interposed call checks this first.
 static RECORDS: AtomicBool = AtomicBool::new(false);
 static SESSION: Mutex<Option<Arc<Session>>> = Mutex::new(None);
 
-/// A lock whose data stays good when somebody panics.
+/// Locks a mutex whose data stays consistent after a panic.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -24,10 +24,10 @@ pub(crate) struct Session {
     pub(crate) host: String,
     pub(crate) revision: Revision,
     pub(crate) process: u32,
-    /// Bytes of operands that may still be kept.
+    /// The number of operand bytes that may still be kept.
     left: AtomicU64,
     next: AtomicU64,
-    /// Calls under way, and what happened to those that are over.
+    /// The number of current calls, and of ended calls by outcome.
     pub(crate) open: AtomicU64,
     pub(crate) recorded: AtomicU64,
     pub(crate) truncated: AtomicU64,
@@ -35,21 +35,21 @@ pub(crate) struct Session {
     states: Mutex<HashMap<usize, Vec<StoredState>>>,
 }
 
-/// A state that an instantiation left somewhere.
+/// A state that an instantiation left.
 #[derive(Debug)]
 struct StoredState {
     slot: usize,
     call: Call,
 }
 
-/// The recording that is under way in this process.
+/// Returns the active recording of this process.
 pub(crate) fn current() -> Option<Arc<Session>> {
     RECORDS
         .load(Ordering::Acquire)
         .then(|| lock(&SESSION).clone())?
 }
 
-/// Begins a recording; `false` when there is one.
+/// Starts a recording; returns `false` if one is active.
 pub(crate) fn begin(folder: PathBuf, limit: u64, host: String, revision: Revision) -> bool {
     let mut session = lock(&SESSION);
     if session.is_some() {
@@ -72,7 +72,7 @@ pub(crate) fn begin(folder: PathBuf, limit: u64, host: String, revision: Revisio
     true
 }
 
-/// Ends the recording: no call begins to be recorded from here on.
+/// Ends the recording; later calls are not recorded.
 pub(crate) fn end() -> Option<Arc<Session>> {
     RECORDS.store(false, Ordering::Release);
     lock(&SESSION).take()
@@ -83,14 +83,14 @@ impl Session {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Takes so many bytes of what may be kept, all or none.
+    /// Reserves bytes of the remaining limit: all of them, or none.
     pub(crate) fn reserve(&self, bytes: u64) -> bool {
         let take = |left: u64| left.checked_sub(bytes);
         let order = Ordering::Relaxed;
         self.left.fetch_update(order, order, take).is_ok()
     }
 
-    /// Notes the state that an instantiation has left.
+    /// Notes the state that an instantiation left.
     pub(crate) fn state_set(&self, state: usize, slot: usize, call: &Call) {
         let mut states = lock(&self.states);
         let left = states.entry(state).or_default();
@@ -99,8 +99,8 @@ impl Session {
         left.push(StoredState { slot, call });
     }
 
-    /// The instantiation that left a state. Types without size all lie at one address, and handlers may share an object:
-    /// handler and attributes tell them apart.
+    /// Returns the instantiation that left a state. Objects of zero size may all have the same address, and
+    /// handlers may share an object, so handler and attributes are compared as well.
     pub(crate) fn state_of(&self, state: usize, call: &Call) -> Option<u64> {
         let states = lock(&self.states);
         let is_own = |left: &&StoredState| {

@@ -1,6 +1,6 @@
-//! The functions that stand before a handler's own: a host calls them, they record and call on.
+//! The functions that hosts call instead of a handler's own: they record the call and forward it.
 //!
-//! There are as many as [`SLOTS`], made when this crate is compiled; each knows its number alone.
+//! There are [`SLOTS`] of them, generated at compile time. Each only knows its index.
 
 use crate::running::{Handler, Slot};
 use crate::session::lock;
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error};
 
-/// How many stages of handlers can be interposed in one process.
+/// The largest number of handler stages that can be interposed in one process.
 pub(crate) const SLOTS: usize = 64 * 16;
 
-/// The slots that are taken, which live as long as the process.
+/// The slots in use, which live as long as the process.
 static TAKEN: [OnceLock<Slot>; SLOTS] = [const { OnceLock::new() }; SLOTS];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static TAKING: Mutex<()> = Mutex::new(());
@@ -22,7 +22,7 @@ fn taken(index: usize) -> Option<&'static Slot> {
     TAKEN.get(index)?.get()
 }
 
-/// The trampoline before a function; `None` when there is none left. A stage that has one keeps it.
+/// Returns the trampoline for a function; `None` if none is left. A stage keeps its trampoline.
 pub(crate) fn before(slot: Slot) -> Option<Handler> {
     let _taking = lock(&TAKING);
     let count = COUNT.load(Ordering::Acquire);
@@ -48,20 +48,20 @@ pub(crate) fn before(slot: Slot) -> Option<Handler> {
 unsafe extern "C-unwind" fn trampoline<const N: usize>(
     frame: *mut XLA_FFI_CallFrame,
 ) -> *mut XLA_FFI_Error {
-    // SAFETY: what a host hands over is handed on.
+    // SAFETY: the host's arguments are forwarded unchanged.
     unsafe { call(N, frame) }
 }
 
-/// Calls the handler of a slot, and records it if a recording is under way.
+/// Calls the handler of a slot, and records the call during a recording.
 ///
 /// # Safety
-/// The frame is one that a host hands to the slot's handler.
+/// A host passes this frame to the slot's handler.
 unsafe fn call(index: usize, frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
     let Some(slot) = taken(index) else {
-        // Nobody has the address of a trampoline whose slot is not taken.
+        // The address of a trampoline is only given out when its slot is in use.
         return std::ptr::null_mut();
     };
-    // A mistake of this crate's own is not to be the handler's.
+    // A panic of this crate must not affect the handler.
     let running = session::current().and_then(|session| {
         // SAFETY: the caller upholds this function's safety contract.
         let begin = || unsafe { running::begin(&session, index, slot, frame) };
@@ -74,7 +74,7 @@ unsafe fn call(index: usize, frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Erro
     let inside = running::Inside::new(running);
     // SAFETY: the caller upholds this function's safety contract.
     let error = unsafe { (slot.function)(frame) };
-    // SAFETY: that is what came of it.
+    // SAFETY: the handler returned this error from a call with this frame.
     let _ = catch_unwind(AssertUnwindSafe(|| unsafe {
         inside.returned(error, frame)
     }));

@@ -1,4 +1,4 @@
-//! Recorded calls: what is written reads back, and what is damaged is told.
+//! Tests recorded calls: written files can be read, and damage is reported.
 
 mod test_host;
 
@@ -12,13 +12,13 @@ use xla_ffi_record::{Data, Outcome, ReadError, Recorded, Value, head};
 use xla_ffi_record::{XlaFfiRecordCounts, xla_ffi_record_start, xla_ffi_record_stop};
 use xla_ffi_testing::damage::{apply, cases, damage, runner};
 
-/// Calls the increment through its trampoline, from a host that has no functions.
+/// Calls the increment handler through its trampoline, from a host without functions.
 fn call(x: &mut [f32; 3]) -> Vec<f32> {
     let function = interposed(increment, "incre/ment", "execute=increment");
     test_host::call(function, ptr::null(), x, |_, _| ())
 }
 
-/// Records what `work` does; the files in order. One recording at a time.
+/// Records the calls of `work` and returns the files in order. Only one recording runs at a time.
 fn record(
     limit: u64,
     work: impl FnOnce(),
@@ -128,7 +128,8 @@ fn a_call_that_never_ended_is_readable() {
     });
     let bytes = std::fs::read(&files[0]).unwrap();
     let whole = read(&files[0]);
-    // Up to the arguments' end a file is of no use; from there on it is a call that never ended.
+    // A file that ends before the end of the arguments cannot be used; one that ends later is a call that never
+    // ended.
     let behind_args = bytes
         .windows(4)
         .position(|letters| letters == b"RETS")
@@ -174,7 +175,7 @@ fn damage_is_told_or_harmless() {
             let mut damaged = bytes.clone();
             all.iter().for_each(|one| apply(&mut damaged, one));
             match Recorded::parse(&damaged) {
-                // Nothing but the end may be missing.
+                // Only the end may be missing.
                 Ok(read) if read.end.is_some() => prop_assert_eq!(&read, &whole),
                 Ok(read) => prop_assert_eq!((&read.call, &read.args), (&whole.call, &whole.args)),
                 Err(error) => prop_assert!(!error.to_string().is_empty()),

@@ -1,4 +1,5 @@
-//! Asynchronous calls: the one future that the handler returns ends the record, whatever others it makes.
+//! Tests asynchronous calls: only the future that the handler returns ends the record, even if it creates
+//! others.
 
 mod test_host;
 
@@ -12,12 +13,12 @@ use xla_ffi_sys::{
     XLA_FFI_Future_SetAvailable_Args, XLA_FFI_Future_SetError_Args,
 };
 
-/// The address of the next future: the host of this test takes numbers.
+/// The address of the next future: this test's host uses numbers.
 static NEXT: AtomicUsize = AtomicUsize::new(0x1000);
 
 unsafe extern "C" fn create(args: *mut XLA_FFI_Future_Create_Args) -> *mut XLA_FFI_Error {
     let future = NEXT.fetch_add(0x10, Ordering::Relaxed);
-    // SAFETY: the arguments are whole.
+    // SAFETY: the arguments are complete.
     unsafe { (*args).future = ptr::without_provenance_mut(future) };
     ptr::null_mut()
 }
@@ -38,13 +39,13 @@ struct Host(*const XLA_FFI_Api);
 unsafe impl Send for Host {}
 
 impl Host {
-    /// Calls the function that stands in the table now: the recorder changes it.
+    /// Calls the function that is in the table now, because the recorder modifies the table.
     fn ask<T>(self, at: usize, args: &mut T) {
         type Function<T> = unsafe extern "C" fn(*mut T) -> *mut XLA_FFI_Error;
         let slot = self.0.wrapping_byte_add(at).cast::<Function<T>>();
-        // SAFETY: a slot of this test's table, which is filled.
+        // SAFETY: a filled slot of this test's table.
         let function = unsafe { slot.read_volatile() };
-        // SAFETY: the arguments are whole, and those of the function.
+        // SAFETY: the arguments are complete and match the function.
         assert!(unsafe { function(args) }.is_null());
     }
 
@@ -73,36 +74,36 @@ impl Host {
     }
 }
 
-/// What a handler does, by its argument.
+/// The handler's behaviours, selected by its argument.
 mod does {
-    /// Completes a helper, then returns another future.
+    /// Completes a helper future, then returns a different one.
     pub(crate) const HELPER: f32 = 1.0;
-    /// The same, and the helper failed.
+    /// Completes a helper future with an error, then returns a different one.
     pub(crate) const HELPER_FAILS: f32 = 2.0;
-    /// The helper is completed after the handler has returned.
+    /// Completes the helper future after the handler has returned.
     pub(crate) const HELPER_LATER: f32 = 3.0;
-    /// What is returned is complete already, and a helper is left open.
+    /// Returns a completed future, and leaves a helper open.
     pub(crate) const COMPLETE: f32 = 4.0;
-    /// What is returned has failed already.
+    /// Returns a failed future.
     pub(crate) const FAILED: f32 = 5.0;
-    /// What is returned is completed by another thread while the handler runs.
+    /// Returns a future that another thread completes while the handler runs.
     pub(crate) const COMPLETE_ELSEWHERE: f32 = 6.0;
-    /// The host gives the helper's address again.
+    /// The host reuses the helper's address.
     pub(crate) const SAME_ADDRESS: f32 = 7.0;
-    /// Completes its helper, and returns nothing.
+    /// Completes its helper future, and returns no future.
     pub(crate) const NOTHING: f32 = 8.0;
 }
 
-/// The helper of the call before.
+/// The helper future of the previous call.
 static HELPER: AtomicUsize = AtomicUsize::new(0);
 
-/// y = x + 1, written before what is returned is completed.
+/// y = x + 1, written before the returned future is completed.
 unsafe extern "C-unwind" fn handler(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
     // SAFETY: the frame comes from the toy host.
     let host = Host(unsafe { (*frame).api });
     // SAFETY: the frame comes from the toy host.
     let (x, _, _) = unsafe { test_host::operands(frame) };
-    // SAFETY: one element at least.
+    // SAFETY: there is at least one element.
     let what = unsafe { x.read() };
     let helper = host.create();
     HELPER.store(helper, Ordering::Relaxed);
@@ -132,7 +133,7 @@ unsafe extern "C-unwind" fn handler(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_F
             .join()
             .unwrap();
     }
-    // SAFETY: the toy's frames have the field.
+    // SAFETY: the toy host's frames have the field.
     unsafe { (*frame).future = ptr::without_provenance_mut(future) };
     ptr::null_mut()
 }

@@ -1,4 +1,4 @@
-//! JPEG and PNG for JAX: bytes to pixels, on other threads than the one that runs the program.
+//! JPEG and PNG for JAX: decodes files to pixels, on separate threads.
 #![forbid(unsafe_code)]
 
 use image::error::ImageError;
@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use std::sync::{Mutex, PoisonError};
 use xla_ffi::{Attribute, ErrorCode, prelude::*};
 
-/// What is done with an image of another size.
+/// How images of a different size are treated.
 #[derive(Attribute, Clone, Copy, PartialEq)]
 #[attr(strings)]
 enum Fit {
@@ -21,7 +21,7 @@ fn lost(why: impl ToString) -> Error {
     Error::new(ErrorCode::DataLoss, why.to_string())
 }
 
-/// The error of one of several images.
+/// Returns an error with the index of its image.
 fn of(i: usize, error: &Error) -> Error {
     Error::new(error.code(), format!("image {i}: {}", error.message()))
 }
@@ -35,7 +35,7 @@ fn told(error: ImageError) -> Error {
     }
 }
 
-/// What decodes an image; an error where it is none or ends early.
+/// Returns the decoder of an image; an error if the bytes are not an image or are truncated.
 fn decoder(bytes: &[u8], length: i32) -> Result<impl ImageDecoder + '_> {
     let length = usize::try_from(length).ok();
     let bytes = length
@@ -44,7 +44,7 @@ fn decoder(bytes: &[u8], length: i32) -> Result<impl ImageDecoder + '_> {
             Error::invalid_argument(format!("a length that {} bytes do not have", bytes.len()))
         })?;
     let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format()?;
-    // The decoder of JPEG fills up what is missing.
+    // The JPEG decoder fills missing data, so truncation must be detected here.
     let end = bytes.len() - bytes.iter().rev().take_while(|byte| **byte == 0).count();
     if reader.format() == Some(ImageFormat::Jpeg) && !bytes[..end].ends_with(&[0xff, 0xd9]) {
         return Err(lost("it is truncated: its end marker is missing"));
@@ -77,7 +77,7 @@ fn pixels(bytes: &[u8], length: i32, size: [u32; 3], fit: Fit) -> Result<Vec<u8>
     }
 }
 
-/// The pixels of images, whose bytes are padded to one length. Where one is none the call fails.
+/// Decodes images, whose bytes are padded to one length. The call fails if one of them is invalid.
 #[xla_ffi::handler(shape = "... n, ... -> ... height width channels")]
 async fn decode(
     bytes: Buffer<u8>,
@@ -117,7 +117,7 @@ async fn decode(
     })
 }
 
-/// Height, width and channels of each image, from its first bytes.
+/// Reads the height, width and channels of each image from its first bytes.
 #[xla_ffi::handler(shape = "... n, ... -> ... 3")]
 fn sizes(bytes: Buffer<u8>, lengths: Buffer<i32>, mut sizes: Out<i32>) -> Result<()> {
     let padded = bytes.dims().last().map_or(1, |n| *n);

@@ -1,4 +1,4 @@
-//! Nearest neighbours for JAX: k-d trees by kiddo, built once for the points that they are of.
+//! Nearest neighbours for JAX: k-d trees by kiddo, built once per set of points.
 #![forbid(unsafe_code)]
 
 mod tree;
@@ -9,7 +9,7 @@ use xla_ffi::{ANY_RANK, Attribute, DataType, OneOf, OneOfOut, matching, prelude:
 
 type Floats = (f32, f64);
 
-/// The body, with `T` for the element type of an operand.
+/// Expands to the body, with `T` as the element type of an operand.
 macro_rules! with_type {
     ($operand:ident, $body:block) => {
         match $operand.dtype() {
@@ -25,7 +25,7 @@ macro_rules! with_type {
     };
 }
 
-/// Finds neighbours of each query; gives how many each one has.
+/// Finds neighbours of each query, and returns how many each query has.
 fn search<T: Real>(
     held: &Held,
     which: Which,
@@ -60,7 +60,7 @@ fn search<T: Real>(
 
 struct Nearest(Held, NonZero<usize>);
 
-/// The `k` points nearest to each query, the nearest first: indices and distances.
+/// Finds the `k` points nearest to each query, nearest first: indices and distances.
 #[xla_ffi::stateful(
     name = "nearest",
     shape = "n d, ... q d -> ... q k, ... q k",
@@ -91,7 +91,7 @@ impl Nearest {
     }
 }
 
-/// What becomes of neighbours beyond the capacity.
+/// How neighbours beyond the capacity are treated.
 #[derive(Attribute, PartialEq)]
 #[attr(strings)]
 enum Overflow {
@@ -106,8 +106,8 @@ struct Within {
     overflow: Overflow,
 }
 
-/// The points within `radius` of each query, the nearest first and at most `capacity`; how many
-/// there are is told even where some did not fit.
+/// Finds the points within `radius` of each query, nearest first and at most `capacity`. The counts include
+/// points that did not fit.
 #[xla_ffi::stateful(
     name = "within",
     shape = "n d, ... q d -> ... q capacity, ... q capacity, ... q",
@@ -159,8 +159,8 @@ impl Within {
     }
 }
 
-/// Gives for each distance its place, those of its query's and its point's coordinates, the latter
-/// in one copy of the points for each batch, and the slopes. What is no distance apart has none.
+/// Calls a function for each distance with its index, the indices of its query's and its point's coordinates
+/// (the latter in one copy of the points per batch), and the slopes. Distances of 0 have no slopes.
 fn slopes<T: Real>(
     (points, queries): (OneOf<Floats, 2>, OneOf<Floats>),
     (indices, distances): (Buffer<i32>, OneOf<Floats>),
@@ -187,7 +187,7 @@ fn slopes<T: Real>(
     Ok(())
 }
 
-/// For the tangents of points and queries: those of distances.
+/// Computes the tangents of distances from the tangents of points and queries.
 #[xla_ffi::handler(
     shape = "n d, ... q d, ... q k, ... q k, ... n d, ... q d -> ... q k",
     batch = ["shared", "leading", "leading", "leading", "leading", "leading"]
@@ -218,7 +218,7 @@ fn distances_jvp(
     })
 }
 
-/// For the cotangent `g` of distances: those of points and queries.
+/// Computes the cotangents of points and queries from the cotangent `g` of distances.
 #[xla_ffi::handler(
     shape = "n d, ... q d, ... q k, ... q k, ... q k -> ... n d, ... q d",
     batch = ["shared", "leading", "leading", "leading", "leading"]

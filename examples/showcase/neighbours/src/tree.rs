@@ -13,7 +13,7 @@ pub(crate) enum Which {
     Within(f64),
 }
 
-/// Element types that have trees.
+/// Element types of trees.
 pub(crate) trait Real:
     Element + PartialOrd + Into<f64> + Sub<Output = Self> + Div<Output = Self>
 {
@@ -21,9 +21,9 @@ pub(crate) trait Real:
     fn build(points: &[Self], width: usize) -> Result<Box<dyn Search<Self>>>;
 }
 
-/// A tree of points of some width.
+/// A tree of points with some number of dimensions.
 pub(crate) trait Search<T>: Send + Sync {
-    /// Indices and distances, the nearest first.
+    /// Returns indices and distances, nearest first.
     fn search(&self, query: &[T], which: Which) -> Vec<(i32, T)>;
 }
 
@@ -65,10 +65,10 @@ macro_rules! real {
 real! { f32: 1 2 3 4 }
 real! { f64: 1 2 3 4 }
 
-/// Trees that call sites hold.
+/// The trees that call sites hold.
 static LIVING: Mutex<Vec<Weak<dyn Any + Send + Sync>>> = Mutex::new(Vec::new());
 
-/// Points and what finds them: nothing where not all of them are finite.
+/// Points and their tree; the tree is missing if not all points are finite.
 pub(crate) struct Tree<T> {
     points: Vec<T>,
     width: usize,
@@ -102,7 +102,7 @@ impl<T: Real> Tree<T> {
         Ok(made)
     }
 
-    /// What is found, and the distance of what is not: NaN where a coordinate is none.
+    /// Returns the neighbours, and the distance for missing ones: NaN if a coordinate is not finite.
     pub(crate) fn search(&self, query: &[T], which: Which) -> (Vec<(i32, T)>, T) {
         let finite = query.iter().all(|x| (*x).into().is_finite());
         match &self.search {
@@ -112,7 +112,7 @@ impl<T: Real> Tree<T> {
     }
 }
 
-/// What a call site keeps: the tree that its last execution used.
+/// The state of a call site: the tree that its last execution used.
 #[derive(Default)]
 pub(crate) struct Held(Mutex<Option<Arc<dyn Any + Send + Sync>>>);
 

@@ -1,4 +1,4 @@
-//! The library on the embedded runtime, on every revision of the ABI that it can run on.
+//! Tests the library on the embedded runtime, on every revision of the ABI that it supports.
 
 use xla_ffi_runtime::{
     Attributes, DType, ErrorCode, Outcome, Result, Revision, Runtime, Shape, Stage, Tensor,

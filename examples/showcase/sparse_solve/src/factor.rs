@@ -12,21 +12,21 @@ use xla_ffi::{Attribute, Element, prelude::*};
 #[attr(strings)]
 pub(crate) enum Method {
     Lu,
-    /// For Hermitian positive definite matrices, of which the lower triangle is read.
+    /// For Hermitian positive definite matrices; only the lower triangle is read.
     Cholesky,
 }
 
-/// Numeric factorisations.
+/// The number of numeric factorisations.
 pub(crate) static MADE: AtomicU32 = AtomicU32::new(0);
-/// Factors that call sites hold.
+/// The factors that call sites hold.
 static LIVING: Mutex<Vec<Weak<dyn Any + Send + Sync>>> = Mutex::new(Vec::new());
 
-/// Square matrices of one pattern by rows, and `k` right-hand sides for each.
+/// Square matrices with one pattern, by rows, and `k` right-hand sides for each.
 pub(crate) struct Matrices<'a, T> {
     values: &'a [T],
     columns: &'a [i32],
     starts: &'a [i32],
-    /// Right-hand sides: of how many matrices, how many of each, their size.
+    /// The number of matrices, the number of right-hand sides per matrix, and their size.
     sides: [usize; 3],
 }
 
@@ -71,7 +71,7 @@ impl<'a, T> Matrices<'a, T> {
         &self.values[i * self.columns.len()..][..self.columns.len()]
     }
 
-    /// Gives for each right-hand side the places of each entry's value, row and column.
+    /// Calls a function for each right-hand side with the indices of each entry's value, row and column.
     pub(crate) fn entries(&self, mut each: impl FnMut(usize, usize, usize)) {
         let [count, k, n] = self.sides;
         for side in 0..count * k {
@@ -89,7 +89,7 @@ impl<'a, T> Matrices<'a, T> {
     }
 }
 
-/// Where matrices have entries. Rows are columns here: what is factorised is the transpose.
+/// The pattern of matrices. Rows are columns here, because the transpose is factorised.
 struct Pattern {
     entries: SymbolicSparseColMat<u32>,
     plan: Plan,
@@ -104,7 +104,7 @@ enum Plan {
 struct Factor<T> {
     pattern: Arc<Pattern>,
     values: Vec<T>,
-    /// None: the matrix is singular.
+    /// `None` if the matrix is singular.
     solver: Option<Box<dyn SolveCore<T> + Send + Sync>>,
 }
 
@@ -117,7 +117,7 @@ impl<T: Element + ComplexField> Factor<T> {
                 Err(LuError::SymbolicSingular { .. }) => None,
                 Err(error) => return Err(Error::resource_exhausted(error.to_string())),
             },
-            // Its error is a pivot that is not positive.
+            // It fails if a pivot is not positive.
             Plan::Cholesky(plan) => match Llt::try_new_with_symbolic(plan, matrix, Side::Upper) {
                 Ok(llt) => Some(Box::new(llt)),
                 Err(_) => None,
@@ -138,7 +138,7 @@ impl<T: Element + ComplexField> Factor<T> {
         Ok(made)
     }
 
-    /// Solves in place. A solution that is not finite everywhere is NaN everywhere.
+    /// Solves in place. If any part of a solution is not finite, the whole solution becomes NaN.
     fn solve(&self, sides: &mut [T], n: usize, transposed: bool) {
         if let Some(solver) = &self.solver {
             let k = sides.len() / n;
@@ -156,7 +156,7 @@ impl<T: Element + ComplexField> Factor<T> {
     }
 }
 
-/// What a call site keeps: the factors that its last execution used.
+/// The state of a call site: the factors that its last execution used.
 pub(crate) struct Held(Method, Mutex<Vec<Arc<dyn Any + Send + Sync>>>);
 
 impl Held {
@@ -190,7 +190,7 @@ impl Held {
         Ok(Arc::new(Pattern { entries, plan }))
     }
 
-    /// Solves for all right-hand sides, in their place.
+    /// Solves for all right-hand sides, in place.
     pub(crate) fn solve<T: Element + ComplexField>(
         &self,
         a: &Matrices<T>,
@@ -207,13 +207,13 @@ impl Held {
         let known: Vec<Arc<Factor<T>>> = known.collect();
         drop(living);
         let pattern = self.pattern(a, &known)?;
-        // What vmap repeats follows itself.
+        // Matrices that vmap repeats are adjacent.
         let mut first: Vec<usize> = (0..count).collect();
         for i in (1..count).filter(|i| a.values(*i) == a.values(*i - 1)) {
             first[i] = first[i - 1];
         }
         let found: Vec<OnceLock<Result<Arc<_>>>> = first.iter().map(|_| OnceLock::new()).collect();
-        // A chunk is of one matrix; of a single one, each thread gets some sides.
+        // A chunk belongs to one matrix; with a single matrix, each thread gets some right-hand sides.
         let some = if count > 1 {
             k
         } else {

@@ -9,7 +9,7 @@ use xla_ffi::{ANY_RANK, DataType, Element, OneOf, OneOfOut, matching, prelude::*
 
 type Floats = (f32, f64, Complex<f32>, Complex<f64>);
 
-/// The body, with `T` for the element type of an operand.
+/// Expands to the body, with `T` as the element type of an operand.
 macro_rules! with_type {
     ($operand:ident, $body:block) => {
         with_type!($operand, $body, F32 f32, F64 f64, C64 Complex<f32>, C128 Complex<f64>)
@@ -29,8 +29,8 @@ fn slice<'f, T: Element>(name: &str, operand: OneOf<'f, Floats>) -> Result<&'f [
 
 struct Solve(Held);
 
-/// Solves A x = b for each row of `b`, A by its rows (CSR). What lives factorised, here or at
-/// another call site, is not factorised again. Where A is singular x is NaN.
+/// Solves A x = b for each row of `b`, where A is given by its rows (CSR). A matrix that is already factorised,
+/// here or at another call site, is not factorised again. If A is singular, x is NaN.
 #[xla_ffi::stateful(
     name = "solve",
     shape = "... nnz, nnz, starts, ... k n -> ... k n",
@@ -64,7 +64,7 @@ impl Solve {
 
 struct SolveJvp(Held);
 
-/// For the tangents of A's entries and of b: dx with A dx = db - dA x.
+/// Computes the tangent dx from the tangents of A's entries and of b: A dx = db - dA x.
 #[xla_ffi::stateful(
     name = "solve_jvp",
     shape = "... nnz, nnz, starts, ... k n, ... nnz, ... k n -> ... k n",
@@ -100,7 +100,7 @@ impl SolveJvp {
 
 struct SolveVjp(Held);
 
-/// For the cotangent `g` of x: db with A^T db = g, and the entries of -db x^T that A has.
+/// Computes cotangents from the cotangent `g` of x: db with A^T db = g, and -db x^T for the entries of A.
 #[xla_ffi::stateful(
     name = "solve_vjp",
     shape = "... nnz, nnz, starts, ... k n, ... k n -> ... nnz, ... k n",
@@ -135,7 +135,7 @@ impl SolveVjp {
     }
 }
 
-/// How many numeric factorisations this process has made.
+/// Returns the number of numeric factorisations in this process.
 #[xla_ffi::handler(shape = "-> ()", nondeterministic, batch = "none")]
 fn factorisations(mut count: Out<u32, 0>) {
     count.fill(factor::MADE.load(std::sync::atomic::Ordering::Relaxed));

@@ -1,10 +1,10 @@
-//! The library on the embedded runtime, on every revision of the ABI that it can run on.
+//! Tests the library on the embedded runtime, on every revision of the ABI that it supports.
 
 use xla_ffi_runtime::{
     Attributes, DType, ErrorCode, Outcome, Result, Revision, Runtime, Shape, Stage, Tensor,
 };
 
-/// Calls `solve`, by `method`, with the matrix of these entries.
+/// Calls `solve` with `method` and the matrix with these entries.
 fn solve(
     runtime: &Runtime,
     method: &str,

@@ -1,4 +1,4 @@
-//! A host of a few lines: calls of handlers through their trampolines, each with one argument and one result of f32.
+//! A minimal host: calls handlers through their trampolines, each with one argument and one result of f32.
 
 use std::ffi::{CString, c_void};
 use std::ptr;
@@ -10,13 +10,13 @@ use xla_ffi_sys::{
 
 pub(crate) type Handler = unsafe extern "C-unwind" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
 
-/// Where the operands of a call lie, and how many elements each has.
+/// Returns the addresses of a call's operands, and their number of elements.
 ///
 /// # Safety
-/// The frame is one of [`call`].
+/// The frame comes from [`call`].
 pub(crate) unsafe fn operands(frame: *mut XLA_FFI_CallFrame) -> (*mut f32, *mut f32, usize) {
     let buffer = |list: *mut *mut c_void| {
-        // SAFETY: these frames have one operand a side.
+        // SAFETY: these frames have one operand per side.
         let buffer = unsafe { list.read() }.cast::<XLA_FFI_Buffer>();
         // SAFETY: as above.
         unsafe { buffer.read() }
@@ -25,7 +25,7 @@ pub(crate) unsafe fn operands(frame: *mut XLA_FFI_CallFrame) -> (*mut f32, *mut 
     let x = buffer(unsafe { (*frame).args.args });
     // SAFETY: the caller upholds this function's safety contract.
     let y = buffer(unsafe { (*frame).rets.rets });
-    // SAFETY: they have one dimension.
+    // SAFETY: the buffers have one dimension.
     let count = unsafe { x.dims.read() };
     (x.data.cast(), y.data.cast(), count as usize)
 }
@@ -34,33 +34,33 @@ pub(crate) unsafe fn operands(frame: *mut XLA_FFI_CallFrame) -> (*mut f32, *mut 
 pub(crate) unsafe extern "C-unwind" fn increment(
     frame: *mut XLA_FFI_CallFrame,
 ) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is this host's.
+    // SAFETY: the frame comes from this host.
     let (x, y, count) = unsafe { operands(frame) };
     for index in 0..count {
-        // SAFETY: as many elements.
+        // SAFETY: the index is less than the number of elements.
         let value = unsafe { x.wrapping_add(index).read() };
-        // SAFETY: as many elements.
+        // SAFETY: the index is less than the number of elements.
         unsafe { y.wrapping_add(index).write(value + 1.0) };
     }
     ptr::null_mut()
 }
 
-/// The trampoline before a function.
+/// Returns the trampoline for a function.
 pub(crate) fn interposed(function: Handler, name: &str, stages: &str) -> Handler {
     let text = |text: &str| CString::new(text).unwrap();
     let (library, name, stages) = (text("/a/libtoy.so"), text(name), text(stages));
     let function = function as *mut c_void;
-    // SAFETY: a handler, and texts that are there.
+    // SAFETY: the function is a handler, and the texts are valid.
     let before = unsafe {
         xla_ffi_record_interpose(library.as_ptr(), name.as_ptr(), stages.as_ptr(), function)
     };
     assert!(!before.is_null() && before != function);
-    // SAFETY: it is the handler's type.
+    // SAFETY: the result has the handler's type.
     unsafe { std::mem::transmute::<*mut c_void, Handler>(before) }
 }
 
-/// Calls a function from a host with this table, or with none. The result begins as zeros; `returned` is given the
-/// future that the handler left, and the result.
+/// Calls a function from a host with this table, or without one. The result is initialised with zeros; `returned`
+/// receives the handler's future and the result.
 pub(crate) fn call(
     function: Handler,
     api: *const XLA_FFI_Api,
@@ -101,7 +101,7 @@ pub(crate) fn call(
     frame.rets.rets = rets.as_mut_ptr();
     (frame.attrs.names, frame.attrs.types) = (names.as_mut_ptr(), types.as_mut_ptr());
     frame.attrs.attrs = values.as_mut_ptr();
-    // SAFETY: the frame is whole.
+    // SAFETY: the frame is complete.
     assert!(unsafe { function(&raw mut frame) }.is_null());
     returned(frame.future as usize, &mut y);
     y
