@@ -34,14 +34,14 @@ def decoders(side):
 
     like = jax.ShapeDtypeStruct((COUNT, side, side, 3), np.uint8)
     yield "images", jax.jit(lambda *given: images.decode(*given, height=side, width=side))
-    # One custom call an image, none of which needs another's result.
+    # One custom call per image; the calls are independent.
     one = lambda row, n: images.decode(row, n, height=side, width=side)
     yield "images, a call each", jax.jit(lambda rows, lengths: [one(rows[i], lengths[i]) for i in range(COUNT)])
     yield "Pillow, callback", jax.jit(lambda *given: jax.pure_callback(pillow, like, *given))
 
 
 def best(call, again):
-    """The shortest time in ms."""
+    """Returns the shortest time in ms."""
     times = []
     for _ in range(again + 1):
         begun = time.perf_counter()

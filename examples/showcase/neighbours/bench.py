@@ -19,7 +19,7 @@ K = 8
 
 
 def searches(points):
-    """Name, a function of points and queries, and one of queries alone for the points as they are."""
+    """Returns names, functions of points and queries, and functions of queries for fixed points."""
     both = lambda near: (near, lambda queries: near(points, queries))
     tree = scipy.spatial.cKDTree(np.asarray(points))
 
@@ -46,13 +46,13 @@ def searches(points):
     if points.shape[0] <= 20_000:
         yield "jnp, brute force", *both(brute)
     yield "cKDTree, callback", *both(jax.jit(lambda p, q: jax.pure_callback(anew, like(q), p, q)))
-    # The tree is made by hand, out of jit.
+    # The tree is built explicitly, outside jit.
     kept = jax.jit(lambda queries: jax.pure_callback(lambda queries: found(tree, queries), like(queries), queries))
     yield "cKDTree, by hand", None, kept
 
 
 def best(call, again):
-    """The shortest time in ms; `call` gets the number of the try."""
+    """Returns the shortest time in ms; `call` receives the index of the repetition."""
     times = []
     for k in range(again + 1):
         begun = time.perf_counter()
@@ -74,7 +74,7 @@ def measure(n, again):
 
 
 def picture(path):
-    """The neighbours of some queries in the plane, as SVG."""
+    """Returns the neighbours of some queries in the plane, as SVG."""
     rng = np.random.default_rng(4)
     points, queries = rng.uniform(10, 470, (400, 2)).astype("f4"), rng.uniform(80, 400, (5, 2)).astype("f4")
     indices, distances, counts = map(np.asarray, neighbours.within(points, queries, 60.0, 12))

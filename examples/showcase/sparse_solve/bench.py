@@ -26,14 +26,14 @@ jax.config.update("jax_enable_x64", True)
 
 
 def stencil(side):
-    """Rows of -u'' + u' on a grid, CSR."""
+    """Returns the matrix of -u'' + u' on a grid, as CSR."""
     line = scipy.sparse.diags_array([-1.2, 2.0, -0.8], offsets=[-1, 0, 1], shape=(side, side))
     one = scipy.sparse.eye_array(side)
     return scipy.sparse.csr_array(scipy.sparse.kron(line, one) + scipy.sparse.kron(one, line))
 
 
 def solvers(a):
-    """Name, a function of the values and b, and one of b alone for the matrix as it is."""
+    """Returns names, functions of the values and b, and functions of b for a fixed matrix."""
     n, (rows, columns) = a.shape[0], a.nonzero()
     indices, indptr = jnp.asarray(a.indices, jnp.int32), jnp.asarray(a.indptr, jnp.int32)
     given, both = jnp.asarray(a.data), lambda solve: (solve, lambda b: solve(given, b))
@@ -49,7 +49,7 @@ def solvers(a):
     if klujax is not None:
         i, j = jnp.asarray(rows, jnp.int32), jnp.asarray(columns, jnp.int32)
         yield "klujax", *both(jax.jit(lambda data, b: klujax.solve(i, j, data, b)))
-        # Its handles are made, passed on and freed by hand.
+        # Its handles are created, passed and freed explicitly.
         symbolic = klujax.analyze(i, j, n)
         numeric = klujax.factor(i, j, given, symbolic)
         anew = lambda data, b: klujax.solve_with_symbol(i, j, data, b, symbolic)
@@ -57,7 +57,7 @@ def solvers(a):
 
 
 def best(call, again):
-    """The shortest time in ms; `call` gets the number of the try."""
+    """Returns the shortest time in ms; `call` receives the index of the repetition."""
     times = []
     for k in range(again + 1):
         begun = time.perf_counter()
@@ -79,7 +79,7 @@ def measure(side, again):
 
 
 def picture(rows, path):
-    """Solve times with the same matrix, and a sparsity pattern, as SVG."""
+    """Returns solve times with the same matrix, and a sparsity pattern, as SVG."""
     a, size = stencil(12), 240
     dots = "".join(f'<rect x="{20 + c * size / 144:.1f}" y="{40 + r * size / 144:.1f}" width="1.7" height="1.7"/>' for r, c in zip(*a.nonzero()))
     longest = np.log10(max(same for _, _, _, same, _ in rows) / 0.01)

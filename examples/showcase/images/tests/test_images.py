@@ -1,9 +1,9 @@
-"""The package in JAX."""
+"""Tests the package in JAX."""
 
 import io
 import os
 
-# Before JAX makes its devices.
+# Must be set before JAX creates its devices.
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=4"
 
 import jax
@@ -23,7 +23,7 @@ except ImportError:
 
 
 def picture(seed, height=24, width=32, channels=3):
-    """Smooth, so that JPEG keeps it."""
+    """Returns a smooth image, which JPEG preserves well."""
     y, x = np.mgrid[:height, :width]
     waves = [128 + 100 * np.sin((x + seed) / 9 + channel) * np.cos(y / 7) for channel in range(channels)]
     return np.stack(waves, -1).astype(np.uint8)
@@ -40,7 +40,7 @@ def packed(kind, count=4, **more):
 
 
 def own(packed, lengths):
-    """What Pillow makes of them."""
+    """Returns the pixels that Pillow decodes."""
     return np.stack([np.asarray(Image.open(io.BytesIO(row[:n].tobytes())).convert("RGB")) for row, n in zip(packed, lengths)])
 
 
@@ -72,7 +72,7 @@ def test_resizes():
 
 
 def test_many_in_flight():
-    """Calls of one program that do not need each other, and programs of many threads."""
+    """Runs independent calls in one program, and programs on many threads."""
     given = packed("PNG", 8)
     one = lambda row, n: images.decode(row, n, height=24, width=32).astype(jnp.int32)
     total = jax.jit(lambda rows, lengths: sum(one(rows[i], lengths[i]) for i in range(8)))

@@ -1,8 +1,8 @@
-"""The package in JAX."""
+"""Tests the package in JAX."""
 
 import os
 
-# Before JAX makes its devices.
+# Must be set before JAX creates its devices.
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=4"
 
 import jax
@@ -28,7 +28,7 @@ def cloud(n, d, seed=0, kind="float64"):
 
 
 def table(points, queries):
-    """All distances, by brute force."""
+    """Returns all distances, by brute force."""
     return np.sqrt(((np.asarray(queries)[:, None].astype("f8") - np.asarray(points).astype("f8")) ** 2).sum(-1))
 
 
@@ -44,7 +44,7 @@ def test_nearest(d, kind):
 
 
 def test_points_that_are_equal():
-    """Ties are free, what is given is a set."""
+    """Equal points may be returned in any order, so sets are compared."""
     points = jnp.asarray(np.repeat(np.arange(5.0), 100)[:, None] * np.ones(2))
     indices, distances = neighbours.nearest(points, points[250:251], 120)
     assert len(set(np.asarray(indices[0]).tolist())) == 120

@@ -1,8 +1,8 @@
-"""The package in JAX."""
+"""Tests the package in JAX."""
 
 import os
 
-# Before JAX makes its devices.
+# Must be set before JAX creates its devices.
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=4"
 
 import jax
@@ -28,7 +28,7 @@ KINDS = ("float32", "float64", "complex64", "complex128")
 
 
 def matrix(n, seed=0, kind="float64", positive=False):
-    """Five entries a row or so, and whatever makes it well conditioned."""
+    """Returns a well-conditioned matrix with about five entries per row."""
     rng = np.random.default_rng(seed)
     a = scipy.sparse.random(n, n, 4 / n, random_state=rng, dtype=np.float64)
     if "complex" in kind:
@@ -131,9 +131,9 @@ def test_singular_is_nan():
     data, indices, indptr = jnp.array([1.0, 0.0]), np.array([0, 1], np.int32), np.array([0, 1, 2], np.int32)
     assert np.isnan(sparse_solve.solve(data, indices, indptr, np.ones(2))).all()
     assert np.isnan(sparse_solve.solve(data, indices, indptr, np.ones(2), method="cholesky")).all()
-    # No entry in the second row: no pattern of a matrix that could be solved.
+    # The second row has no entries, so no matrix with this pattern can be solved.
     assert np.isnan(sparse_solve.solve(data[:1], indices[:1], np.array([0, 1, 1], np.int32), np.ones(2))).all()
-    # Of a batch, the singular ones alone.
+    # Only the singular matrices of a batch give NaN.
     x = jax.vmap(lambda data: sparse_solve.solve(data, indices, indptr, np.ones(2)))(jnp.array([[1.0, 0], [1, 2]]))
     assert np.isnan(x[0]).all() and np.isfinite(x[1]).all()
 

@@ -1,11 +1,11 @@
-"""Programs in jaxlib: its HLO parser reads the HLO text, its compiler the StableHLO, and what comes
-out of an execution on the CPU is what the embedded runtime computed.
+"""Checks programs with jaxlib: parses the HLO text, compiles the StableHLO, runs it on the CPU, and compares the
+results with those of the embedded runtime.
 
     python check.py FOLDER LIBRARY
 
-FOLDER has, for each program, NAME.hlo, NAME.mlir and NAME.json: the arguments' and results' element
-types, dimensions and bytes (in hex, packed), or none of them where the program is only to be read,
-the seeds of the calls that are to run, and the parts that jaxlib's own text of the program has to have, whichever text it was read from.
+FOLDER has NAME.hlo, NAME.mlir and NAME.json for each program. The JSON has the arguments' and results' element types,
+dimensions and bytes (in hex, packed), or none of them if the program is only parsed; the seeds of the calls that must
+run; and the parts that jaxlib's own text of the program must contain, whichever text it was parsed from.
 """
 
 import ctypes
@@ -25,7 +25,7 @@ TYPES = {"pred": "bool", "f16": "float16", "f32": "float32", "f64": "float64", "
 
 
 def dtype(name):
-    """NumPy's element type."""
+    """Returns NumPy's element type."""
     if name in TYPES:
         name = TYPES[name]
     elif name[0] in "su":
@@ -36,31 +36,31 @@ def dtype(name):
 
 
 def bits(name):
-    """Bits of an element that shares its byte with others; 0 for the others."""
+    """Returns the bits of a sub-byte element; 0 for other types."""
     return {"s2": 2, "u2": 2, "s4": 4, "u4": 4, "f4e2m1fn": 4}.get(name, 0)
 
 
 def array(name, dims, text):
-    """The array with these bytes."""
+    """Returns the array with these bytes."""
     raw = np.frombuffer(bytes.fromhex(text), np.uint8)
     if width := bits(name):
         parts = [raw >> shift & (1 << width) - 1 for shift in range(0, 8, width)]
         raw = np.stack(parts, -1).reshape(-1)[: int(np.prod(dims))].astype(np.uint8)
         if name[0] == "s":
-            # NumPy's small integers are whole bytes with their sign.
+            # NumPy stores small integers as whole bytes, sign-extended.
             raw = np.where(raw >> (width - 1) & 1, raw | 0xFF << width & 0xFF, raw).astype(np.uint8)
     return raw.view(dtype(name)).reshape(dims)
 
 
 def same(name, left, right):
-    """Whether two arrays have the same elements, as bits."""
+    """Returns true if two arrays have bitwise equal elements."""
     view = lambda x: np.ascontiguousarray(x).reshape(-1).view(np.uint8)
     mask = (1 << bits(name)) - 1 if bits(name) else 0xFF
     return left.shape == right.shape and bool((view(left) & mask == view(right) & mask).all())
 
 
 def execute(text, arguments):
-    """What jaxlib's CPU gives for a module."""
+    """Returns the results of a module on jaxlib's CPU."""
     backend = xla_bridge.get_backend("cpu")
     with jax_mlir.make_ir_context():
         module = ir.Module.parse(text)
@@ -71,13 +71,13 @@ def execute(text, arguments):
 
 
 def called(library):
-    """The seeds of the calls of `mix` since the last time, sorted: XLA runs them in any order."""
+    """Returns the sorted seeds of the calls of `mix` since the last time; XLA runs them in any order."""
     seeds = (ctypes.c_int64 * 1024)()
     return sorted(seeds[: library.mix_called(seeds, 1024)])
 
 
 def imported(module):
-    """The HLO module as XLA turns it into StableHLO, or None where it cannot."""
+    """Returns the HLO module as StableHLO, converted by XLA, or None if XLA cannot."""
     computation = _hlo.XlaComputation(module.as_serialized_hlo_module_proto())
     try:
         return _jax.mlir.xla_computation_to_mlir_module(computation)
@@ -98,7 +98,7 @@ def main(folder, library):
         try:
             parsed = _hlo.hlo_module_from_text(hlo.read_text())
             texts = [parsed.to_string()]
-            # Its own text reads back as well: nothing was taken for something else.
+            # XLA's own text can be parsed as well, so nothing was misinterpreted.
             _hlo.hlo_module_from_text(texts[0])
             read += 1
             mlir = hlo.with_suffix(".mlir")
@@ -126,7 +126,7 @@ def main(folder, library):
                 if (seeds := called(library)) != values.get("called", seeds):
                     raise AssertionError(f"{values['called']} were to run, {seeds} did:\n{text}")
             ran += 1
-        except Exception as error:  # every program is told
+        except Exception as error:  # report every program
             failed += 1
             print(f"{hlo}: {type(error).__name__}: {error}", file=sys.stderr)
     print(f"{read} read, {ran} ran, {failed} failed")

@@ -12,7 +12,7 @@ __version__: str
 lib: xla_ffi.Library
 
 def pack(files: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
-    """Files as one array: (bytes, lengths)."""
+    """Packs files into one array: (bytes, lengths)."""
 
 def decode(
     packed: jax.typing.ArrayLike,
@@ -23,7 +23,7 @@ def decode(
     channels: Literal[1, 3, 4] = 3,
     fit: Literal["exact", "resize"] = "exact",
 ) -> jax.Array:
-    """The pixels of JPEG and PNG images."""
+    """Decodes JPEG and PNG images."""
 
 def sizes(packed: jax.typing.ArrayLike, lengths: jax.typing.ArrayLike) -> jax.Array:
-    """Height, width and channels of each image."""
+    """Reads the height, width and channels of each image."""

@@ -1,4 +1,4 @@
-"""Nearest neighbours for JAX: k-d trees by kiddo, built once."""
+"""Nearest neighbours for JAX, with k-d trees by kiddo that are built once per set of points."""
 
 import importlib.resources
 import sys
@@ -6,12 +6,12 @@ import sys
 import jax.numpy as jnp
 import xla_ffi
 
-# libNAME.so, libNAME.dylib or NAME.dll, as this system calls it.
+# libNAME.so, libNAME.dylib or NAME.dll, depending on the system.
 _prefix = "" if sys.platform == "win32" else "lib"
 _suffix = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 _file = f"{_prefix}neighbours{_suffix}"
 
-# The library may lie elsewhere than this file: in an editable installation, for instance.
+# The library may be in a different folder than this file, for example in an editable installation.
 with importlib.resources.as_file(importlib.resources.files(__name__).joinpath(_file)) as _path:
     lib = xla_ffi.load(_path)
 
@@ -23,39 +23,39 @@ def _floats(points, queries):
 
 
 def nearest(points, queries, k):
-    """The ``k`` points nearest to each query.
+    """Finds the ``k`` points nearest to each query.
 
     Args:
         points: Shape (n, d), float32 or float64, in 1 to 4 dimensions.
         queries: Shape (q, d).
-        k: How many neighbours, a Python integer.
+        k: The number of neighbours, a Python integer.
 
     Returns:
-        (indices, distances), both of shape (q, k), the nearest first: int32 and the common type of the operands. Where
-        there are fewer than ``k`` points the rest is -1 and infinitely far. A query that is not finite, and every
-        query where a point is not finite, has the indices -1 and the distances NaN.
+        (indices, distances), both of shape (q, k), nearest first: int32 and the common type of the operands. If there
+        are fewer than ``k`` points, the other entries have index -1 and an infinite distance. If a query or any point
+        is not finite, the query's indices are -1 and its distances NaN.
 
-    The tree is kept while a compiled program that used it last lives, and any call with the same points takes it from
-    there. Distances have gradients for ``points`` and ``queries`` (``jax.grad``, ``jax.jvp``; 0 where they are 0).
-    ``jax.vmap`` over queries is one call and shards; over points it is one call, and one tree, after the other.
+    The tree is kept as long as the compiled program that used it last, and reused by every call with the same points.
+    Distances have gradients for ``points`` and ``queries`` (``jax.grad``, ``jax.jvp``); the gradient is 0 at distance
+    0. ``jax.vmap`` over queries is one call and can be sharded; over points it runs one call per tree, in sequence.
     """
     return lib.nearest(*_floats(points, queries), k=k)
 
 
 def within(points, queries, radius, capacity, *, overflow="counted"):
-    """The points within ``radius`` of each query, at most ``capacity`` of them.
+    """Finds the points within ``radius`` of each query, at most ``capacity`` of them.
 
     Args:
         points: Shape (n, d), float32 or float64, in 1 to 4 dimensions.
         queries: Shape (q, d).
-        radius: A Python float. A point at this very distance is within.
-        capacity: How many neighbours there is room for, a Python integer.
-        overflow: What a query with more of them does: "counted", the nearest are given and the count tells; or
-            "error", the call fails.
+        radius: A Python float. A point at exactly this distance is included.
+        capacity: The largest number of neighbours per query, a Python integer.
+        overflow: How queries with more neighbours are treated. "counted": the nearest ones are returned, and the
+            count is larger than ``capacity``. "error": the call fails.
 
     Returns:
-        (indices, distances, counts): as for ``nearest`` with shape (q, capacity), and int32 of shape (q,), how many
-        points are within, also where that is more than ``capacity``.
+        (indices, distances, counts): as for ``nearest``, with shape (q, capacity); and int32 of shape (q,), the number
+        of points within ``radius``, which may exceed ``capacity``.
 
     Raises:
         jax.errors.JaxRuntimeError: OUT_OF_RANGE with overflow="error".

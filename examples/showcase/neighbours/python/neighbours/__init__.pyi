@@ -10,7 +10,7 @@ __version__: str
 lib: xla_ffi.Library
 
 def nearest(points: jax.typing.ArrayLike, queries: jax.typing.ArrayLike, k: int) -> tuple[jax.Array, jax.Array]:
-    """The `k` points nearest to each query: (indices, distances)."""
+    """Finds the `k` points nearest to each query: (indices, distances)."""
 
 def within(
     points: jax.typing.ArrayLike,
@@ -20,4 +20,4 @@ def within(
     *,
     overflow: Literal["counted", "error"] = "counted",
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The points within `radius` of each query, at most `capacity`: (indices, distances, counts)."""
+    """Finds the points within `radius` of each query, at most `capacity`: (indices, distances, counts)."""

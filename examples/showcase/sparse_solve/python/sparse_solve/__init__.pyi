@@ -20,4 +20,4 @@ def solve(
     """Solves A x = b for a sparse square A."""
 
 def factorisations() -> int:
-    """How many matrices this process has factorised so far."""
+    """Returns the number of matrices that this process has factorised so far."""
