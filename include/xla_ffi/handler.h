@@ -16,7 +16,7 @@
  *
  * The handler answers the host's metadata call, runs only in its own stage, and refuses operands and attributes that
  * it did not request. An error lists every problem, one per line, with the names given to the fetches. Ownership: a
- * returned error belongs to the host; what a fetch returns belongs to the host and ends with the call. Only the
+ * returned error belongs to the host; fetched values belong to the host and end with the call. Only the
  * symbols that the macros define are exported.
  */
 #ifndef XLA_FFI_HANDLER_H_

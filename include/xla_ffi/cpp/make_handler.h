@@ -183,7 +183,7 @@ XLA_FFI_SDK_NAMESPACE_END
 
 #define XLA_FFI_SDK_PICK_4_(a1, a2, a3, a4, MACRO, ...) MACRO
 
-// A function pointer constant that is a handler. The handler behind the pointer is a constant if the function and the
+// A function pointer constant that is a handler. The handler itself is a constant if the function and the
 // names in the binding are.
 #define XLA_FFI_SDK_HANDLER_(fn, ...)                                                           \
   [[maybe_unused]] static constexpr XLA_FFI_Handler* fn = +[](XLA_FFI_CallFrame* xla_ffi_frame) \

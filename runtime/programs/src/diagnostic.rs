@@ -15,9 +15,9 @@ pub enum Rule {
     ParameterGap,
     /// No two parameters have the same number.
     ParameterTwice,
-    /// Operands come from the same builder.
+    /// Operands belong to the same builder.
     UnknownOperand,
-    /// The root comes from the same builder.
+    /// The root belongs to the same builder.
     UnknownRoot,
     /// Only a tuple has elements.
     NotATuple,

@@ -43,7 +43,7 @@ impl Options {
     /// registered there if the runtime knows them; other targets must be known to the plugin. Each run copies arguments
     /// to the device and results back.
     ///
-    /// Handlers' contexts come from the plugin. A device, a time limit and the detection of unwritten results are only
+    /// The plugin creates the contexts of handlers. A device, a time limit and the detection of unwritten results are only
     /// supported by the embedded runtime, and refused here.
     #[must_use]
     pub fn client(mut self, client: &Client) -> Self {

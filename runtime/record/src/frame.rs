@@ -104,7 +104,7 @@ fn places(
 /// Returns the arguments and results of a frame; `None` if one of them is not a buffer.
 ///
 /// # Safety
-/// The frame comes from a host.
+/// The frame is from a host.
 pub(crate) unsafe fn operands(frame: *const XLA_FFI_CallFrame) -> Option<(Vec<Place>, Vec<Place>)> {
     // SAFETY: every revision's frame has this field.
     let args = unsafe { (*frame).args };
@@ -119,7 +119,7 @@ pub(crate) unsafe fn operands(frame: *const XLA_FFI_CallFrame) -> Option<(Vec<Pl
 /// Returns true if the host asks for metadata instead of making a call.
 ///
 /// # Safety
-/// The frame comes from a host of r1 or later.
+/// The frame is from a host of r1 or later.
 pub(crate) unsafe fn asks_for_metadata(frame: *const XLA_FFI_CallFrame) -> bool {
     // SAFETY: every revision's frame has this field.
     let mut at: *const XLA_FFI_InternalExtension = unsafe { (*frame).extension_start };
@@ -137,7 +137,7 @@ pub(crate) unsafe fn asks_for_metadata(frame: *const XLA_FFI_CallFrame) -> bool 
 /// Returns the attributes of a frame.
 ///
 /// # Safety
-/// The frame comes from a host.
+/// The frame is from a host.
 pub(crate) unsafe fn attributes(frame: *const XLA_FFI_CallFrame) -> Attributes {
     // SAFETY: every revision's frame has this field.
     let attributes = unsafe { (*frame).attrs };

@@ -78,7 +78,7 @@ fn stage_name(stage: XLA_FFI_ExecutionStage) -> Option<&'static str> {
 /// Starts to record a call; `None` if this kind of call is not recorded.
 ///
 /// # Safety
-/// The frame comes from a host of the session's revision, and is passed to a handler.
+/// The frame is from a host of the session's revision, and is passed to a handler.
 pub(crate) unsafe fn begin(
     session: &Arc<Session>,
     index: usize,

@@ -93,7 +93,7 @@ pub(crate) fn with_legacy(targets: &[(&str, Function)]) -> Runtime {
 /// Answers the metadata call with 0.1; returns true if it was one.
 ///
 /// # Safety
-/// The frame comes from a host.
+/// The frame is from a host.
 pub(crate) unsafe fn metadata(frame: *mut XLA_FFI_CallFrame) -> bool {
     // SAFETY: hosts pass a valid frame.
     let extension = unsafe { (*frame).extension_start };

@@ -13,7 +13,7 @@ pub(crate) type Handler = unsafe extern "C-unwind" fn(*mut XLA_FFI_CallFrame) ->
 /// Returns the addresses of a call's operands, and their number of elements.
 ///
 /// # Safety
-/// The frame comes from [`call`].
+/// The frame is from [`call`].
 pub(crate) unsafe fn operands(frame: *mut XLA_FFI_CallFrame) -> (*mut f32, *mut f32, usize) {
     let buffer = |list: *mut *mut c_void| {
         // SAFETY: these frames have one operand per side.
@@ -34,7 +34,7 @@ pub(crate) unsafe fn operands(frame: *mut XLA_FFI_CallFrame) -> (*mut f32, *mut 
 pub(crate) unsafe extern "C-unwind" fn increment(
     frame: *mut XLA_FFI_CallFrame,
 ) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame comes from this host.
+    // SAFETY: the frame is from this host.
     let (x, y, count) = unsafe { operands(frame) };
     for index in 0..count {
         // SAFETY: the index is less than the number of elements.
