@@ -4,9 +4,10 @@
 //   y  = r x                                 r = 1 / sqrt(mean(x^2) + eps), one per row
 //   dx = r dy - x r^3 mean(x dy)
 //
-// A row is read once, in vectors of 16 bytes, kept in registers while the block computes the sum, and written
-// once, so only x and y are transferred. `threads` threads (a power of two, 32 to 1024) share a row, and each
-// holds up to PER_THREAD vectors of it. With fewer than 128 threads per row, a block processes several rows.
+// A row is read once, in vectors of 16 bytes, and written once, so only x and y are transferred. It is kept in
+// registers while the block computes the sum. `threads` threads (a power of two, 32 to 1024) share a row, and
+// each holds up to PER_THREAD vectors of it. With fewer than 128 threads per row, a block processes several
+// rows.
 //
 // The part of a row that exceeds the registers of 1024 threads is read twice, the second time from the caches
 // if it fits. Rows that do not divide into vectors use the `_any` kernels, which read everything twice.

@@ -2,7 +2,7 @@
 //! handler and sends the answer.
 //!
 //! `embedding-server SOCKET` serves. `embedding-server SOCKET SECONDS [RATE]` also sends itself requests for
-//! that time, as many as possible or RATE per second, and prints the number of answers and the memory in use at
+//! that time, as many as possible or RATE per second. It prints the number of answers, and the memory in use at
 //! the start and at the end.
 
 use std::io::{Read, Write};

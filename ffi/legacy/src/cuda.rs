@@ -84,8 +84,8 @@ impl Drop for Own {
 }
 
 /// Returns the address of an operand's leaf. If the list of buffers does not have it, the operand's tuples are read
-/// from device memory, on a separate stream, after the work on the program's stream. The calling thread waits for
-/// that; the program's stream does not. Null for a leaf of size zero without an address.
+/// from device memory. This happens on a separate stream, after the work on the program's stream. The calling
+/// thread waits for that; the program's stream does not. Null for a leaf of size zero without an address.
 ///
 /// ```no_run
 /// use std::ffi::c_void;

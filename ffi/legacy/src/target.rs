@@ -53,8 +53,8 @@ impl Layout {
     /// Creates a layout from a function of the opaque bytes, for `legacy!`.
     ///
     /// # Safety
-    /// For the opaque bytes of every program that calls the target, `shapes` returns an error, or at most as
-    /// many elements as the program's operands have, and with their types.
+    /// For the opaque bytes of every program that calls the target, `shapes` returns an error, or the types of
+    /// the program's operands with at most as many elements.
     #[must_use]
     pub const unsafe fn from_opaque(shapes: fn(opaque: &[u8]) -> Result<Shapes>) -> Self {
         Self::FromOpaque(shapes)

@@ -7,8 +7,8 @@
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 
-// `Decode` of our own types is a template over its result type, so that files that do not bind the type need not
-// compile an optional of it. Each takes 2 to 3 ms of compile time, of about a second for a small file.
+// `Decode` of our own types is a template over its result type. Files that do not bind the type then need not compile
+// an optional of it. Each takes 2 to 3 ms of compile time, of about a second for a small file.
 
 // template <> struct ArgDecoding<T> {
 //   static bool Isa(XLA_FFI_ArgType type, void* arg);  // for RemainingArgs::isa

@@ -165,8 +165,8 @@ class FutureData {
     Complete();
     return false;
   }
-  // An exception from a waiter must not stop the other waiters, one of which may notify the host, and must not reach
-  // the completing thread, which may be in a destructor.
+  // An exception from a waiter must not stop the other waiters, one of which may notify the host. It must not reach the
+  // completing thread either, which may be in a destructor.
   XLA_FFI_SDK_SLOW void RunWaiters() {
     Waiter* list = waiters_.exchange(nullptr, std::memory_order_acq_rel);
     while (list != nullptr) {

@@ -2,8 +2,8 @@
 // <xla/ffi/api/ffi.h>.
 //
 // A state type has a static `TypeId id`, as in XLA's own headers. It need not be registered. The library registers it
-// once with each copy of XLA in the process, under a unique name, when the host asks for metadata or at the first
-// use.
+// once with each copy of XLA in the process, under a unique name. This happens when the host asks for metadata, or at
+// the first use.
 #ifndef XLA_FFI_SDK_CPP_STATE_H_
 #define XLA_FFI_SDK_CPP_STATE_H_
 

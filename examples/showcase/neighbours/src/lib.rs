@@ -159,8 +159,8 @@ impl Within {
     }
 }
 
-/// Calls a function for each distance with its index, the indices of its query's and its point's coordinates
-/// (the latter in one copy of the points per batch), and the slopes. Distances of 0 have no slopes.
+/// Calls a function for each distance with its index, the indices of its query's and its point's coordinates,
+/// and the slopes. Points are indexed in one copy per batch. Distances of 0 have no slopes.
 fn slopes<T: Real>(
     (points, queries): (OneOf<Floats, 2>, OneOf<Floats>),
     (indices, distances): (Buffer<i32>, OneOf<Floats>),
