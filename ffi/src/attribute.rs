@@ -1,4 +1,4 @@
-//! Attributes: the values that the caller fixes when the program is built.
+//! Attributes: values that the caller fixes when the program is built.
 
 pub(crate) mod derive_attribute;
 pub(crate) mod dictionary;
@@ -16,11 +16,13 @@ use crate::param::{AttrType, Param};
 use std::ffi::CStr;
 use xla_ffi_sys::XLA_FFI_DataType;
 
-/// A type that an attribute can be decoded to. Implement it to make a type of your own a parameter
-/// of handlers; for structs and enumerations `#[derive(Attribute)]` does it.
+/// A type that an attribute can be decoded into.
 ///
-/// Numbers, `bool`, `&str`, `String`, slices, arrays and vectors of numbers, [`Dictionary`],
-/// [`Pointer`] and [`AttrValue`] implement it. Since r0.
+/// Implement this trait to use your own type as a parameter of handlers. For structs and enumerations, derive it with
+/// `#[derive(Attribute)]`.
+///
+/// Numbers, `bool`, `&str`, `String`, slices, arrays and vectors of numbers, [`Dictionary`], [`Pointer`] and
+/// [`AttrValue`] implement it. Available since r0 (jaxlib 0.4.31).
 ///
 /// ```
 /// use xla_ffi::{Attribute, prelude::*, bind::{AttrType, AttrValue}};
@@ -51,25 +53,24 @@ use xla_ffi_sys::XLA_FFI_DataType;
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub trait Attribute<'f>: Sized {
-    /// What the manifest says of the attribute.
+    /// The attribute's type in the manifest.
     const TYPE: AttrType;
 
-    /// The entries of a dictionary, where they are known: callers learn their types from the
-    /// manifest.
+    /// The entries of a dictionary, if they are known. Callers learn their types from the manifest.
     const MEMBERS: &'static [Param] = &[];
 
-    /// Decodes a value; `None` when it has another type. With `narrow`, values of wider types are
-    /// taken too when they fit.
+    /// Decodes a value. Returns `None` if it has a different type. With `narrow`, values of wider types are also
+    /// accepted if they fit.
     fn decode(value: AttrValue<'f>, narrow: bool) -> Option<Self>;
 
-    /// Why `value` was not accepted, in words that stand behind "attribute `name`: ".
+    /// Explains why `value` was not accepted. The text follows "attribute `name`: " in the error message.
     #[must_use]
     fn explain(value: AttrValue<'f>, _narrow: bool, _name: &str) -> String {
         expected(Self::TYPE, value)
     }
 }
 
-/// An attribute of any type, to be looked at by the handler.
+/// An attribute of any type, which the handler inspects itself.
 ///
 /// ```
 /// use xla_ffi::{DataType, prelude::*, bind::AttrValue};
@@ -96,26 +97,26 @@ pub trait Attribute<'f>: Sized {
 #[derive(Clone, Copy)]
 pub struct AttrValue<'f>(pub(crate) RawAttr<'f>);
 
-// SAFETY: attributes are never written.
+// SAFETY: the host does not write attributes during a call, so threads can share them.
 unsafe impl Send for AttrValue<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for AttrValue<'_> {}
 
 impl<'f> AttrValue<'f> {
-    /// For `xla-ffi-legacy`: the bytes of a string, or of an array of any type.
+    /// Returns the bytes of a string or of an array of any type. Used by `xla-ffi-legacy`.
     #[doc(hidden)]
     #[must_use]
     pub fn as_bytes(self) -> Option<&'f [u8]> {
         self.0.string().or_else(|| self.0.array()?.bytes())
     }
 
-    /// The value as a `T`; `None` when it has another type.
+    /// Returns the value as a `T`, or `None` if it has a different type.
     #[must_use]
     pub fn get<T: Attribute<'f>>(self) -> Option<T> {
         T::decode(self, false)
     }
 
-    /// The element type of a scalar or an array; `None` for strings and dictionaries.
+    /// Returns the element type of a scalar or an array, and `None` for strings and dictionaries.
     #[must_use]
     pub fn dtype(self) -> Option<XLA_FFI_DataType> {
         self.0
@@ -124,7 +125,7 @@ impl<'f> AttrValue<'f> {
             .or_else(|| self.0.array().map(|array| array.dtype()))
     }
 
-    /// What it is, for messages: `F64`, `S64[3]`, `a string`.
+    /// Describes the type of the value for error messages: `F64`, `S64[3]`, `a string`.
     #[must_use]
     pub fn describe(self) -> String {
         if let Some(scalar) = self.0.scalar() {
@@ -149,7 +150,7 @@ impl std::fmt::Debug for AttrValue<'_> {
     }
 }
 
-/// Calls a function of the elements' type, if that is a number's.
+/// Calls a generic function with the Rust type of `$dtype`, or evaluates to `None` if that type is not numeric.
 macro_rules! of_numbers {
     ($dtype:expr, $function:ident($source:expr)) => {{
         use XLA_FFI_DataType as D;
@@ -170,14 +171,14 @@ macro_rules! of_numbers {
 }
 
 impl AttrValue<'_> {
-    /// The value of a scalar that is a number.
+    /// Returns the value of a numeric scalar.
     pub(crate) fn number(self) -> Option<Wide> {
         let scalar = self.0.scalar()?;
         of_numbers!(scalar.dtype(), wide(scalar))
     }
 }
 
-/// Writes the type that an attribute is to have.
+/// Writes the name of an expected attribute type.
 pub(crate) fn put_type(text: &mut String, ty: AttrType) {
     match ty {
         AttrType::Scalar(dtype) => text.push_str(&name(dtype)),
@@ -188,7 +189,7 @@ pub(crate) fn put_type(text: &mut String, ty: AttrType) {
     }
 }
 
-/// The default explanation: expected and got, and what to pass in Python if that keeps the value.
+/// Explains a type mismatch: the expected type, the actual type, and a Python conversion if one keeps the value.
 #[cold]
 fn expected(ty: AttrType, value: AttrValue<'_>) -> String {
     let mut text = String::from("expected ");
@@ -226,12 +227,12 @@ fn does_not_fit(text: &mut String, number: Wide) {
     text.push_str(" does not fit");
 }
 
-/// Whether a number stays what it is as an element of this type, rounding of floats aside.
+/// Returns true if this element type can represent the number. Rounding of floats is ignored.
 fn fits<T: Element>((number, whole): (Wide, Wide)) -> Option<bool> {
     Some(T::narrowed(number).is_some() || T::narrowed(whole).is_some())
 }
 
-/// Writes a number. 128 bits would bring printing code of their own into every library.
+/// Writes a number as 64-bit, because formatting 128-bit integers would add code to every library.
 pub(crate) fn push_number(text: &mut String, number: Wide) {
     match number {
         Wide::Int(int) if int < 0 => crate::error::problems::number(text, int as i64),
@@ -240,12 +241,12 @@ pub(crate) fn push_number(text: &mut String, number: Wide) {
     }
 }
 
-/// Nine digits, as in C. What `core` does for floats is exact, and alone makes a library of one handler a tenth larger.
+/// Writes nine digits, as C does. The exact formatting of `core` would make a library of one handler a tenth larger.
 #[cfg(unix)]
 fn push_float(text: &mut String, float: f64) {
     let mut shown = [0_u8; 32];
     let place = shown.as_mut_ptr().cast();
-    // SAFETY: the format takes a double; no more bytes are written than there are, the last of them NUL.
+    // SAFETY: the format takes one double, and `snprintf` writes at most `shown.len()` bytes, including the NUL.
     unsafe { libc::snprintf(place, shown.len(), c"%.9g".as_ptr(), float) };
     if let Ok(shown) = CStr::from_bytes_until_nul(&shown) {
         text.push_str(&shown.to_string_lossy());
@@ -257,7 +258,7 @@ fn push_float(text: &mut String, float: f64) {
     text.push_str(&float.to_string());
 }
 
-// SAFETY: takes no operand.
+// SAFETY: an attribute uses no operand.
 
 unsafe impl<'f, A: Attribute<'f>> Bind<'f> for A {
     const PARAM: Param = Param::attribute(A::TYPE).with_members(A::MEMBERS);
@@ -277,7 +278,7 @@ unsafe impl<'f, A: Attribute<'f>> Bind<'f> for A {
     }
 }
 
-/// Says what is wrong with one attribute.
+/// Reports what is wrong with one attribute.
 #[cold]
 pub(crate) fn explain_attr<'f, A: Attribute<'f>>(
     frame: &Frame<'f>,
@@ -309,7 +310,7 @@ fn narrow<T: Element>(value: AttrValue<'_>) -> Option<T> {
     T::narrowed(value.number()?)
 }
 
-/// The elements of an array of numbers.
+/// Returns the elements of a numeric array.
 #[cold]
 fn wide_elements(value: AttrValue<'_>) -> Option<Vec<Wide>> {
     let array = value.0.array()?;
@@ -321,7 +322,7 @@ fn narrow_elements<T: Element>(value: AttrValue<'_>) -> Option<Vec<T>> {
     wide_elements(value)?.into_iter().map(T::narrowed).collect()
 }
 
-/// Why an array was not accepted.
+/// Explains why an array was not accepted.
 #[cold]
 fn explain_array<T: Element>(value: AttrValue<'_>, narrow: bool) -> String {
     let mut text = expected(AttrType::Array(T::DTYPE), value);
@@ -442,7 +443,7 @@ impl<'f, T: Element> Attribute<'f> for Vec<T> {
     const TYPE: AttrType = AttrType::Array(T::DTYPE);
 
     fn decode(value: AttrValue<'f>, narrowing: bool) -> Option<Self> {
-        // Aligned arrays, the rule, are copied at once.
+        // Most arrays are aligned and can be copied at once.
         match <&[T]>::decode(value, narrowing) {
             Some(elements) => Some(elements.to_vec()),
             None => match value.0.array()?.copied() {
@@ -499,9 +500,9 @@ impl<'f> Attribute<'f> for AttrValue<'f> {
     }
 }
 
-/// An address that the caller gave as an integer attribute.
+/// An address that the caller passed as an integer attribute.
 ///
-/// Nothing vouches for what it points to: reading it is the handler's own unsafe act.
+/// The address is not checked. Reading it is `unsafe`, and the handler is responsible for its validity.
 ///
 /// ```
 /// use xla_ffi::{prelude::*, ext::Pointer};
@@ -542,7 +543,7 @@ impl<T> std::fmt::Debug for Pointer<T> {
 }
 
 impl<T> Pointer<T> {
-    /// The address; may be null.
+    /// Returns the address, which may be null.
     #[must_use]
     pub fn as_ptr(self) -> *mut T {
         self.0

@@ -1,4 +1,5 @@
-//! Parameter types of your own: the trait [`Bind`], what it reads, and what it declares.
+//! Parameter types of your own: the trait [`Bind`], the values that it reads, and the declarations
+//! that it makes.
 
 pub(crate) mod one_of;
 pub(crate) mod remaining;
@@ -21,12 +22,14 @@ use crate::bind::remaining::{RemainingArgs, RemainingRets};
 use crate::future::outlives::impl_outlives_call;
 use crate::param::bind::Bind;
 
-/// Whether the call has what the parameter takes. Parts of the context are asked by taking them.
+/// Returns true if the call has the parameter's value. For context parts, availability is checked
+/// when they are decoded.
 #[inline(always)]
 fn present(frame: &Frame<'_>, at: &At) -> bool {
     match at.param.kind {
         Kind::Arg => at.arg < frame.arg_count(),
-        // What came as one of the two alone is no operand that did not come.
+        // An in-out operand with only an argument or only a result is an error, not an absent
+        // operand.
         Kind::InOut => at.arg < frame.arg_count() || at.ret < frame.ret_count(),
         Kind::Ret => at.ret < frame.ret_count(),
         Kind::Attr => frame.attrs().get(at.param.name, at.attr).is_some(),
@@ -34,10 +37,12 @@ fn present(frame: &Frame<'_>, at: &At) -> bool {
     }
 }
 
-/// `None` where the operand or attribute did not come, or the host lacks the part of the context;
-/// such a parameter does not raise the handler's floor. User data and state are `None` where the host
-/// has none to give; that it does not take their type, or has an object of another type, is an error.
-// SAFETY: what it wraps keeps the promise.
+/// `None` if the operand, the attribute or the context part is absent. An optional context part does
+/// not raise the handler's minimum revision (its floor).
+///
+/// User data and state are `None` if the host has none to give. If the host does not know their type,
+/// or has an object of a different type, the call is rejected.
+// SAFETY: `T` upholds the contract of `Bind`.
 unsafe impl<'f, T: Bind<'f>> Bind<'f> for Option<T> {
     const PARAM: Param = T::PARAM.optional();
 
@@ -73,12 +78,12 @@ unsafe impl<'f, T: Bind<'f>> Bind<'f> for Option<T> {
     }
 }
 
-/// For the macros: what the name of the call frame means in a default.
+/// The meaning of the call frame's name in a default expression. Used by the macros.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Hidden;
 
-/// For attributes with a default: absent means the default.
+/// Decodes an attribute with a default, which is used if the attribute is absent.
 #[doc(hidden)]
 #[inline(always)]
 pub fn or_default<'f, T: Bind<'f>>(
@@ -92,8 +97,8 @@ pub fn or_default<'f, T: Bind<'f>>(
     }
 }
 
-/// The parameter that a type is made from: one that is only read, since types are made before it is
-/// known whether operands share memory.
+/// Returns the declaration of a parameter that a derived type is made from. It must be read-only,
+/// because such types are created before operands are checked for shared memory.
 #[doc(hidden)]
 #[must_use]
 #[track_caller]
@@ -106,7 +111,7 @@ pub const fn readable(param: Param) -> Param {
     param
 }
 
-/// Says why a type could not be made.
+/// Reports why a derived type could not be created.
 #[doc(hidden)]
 #[cold]
 pub fn explain<'f, F, T>(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>)

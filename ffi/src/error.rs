@@ -1,4 +1,4 @@
-//! Errors that a handler gives to its host.
+//! Errors that a handler returns to its host.
 
 pub mod panics;
 pub(crate) mod problems;

@@ -1,5 +1,5 @@
-//! Write XLA custom calls in safe Rust. One binary loads in every XLA, is hard to misuse quietly,
-//! and costs what hand-written C costs.
+//! Write XLA custom calls in safe Rust. One binary loads in every XLA, rejects common mistakes with clear errors, and
+//! is as fast as hand-written C.
 //!
 //! ```standalone_crate
 //! use xla_ffi::prelude::*;
@@ -24,40 +24,42 @@
 //! # }
 //! ```
 //!
-//! Compiled as a `cdylib`, this exports the symbol `scale`, which JAX registers as a custom call
-//! target, a manifest that tools read without running the code, and `xla_ffi_register`, by which
-//! other hosts register everything at once.
+//! Compiled as a `cdylib`, this exports three things:
+//! - the symbol `scale`, which JAX registers as a custom call target;
+//! - a manifest that tools read without running the code;
+//! - `xla_ffi_register`, which registers all handlers of the library with other hosts.
 //!
 //! # Parameters of a handler
 //!
-//! The type of a parameter says what it takes from the call:
+//! The type of a parameter decides which part of the call it receives:
 //!
 //! | | types |
 //! |---|---|
 //! | arguments | [`Buffer`], [`AnyBuffer`], [`OneOf`], [`Packed`], [`RemainingArgs`], [`Token`], [`DeviceBuffer`] |
 //! | results | [`Out`], [`AnyOut`], [`OneOfOut`], [`PackedOut`], [`RemainingRets`], [`TokenOut`], [`DeviceOut`] |
 //! | both | [`InOut`] |
-//! | attributes | whatever implements [`Attribute`]: numbers, `bool`, `&str`, `&[T]`, [`Dictionary`] … |
+//! | attributes | every type that implements [`Attribute`]: numbers, `bool`, `&str`, `&[T]`, [`Dictionary`] … |
 //! | context | [`ThreadPool`], [`RunId`], [`DeviceOrdinal`], [`UserData`], [`State`], [`Stream`], [`Scratch`], [`CustomOptions`], [`Extension`](ext::Extension), [`Recorder`](ext::Recorder), [`Collectives`](ext::Collectives), [`Cancellation`], [`Later`], [`RawCall`](ext::RawCall) |
 //!
-//! `Option` around any of them means that it may be absent. `#[attr(…)]` on a parameter gives an
-//! attribute a default, another name, or leave to be narrowed; see [`macro@handler`]. With the feature
-//! `cuda`, `cuda::Stream` launches kernels on device operands. Types of your own become parameters
-//! with [`macro@Attribute`] or [`macro@Bind`].
+//! `Option` around any of these types makes the parameter optional. `#[attr(…)]` on a parameter gives an attribute a
+//! default, a different name or implicit narrowing; see [`macro@handler`]. With the feature `cuda`, `cuda::Stream`
+//! launches kernels on device operands. To use your own types as parameters, derive [`macro@Attribute`] or
+//! [`macro@Bind`].
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-// Here and not in a macro: handlers come to a program by `library!`, by registration, and by the internal API.
+// Checked here and not in a macro, because handlers reach a program through `library!`, registration or the internal
+// API.
 #[cfg(panic = "abort")]
 compile_error!("a panic in a handler must not take the host down: build with panic = \"unwind\"");
 
-// From the top down: a module uses those below it, never one above (tests/book/architecture.rs).
+// Ordered from the top layer down: a module uses only the modules below it (see tests/book/architecture.rs).
 #[cfg(feature = "internal")]
 pub mod embed;
 
 mod entry;
 
 mod declare {
-    //! What handlers declare: their stages and attributes, the manifest, registration.
+    //! The declarations of handlers (stages and attributes), the manifest, and registration.
     pub(crate) mod contract;
     pub(crate) mod handler_info;
     pub(crate) mod library_check;
@@ -83,7 +85,7 @@ mod attribute;
 pub mod matching;
 
 mod operand {
-    //! Arguments and results.
+    //! Parameter types for arguments and results.
     #[cfg(feature = "ndarray")]
     mod arrays;
     pub(crate) mod buffer;
@@ -126,7 +128,7 @@ pub use operand::untyped::{AnyBuffer, AnyOut};
 pub use param::bind::Bind;
 
 pub mod device {
-    //! Operands and kernel arguments on a device, beyond [`DeviceBuffer`](crate::DeviceBuffer),
+    //! Operands and kernel arguments on a device, in addition to [`DeviceBuffer`](crate::DeviceBuffer),
     //! [`DeviceOut`](crate::DeviceOut) and [`Launch`](crate::Launch).
     pub use crate::context::ScratchBuffer;
     pub use crate::context::launch::{KernelArg, KernelArgs, RawArg};
@@ -134,14 +136,14 @@ pub mod device {
 }
 
 pub mod later {
-    //! Promises of calls that complete later, and the operands that they own; [`Later`](crate::Later) makes them.
+    //! Promises of calls that complete later, and the operands that they own. [`Later`](crate::Later) creates them.
     pub use crate::future::kept::{KeptAnyBuffer, KeptAnyOut, KeptBuffer, KeptInOut, KeptOut};
     pub use crate::future::split::{Divide, Part};
     pub use crate::future::{Detach, Kept, Promise};
 }
 
 pub mod element {
-    //! Element types that Rust does not have, and views of rows and results.
+    //! Element types that Rust lacks, and views of rows and results.
     pub use crate::frame::element::{
         F8E3M4, F8E4M3, F8E4M3B11FNUZ, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU,
     };
@@ -151,7 +153,7 @@ pub mod element {
 }
 
 pub mod ext {
-    //! What only some hosts have: extensions of the ABI, command buffers, collectives, and the raw call.
+    //! Features that only some hosts have: extensions of the ABI, command buffers, collectives, and the raw call.
     pub use crate::attribute::Pointer;
     pub use crate::context::{
         Collectives, Command, Extension, Group, KernelSource, MemoryRegion, RawCall, Recorder,
@@ -263,7 +265,7 @@ pub use xla_ffi_macros::Bind;
 /// assert_eq!(Cache::registration().name(), "my.cache.v1");
 /// ```
 ///
-/// [`UserData`] and [`State`] show handlers that take them.
+/// See [`UserData`] and [`State`] for handlers that use such types.
 pub use xla_ffi_macros::HostType;
 /// # Example
 /// ```
@@ -346,36 +348,36 @@ pub use xla_ffi_macros::library;
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub use xla_ffi_macros::stateful;
-/// The ABI itself, for what this crate does not wrap.
+/// The raw ABI, for everything that this crate does not wrap.
 pub use xla_ffi_sys as sys;
 pub use xla_ffi_sys::{Revision, XLA_FFI_DataType as DataType};
 
-/// What the package shows of itself.
+/// Tests the code in the package's README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// What the repository shows of itself.
+/// Tests the code in the repository's README.
 #[cfg(doctest)]
 #[doc = include_str!("../../README.md")]
 struct Front;
 
-/// The book's chapter, whose code runs with the tests of the documentation.
+/// Tests the code in the book's chapter on Rust.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/rust.md")]
 struct Chapter;
 
-/// The same of the chapter on gradients.
+/// Tests the code in the book's chapter on gradients.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/gradients.md")]
 struct GradientsChapter;
 
-/// The book's chapter on GPUs.
+/// Tests the code in the book's chapter on GPUs.
 #[cfg(all(doctest, feature = "cuda"))]
 #[doc = include_str!("../../docs/gpu.md")]
 struct GpuChapter;
 
-/// What handlers are written with.
+/// The items that most handlers need; import it with `use xla_ffi::prelude::*`.
 pub mod prelude {
     pub use crate::{
         ANY_RANK, AnyBuffer, AnyOut, Buffer, CustomOptions, DeviceOrdinal, Dictionary, Error,
@@ -384,7 +386,7 @@ pub mod prelude {
     };
 }
 
-/// What the macros call. Not part of the public interface.
+/// The functions and types that the macros' expansions use. Not part of the public interface.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::attribute::derive_attribute::{
@@ -417,7 +419,7 @@ pub mod __private {
     pub use crate::future::task::{Body, start_async};
     pub use crate::param::assert_one_api;
     pub use crate::param::{Bound, Range};
-    /// What `xla-ffi-legacy` needs of the layers below.
+    /// The lower layers that `xla-ffi-legacy` uses.
     pub mod frame {
         pub use crate::frame::element::name;
         pub use crate::frame::raw_buffer::RawBuffer;
@@ -428,7 +430,7 @@ pub mod __private {
     pub use crate::cuda::check as check_cuda;
     pub use crate::error::panics;
     pub mod wording {
-        //! For `cargo xtask headers`.
+        //! The texts that `cargo xtask headers` copies into the C headers.
         pub use crate::error::wording::*;
     }
     pub use crate::declare::shape::{

@@ -1,6 +1,6 @@
-//! Checks for what a parameter's type and a shape contract cannot say: element types, ranks and
-//! dimensions that depend on attributes or on each other. Each gives an error that names the
-//! operand.
+//! Checks that a parameter's type and a shape contract cannot express: element types, ranks and
+//! dimensions that depend on attributes or on each other. Each function returns an error that names
+//! the operand.
 //!
 //! ```
 //! use xla_ffi::{DataType, matching, prelude::*};
@@ -35,7 +35,7 @@ fn wrong(text: String) -> Error {
     Error::invalid_argument(text)
 }
 
-/// The element type is one of several.
+/// Checks that the element type is one of `allowed`.
 ///
 /// ```
 /// use xla_ffi::{DataType, matching::dtype_in};
@@ -47,7 +47,7 @@ fn wrong(text: String) -> Error {
 /// ```
 ///
 /// # Errors
-/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it is another.
+/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if it is a different type.
 pub fn dtype_in(name: &str, dtype: XLA_FFI_DataType, allowed: &[XLA_FFI_DataType]) -> Result<()> {
     if allowed.contains(&dtype) {
         return Ok(());
@@ -59,7 +59,7 @@ pub fn dtype_in(name: &str, dtype: XLA_FFI_DataType, allowed: &[XLA_FFI_DataType
     )))
 }
 
-/// Two operands have the same element type.
+/// Checks that two operands have the same element type.
 ///
 /// ```
 /// use xla_ffi::{DataType, matching::same_dtype};
@@ -70,7 +70,7 @@ pub fn dtype_in(name: &str, dtype: XLA_FFI_DataType, allowed: &[XLA_FFI_DataType
 /// ```
 ///
 /// # Errors
-/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when they do not.
+/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if the types differ.
 pub fn same_dtype(
     name: &str,
     dtype: XLA_FFI_DataType,
@@ -87,7 +87,7 @@ pub fn same_dtype(
     )))
 }
 
-/// The rank is one of several; gives the rank.
+/// Checks that the rank is one of `allowed`, and returns the rank.
 ///
 /// ```
 /// use xla_ffi::matching::rank_in;
@@ -98,7 +98,7 @@ pub fn same_dtype(
 /// ```
 ///
 /// # Errors
-/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it is another.
+/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if it is a different rank.
 pub fn rank_in(name: &str, dims: &[usize], allowed: &[usize]) -> Result<usize> {
     if allowed.contains(&dims.len()) {
         return Ok(dims.len());
@@ -111,7 +111,7 @@ pub fn rank_in(name: &str, dims: &[usize], allowed: &[usize]) -> Result<usize> {
     )))
 }
 
-/// The size of dimension `axis`.
+/// Returns the size of dimension `axis`.
 ///
 /// ```
 /// use xla_ffi::matching::dim;
@@ -122,8 +122,7 @@ pub fn rank_in(name: &str, dims: &[usize], allowed: &[usize]) -> Result<usize> {
 /// ```
 ///
 /// # Errors
-/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when there is no such
-/// dimension.
+/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if there is no such dimension.
 pub fn dim(name: &str, dims: &[usize], axis: usize) -> Result<usize> {
     dims.get(axis).copied().ok_or_else(|| {
         wrong(format!(
@@ -132,7 +131,7 @@ pub fn dim(name: &str, dims: &[usize], axis: usize) -> Result<usize> {
     })
 }
 
-/// Dimension `axis` has this size.
+/// Checks that dimension `axis` has size `size`.
 ///
 /// ```
 /// use xla_ffi::matching::dim_is;
@@ -143,8 +142,8 @@ pub fn dim(name: &str, dims: &[usize], axis: usize) -> Result<usize> {
 /// ```
 ///
 /// # Errors
-/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it has another, or when
-/// there is no such dimension.
+/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if the size differs or there is
+/// no such dimension.
 pub fn dim_is(name: &str, dims: &[usize], axis: usize, size: usize) -> Result<()> {
     let got = dim(name, dims, axis)?;
     if got == size {
@@ -155,7 +154,7 @@ pub fn dim_is(name: &str, dims: &[usize], axis: usize, size: usize) -> Result<()
     )))
 }
 
-/// Two operands have the same shape.
+/// Checks that two operands have the same shape.
 ///
 /// ```
 /// use xla_ffi::matching::same_shape;
@@ -166,7 +165,7 @@ pub fn dim_is(name: &str, dims: &[usize], axis: usize, size: usize) -> Result<()
 /// ```
 ///
 /// # Errors
-/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when they do not.
+/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if the shapes differ.
 pub fn same_shape(name: &str, dims: &[usize], other: &str, other_dims: &[usize]) -> Result<()> {
     if dims == other_dims {
         return Ok(());
@@ -176,7 +175,7 @@ pub fn same_shape(name: &str, dims: &[usize], other: &str, other_dims: &[usize])
     )))
 }
 
-/// The dimensions are these: for shapes that a contract cannot say.
+/// Checks that an operand has the dimensions `expected`, for shapes that a contract cannot express.
 ///
 /// ```
 /// use xla_ffi::{matching::shape_is, prelude::*};

@@ -1,4 +1,4 @@
-//! One parameter of a handler, as constant data: it feeds the floor, the diagnostics and the manifest.
+//! The declaration of a handler's parameter: constant data for the minimum revision, error messages and the manifest.
 
 pub(crate) mod bind;
 pub(crate) mod mismatch;
@@ -8,7 +8,7 @@ use crate::frame::element::{DataTypes, Wide};
 use crate::param::text::same;
 use xla_ffi_sys::{Revision, XLA_FFI_DataType};
 
-/// What a parameter of a handler takes from the call.
+/// The part of the call that a parameter receives.
 ///
 /// ```
 /// use xla_ffi::{Bind, InOut, Out, bind::Kind};
@@ -27,13 +27,13 @@ pub enum Kind {
     InOut,
     /// The attribute with the parameter's name.
     Attr,
-    /// Several attributes, the [`Param::members`](crate::bind::Param::members).
+    /// Several attributes, listed in [`Param::members`](crate::bind::Param::members).
     Attrs,
-    /// A part of the context.
+    /// A part of the call's context.
     Context,
 }
 
-/// How often an operand or attribute comes.
+/// How often an operand or attribute may occur in a call.
 ///
 /// ```
 /// use xla_ffi::{Bind, Buffer, RemainingArgs, bind::Presence};
@@ -46,14 +46,14 @@ pub enum Kind {
 pub enum Presence {
     /// Exactly once.
     Required,
-    /// Once or not at all.
+    /// At most once.
     Optional,
-    /// All that are left.
+    /// Any number of times: all that remain.
     Variadic,
 }
 
-/// One parameter of a handler: what it takes, and what the manifest says of it. See [`Bind`] for the
-/// place where one is made by hand.
+/// The declaration of one handler parameter, also used for the manifest. See [`Bind`] for an example that creates one
+/// by hand.
 ///
 /// [`Bind`]: crate::Bind
 ///
@@ -80,38 +80,38 @@ pub enum Presence {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
-    /// Its name.
+    /// The parameter's name.
     pub name: &'static str,
-    /// What its author says about it; for the manifest.
+    /// The author's description, for the manifest.
     pub doc: &'static str,
-    /// What it takes.
+    /// The part of the call that the parameter receives.
     pub kind: Kind,
-    /// How often it comes.
+    /// How often the operand or attribute may occur.
     pub presence: Presence,
-    /// Accepted element types of an operand.
+    /// The accepted element types of an operand.
     pub dtypes: DataTypes,
-    /// Rank of an operand; `None` for any.
+    /// The rank of an operand, or `None` for any rank.
     pub rank: Option<usize>,
-    /// Whether an operand may lie in device memory.
+    /// Whether the operand may be in device memory.
     pub device: bool,
-    /// The order of an operand's elements in memory.
+    /// The memory order of an operand's elements.
     pub layout: Layout,
-    /// Type of an attribute.
+    /// The type of an attribute.
     pub attr: AttrType,
-    /// JSON of a literal default.
+    /// The default as JSON, if it is a literal.
     pub default: Option<&'static str>,
-    /// Whether wider attribute types are converted when the value fits.
+    /// Whether wider attribute types are converted if the value fits.
     pub narrow: bool,
-    /// Name of a context part, as in the manifest; empty for other kinds.
+    /// The name of a context part in the manifest; empty for other kinds.
     pub context: &'static str,
-    /// The oldest revision that can serve it.
+    /// The oldest revision that supports the parameter.
     pub since: Revision,
-    /// The attributes of a struct that is taken from the handler's own attributes, or the known
-    /// entries of a dictionary.
+    /// The attributes of a struct that is decoded from the handler's own attributes, or the known entries of a
+    /// dictionary.
     pub members: &'static [Param],
-    /// The values that an attribute may have.
+    /// The range of values that an attribute may have.
     pub(crate) range: Range,
-    /// The type of a context part that the host carries: made known before the first call.
+    /// The host type of a context part, which is registered before the first call.
     pub(crate) host_type: Option<fn() -> &'static crate::frame::host_type::KnownType>,
 }
 
@@ -137,7 +137,7 @@ impl Param {
         }
     }
 
-    /// An operand.
+    /// Creates the declaration of an operand.
     #[must_use]
     pub const fn operand(kind: Kind, dtypes: DataTypes, rank: Option<usize>) -> Self {
         let mut param = Self::new(kind);
@@ -146,14 +146,14 @@ impl Param {
         param
     }
 
-    /// The same operand, wherever its memory lies.
+    /// Returns this operand with its memory allowed on a device.
     #[must_use]
     pub const fn on_device(mut self) -> Self {
         self.device = true;
         self
     }
 
-    /// An attribute.
+    /// Creates the declaration of an attribute.
     #[must_use]
     pub const fn attribute(attr: AttrType) -> Self {
         let mut param = Self::new(Kind::Attr);
@@ -161,14 +161,14 @@ impl Param {
         param
     }
 
-    /// The same attribute, a dictionary with these entries.
+    /// Returns this attribute as a dictionary with the given entries.
     #[must_use]
     pub const fn with_members(mut self, members: &'static [Param]) -> Self {
         self.members = members;
         self
     }
 
-    /// Several attributes.
+    /// Creates the declaration of several attributes.
     #[must_use]
     pub const fn attributes(members: &'static [Param]) -> Self {
         let mut param = Self::new(Kind::Attrs);
@@ -176,7 +176,7 @@ impl Param {
         param
     }
 
-    /// A part of the context.
+    /// Creates the declaration of a context part that hosts support from revision `since` on.
     #[must_use]
     pub const fn context(context: &'static str, since: Revision) -> Self {
         let mut param = Self::new(Kind::Context);
@@ -185,7 +185,7 @@ impl Param {
         param
     }
 
-    /// The same part of the context, made of a type that the host carries.
+    /// Returns this context part with the type that the host carries.
     pub(crate) const fn of_type(
         mut self,
         host_type: Option<fn() -> &'static crate::frame::host_type::KnownType>,
@@ -194,14 +194,14 @@ impl Param {
         self
     }
 
-    /// The same with a name.
+    /// Returns this parameter with a name.
     #[must_use]
     pub const fn named(mut self, name: &'static str) -> Self {
         self.name = name;
         self
     }
 
-    /// The same with words about it.
+    /// Returns this parameter with a description.
     ///
     /// ```
     /// use xla_ffi::bind::{AttrType, Param};
@@ -215,7 +215,7 @@ impl Param {
         self
     }
 
-    /// The same, but it may be absent; then it needs no revision.
+    /// Returns this parameter as optional, which no longer requires a revision.
     #[must_use]
     #[track_caller]
     pub const fn optional(mut self) -> Self {
@@ -228,14 +228,15 @@ impl Param {
         self
     }
 
-    /// The same, any number of times. It may not be [`Param::optional`] besides: what takes all that is left is the last.
+    /// Returns this parameter as variadic. It cannot also be [`Param::optional`], because it must be the last of its
+    /// kind.
     #[must_use]
     pub const fn variadic(mut self) -> Self {
         self.presence = Presence::Variadic;
         self
     }
 
-    /// The same with a default; `json` is `None` where the default is not a literal.
+    /// Returns this parameter with a default. Pass `None` for `json` if the default is not a literal.
     #[must_use]
     pub const fn with_default(mut self, json: Option<&'static str>) -> Self {
         self.presence = Presence::Optional;
@@ -243,14 +244,14 @@ impl Param {
         self
     }
 
-    /// The same, converting from wider types.
+    /// Returns this parameter with conversion from wider types.
     #[must_use]
     pub const fn narrowed(mut self) -> Self {
         self.narrow = true;
         self
     }
 
-    /// For the macros: the same, with a value in this range.
+    /// Returns this parameter with a range of values. Used by the macros.
     #[doc(hidden)]
     #[must_use]
     pub const fn within(mut self, range: Range) -> Self {
@@ -258,7 +259,7 @@ impl Param {
         self
     }
 
-    /// For the macros: the same operand with a layout.
+    /// Returns this operand with a layout. Used by the macros.
     #[doc(hidden)]
     #[must_use]
     pub const fn laid_out(mut self, layout: Layout) -> Self {
@@ -266,7 +267,7 @@ impl Param {
         self
     }
 
-    /// For the macros: refuses options that the attribute cannot have.
+    /// Panics if the attribute cannot have its options. Used by the macros at compile time.
     #[doc(hidden)]
     #[track_caller]
     pub const fn check_options(&self) {
@@ -287,7 +288,7 @@ impl Param {
         );
     }
 
-    /// For the macros: refuses a layout that the operand cannot have.
+    /// Panics if the operand cannot have its layout. Used by the macros at compile time.
     #[doc(hidden)]
     #[track_caller]
     pub const fn check_layout(&self) {
@@ -307,7 +308,7 @@ impl Param {
         }
     }
 
-    /// Whether it takes an argument, or a result.
+    /// Returns true if the parameter uses an argument (`arg`) or a result (`!arg`).
     pub(crate) const fn takes(&self, arg: bool) -> bool {
         if arg {
             self.takes_arg()
@@ -316,7 +317,7 @@ impl Param {
         }
     }
 
-    /// The `m`-th attribute of the handler that it takes: itself, or a member of its struct.
+    /// Returns the `m`-th handler attribute that the parameter uses: the attribute itself or a member of its struct.
     pub(crate) const fn attribute_at(&'static self, m: usize) -> Option<&'static Self> {
         match self.kind {
             Kind::Attr if m == 0 => Some(self),
@@ -334,10 +335,10 @@ impl Param {
     }
 }
 
-/// The name of what the internal API takes from the context.
+/// The context name of parameters that use the internal API.
 pub(crate) const INTERNAL: &str = "internal";
 
-/// For the macros: refuses a stage whose context comes from both APIs.
+/// Panics if a stage's context parameters use both APIs. Used by the macros at compile time.
 #[track_caller]
 pub const fn assert_one_api(params: &[Param]) {
     let (mut internal, mut external, mut i) = (false, false, 0);
@@ -368,7 +369,7 @@ pub const fn assert_one_api(params: &[Param]) {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttrType {
-    /// One value of an element type.
+    /// A scalar of an element type.
     Scalar(XLA_FFI_DataType),
     /// An array of an element type.
     Array(XLA_FFI_DataType),
@@ -376,12 +377,12 @@ pub enum AttrType {
     String,
     /// A dictionary.
     Dictionary,
-    /// Whatever comes.
+    /// Any type.
     Any,
 }
 
 impl AttrType {
-    /// The name in the manifest: `f32`, `[i64]`, `str`, `dict`, `any`.
+    /// Returns the name in the manifest: `f32`, `[i64]`, `str`, `dict` or `any`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         macro_rules! of {
@@ -406,11 +407,11 @@ impl AttrType {
     }
 }
 
-/// In which order the elements of an operand lie in memory, as `#[operand(layout = …)]` declares it.
-/// Its shape is told in the order of the dimensions all the same.
+/// The memory order of an operand's elements, declared with `#[operand(layout = …)]`. The operand's shape still lists
+/// the dimensions in logical order.
 ///
-/// Hosts hand a handler what the program asked for, and call frames do not say which that was: the
-/// declaration is for the callers, who find it in the manifest.
+/// Call frames do not contain the layout, so it cannot be checked. Callers read the declaration from the manifest and
+/// request this layout from XLA.
 ///
 /// ```
 /// use xla_ffi::{Bind, prelude::*, bind::Layout};
@@ -433,25 +434,25 @@ pub enum Layout {
     Row,
     /// The first dimension varies fastest.
     Column,
-    /// The dimensions from the slowest to the fastest.
+    /// The dimensions in order, slowest first.
     Order(&'static [usize]),
 }
 
-/// The least or the greatest value.
+/// The minimum or maximum value of an attribute.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
-    /// As the manifest has it.
+    /// The JSON text in the manifest.
     pub json: &'static str,
     /// The number.
     pub value: Wide,
 }
 
-/// The values that an attribute may have, both bounds included.
+/// The range of values that an attribute may have. Both bounds are inclusive.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
-    /// The least one.
+    /// The minimum, if there is one.
     pub min: Option<Bound>,
-    /// The greatest one.
+    /// The maximum, if there is one.
     pub max: Option<Bound>,
 }
 
@@ -461,7 +462,7 @@ impl Range {
         max: None,
     };
 
-    /// Whether attributes of this type can be compared with the bounds.
+    /// Returns true if attributes of this type can be compared with the bounds.
     pub(crate) const fn is_for(&self, ty: AttrType) -> bool {
         use XLA_FFI_DataType as D;
         let whole = matches!(

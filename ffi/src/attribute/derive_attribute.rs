@@ -1,5 +1,5 @@
-//! What `#[derive(Attribute)]` expands to: structs from dictionaries or from the handler's own
-//! attributes, and the words for what did not decode.
+//! Runtime support for `#[derive(Attribute)]`: decodes structs from dictionaries or from the
+//! handler's attributes, and explains values that did not decode.
 
 use std::fmt::Display;
 
@@ -17,28 +17,28 @@ pub trait Attributes<'f>: Sized {
     /// The fields, sorted by name.
     const MEMBERS: &'static [Param];
 
-    /// Decodes the fields; the first is probably at `cursor`. Also says how many entries were
-    /// there.
+    /// Decodes the fields and returns them with the number of entries used. The first entry is
+    /// probably at `cursor`.
     fn decode(dictionary: Dictionary<'f>, cursor: usize) -> Option<(Self, usize)>;
 
-    /// Says what is wrong with each field.
+    /// Reports what is wrong with each field.
     fn explain(dictionary: Dictionary<'f>, problems: &mut Problems<'_>);
 }
 
-/// The type of a field: an attribute, or an `Option` of one.
+/// The type of a field: an attribute or an `Option` of one.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an attribute",
     label = "not a number, `bool`, a string, an array or a type that implements `Attribute`",
     note = "if the type is yours, write `#[derive(xla_ffi::Attribute)]` on it"
 )]
 pub trait Member<'f>: Sized {
-    /// What the manifest says of it.
+    /// The field's declaration in the manifest.
     const PARAM: Param;
 
     /// Decodes the value, which may be absent.
     fn from_value(value: Option<AttrValue<'f>>, narrow: bool) -> Option<Self>;
 
-    /// Says what is wrong with the entry `name`.
+    /// Reports what is wrong with the entry `name`.
     fn explain(
         dictionary: Dictionary<'f>,
         name: &str,
@@ -105,7 +105,7 @@ impl<'f, A: Attribute<'f>> Member<'f> for Option<A> {
 #[derive(Debug)]
 pub struct Flat<T>(pub T);
 
-// SAFETY: takes no operand.
+// SAFETY: attributes use no operand.
 
 unsafe impl<'f, T: Attributes<'f>> Bind<'f> for Flat<T> {
     const PARAM: Param = Param::attributes(T::MEMBERS);
@@ -121,7 +121,7 @@ unsafe impl<'f, T: Attributes<'f>> Bind<'f> for Flat<T> {
     }
 }
 
-/// A struct from a dictionary that has its fields and nothing else.
+/// Decodes a struct from a dictionary that has exactly the struct's entries.
 #[inline(always)]
 pub fn struct_from_dictionary<'f, T: Attributes<'f>>(value: AttrValue<'f>) -> Option<T> {
     let dictionary = <Dictionary as Attribute>::decode(value, false)?;
@@ -129,7 +129,7 @@ pub fn struct_from_dictionary<'f, T: Attributes<'f>>(value: AttrValue<'f>) -> Op
     (found == dictionary.len()).then_some(value)
 }
 
-/// Why a struct did not decode.
+/// Explains why a struct did not decode.
 #[cold]
 pub fn explain_struct<'f, T: Attributes<'f>>(value: AttrValue<'f>, _name: &str) -> String {
     let Some(dictionary) = <Dictionary as Attribute>::decode(value, false) else {
@@ -147,7 +147,7 @@ pub fn explain_struct<'f, T: Attributes<'f>>(value: AttrValue<'f>, _name: &str) 
     text
 }
 
-/// Why a number is no variant.
+/// Explains why a number is not one of the enumeration's variants.
 #[cold]
 pub fn explain_number<'f, T: Attribute<'f> + Display>(
     value: AttrValue<'f>,
@@ -165,7 +165,7 @@ pub fn explain_number<'f, T: Attribute<'f> + Display>(
     format!("expected one of {}, got {number}", known.join(", "))
 }
 
-/// Why a string is no variant.
+/// Explains why a string is not one of the enumeration's variants.
 #[cold]
 pub fn explain_name(value: AttrValue<'_>, narrow: bool, _name: &str, known: &[&str]) -> String {
     match <&str as Attribute>::decode(value, narrow) {
@@ -174,7 +174,7 @@ pub fn explain_name(value: AttrValue<'_>, narrow: bool, _name: &str, known: &[&s
     }
 }
 
-/// Why a value is none of several types.
+/// Explains why a value has none of the accepted types.
 #[cold]
 #[must_use]
 pub fn explain_variants(value: AttrValue<'_>, types: &[AttrType]) -> String {
@@ -186,25 +186,27 @@ pub fn explain_variants(value: AttrValue<'_>, types: &[AttrType]) -> String {
     text + ", got " + &value.describe()
 }
 
-/// For the macros: whether the call has the attribute of this place.
+/// Returns true if the call has the attribute at this place. Used by the macros.
 #[must_use]
 pub fn has_attr(frame: &Frame<'_>, at: &At) -> bool {
     frame.attrs().get(at.param.name, at.attr).is_some()
 }
 
 impl Range {
-    /// Whether the value is absent, or a number within the bounds, or none: that is another problem.
+    /// Returns true unless the value is a number that breaks a bound. Absent values and other types
+    /// are reported elsewhere.
     #[inline(always)]
     #[must_use]
     pub fn contains(&self, value: Option<AttrValue<'_>>) -> bool {
         (self.min.is_none() && self.max.is_none()) || self.broken(value).is_none()
     }
 
-    /// Which bound the value breaks, and the number.
+    /// Returns the number and the bound that it breaks, with the bound's name.
     fn broken(&self, value: Option<AttrValue<'_>>) -> Option<(&'static str, Bound, Wide)> {
         let value = value?;
         let number = value.number()?;
-        // A bound is rounded as the value was: 0.1 of `f32` is more than 0.1.
+        // An `f32` value was rounded, so the bound is rounded in the same way: 0.1 as `f32` exceeds
+        // 0.1.
         let is_single = value.0.scalar()?.dtype() == XLA_FFI_DataType::F32;
         let limit = |bound: &Bound| match bound.value {
             Wide::Float(float) if is_single => Wide::Float(f64::from(float as f32)),
@@ -217,7 +219,7 @@ impl Range {
         Some(("most ", max, number))
     }
 
-    /// Says which bound the value of the attribute `name` breaks.
+    /// Reports the bound that the value of the attribute `name` breaks.
     #[cold]
     pub(crate) fn explain(&self, value: AttrValue<'_>, name: &str, problems: &mut Problems<'_>) {
         let Some((which, bound, number)) = self.broken(Some(value)) else {
@@ -232,7 +234,7 @@ impl Range {
     }
 }
 
-/// Whether the first is at most the second; not with a NaN.
+/// Returns true if `low` is at most `high`, and false if one of them is NaN.
 fn is_ordered(low: Wide, high: Wide) -> bool {
     let float = |number| match number {
         Wide::Int(int) => int as f64,

@@ -4,7 +4,7 @@ use crate::attribute::{AttrValue, Attribute};
 use crate::error::{Error, Result};
 use crate::frame::raw_attribute::RawAttrs;
 
-/// A dictionary attribute; values are found by name. Since r0.
+/// A dictionary attribute, whose values are looked up by name. Available since r0 (jaxlib 0.4.31).
 ///
 /// ```
 /// use xla_ffi::prelude::*;
@@ -31,7 +31,7 @@ pub struct Dictionary<'f> {
     raw: RawAttrs<'f>,
 }
 
-// SAFETY: attributes are never written.
+// SAFETY: the host does not write attributes during a call, so threads can share them.
 unsafe impl Send for Dictionary<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Dictionary<'_> {}
@@ -41,20 +41,20 @@ impl<'f> Dictionary<'f> {
         Self { raw }
     }
 
-    /// Number of entries.
+    /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.raw.len()
     }
 
-    /// Whether there are no entries.
+    /// Returns true if there are no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The names and values, sorted by the bytes of the names. Bytes that are not UTF-8 are
-    /// replaced.
+    /// Iterates over the names and values, sorted by the bytes of the names. Invalid UTF-8 in a
+    /// name is replaced.
     pub fn iter(
         &self,
     ) -> impl Iterator<Item = (std::borrow::Cow<'f, str>, AttrValue<'f>)> + use<'f> {
@@ -67,17 +67,18 @@ impl<'f> Dictionary<'f> {
         })
     }
 
-    /// Whether there is an entry `name`.
+    /// Returns true if there is an entry `name`.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.raw.get(name, 0).is_some()
     }
 
-    /// The entry `name` as a `T`.
+    /// Returns the entry `name` as a `T`.
     ///
     /// # Errors
-    /// [`ErrorCode::NotFound`](crate::ErrorCode::NotFound) when there is none,
-    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it has another type.
+    /// [`ErrorCode::NotFound`](crate::ErrorCode::NotFound) if there is no such entry, and
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if it has a different
+    /// type.
     pub fn get<T: Attribute<'f>>(&self, name: &str) -> Result<T> {
         match self.get_optional(name)? {
             Some(value) => Ok(value),
@@ -85,10 +86,11 @@ impl<'f> Dictionary<'f> {
         }
     }
 
-    /// The entry `name` as a `T`, or `None` when there is no such entry.
+    /// Returns the entry `name` as a `T`, or `None` if there is no such entry.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it has another type.
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if it has a different
+    /// type.
     pub fn get_optional<T: Attribute<'f>>(&self, name: &str) -> Result<Option<T>> {
         let Some(value) = self.raw.get(name, 0).map(AttrValue) else {
             return Ok(None);
@@ -101,7 +103,8 @@ impl<'f> Dictionary<'f> {
         })
     }
 
-    /// For `#[derive(Attribute)]`: the entry `name`, probably at `cursor`, which then moves on.
+    /// Returns the entry `name`, probably at `cursor`, and advances the cursor. Used by
+    /// `#[derive(Attribute)]`.
     #[doc(hidden)]
     #[inline(always)]
     pub fn next(&self, name: &str, cursor: &mut usize) -> Option<AttrValue<'f>> {

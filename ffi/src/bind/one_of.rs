@@ -1,4 +1,4 @@
-//! Operands of one of several element types.
+//! Operands that accept one of several element types.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -14,7 +14,7 @@ use crate::operand::untyped::{AnyBuffer, AnyOut};
 use crate::param::bind::{At, Bind};
 use crate::param::{Kind, Param};
 
-/// Several element types: a tuple of them, `(f32, f64)` for instance, of up to eight.
+/// Several element types: a tuple of up to eight, for example `(f32, f64)`.
 ///
 /// ```
 /// use xla_ffi::{DataType, bind::Elements};
@@ -24,7 +24,7 @@ use crate::param::{Kind, Param};
 /// assert_eq!(Floats::DTYPES.to_string(), "F32 or F64");
 /// ```
 pub trait Elements {
-    /// The types as a set.
+    /// The element types as a set.
     const DTYPES: DataTypes;
 }
 
@@ -49,8 +49,8 @@ fn fits<S: Elements>(raw: RawBuffer<'_>, rank: Option<usize>) -> bool {
     S::DTYPES.contains(raw.dtype()) && rank.is_none_or(|rank| raw.rank() == rank as i64)
 }
 
-/// An argument whose element type is one of `S`, a tuple; it is an [`AnyBuffer`] otherwise. Since
-/// r0.
+/// An argument whose element type is one of the tuple `S`. It dereferences to an [`AnyBuffer`]. Available
+/// since r0 (jaxlib 0.4.31).
 ///
 /// ```
 /// use xla_ffi::{DataType, OneOf, prelude::*};
@@ -86,7 +86,7 @@ impl<S, const RANK: usize> Clone for OneOf<'_, S, RANK> {
 impl<S, const RANK: usize> Copy for OneOf<'_, S, RANK> {}
 
 impl<'f, S, const RANK: usize> OneOf<'f, S, RANK> {
-    /// The buffer with elements of type `T`; `None` when it has another type.
+    /// Returns the buffer with elements of type `T`, or `None` if it has a different type.
     #[must_use]
     pub fn get<T: Element>(&self) -> Option<Buffer<'f, T, RANK>> {
         Buffer::decode(self.buffer.raw())
@@ -107,7 +107,7 @@ impl<S, const RANK: usize> std::fmt::Debug for OneOf<'_, S, RANK> {
     }
 }
 
-// SAFETY: takes the argument at its place.
+// SAFETY: it reads only the argument at its place.
 unsafe impl<'f, S: Elements, const RANK: usize> Bind<'f> for OneOf<'f, S, RANK> {
     const PARAM: Param = Param::operand(Kind::Arg, S::DTYPES, rank(RANK));
 
@@ -125,7 +125,7 @@ unsafe impl<'f, S: Elements, const RANK: usize> Bind<'f> for OneOf<'f, S, RANK> 
     }
 }
 
-/// A result whose element type is one of `S`, a tuple. Since r0.
+/// A result whose element type is one of the tuple `S`. Available since r0 (jaxlib 0.4.31).
 ///
 /// ```
 /// use xla_ffi::{DataType, OneOfOut, prelude::*};
@@ -152,16 +152,17 @@ pub struct OneOfOut<'f, S, const RANK: usize = ANY_RANK> {
 }
 
 impl<'f, S, const RANK: usize> OneOfOut<'f, S, RANK> {
-    /// The result with elements of type `T`, in the place of this value.
+    /// Converts the result to one with elements of type `T`.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it has another type or
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if it has a different type or
     /// alignment.
     pub fn typed<T: Element>(self) -> Result<Out<'f, T, RANK>> {
         self.out.typed()
     }
 
-    /// Says that this result is left as it is; see [`Out::leave_unwritten`](crate::Out::leave_unwritten).
+    /// Leaves this result unwritten on purpose; see
+    /// [`Out::leave_unwritten`](crate::Out::leave_unwritten).
     ///
     /// ```
     /// use xla_ffi::{OneOfOut, prelude::*};
@@ -182,7 +183,7 @@ impl<'f, S, const RANK: usize> OneOfOut<'f, S, RANK> {
         self.out.leave_unwritten();
     }
 
-    /// The result, whatever its type, in the place of this value.
+    /// Converts the result to one of unspecified type.
     #[must_use]
     pub fn into_any(self) -> AnyOut<'f> {
         self.out
@@ -203,7 +204,7 @@ impl<S, const RANK: usize> std::fmt::Debug for OneOfOut<'_, S, RANK> {
     }
 }
 
-// SAFETY: takes the result at its place.
+// SAFETY: it accesses only the result at its place.
 unsafe impl<'f, S: Elements, const RANK: usize> Bind<'f> for OneOfOut<'f, S, RANK> {
     const PARAM: Param = Param::operand(Kind::Ret, S::DTYPES, rank(RANK));
 

@@ -1,4 +1,4 @@
-//! Operands in any number.
+//! Any number of operands.
 
 use crate::error::problems::Problems;
 use crate::error::{Error, Result};
@@ -12,7 +12,7 @@ use crate::param::bind::{At, Bind};
 use crate::param::{Kind, Param};
 use xla_ffi_sys::XLA_FFI_DataType;
 
-/// All arguments behind those that other parameters take. Since r0.
+/// All arguments after those of the other parameters. Available since r0 (jaxlib 0.4.31).
 ///
 /// ```
 /// use xla_ffi::prelude::*;
@@ -53,7 +53,7 @@ pub struct RemainingArgs<'f> {
     first: usize,
 }
 
-// SAFETY: arguments are read only, and their frame lives for 'f.
+// SAFETY: arguments are only read, and their frame lives for 'f.
 unsafe impl Send for RemainingArgs<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for RemainingArgs<'_> {}
@@ -63,13 +63,13 @@ fn missing(what: &str, index: usize, len: usize) -> Error {
 }
 
 impl<'f> RemainingArgs<'f> {
-    /// Number of arguments.
+    /// Returns the number of arguments.
     #[must_use]
     pub fn len(&self) -> usize {
         self.frame.arg_count() - self.first
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no arguments.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -82,27 +82,26 @@ impl<'f> RemainingArgs<'f> {
             .ok_or_else(|| missing("argument", index, self.len()))
     }
 
-    /// Argument `index` with elements of type `T` and, where it is fixed, rank `RANK`.
+    /// Returns argument `index` with elements of type `T` and, if fixed, rank `RANK`.
     ///
     /// # Errors
-    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when there is no such argument,
-    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it has another type
-    /// or rank.
+    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) if there is no such argument, and
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if it has a different type or rank.
     pub fn get<T: Element, const RANK: usize>(&self, index: usize) -> Result<Buffer<'f, T, RANK>> {
         self.any(index)?
             .typed()
             .map_err(|error| named("argument", index, &error))
     }
 
-    /// Argument `index`, whatever its type.
+    /// Returns argument `index`, whatever its type.
     ///
     /// # Errors
-    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when there is no such argument.
+    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) if there is no such argument.
     pub fn any(&self, index: usize) -> Result<AnyBuffer<'f>> {
         AnyBuffer::decode(self.raw(index)?).ok_or_else(|| missing("argument", index, self.len()))
     }
 
-    /// The arguments one after the other.
+    /// Iterates over the arguments.
     #[must_use]
     pub fn iter(&self) -> IntoArgs<'f> {
         IntoArgs {
@@ -130,7 +129,7 @@ impl<'f> IntoIterator for &RemainingArgs<'f> {
     }
 }
 
-/// The arguments of [`RemainingArgs`], one after the other.
+/// Iterator over the arguments of [`RemainingArgs`].
 ///
 /// ```
 /// use xla_ffi::prelude::*;
@@ -191,7 +190,7 @@ impl std::fmt::Debug for RemainingArgs<'_> {
     }
 }
 
-// SAFETY: takes the operands from its place on.
+// SAFETY: it reads only the arguments from its place on.
 
 unsafe impl<'f> Bind<'f> for RemainingArgs<'f> {
     const PARAM: Param = Param::operand(Kind::Arg, DataTypes::ANY, None).variadic();
@@ -205,7 +204,7 @@ unsafe impl<'f> Bind<'f> for RemainingArgs<'f> {
         };
         (at.arg..frame.arg_count()).all(whole).then_some(Self {
             frame: *frame,
-            // Optional arguments before it may be absent.
+            // Preceding optional arguments may be absent.
             first: at.arg.min(frame.arg_count()),
         })
     }
@@ -218,10 +217,10 @@ unsafe impl<'f> Bind<'f> for RemainingArgs<'f> {
     }
 }
 
-/// All results behind those that other parameters take. Each can be taken once. Since r0.
+/// All results after those of the other parameters. Each result can be taken once. Available since r0 (jaxlib 0.4.31).
 ///
-/// To check that no result shares memory with another operand, `n` operands are sorted: this takes `n log n` steps and an
-/// allocation.
+/// Each call checks that no result shares memory with another operand. For `n` operands, this needs `O(n log n)` steps
+/// and an allocation.
 ///
 /// ```
 /// use xla_ffi::{DataType, prelude::*};
@@ -262,7 +261,7 @@ pub struct RemainingRets<'f> {
     taken: Taken,
 }
 
-/// Which results have been taken; a handler with more than 64 of them pays an allocation.
+/// The set of results that have been taken. More than 64 results require an allocation.
 #[derive(Default)]
 struct Taken {
     low: u64,
@@ -270,7 +269,7 @@ struct Taken {
 }
 
 impl Taken {
-    /// Marks `index`, below `len`; `false` when it is marked already.
+    /// Marks `index`, which is less than `len`. Returns `false` if it is already marked.
     fn mark(&mut self, index: usize, len: usize) -> bool {
         if index < 64 {
             let bit = 1 << index;
@@ -283,36 +282,36 @@ impl Taken {
     }
 }
 
-// SAFETY: each result is given out once, and their frame lives for 'f.
+// SAFETY: each result is handed out once, and the frame lives for 'f.
 unsafe impl Send for RemainingRets<'_> {}
 // SAFETY: a shared reference gives no access to the elements.
 unsafe impl Sync for RemainingRets<'_> {}
 
 impl<'f> RemainingRets<'f> {
-    /// Number of results, those that have been taken included.
+    /// Returns the number of results, including those that have been taken.
     #[must_use]
     pub fn len(&self) -> usize {
         self.frame.ret_count() - self.first
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no results.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The element type of result `index`.
+    /// Returns the element type of result `index`.
     ///
     /// # Errors
-    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when there is no such result.
+    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) if there is no such result.
     pub fn dtype(&self, index: usize) -> Result<XLA_FFI_DataType> {
         self.raw(index).map(RawBuffer::dtype)
     }
 
-    /// Number of elements along each dimension of result `index`.
+    /// Returns the number of elements along each dimension of result `index`.
     ///
     /// # Errors
-    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when there is no such result.
+    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) if there is no such result.
     pub fn dims(&self, index: usize) -> Result<&'f [usize]> {
         let shape = self.raw(index)?.shape();
         shape
@@ -327,14 +326,13 @@ impl<'f> RemainingRets<'f> {
             .ok_or_else(|| missing("result", index, self.len()))
     }
 
-    /// Takes result `index` with elements of type `T` and, where it is fixed, rank `RANK`. One that
-    /// has another type or rank is not taken.
+    /// Takes result `index` with elements of type `T` and, if fixed, rank `RANK`. If this fails, the result can still
+    /// be taken.
     ///
     /// # Errors
-    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when there is no such result,
-    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it has another type
-    /// or rank, [`ErrorCode::FailedPrecondition`](crate::ErrorCode::FailedPrecondition) when it has
-    /// been taken.
+    /// - [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) if there is no such result.
+    /// - [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if it has a different type or rank.
+    /// - [`ErrorCode::FailedPrecondition`](crate::ErrorCode::FailedPrecondition) if it has already been taken.
     pub fn take<T: Element, const RANK: usize>(
         &mut self,
         index: usize,
@@ -350,8 +348,7 @@ impl<'f> RemainingRets<'f> {
             .map_err(|error| named("result", index, &error))
     }
 
-    /// Says that the results that have not been taken are left as they are; see
-    /// [`Out::leave_unwritten`].
+    /// Leaves the results that have not been taken unwritten on purpose; see [`Out::leave_unwritten`].
     ///
     /// ```
     /// use xla_ffi::{prelude::*};
@@ -375,9 +372,8 @@ impl<'f> RemainingRets<'f> {
     /// Takes result `index`, whatever its type.
     ///
     /// # Errors
-    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when there is no such result,
-    /// [`ErrorCode::FailedPrecondition`](crate::ErrorCode::FailedPrecondition) when it has been
-    /// taken.
+    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) if there is no such result, and
+    /// [`ErrorCode::FailedPrecondition`](crate::ErrorCode::FailedPrecondition) if it has already been taken.
     pub fn take_any(&mut self, index: usize) -> Result<AnyOut<'f>> {
         let len = self.len();
         let out = AnyOut::decode(self.raw(index)?).ok_or_else(|| missing("result", index, len))?;
@@ -394,7 +390,7 @@ impl<'f> IntoIterator for RemainingRets<'f> {
     type Item = AnyOut<'f>;
     type IntoIter = IntoRets<'f>;
 
-    /// The results that have not been taken, one after the other.
+    /// Iterates over the results that have not been taken.
     fn into_iter(self) -> IntoRets<'f> {
         IntoRets {
             rets: self,
@@ -403,7 +399,7 @@ impl<'f> IntoIterator for RemainingRets<'f> {
     }
 }
 
-/// The results of [`RemainingRets`], one after the other.
+/// Iterator over the results of [`RemainingRets`].
 ///
 /// ```
 /// use xla_ffi::prelude::*;
@@ -453,7 +449,7 @@ impl std::fmt::Debug for RemainingRets<'_> {
     }
 }
 
-// SAFETY: takes the operands from its place on.
+// SAFETY: it accesses only the results from its place on.
 
 unsafe impl<'f> Bind<'f> for RemainingRets<'f> {
     const PARAM: Param = Param::operand(Kind::Ret, DataTypes::ANY, None).variadic();
@@ -467,7 +463,7 @@ unsafe impl<'f> Bind<'f> for RemainingRets<'f> {
         };
         (at.ret..frame.ret_count()).all(whole).then(|| Self {
             frame: *frame,
-            // Optional results before it may be absent.
+            // Preceding optional results may be absent.
             first: at.ret.min(frame.ret_count()),
             taken: Taken::default(),
         })

@@ -1,4 +1,5 @@
-//! What the host passes besides the ABI: extensions, custom options, and the raw call.
+//! Features outside the core ABI that a host may pass: extensions, custom options, and the raw
+//! call.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -11,9 +12,10 @@ use crate::frame::Frame;
 use crate::frame::host::Host;
 use xla_ffi_sys::{Feature, Revision, XLA_FFI_Api, XLA_FFI_Extension, XLA_FFI_InvokeContext};
 
-/// The extension of the context with number `ID`, 128 for recording and 129 for collectives.
-/// Since r9 (jaxlib 0.11.1). A context without it refuses the call, unless the parameter is an
-/// `Option`.
+/// The extension of the context with number `ID`: 128 for recording, 129 for collectives.
+///
+/// Available since r9 (jaxlib 0.11.1). A call without the extension is rejected, unless the
+/// parameter is an `Option`.
 ///
 /// ```
 /// use xla_ffi::{prelude::*, ext::Extension};
@@ -46,16 +48,17 @@ pub struct Extension<'f, const ID: i64> {
 }
 
 impl<const ID: i64> Extension<'_, ID> {
-    /// The head of the extension; what follows it depends on its version.
+    /// Returns the head of the extension. The fields after it depend on the version.
     #[must_use]
     pub fn as_raw(&self) -> *const XLA_FFI_Extension {
         self.raw.as_ptr()
     }
 
-    /// Major and minor version.
+    /// Returns the major and the minor version.
     #[must_use]
     pub fn version(&self) -> (i32, i32) {
-        // SAFETY: the host's extension lives as long as the call; its head never changes.
+        // SAFETY: the host keeps the extension alive during the call, and its head has the same
+        // layout in all versions.
         let id = unsafe { (*self.raw.as_ptr()).id };
         (id.major_version, id.minor_version)
     }
@@ -66,7 +69,7 @@ impl<'f, const ID: i64> Context<'f> for Extension<'f, ID> {
     const SINCE: Revision = Feature::Extensions.since();
 
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
-        // SAFETY: the frame's own context.
+        // SAFETY: it is the frame's own context.
         let raw = unsafe { frame.host().extension(frame.ctx(), ID) }?;
         let raw = NonNull::new(raw.cast_mut())
             .ok_or_else(|| Error::not_found(format!("the context has no extension {ID}")))?;
@@ -79,8 +82,9 @@ impl<'f, const ID: i64> Context<'f> for Extension<'f, ID> {
 
 context!({const ID: i64} Extension<'f, ID>);
 
-/// Options that the caller gives with each execution, as a dictionary; empty where there are none.
-/// Since r10 (jaxlib 0.12.0).
+/// Options that the caller passes with each execution, as a dictionary, which may be empty.
+///
+/// Available since r10 (jaxlib 0.12.0).
 ///
 /// ```
 /// use xla_ffi::prelude::*;
@@ -116,7 +120,7 @@ impl<'f> Context<'f> for CustomOptions<'f> {
     const SINCE: Revision = Feature::CustomOptions.since();
 
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
-        // SAFETY: the frame's own context, which lives as long as the frame.
+        // SAFETY: it is the frame's own context, which lives as long as the frame.
         let raw = unsafe { frame.host().custom_options(frame.ctx()) }?;
         Ok(Self(Dictionary::new(raw)))
     }
@@ -125,9 +129,9 @@ impl<'f> Context<'f> for CustomOptions<'f> {
 context!(CustomOptions<'f>);
 
 /// The host's function table and the call's context, for functions that this crate does not wrap.
-/// Since r0.
 ///
-/// How long the table is depends on the host: ask [`Host::has`] before taking a function out of it.
+/// Available since r0 (jaxlib 0.4.31). The length of the table depends on the host: check
+/// [`Host::has`] before reading a function from it.
 ///
 /// ```
 /// use xla_ffi::{prelude::*, ext::RawCall};
@@ -153,19 +157,19 @@ pub struct RawCall<'f> {
 }
 
 impl RawCall<'_> {
-    /// The host.
+    /// Returns the host.
     #[must_use]
     pub fn host(self) -> Host {
         self.host
     }
 
-    /// The host's function table, which lives as long as the host.
+    /// Returns the host's function table, which lives as long as the host.
     #[must_use]
     pub fn api(self) -> *const XLA_FFI_Api {
         self.host.api()
     }
 
-    /// The context of the call, which ends with the call.
+    /// Returns the context of the call, which is valid until the call ends.
     #[must_use]
     pub fn context(self) -> *mut XLA_FFI_InvokeContext {
         self.ctx

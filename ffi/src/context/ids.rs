@@ -1,11 +1,13 @@
-//! The numbers of the execution and of the device.
+//! The number of the execution and of the device.
 
 use super::{Context, context};
 use crate::error::Result;
 use crate::frame::Frame;
 use xla_ffi_sys::{Feature, Revision};
 
-/// Number of the execution, the same on all devices that take part in it. Since r4 (jaxlib 0.5.1).
+/// The number of the execution, which is the same on all participating devices.
+///
+/// Available since r4 (jaxlib 0.5.1).
 ///
 /// ```
 /// use xla_ffi::prelude::*;
@@ -25,7 +27,7 @@ use xla_ffi_sys::{Feature, Revision};
 pub struct RunId(i64);
 
 impl RunId {
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub const fn get(self) -> i64 {
         self.0
@@ -37,15 +39,17 @@ impl<'f> Context<'f> for RunId {
     const SINCE: Revision = Feature::RunId.since();
 
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
-        // SAFETY: the frame's own context.
+        // SAFETY: it is the frame's own context.
         unsafe { frame.host().run_id(frame.ctx()) }.map(Self)
     }
 }
 
 context!(RunId);
 
-/// Global number of the device: 2048 for the first CPU device of the second process, so it says
-/// nothing about the numbers that CUDA gives. Since r5 (jaxlib 0.6.0).
+/// The global number of the device, which is unrelated to CUDA's device numbers.
+///
+/// For example, the first CPU device of the second process has number 2048. Available since r5
+/// (jaxlib 0.6.0).
 ///
 /// ```
 /// use xla_ffi::prelude::*;
@@ -67,7 +71,7 @@ context!(RunId);
 pub struct DeviceOrdinal(i32);
 
 impl DeviceOrdinal {
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub const fn get(self) -> i32 {
         self.0
@@ -79,7 +83,7 @@ impl<'f> Context<'f> for DeviceOrdinal {
     const SINCE: Revision = Feature::DeviceOrdinal.since();
 
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
-        // SAFETY: the frame's own context.
+        // SAFETY: it is the frame's own context.
         unsafe { frame.host().device_ordinal(frame.ctx()) }.map(Self)
     }
 }

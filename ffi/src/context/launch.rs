@@ -1,4 +1,4 @@
-//! What a kernel is launched with: the grid, and arguments as the device takes them.
+//! The launch of a kernel: the grid, and the arguments in the form that drivers expect.
 
 use std::ffi::c_void;
 
@@ -6,7 +6,7 @@ use crate::context::ScratchBuffer;
 use crate::frame::element::Element;
 use crate::operand::device::{AnyDeviceBuffer, AnyDeviceOut, DeviceBuffer, DeviceOut};
 
-/// The shape of a launch: blocks, threads of a block, and what belongs to them.
+/// The dimensions of a kernel launch: grid, blocks, clusters and shared memory.
 ///
 /// ```
 /// use xla_ffi::Launch;
@@ -19,21 +19,21 @@ use crate::operand::device::{AnyDeviceBuffer, AnyDeviceOut, DeviceBuffer, Device
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
-    /// Blocks along each dimension.
+    /// Number of blocks along each dimension.
     pub grid: [u32; 3],
-    /// Threads of a block along each dimension.
+    /// Number of threads per block along each dimension.
     pub block: [u32; 3],
-    /// Blocks of a cluster along each dimension; ones for none (compute capability 9.0 has them).
+    /// Number of blocks per cluster along each dimension; ones disable clusters. Requires compute capability 9.0.
     pub cluster: [u32; 3],
-    /// Bytes of dynamic shared memory of a block.
+    /// Dynamic shared memory per block, in bytes.
     pub shared_bytes: u32,
-    /// Whether the kernel may start before the one in front of it has ended (programmatic dependent
-    /// launch, compute capability 9.0).
+    /// Whether the kernel may start before the preceding one has ended (programmatic dependent launch). Requires
+    /// compute capability 9.0.
     pub overlaps: bool,
 }
 
 impl Launch {
-    /// `grid` blocks of `block` threads, in one dimension.
+    /// Returns a one-dimensional launch of `grid` blocks of `block` threads.
     #[must_use]
     pub const fn blocks(grid: u32, block: u32) -> Self {
         Self {
@@ -45,8 +45,9 @@ impl Launch {
         }
     }
 
-    /// As many blocks of `block` threads as cover `count` elements; at most 2³¹ - 1 of them, so that
-    /// kernels that stride over the grid take any count.
+    /// Returns a launch with enough blocks of `block` threads to cover `count` elements.
+    ///
+    /// The number of blocks is limited to 2³¹ - 1. Kernels with a grid-stride loop therefore work for every `count`.
     ///
     /// # Panics
     /// If `block` is 0.
@@ -57,22 +58,25 @@ impl Launch {
         Self::blocks(if blocks > most { most } else { blocks } as u32, block)
     }
 
-    /// The same with dynamic shared memory, in bytes a block. What goes beyond the 48 KiB that every device gives is asked for
-    /// when the kernel is launched; [`Recorder`](crate::ext::Recorder) leaves that to XLA.
+    /// Returns this launch with dynamic shared memory, in bytes per block.
+    ///
+    /// If more than 48 KiB is requested, the limit of the kernel is raised at launch. With
+    /// [`Recorder`](crate::ext::Recorder), XLA does this.
     #[must_use]
     pub const fn with_shared_memory(mut self, bytes: u32) -> Self {
         self.shared_bytes = bytes;
         self
     }
 
-    /// Whether no thread would run: drivers refuse such a launch.
+    /// Returns true if the launch has no threads. Drivers reject such a launch.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.grid[0] == 0 || self.grid[1] == 0 || self.grid[2] == 0
     }
 }
 
-/// One argument, as drivers and recorders take it: where its value lies. [`KernelArgs`] makes them.
+/// One kernel argument in the form that drivers and recorders expect: a pointer to its value. [`KernelArgs`] creates
+/// them.
 ///
 /// ```
 /// use xla_ffi::device::{KernelArgs, RawArg};
@@ -82,15 +86,15 @@ impl Launch {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct RawArg {
-    /// Where the value lies.
+    /// The address of the value.
     pub value: *const c_void,
-    /// Bytes of the value.
+    /// The size of the value in bytes.
     pub size: usize,
     /// Whether the value is an address in device memory.
     pub is_pointer: bool,
 }
 
-/// A kernel's argument: a number, a device operand, scratch memory, an address.
+/// A kernel argument: a number, a device operand, scratch memory or an address.
 ///
 /// ```
 /// use xla_ffi::device::KernelArg;
@@ -118,21 +122,21 @@ pub struct RawArg {
 /// ```
 ///
 /// # Safety
-/// `Value` is what the kernel declares, bit for bit; an address is one if `IS_POINTER`.
+/// `Value` has the layout of the kernel's parameter. If `IS_POINTER` is true, `Value` is an address.
 pub unsafe trait KernelArg: Copy {
-    /// What the kernel gets.
+    /// The type that the kernel receives.
     type Value: Copy;
-    /// Whether that is an address in device memory.
+    /// Whether the value is an address in device memory.
     const IS_POINTER: bool;
 
-    /// The value.
+    /// Returns the value.
     fn value(self) -> Self::Value;
 }
 
 macro_rules! plain {
     ($($ty:ty)*) => {
         $(
-            // SAFETY: the kernel declares the same number.
+            // SAFETY: the kernel's parameter is a number of the same type.
             unsafe impl KernelArg for $ty {
                 type Value = $ty;
                 const IS_POINTER: bool = false;
@@ -149,7 +153,7 @@ plain!(i8 i16 i32 i64 u8 u16 u32 u64 isize usize f32 f64 bool);
 #[cfg(feature = "half")]
 plain!(half::f16 half::bf16);
 
-// SAFETY: an address.
+// SAFETY: the value is an address.
 unsafe impl<T> KernelArg for *const T {
     type Value = *const T;
     const IS_POINTER: bool = true;
@@ -159,7 +163,7 @@ unsafe impl<T> KernelArg for *const T {
     }
 }
 
-// SAFETY: an address.
+// SAFETY: the value is an address.
 unsafe impl<T> KernelArg for *mut T {
     type Value = *mut T;
     const IS_POINTER: bool = true;
@@ -172,7 +176,7 @@ unsafe impl<T> KernelArg for *mut T {
 macro_rules! operand {
     ($({$($generics:tt)*} $ty:ty, $pointer:ty, $get:ident;)*) => {
         $(
-            // SAFETY: an address in device memory.
+            // SAFETY: the value is an address in device memory.
             unsafe impl<$($generics)*> KernelArg for &$ty {
                 type Value = $pointer;
                 const IS_POINTER: bool = true;
@@ -205,7 +209,7 @@ operand! {
 /// assert_eq!(kinds, [(8, false), (4, false), (8, true)]);
 /// ```
 pub trait KernelArgs {
-    /// Lays the values out and shows them to `use_them`.
+    /// Stores the values and passes pointers to them to `use_them`.
     fn with_raw_args<R>(self, use_them: impl FnOnce(&[RawArg]) -> R) -> R;
 }
 

@@ -1,4 +1,4 @@
-//! What a handler can take from the context of its call.
+//! Parameter types for the parts of a call's context.
 
 mod cancellation;
 mod collectives;
@@ -33,17 +33,18 @@ use xla_ffi_sys::Revision;
 
 /// A part of the context.
 pub(crate) trait Context<'f>: Sized {
-    /// Name in the manifest.
+    /// The name in the manifest.
     const NAME: &'static str;
-    /// The oldest revision that has it.
+    /// The oldest revision that supports it.
     const SINCE: Revision;
-    /// The user type that the host has to know before.
+    /// The user type that must be registered with the host before the call.
     const TYPE: Option<fn() -> &'static crate::frame::host_type::KnownType> = None;
 
-    /// Asks the host for it.
+    /// Gets it from the host.
     fn from_frame(frame: &Frame<'f>) -> Result<Self>;
 
-    /// The same for parameters that may be absent: an error is what an `Option` may not hide.
+    /// Gets a part that may be absent. An error means that something is wrong, even for an
+    /// `Option`.
     #[inline]
     fn find(frame: &Frame<'f>) -> Result<Option<Self>> {
         Ok(Self::from_frame(frame).ok())
@@ -52,7 +53,7 @@ pub(crate) trait Context<'f>: Sized {
 
 macro_rules! context {
     ($({$($generics:tt)*})? $ty:ty) => {
-        // SAFETY: takes no operand.
+        // SAFETY: a context part uses no operand.
         unsafe impl<'f $(, $($generics)*)?> crate::param::bind::Bind<'f> for $ty {
             const PARAM: crate::param::Param = crate::param::Param::context(
                 <Self as crate::context::Context<'f>>::NAME,

@@ -1,4 +1,5 @@
-//! Loops that share their chunks between the calling thread and helpers that may come late.
+//! Parallel loops that distribute their chunks to the calling thread and to helpers, which may start
+//! late.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -7,13 +8,14 @@ use std::sync::{Arc, PoisonError};
 use crate::frame::pending::sync::atomic::{AtomicUsize, Ordering};
 use crate::frame::pending::sync::{Condvar, Mutex, MutexGuard};
 
-/// One loop. Helpers hold it by `Arc`, so one that comes after the loop has ended finds it closed.
+/// The shared state of one loop. Helpers hold it in an `Arc`, so a helper that starts late can see
+/// that the loop is over.
 struct Loop {
     chunks: usize,
     next: AtomicUsize,
-    // Invariant: a helper reaches `body` only while it holds a `Running`, which it gets at an open
-    // gate; the caller of `run` holds a `Closing`, so that it neither returns nor unwinds before the
-    // gate is closed and `running` is 0.
+    // Invariant: a helper uses `body` only while it holds a `Running`, which it gets only while the
+    // gate is open. The caller of `run` holds a `Closing`. It therefore neither returns nor unwinds
+    // before the gate is closed and `running` is 0.
     body: *const (dyn Fn(usize) + Sync),
     gate: Mutex<Gate>,
     idle: Condvar,
@@ -25,7 +27,7 @@ struct Gate {
     panic: Option<Box<dyn Any + Send>>,
 }
 
-// SAFETY: `body` is Sync and is reached under the invariant above.
+// SAFETY: `body` is Sync, and it is used only under the invariant above.
 unsafe impl Send for Loop {}
 // SAFETY: as above.
 unsafe impl Sync for Loop {}
@@ -35,12 +37,12 @@ impl Loop {
         self.gate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes chunks until none is left.
+    /// Runs chunks until none is left.
     fn work(&self) {
-        // SAFETY: the invariant on `body`.
+        // SAFETY: the invariant on `body` holds, because the caller holds a `Running` or a `Closing`.
         let body = unsafe { &*self.body };
         loop {
-            // Never past the end: there may be as many chunks as numbers, and none comes twice.
+            // The counter stops at the end. It could otherwise overflow and hand out a chunk twice.
             let more = |next| (next < self.chunks).then(|| next + 1);
             let taken = self
                 .next
@@ -56,8 +58,8 @@ impl Loop {
         }
     }
 
-    /// Keeps the first panic. What a later one threw is destroyed: the destructor may panic, and take
-    /// its time, so it runs guarded and not under the gate's lock.
+    /// Stores the first panic and drops later ones. Dropping a payload can be slow and can panic
+    /// itself, so it runs guarded and without the gate's lock.
     fn keep(&self, panic: Box<dyn Any + Send>) {
         let mut gate = self.gate();
         if gate.panic.is_none() {
@@ -75,7 +77,7 @@ impl Loop {
     }
 }
 
-/// A helper at work.
+/// A helper that is currently running chunks.
 struct Running<'a>(&'a Loop);
 
 impl<'a> Running<'a> {
@@ -99,7 +101,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// The duty to close the gate and to wait for the helpers inside, however the caller leaves.
+/// Closes the gate and waits for the running helpers when the caller returns or unwinds.
 struct Closing<'a>(&'a Loop);
 
 impl Drop for Closing<'_> {
@@ -116,8 +118,8 @@ impl Drop for Closing<'_> {
     }
 }
 
-/// Calls `body` once for each chunk. Up to `helpers` tasks are given to `spawn`, which says whether
-/// it took one.
+/// Calls `body` once for each chunk. Passes up to `helpers` tasks to `spawn`, which returns true if
+/// it accepted the task.
 pub(super) fn run(
     chunks: usize,
     helpers: usize,
@@ -128,7 +130,7 @@ pub(super) fn run(
         (0..chunks).for_each(body);
         return;
     }
-    // SAFETY: only the lifetime is erased; the invariant on `body` keeps every use within this call.
+    // SAFETY: only the lifetime is erased; the invariant on `body` limits every use to this call.
     let body: &'static (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(body) };
     let shared = Arc::new(Loop {
         chunks,
@@ -156,16 +158,16 @@ pub(super) fn run(
     }
 }
 
-/// Every order in which the caller and its helpers can meet.
+/// Explores all interleavings of the caller and its helpers.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
     use crate::frame::pending::sync::UnsafeCell;
 
-    /// What a loop works on: one place for each chunk.
+    /// The data of a loop: one cell per chunk.
     struct Places(Vec<UnsafeCell<usize>>);
 
-    // SAFETY: loom's cells tell on whoever reaches one beside another thread.
+    // SAFETY: loom's cells detect concurrent access.
     unsafe impl Sync for Places {}
 
     impl Places {
@@ -184,7 +186,7 @@ mod loom_tests {
         }
     }
 
-    /// The helpers that a loop was given.
+    /// The helpers that a loop has started.
     type Helpers = std::cell::RefCell<Vec<loom::thread::JoinHandle<()>>>;
 
     fn helper(helpers: &Helpers, task: Box<dyn FnOnce() + Send>) -> bool {
@@ -192,8 +194,8 @@ mod loom_tests {
         true
     }
 
-    /// Each chunk runs once, the caller sees what helpers did, and a helper that comes late does not
-    /// come in: the caller takes the places back as soon as the loop is over.
+    /// Each chunk runs once, the caller sees the helpers' writes, and a late helper does not enter.
+    /// The caller owns the cells again as soon as the loop is over.
     #[test]
     fn loom_a_loop_ends_when_nobody_is_inside() {
         loom::model(|| {
@@ -212,7 +214,7 @@ mod loom_tests {
         });
     }
 
-    /// A panic of whichever thread comes out of the caller, when nobody is inside.
+    /// A panic on any thread is rethrown by the caller after all helpers have left.
     #[test]
     fn loom_a_panic_waits_for_the_others() {
         std::panic::set_hook(Box::new(|_| {}));

@@ -1,10 +1,11 @@
-//! Threads of rayon's for handlers: one pool of each size, made when it is first asked for.
+//! Rayon thread pools for handlers: one pool per size, created on first use.
 //!
-//! * A pool is made once and kept: making one takes longer than most calls. A library that has one is pinned, since its threads
-//!   would run on without it.
-//! * A forked child has none of its parent's threads: there, the pools of the parent are refused.
-//! * A worker of another pool of rayon's, which has to wait, takes up other work of that pool meanwhile. That may be another
-//!   call of the same handler, on the stack of the first one and behind its locks. So such a worker waits for a thread instead.
+//! - A pool is created once and kept, because creating it takes longer than most calls. The library is then pinned,
+//!   because the pool's threads would otherwise outlive its code.
+//! - A forked child process has none of its parent's threads, so the parent's pools are rejected there.
+//! - A worker of another rayon pool runs other work of its pool while it waits. This could be another call of the same
+//!   handler, on the first call's stack and while it holds locks. Such a worker therefore waits for a new thread
+//!   instead.
 
 use std::panic::resume_unwind;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -14,7 +15,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::future::executor::refuse_forked;
 use rayon_core::ThreadPoolBuilder;
 
-/// The pool of so many threads.
+/// Returns the pool with `threads` threads, and creates it if necessary.
 fn pool(threads: usize) -> Result<&'static rayon_core::ThreadPool> {
     static STARTER: OnceLock<u32> = OnceLock::new();
     static POOLS: Mutex<Vec<(usize, &rayon_core::ThreadPool)>> = Mutex::new(Vec::new());
@@ -38,16 +39,18 @@ fn pool(threads: usize) -> Result<&'static rayon_core::ThreadPool> {
 }
 
 impl ThreadPool<'_> {
-    /// Runs `work` on a thread of rayon's, in a pool that has as many threads as the host's, and waits for it: loops of rayon's in it, and
-    /// in libraries that it calls, are shared among these threads. With the feature `rayon`.
+    /// Runs `work` in a rayon pool with as many threads as the host's pool, and waits for it. Requires the feature
+    /// `rayon`.
     ///
-    /// Without it, they run on rayon's global pool, which has a thread for each processor whatever the host was told to use.
-    /// This pool is made with the first call and kept: one for each size, in each library that was built with rayon. All calls
-    /// share its threads, so that no more than [`num_threads`](Self::num_threads) of them are at work however many calls
-    /// there are; those that wait for their work sleep meanwhile.
+    /// Rayon loops in `work`, and in libraries that it calls, run on these threads. Otherwise they run on rayon's
+    /// global pool, which has a thread for each processor, whatever number the host is configured to use.
     ///
-    /// It is never nested in the host's pool: a [`ThreadPool`] is neither `Send` nor `Sync`, so that no loop body or task on the
-    /// host's threads can call this.
+    /// The pool is created by the first call and kept. Each library that is built with rayon has one pool per size. All
+    /// calls share its threads, so at most [`num_threads`](Self::num_threads) of them run at the same time. Callers
+    /// sleep while they wait.
+    ///
+    /// This method cannot be called from the host's pool: a [`ThreadPool`] is neither `Send` nor `Sync`, so loop bodies
+    /// and tasks cannot use it.
     ///
     /// ```
     /// use rayon::prelude::*;
@@ -67,7 +70,7 @@ impl ThreadPool<'_> {
     /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     ///
-    /// In a loop on the host's pool it does not compile:
+    /// Inside a loop on the host's pool, it does not compile:
     ///
     /// ```compile_fail,E0277
     /// use xla_ffi::prelude::*;
@@ -80,12 +83,12 @@ impl ThreadPool<'_> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorCode::ResourceExhausted`](crate::ErrorCode::ResourceExhausted) when the system starts no threads,
-    /// [`ErrorCode::FailedPrecondition`](crate::ErrorCode::FailedPrecondition) in a process that was forked after the library
-    /// used such a pool.
+    /// - [`ErrorCode::ResourceExhausted`](crate::ErrorCode::ResourceExhausted) if the system cannot start threads.
+    /// - [`ErrorCode::FailedPrecondition`](crate::ErrorCode::FailedPrecondition) if the process was forked after the
+    ///   library used such a pool.
     ///
     /// # Panics
-    /// When `work` panics.
+    /// If `work` panics.
     pub fn rayon<R: Send>(&self, work: impl FnOnce() -> R + Send) -> Result<R> {
         let pool = pool(self.num_threads())?;
         let is_worker = rayon_core::current_thread_index().is_some();

@@ -16,7 +16,7 @@ use xla_ffi_sys::{
     XLA_FFI_RecordAction, XLA_FFI_RecordApi, XLA_FFI_RecordFrame, XLA_FFI_SourceFormat,
 };
 
-/// What a recorded kernel is made of. The host copies it.
+/// The code of a recorded kernel. The host copies it.
 ///
 /// ```
 /// use xla_ffi::ext::KernelSource;
@@ -39,11 +39,11 @@ pub enum KernelSource<'a> {
     Ptx(&'a str),
     /// A cubin.
     Cubin(&'a [u8]),
-    /// A `CUfunction`. From version 0.2 of the extension (jaxlib 0.12.0).
+    /// A `CUfunction`. Requires version 0.2 of the extension (jaxlib 0.12.0).
     Function(*const c_void),
 }
 
-/// A recorded command, for others to come after it.
+/// A recorded command, which later commands can depend on.
 ///
 /// ```
 /// use xla_ffi::{DeviceOut, prelude::*, ext::{Command, Recorder}};
@@ -84,12 +84,12 @@ pub struct Command<'f> {
     _call: PhantomData<&'f ()>,
 }
 
-/// The recorder of a record stage: what it records, the host replays instead of calling the execute
-/// stage. Since r9 (jaxlib 0.11.2).
+/// Records the commands of a record stage, which the host replays instead of calling the execute stage.
 ///
-/// The stage runs once to make the commands and again, with other operands, to update them. One body
-/// serves both: the `i`-th command that it records is the `i`-th one that it updates, so the commands
-/// and their order must not depend on the operands' addresses. It counts them, so a stage takes one recorder.
+/// The stage runs first to create the commands, and again with other operands to update them. The same code
+/// does both: the `i`-th command that it records updates the `i`-th command that exists. The commands and
+/// their order must therefore not depend on the operands' addresses. A stage has at most one recorder,
+/// because the recorder counts the commands. Available since r9 (jaxlib 0.11.2).
 ///
 /// ```
 /// use xla_ffi::{DeviceBuffer, DeviceOut, Launch, prelude::*, ext::{KernelSource, Recorder}};
@@ -138,47 +138,47 @@ pub struct Recorder<'f> {
     host: Host,
     frame: NonNull<XLA_FFI_RecordFrame>,
     minor: i32,
-    /// How many commands this call has made or updated.
+    /// The number of commands that this call has created or updated.
     done: Cell<usize>,
     _call: PhantomData<&'f ()>,
 }
 
 impl<'f> Recorder<'f> {
     fn frame(&self) -> XLA_FFI_RecordFrame {
-        // SAFETY: the host's frame lives as long as the call.
+        // SAFETY: the host keeps the frame alive during the call.
         unsafe { self.frame.read() }
     }
 
-    /// Whether the commands exist and get new operands.
+    /// Returns true if this call updates existing commands with new operands.
     #[must_use]
     pub fn is_update(&self) -> bool {
         self.frame().action == XLA_FFI_RecordAction::Update
     }
 
-    /// Number of commands that there are so far.
+    /// Returns the number of commands that exist.
     #[must_use]
     pub fn len(&self) -> usize {
         let count = self.frame().num_commands;
-        // SAFETY: the host's counter lives as long as the call.
+        // SAFETY: the host keeps the counter alive during the call.
         let count = unsafe { count.as_ref() }.copied().unwrap_or(0);
         usize::try_from(count).unwrap_or(0)
     }
 
-    /// Whether there are no commands yet.
+    /// Returns true if there are no commands yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// A kernel launch after the commands `after`. An update keeps everything but the arguments.
+    /// Records a kernel launch that runs after the commands `after`. An update changes only the arguments.
     ///
     /// # Errors
-    /// `RESOURCE_EXHAUSTED` when the host has no room for another command, `FAILED_PRECONDITION`
-    /// when an update has more commands than there are, otherwise what the host answers.
+    /// `RESOURCE_EXHAUSTED` if the host has no room for another command, `FAILED_PRECONDITION` if an update
+    /// records more commands than exist, and any error of the host.
     ///
     /// # Safety
-    /// The kernel's parameters are `arguments`, in this order and of these sizes, and it stays within
-    /// the operands' memory, whenever the host replays it.
+    /// The kernel's parameters match `arguments` in order and size. Whenever the host replays the kernel, it
+    /// stays within the operands' memory.
     pub unsafe fn launch(
         &self,
         name: &CStr,
@@ -238,7 +238,7 @@ impl<'f> Recorder<'f> {
                 after,
                 |frame, api, after, out| {
                     let create = api.create_launch.ok_or("create_launch")?;
-                    // SAFETY: the host's function; everything pointed to lives until it returns.
+                    // SAFETY: it is a function of the host, and all pointers are valid until it returns.
                     Ok(unsafe {
                         create(
                             frame.record_ctx,
@@ -258,20 +258,20 @@ impl<'f> Recorder<'f> {
                 },
                 |frame, api, command| {
                     let update = api.update_launch.ok_or("update_launch")?;
-                    // SAFETY: as above; the command is one that the host handed out.
+                    // SAFETY: as above; the host created the command.
                     Ok(unsafe { update(frame.record_ctx, command, &raw const list) })
                 },
             )
         })
     }
 
-    /// A copy of `size` bytes within device memory, after the commands `after`.
+    /// Records a copy of `size` bytes within device memory that runs after the commands `after`.
     ///
     /// # Errors
-    /// As [`Recorder::launch`].
+    /// The same as for [`Recorder::launch`].
     ///
     /// # Safety
-    /// Both addresses name as many bytes of device memory, of operands of this call, and the two do not
+    /// Both regions are in device memory and within operands of this call. They have `size` bytes and do not
     /// overlap.
     pub unsafe fn copy(
         &self,
@@ -285,7 +285,7 @@ impl<'f> Recorder<'f> {
             after,
             |frame, api, after, out| {
                 let create = api.create_memcpy_d2d.ok_or("create_memcpy_d2d")?;
-                // SAFETY: the host's function; everything pointed to lives until it returns.
+                // SAFETY: it is a function of the host, and all pointers are valid until it returns.
                 Ok(unsafe {
                     create(
                         frame.record_ctx,
@@ -300,30 +300,30 @@ impl<'f> Recorder<'f> {
             },
             |frame, api, command| {
                 let update = api.update_memcpy_d2d.ok_or("update_memcpy_d2d")?;
-                // SAFETY: as above; the command is one that the host handed out.
+                // SAFETY: as above; the host created the command.
                 Ok(unsafe { update(frame.record_ctx, command, to, from, size as i64) })
             },
         )
     }
 
-    /// A command that does nothing: one thing to come after instead of several.
-    /// [`Command`] has an example.
+    /// Records an empty command that joins several commands into one dependency. See [`Command`] for an
+    /// example.
     ///
     /// # Errors
-    /// As [`Recorder::launch`].
+    /// The same as for [`Recorder::launch`].
     pub fn join(&self, after: &[Command<'f>]) -> Result<Command<'f>> {
         self.step(
             after,
             |frame, api, after, out| {
                 let create = api.create_empty_command.ok_or("create_empty_command")?;
-                // SAFETY: the host's function; everything pointed to lives until it returns.
+                // SAFETY: it is a function of the host, and all pointers are valid until it returns.
                 Ok(unsafe { create(frame.record_ctx, after.as_ptr(), after.len() as u32, out) })
             },
             |_, _, _| Ok(std::ptr::null_mut()),
         )
     }
 
-    /// Asks the host to call the execute stage and capture its stream instead.
+    /// Asks the host to call the execute stage and to capture its stream instead.
     ///
     /// ```
     /// use xla_ffi::{DeviceOut, prelude::*, ext::Recorder};
@@ -350,26 +350,26 @@ impl<'f> Recorder<'f> {
     /// ```
     ///
     /// # Errors
-    /// What the host answers.
+    /// Any error of the host.
     pub fn request_stream_capture(&self) -> Result<()> {
         let frame = self.frame();
         let request = self
             .api(&frame)?
             .request_stream_capture
             .ok_or_else(|| missing_function("request_stream_capture"))?;
-        // SAFETY: the host's function and its context.
+        // SAFETY: both the function and its context belong to the host.
         let error = unsafe { request(frame.record_ctx) };
         self.host.check(error)
     }
 
     fn api(&self, frame: &XLA_FFI_RecordFrame) -> Result<XLA_FFI_RecordApi> {
-        // SAFETY: the host's table lives as long as the call.
+        // SAFETY: the host keeps the table alive during the call.
         unsafe { frame.api.as_ref() }
             .copied()
             .ok_or_else(|| Error::internal("the host's recorder has no functions"))
     }
 
-    /// The next command: made, or updated.
+    /// Creates or updates the next command.
     fn step(
         &self,
         after: &[Command<'f>],
@@ -403,7 +403,7 @@ impl<'f> Recorder<'f> {
                     self.len()
                 )));
             }
-            // SAFETY: the host's list holds `len` commands.
+            // SAFETY: the host's list has `len` commands.
             let place = unsafe { frame.commands.add(index) };
             // SAFETY: as above.
             let command = unsafe { place.read() };
@@ -421,11 +421,11 @@ impl<'f> Recorder<'f> {
             let mut command = std::ptr::null();
             let error = create(&frame, &api, &after, &raw mut command).map_err(missing_function)?;
             self.host.check(error)?;
-            // SAFETY: there is room for the command (above).
+            // SAFETY: there is room for the command (checked above).
             let place = unsafe { frame.commands.add(index) };
             // SAFETY: as above.
             unsafe { place.write(command) };
-            // SAFETY: the host's counter.
+            // SAFETY: the host keeps the counter alive during the call.
             unsafe { frame.num_commands.write(index as i64 + 1) };
             command
         };
@@ -466,7 +466,7 @@ impl<'f> Context<'f> for Recorder<'f> {
             )));
         }
         let raw = extension.as_raw().cast::<XLA_FFI_Record_Extension>();
-        // SAFETY: the extension's number says what struct it is; every version has the frame.
+        // SAFETY: the extension's number determines the struct, and all versions have this field.
         let record = unsafe { (*raw).record_frame };
         let record = NonNull::new(record)
             .ok_or_else(|| Error::internal("the host's record extension has no frame"))?;

@@ -11,15 +11,16 @@ use crate::frame::Frame;
 use crate::frame::host::Host;
 use xla_ffi_sys::{Feature, Revision, XLA_FFI_InvokeContext};
 
-/// The most that XLA lets a handler ask for, on every platform (`XLA_FFI_DeviceMemory_Allocate` of its `ffi_api.cc`).
+/// The largest alignment that XLA accepts on every platform (`XLA_FFI_DeviceMemory_Allocate` in its `ffi_api.cc`).
 const ASKED: usize = 16;
-/// What its allocators give on GPUs whatever is asked for.
+/// The alignment of XLA's allocators on GPUs, whatever alignment is requested.
 const GIVEN: usize = 256;
 
-/// The host's allocator of device memory. CPU hosts have none. Since r0.
+/// The host's allocator of device memory. CPU hosts do not have one. Available since r0 (jaxlib 0.4.31).
 ///
-/// What was allocated is given back when this goes away, at the end of the handler: XLA frees nothing by itself, and reuses
-/// memory in the order of the stream, behind what the call launched there. Work on another stream has to be waited for.
+/// All allocations are freed when this value is dropped at the end of the handler, because XLA does not free them
+/// itself. XLA reuses the memory in stream order, after the work that the call launched on its stream. Wait for work on
+/// other streams first.
 ///
 /// ```
 /// use xla_ffi::{DeviceBuffer, DeviceOut, prelude::*};
@@ -53,21 +54,22 @@ const GIVEN: usize = 256;
 pub struct Scratch<'f> {
     host: Host,
     ctx: *mut XLA_FFI_InvokeContext,
-    /// What is to be given back, with its sizes.
+    /// The allocations to free, with their sizes.
     taken: RefCell<Vec<(NonNull<c_void>, usize)>>,
     _call: PhantomData<&'f ()>,
 }
 
 impl<'f> Scratch<'f> {
-    /// Allocates `size` bytes of device memory at a multiple of `alignment`, 256 at most. For no bytes the host is not asked, and
-    /// nothing lies at the address.
+    /// Allocates `size` bytes of device memory, aligned to `alignment`, which is at most 256. If `size` is 0, nothing
+    /// is allocated and the address must not be dereferenced.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when `alignment` is no
-    /// power of two or above 256; [`ErrorCode::FailedPrecondition`](crate::ErrorCode::FailedPrecondition) in debug
-    /// builds of a handler that is declared `command_buffer_compatible`; [`ErrorCode::Internal`](crate::ErrorCode::Internal)
-    /// where the host's memory does not lie at such addresses; otherwise what the host answers, `UNIMPLEMENTED` where it
-    /// has no allocator.
+    /// - [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if `alignment` is not a power of two or
+    ///   exceeds 256.
+    /// - [`ErrorCode::FailedPrecondition`](crate::ErrorCode::FailedPrecondition) in debug builds if the handler is
+    ///   declared `command_buffer_compatible`.
+    /// - [`ErrorCode::Internal`](crate::ErrorCode::Internal) if the host's memory is not aligned as requested.
+    /// - Any error of the host, for example `UNIMPLEMENTED` if it has no allocator.
     pub fn allocate(&self, size: usize, alignment: usize) -> Result<NonNull<c_void>> {
         if !alignment.is_power_of_two() || alignment > GIVEN {
             return Err(Error::invalid_argument(format!(
@@ -78,21 +80,21 @@ impl<'f> Scratch<'f> {
             "allocates scratch memory",
             "take the memory as another result of the call",
         )?;
-        // Hosts answer with null, or with memory.
+        // For 0 bytes, some hosts return null and others return memory.
         if let (0, Some(nowhere)) = (
             size,
             NonNull::new(std::ptr::without_provenance_mut(alignment)),
         ) {
             return Ok(nowhere);
         }
-        // SAFETY: the call's own context, which 'f keeps alive.
+        // SAFETY: it is the call's own context, which lives for 'f.
         let data = unsafe { self.host.allocate(self.ctx, size, alignment.min(ASKED)) }?;
         let data = NonNull::new(data).ok_or_else(|| {
             Error::resource_exhausted(format!("{size} bytes of scratch memory are not available"))
         })?;
         self.taken.borrow_mut().push((data, size));
         if data.addr().get() % alignment != 0 {
-            // SAFETY: allocated above, with this size, and never used.
+            // SAFETY: it was allocated above with this size and was never used.
             unsafe { self.free(data, size) }?;
             return Err(Error::internal(format!(
                 "the host's scratch memory is not aligned to {alignment}"
@@ -101,8 +103,10 @@ impl<'f> Scratch<'f> {
         Ok(data)
     }
 
-    /// Allocates room for `len` elements, aligned to 256 bytes. None at all takes no
-    /// memory, and its address is null. [`ScratchBuffer`] has an example. Elements that ask for more do not compile:
+    /// Allocates room for `len` elements, aligned to 256 bytes. If `len` is 0, nothing is allocated and the address is
+    /// null.
+    ///
+    /// See [`ScratchBuffer`] for an example. Elements with a larger alignment do not compile:
     ///
     /// ```compile_fail,E0080
     /// use xla_ffi::{DeviceOut, prelude::*};
@@ -121,7 +125,7 @@ impl<'f> Scratch<'f> {
     /// ```
     ///
     /// # Errors
-    /// As [`Scratch::allocate`].
+    /// The same as for [`Scratch::allocate`].
     pub fn array<T: Copy>(&self, len: usize) -> Result<ScratchBuffer<'_, T>> {
         const {
             assert!(
@@ -146,14 +150,13 @@ impl<'f> Scratch<'f> {
         })
     }
 
-    /// Frees memory before its time.
+    /// Frees memory early.
     ///
     /// # Errors
-    /// What the host answers.
+    /// Any error of the host.
     ///
     /// # Safety
-    /// `data` came from [`Scratch::allocate`] of this call with this `size`, and nothing uses it
-    /// any more.
+    /// `data` was returned by [`Scratch::allocate`] of this call for this `size`, and it is no longer used.
     pub unsafe fn free(&self, data: NonNull<c_void>, size: usize) -> Result<()> {
         if size == 0 {
             return Ok(());
@@ -162,7 +165,7 @@ impl<'f> Scratch<'f> {
         if let Some(index) = taken.iter().rposition(|own| *own == (data, size)) {
             taken.swap_remove(index);
         }
-        // SAFETY: the call's own context; the caller vouches for the memory.
+        // SAFETY: it is the call's own context; the caller guarantees that the memory is valid.
         unsafe { self.host.free(self.ctx, size, data.as_ptr()) }
     }
 }
@@ -170,14 +173,16 @@ impl<'f> Scratch<'f> {
 impl Drop for Scratch<'_> {
     fn drop(&mut self) {
         for (data, size) in std::mem::take(self.taken.get_mut()) {
-            // SAFETY: allocated by this call with this size; what the call launched comes first on the stream.
+            // SAFETY: this call allocated it with this size. XLA reuses it only after the work that the call launched
+            // on the stream.
             let freed = unsafe { self.host.free(self.ctx, size, data.as_ptr()) };
-            drop(freed); // nobody to tell
+            drop(freed); // errors cannot be reported here
         }
     }
 }
 
-/// Elements in scratch memory: an address for kernels, no slices. It belongs to the [`Scratch`] that gave it.
+/// Elements in scratch memory: an address for kernels, not a slice. The buffer borrows the [`Scratch`] that allocated
+/// it.
 ///
 /// ```
 /// use xla_ffi::{DeviceBuffer, DeviceOut, device::ScratchBuffer, prelude::*};
@@ -208,25 +213,25 @@ pub struct ScratchBuffer<'s, T> {
 }
 
 impl<T> ScratchBuffer<'_, T> {
-    /// The address in device memory; null where there are no elements.
+    /// Returns the address in device memory, which is null if there are no elements.
     #[must_use]
     pub fn as_device_mut_ptr(&self) -> *mut T {
         self.data
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are no elements.
+    /// Returns true if there are no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes of all elements.
+    /// Returns the size of all elements in bytes.
     #[must_use]
     pub fn byte_size(&self) -> usize {
         self.len * size_of::<T>()

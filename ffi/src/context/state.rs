@@ -1,4 +1,4 @@
-//! State that stages leave for later ones.
+//! State that stages create for later stages.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -13,18 +13,18 @@ const INSTANTIATE: u32 = XLA_FFI_ExecutionStage::INSTANTIATE.0;
 const PREPARE: u32 = XLA_FFI_ExecutionStage::PREPARE.0;
 const INITIALIZE: u32 = XLA_FFI_ExecutionStage::INITIALIZE.0;
 
-/// Hands a state to the host.
+/// Passes a state to the host.
 pub(crate) fn store_state<T: HostType>(frame: &Frame<'_>, stage: u32, state: T) -> Result<()> {
     let host = frame.host();
     host.needs_state()?;
     let host_type = T::registration().erased();
     let id = host_type.id(host)?;
     let state = Box::into_raw(Box::new(state));
-    // SAFETY: the frame's own context; the deleter drops a box of T.
+    // SAFETY: it is the frame's own context, and the deleter drops a box of T.
     let stored =
         unsafe { host.set_state(frame.ctx(), stage, id, state.cast(), host_type.deleter()) };
     if stored.is_err() {
-        // SAFETY: the host did not take it, so it is still ours.
+        // SAFETY: the host did not take the box, so it is still owned here.
         drop(unsafe { Box::from_raw(state) });
     } else if stage != INSTANTIATE {
         host_type.note_stored(host, stage, has_stream(frame));
@@ -33,15 +33,15 @@ pub(crate) fn store_state<T: HostType>(frame: &Frame<'_>, stage: u32, state: T) 
 }
 
 fn has_stream(frame: &Frame<'_>) -> bool {
-    // SAFETY: the frame's own context.
+    // SAFETY: it is the frame's own context.
     unsafe { frame.host().stream(frame.ctx()) }.is_ok()
 }
 
-/// Why a state could not be had.
+/// A reason why a state is unavailable.
 enum Missing {
-    /// There is none.
+    /// The state was not set.
     Absent(Error),
-    /// Something is wrong.
+    /// The state could not be read for another reason.
     Wrong(Error),
 }
 
@@ -53,7 +53,7 @@ impl From<Missing> for Error {
     }
 }
 
-/// For the macros: the state that `stage` left.
+/// Gets the state that `stage` created. Used by the macros.
 #[doc(hidden)]
 #[inline]
 pub fn load_state<'f, T: HostType>(frame: &Frame<'f>, stage: u32) -> Result<&'f T> {
@@ -72,7 +72,7 @@ fn find_state<'f, T: HostType>(frame: &Frame<'f>, stage: u32) -> Result<&'f T, M
             crate::error::problems::stage_name(stage)
         ))));
     }
-    // SAFETY: the frame's own context.
+    // SAFETY: it is the frame's own context.
     let state = unsafe { host.state(frame.ctx(), stage, id) }.map_err(|error| {
         if host.is_absent_error(&error, "not set") {
             Missing::Absent(error)
@@ -80,8 +80,8 @@ fn find_state<'f, T: HostType>(frame: &Frame<'f>, stage: u32) -> Result<&'f T, M
             Missing::Wrong(error)
         }
     })?;
-    // SAFETY: the type's number names T, and the host keeps the state at least until the call ends;
-    // it is shared between concurrent calls, and T is Sync.
+    // SAFETY: the type's number identifies T, and the host keeps the state alive at least until the call ends.
+    // Concurrent calls share it, and T is Sync.
     let state = unsafe { state.cast::<T>().as_ref() };
     state.ok_or_else(|| {
         Missing::Absent(Error::failed_precondition(format!(
@@ -92,16 +92,18 @@ fn find_state<'f, T: HostType>(frame: &Frame<'f>, stage: u32) -> Result<&'f T, M
     })
 }
 
-/// The state that an earlier stage left, of the stage `S`. Stages of a [`stateful`](macro@crate::stateful) type have that of
-/// instantiate as `&self`; this is the same, for an `async fn` or where it may be absent.
+/// The state that an earlier stage `S` created.
 ///
-/// | type | left by | lives until | since |
+/// Stages of a [`stateful`](macro@crate::stateful) type receive the state of `instantiate` as `&self`. `State` gives an
+/// `async fn` the same state, and `Option<State>` allows it to be absent.
+///
+/// | type | created by | lives until | since |
 /// |---|---|---|---|
 /// | `State<T>` | `instantiate`, once per call site when the program is compiled | the executable is dropped | r1 (jaxlib 0.4.33) |
 /// | `State<T, Prepare>` | `prepare` | the execution ends | r8 (jaxlib 0.9.1) |
 /// | `State<T, Initialize>` | `initialize` | the execution ends | r8 (jaxlib 0.9.1) |
 ///
-/// XLA runs the last two stages on GPUs only. If a stage did not run, the call is refused.
+/// XLA runs the last two stages on GPUs only. If a stage did not run, the call is rejected.
 ///
 /// ```
 /// use xla_ffi::{HostType, Initialize, Prepare, prelude::*};
@@ -185,10 +187,10 @@ macro_rules! stages {
 }
 
 stages! {
-    /// The stage whose [`State`] lives as long as the executable.
+    /// Marks the [`State`] of the instantiate stage, which lives as long as the executable.
     Instantiate INSTANTIATE "state" State;
-    /// The first stage of an execution; see [`State`].
+    /// Marks the [`State`] of the prepare stage, the first stage of an execution.
     Prepare PREPARE "prepared_state" StageState;
-    /// The second stage of an execution; see [`State`].
+    /// Marks the [`State`] of the initialize stage, the second stage of an execution.
     Initialize INITIALIZE "initialized_state" StageState;
 }

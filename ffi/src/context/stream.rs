@@ -1,9 +1,9 @@
-//! The device stream, and the debug check of handlers that are compatible with command buffers.
+//! The device stream, and the debug check for handlers that are compatible with command buffers.
 //!
-//! XLA captures the execute stage of such a handler once and replays what it launched. A call that waits
-//! for the stream breaks the capture; memory that was allocated for the captured call belongs to
-//! somebody else when it is replayed. The check knows what goes through this crate. It is compiled into
-//! debug builds only, because it costs every call a word of thread-local memory.
+//! XLA captures the execute stage of such a handler once and replays the launched work. A call that
+//! waits for the stream breaks the capture. Memory that was allocated for the captured call is owned by
+//! other code when it is replayed. The check covers operations that use this crate. It exists in debug
+//! builds only, because it costs every call a thread-local access.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -14,8 +14,8 @@ use crate::error::{Error, Result};
 use crate::frame::Frame;
 use xla_ffi_sys::{Feature, Revision};
 
-/// The stream that the call belongs to, a `CUstream` on CUDA. CPU hosts have none: there the call is
-/// refused, unless the parameter is an `Option`. Since r0.
+/// The stream of the call: a `CUstream` on CUDA. CPU hosts do not have one and reject the call, unless
+/// the parameter is an `Option`. Available since r0 (jaxlib 0.4.31).
 ///
 /// ```
 /// use xla_ffi::{DeviceOut, prelude::*};
@@ -42,7 +42,7 @@ pub struct Stream<'f> {
 }
 
 impl Stream<'_> {
-    /// The platform's handle, valid during the call.
+    /// Returns the platform's handle, which is valid during the call.
     #[must_use]
     pub fn as_raw(self) -> *mut c_void {
         self.raw
@@ -55,7 +55,7 @@ impl<'f> Context<'f> for Stream<'f> {
 
     #[inline]
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
-        // SAFETY: the frame's own context.
+        // SAFETY: it is the frame's own context.
         let raw = unsafe { frame.host().stream(frame.ctx()) }?;
         Ok(Self {
             raw,
@@ -67,12 +67,12 @@ impl<'f> Context<'f> for Stream<'f> {
 context!(Stream<'f>);
 
 thread_local! {
-    /// The name of the compatible handler whose execute stage runs on this thread.
+    /// The name of the compatible handler whose execute stage is running on this thread.
     static RUNNING: Cell<Option<&'static str>> = const { Cell::new(None) };
 }
 
-/// Marks the execute stage of a compatible handler, until dropped. In release builds it is nothing at
-/// all: something to drop, though never there, would cost every call a place on the stack.
+/// Marks the execute stage of a compatible handler until dropped. In release builds, it is an empty type
+/// without a destructor, which would otherwise cost every call stack space.
 #[derive(Debug)]
 pub(crate) struct Replayed {
     #[cfg(debug_assertions)]
@@ -80,7 +80,7 @@ pub(crate) struct Replayed {
 }
 
 impl Replayed {
-    /// Marks the stage, if the handler has the trait.
+    /// Marks the stage if the handler is command buffer compatible.
     #[cfg(debug_assertions)]
     pub(crate) fn enter(handler: &'static str, traits: u32, stage: u32) -> Option<Self> {
         use xla_ffi_sys::{XLA_FFI_ExecutionStage, XLA_FFI_Handler_TraitsBits};
@@ -104,10 +104,10 @@ impl Drop for Replayed {
     }
 }
 
-/// Refuses `what`, in debug builds, where a compatible handler executes.
+/// Rejects the operation `what` in debug builds if a compatible handler is executing.
 ///
 /// # Errors
-/// `FAILED_PRECONDITION` naming the handler and the `remedy`.
+/// `FAILED_PRECONDITION` with the handler's name and the `remedy`.
 #[inline]
 pub(crate) fn refuse_in_replay(what: &str, remedy: &str) -> Result<()> {
     if !cfg!(debug_assertions) {

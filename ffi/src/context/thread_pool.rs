@@ -8,11 +8,12 @@ use crate::frame::Frame;
 use crate::frame::host::Host;
 use xla_ffi_sys::{Feature, Revision, XLA_FFI_InvokeContext};
 
-/// The host's pool of CPU threads. Since r1 (jaxlib 0.4.33); its size since r3 (0.4.38).
+/// The host's pool of CPU threads. Available since r1 (jaxlib 0.4.33); its size since r3 (jaxlib
+/// 0.4.38).
 ///
-/// The loops hand chunks to the pool and to the calling thread alike, and the calling thread waits
-/// only for chunks that another thread has begun. So they work with one thread, without a pool
-/// behind the context, and when tasks run late or never. They allocate.
+/// The loops distribute chunks to the pool and to the calling thread. The calling thread waits only
+/// for chunks that another thread has started. The loops therefore also work with one thread, without
+/// a pool, and if tasks start late or never. Each loop allocates memory.
 ///
 /// ```
 /// use xla_ffi::prelude::*;
@@ -44,7 +45,8 @@ pub struct ThreadPool<'f> {
 }
 
 impl ThreadPool<'_> {
-    /// Number of threads, at least 1; where the host does not tell, as many as the machine offers.
+    /// Returns the number of threads, which is at least 1. If the host does not report it, returns the
+    /// number of processors.
     ///
     /// ```
     /// use xla_ffi::prelude::*;
@@ -70,19 +72,20 @@ impl ThreadPool<'_> {
             .unwrap_or(1)
     }
 
-    /// Number of threads as the host tells it. Since r3 (jaxlib 0.4.38).
+    /// Returns the number of threads that the host reports. Available since r3 (jaxlib 0.4.38).
     ///
     /// # Errors
-    /// [`ErrorCode::Unimplemented`](crate::ErrorCode::Unimplemented) on older hosts, and what the
-    /// host answers where the context has no pool.
+    /// [`ErrorCode::Unimplemented`](crate::ErrorCode::Unimplemented) on older hosts, and the host's
+    /// error if the context has no pool.
     pub fn size(&self) -> Result<usize> {
-        // SAFETY: the call's own context, which 'f keeps alive.
+        // SAFETY: it is the call's own context, which lives for 'f.
         let threads = unsafe { self.host.num_threads(self.ctx) }?;
         usize::try_from(threads)
             .map_err(|_| Error::internal(format!("the host reports a pool of {threads} threads")))
     }
 
-    /// Runs `task` on the pool, some time, on any thread. A panic in it is printed, and no more.
+    /// Runs `task` on the pool at any later time and on any thread. If it panics, the panic is only
+    /// printed.
     ///
     /// ```
     /// use xla_ffi::prelude::*;
@@ -103,20 +106,21 @@ impl ThreadPool<'_> {
     /// ```
     ///
     /// # Errors
-    /// What the host answers where the context has no pool.
+    /// The host's error if the context has no pool.
     pub fn spawn(&self, task: impl FnOnce() + Send + 'static) -> Result<()> {
         let task: Box<Box<dyn FnOnce() + Send>> = Box::new(Box::new(task));
         let data = Box::into_raw(task);
-        // SAFETY: the call's own context; `run_boxed` takes the box back, once.
+        // SAFETY: it is the call's own context. `run_boxed` takes ownership of the box, and the host
+        // calls it once.
         let scheduled = unsafe { self.host.schedule(self.ctx, run_boxed, data.cast()) };
         if scheduled.is_err() {
-            // SAFETY: the host did not take the task, so it is still ours.
+            // SAFETY: the host did not take the task, so it is still owned here.
             drop(unsafe { Box::from_raw(data) });
         }
         scheduled
     }
 
-    /// Calls `body(i)` for each `i` below `count`, in parallel.
+    /// Calls `body(i)` for each `i` in `0..count`, in parallel.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -144,17 +148,17 @@ impl ThreadPool<'_> {
     /// ```
     ///
     /// # Panics
-    /// When `body` panics, after the chunks that have begun are done.
+    /// If `body` panics. The panic is rethrown after the chunks in progress have ended.
     pub fn for_each(&self, count: usize, body: impl Fn(usize) + Sync) {
         let grain = count.div_ceil(self.num_threads().saturating_mul(4)).max(1);
         self.for_each_range(count, grain, |range| range.for_each(&body));
     }
 
-    /// Calls `body(range)` for ranges of at most `grain` that together cover `0..count`, in
+    /// Calls `body(range)` for ranges of at most `grain` indices that together cover `0..count`, in
     /// parallel.
     ///
     /// # Panics
-    /// When `body` panics, after the ranges that have begun are done.
+    /// If `body` panics. The panic is rethrown after the ranges in progress have ended.
     pub fn for_each_range(
         &self,
         count: usize,
@@ -175,20 +179,20 @@ impl ThreadPool<'_> {
         );
     }
 
-    /// Calls `body(start, chunk)` for chunks of at most `grain` elements, `start` being the
-    /// position of the chunk's first element, in parallel.
+    /// Calls `body(start, chunk)` for chunks of at most `grain` elements, in parallel. `start` is the
+    /// index of the chunk's first element.
     ///
     /// # Panics
-    /// When `body` panics, after the chunks that have begun are done.
+    /// If `body` panics. The panic is rethrown after the chunks in progress have ended.
     pub fn for_each_chunk<T: Send>(
         &self,
         elements: &mut [T],
         grain: usize,
         body: impl Fn(usize, &mut [T]) + Sync,
     ) {
-        /// The slice's start, shared among threads that take disjoint parts of it.
+        /// The start of the slice. Threads that share it use disjoint parts.
         struct Shared<T>(*mut T);
-        // SAFETY: each thread reaches a part of its own; T is Send.
+        // SAFETY: each thread accesses its own part, and T is Send.
         unsafe impl<T: Send> Sync for Shared<T> {}
         impl<T> Shared<T> {
             fn get(&self) -> *mut T {
@@ -198,10 +202,10 @@ impl ThreadPool<'_> {
         let len = elements.len();
         let start = Shared(elements.as_mut_ptr());
         self.for_each_range(len, grain, |range| {
-            // SAFETY: ranges lie within the slice.
+            // SAFETY: ranges are within the slice.
             let first = unsafe { start.get().add(range.start) };
-            // SAFETY: ranges are disjoint, so this part is ours alone; the borrow of `elements`
-            // outlives the loop.
+            // SAFETY: ranges are disjoint, so no other thread accesses this part. The borrow of
+            // `elements` outlives the loop.
             let chunk = unsafe { std::slice::from_raw_parts_mut(first, range.len()) };
             body(range.start, chunk);
         });

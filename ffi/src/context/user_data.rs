@@ -8,8 +8,8 @@ use crate::frame::Frame;
 use crate::frame::host_type::{HostType, KnownType};
 use xla_ffi_sys::{Feature, Revision};
 
-/// An object that the program which embeds XLA hands to its handlers. JAX has no way to give one;
-/// the embedded runtime and PJRT have. Since r0.
+/// An object that the program that embeds XLA passes to its handlers. The embedded runtime and PJRT
+/// support it; JAX does not. Available since r0 (jaxlib 0.4.31).
 ///
 /// ```
 /// use xla_ffi::prelude::*;
@@ -71,7 +71,7 @@ impl<'f, T: HostType> Context<'f> for UserData<'f, T> {
     fn find(frame: &Frame<'f>) -> Result<Option<Self>> {
         let host = frame.host();
         let id = T::registration().erased().id(host)?;
-        // SAFETY: the frame's own context.
+        // SAFETY: it is the frame's own context.
         let data = match unsafe { host.user_data(frame.ctx(), id) } {
             Ok(data) => data,
             Err(error) if host.is_absent_error(&error, "not found in execution context") => {
@@ -79,8 +79,8 @@ impl<'f, T: HostType> Context<'f> for UserData<'f, T> {
             }
             Err(error) => return Err(error),
         };
-        // SAFETY: the type's number names T (the invariant of `Registration`), and the host keeps the
-        // object until the execution ends.
+        // SAFETY: the type's number identifies T (the invariant of `Registration`), and the host
+        // keeps the object alive until the execution ends.
         let object = unsafe { data.cast::<T>().as_ref() };
         object
             .map(|object| Some(Self(object)))

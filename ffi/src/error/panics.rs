@@ -1,4 +1,4 @@
-//! Panics of handlers: caught at the boundary and told with their place.
+//! Panics of handlers, which are caught at the boundary and reported with their location.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -13,8 +13,8 @@ thread_local! {
 
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
-/// Makes panics remember their place for [`describe`], once in a process; the hook that was there
-/// goes on to run.
+/// Installs a panic hook, once per process, that records the location of panics for [`describe`]. The
+/// previous hook is still called.
 #[inline]
 pub(crate) fn install() {
     if !INSTALLED.load(Ordering::Relaxed) {
@@ -33,14 +33,16 @@ fn install_now() {
     std::panic::set_hook(Box::new(move |info| {
         if let Some(place) = info.location() {
             let place = place.to_string();
-            // A thread that ends may have none any more; a panic in here would end the process.
+            // Thread-local data may already be destroyed when a thread ends. A panic in the hook would
+            // abort the process.
             let _ = LAST_PLACE.try_with(|last| last.replace(Some(place)));
         }
         previous(info);
     }));
 }
 
-/// A panic as text: who, unless the caller names the handler, what and where. What was thrown is destroyed.
+/// Describes a panic as text: the handler (if `who` is not empty), the message and the location. Drops the
+/// panic's payload.
 pub fn describe(who: &str, panic: Box<dyn Any + Send>) -> String {
     let what = panic
         .downcast_ref::<&str>()
@@ -58,31 +60,31 @@ pub fn describe(who: &str, panic: Box<dyn Any + Send>) -> String {
     text
 }
 
-/// What `work` gives; a panic in it becomes an error.
+/// Runs `work` and converts a panic to an error.
 pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     install();
     std::panic::catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|panic| Err(Error::internal(describe("", panic))))
 }
 
-/// Destroys a value of the user's, whose destructor may panic, where nobody may unwind.
+/// Drops a user's value and catches a panic of its destructor.
 ///
 /// # Errors
-/// What the destructor threw.
+/// The payload of the destructor's panic.
 pub(crate) fn destroy<T>(value: T) -> std::thread::Result<()> {
     std::panic::catch_unwind(AssertUnwindSafe(|| drop(value)))
 }
 
-/// Destroys what a panic threw, whose destructor may panic in its turn.
+/// Drops the payload of a panic, and catches a panic of its destructor.
 pub(crate) fn discard(panic: Box<dyn Any + Send>) {
     if let Err(again) = destroy(panic) {
-        // One that throws bombs for ever is not worth a process: it leaks.
+        // The payload of the second panic leaks, because its destructor could panic again, without end.
         std::mem::forget(again);
     }
 }
 
-/// Says on stderr what nobody is left to be told. `eprintln!` panics where stderr is a pipe that
-/// nobody reads any more, and our caller may be C.
+/// Prints an error to stderr that cannot be reported otherwise. Does not use `eprintln!`, which panics if
+/// stderr is a closed pipe; the caller may be C code, where panics must not unwind.
 #[cold]
 #[inline(never)]
 pub fn warn(text: std::fmt::Arguments<'_>) {

@@ -1,11 +1,11 @@
-//! What is wrong with a call, collected: a line for each problem, and the message that they make.
+//! The collected problems of one call, and the error message that lists them.
 
 use std::borrow::Cow;
 
 use crate::error::{Error, ErrorCode};
 use xla_ffi_sys::XLA_FFI_ExecutionStage;
 
-/// Collects what is wrong with one call: a line for each problem. [`Bind::explain`] is given it.
+/// Collects the problems of one call, one line per problem. [`Bind::explain`] adds to it.
 ///
 /// [`Bind::explain`]: crate::Bind::explain
 ///
@@ -50,21 +50,21 @@ use xla_ffi_sys::XLA_FFI_ExecutionStage;
 /// ```
 #[derive(Debug)]
 pub struct Problems<'a> {
-    // Everything is written to one text: a call that is refused should not cost a dozen allocations.
+    // All problems share one string, so a rejected call needs few allocations.
     text: &'a mut String,
-    // Where the first problem begins.
+    // The offset of the first problem in the text.
     start: usize,
     separator: &'static str,
     count: usize,
     pub(crate) other_than_lacks: bool,
-    /// What an attribute is called: within a dictionary, an entry.
+    /// The term for an attribute in messages; within a dictionary, it is an entry.
     pub(crate) noun: &'static str,
-    /// The code that a part of the context asks for, whatever else is wrong.
+    /// The error code that a context part requires, whatever other problems there are.
     code: Option<ErrorCode>,
 }
 
 impl<'a> Problems<'a> {
-    /// Writes behind what `text` holds, with `separator` between one problem and the next.
+    /// Creates a collection that appends to `text`, with `separator` between problems.
     pub(crate) fn new(text: &'a mut String, separator: &'static str) -> Self {
         Self {
             start: text.len(),
@@ -77,7 +77,7 @@ impl<'a> Problems<'a> {
         }
     }
 
-    /// The text, ready for the next problem.
+    /// Returns the text after a separator, ready for the next problem.
     pub(crate) fn next(&mut self) -> &mut String {
         if self.count > 0 {
             self.text.push_str(self.separator);
@@ -86,8 +86,7 @@ impl<'a> Problems<'a> {
         self.text
     }
 
-    /// Adds what a part of the context answered; `UNIMPLEMENTED` stays that if nothing else is
-    /// wrong.
+    /// Adds the error of a context part. The code `UNIMPLEMENTED` is kept only if there are no other problems.
     pub fn context(&mut self, what: &str, error: &Error) {
         if error.code() != ErrorCode::Unimplemented {
             self.other_than_lacks = true;
@@ -96,13 +95,13 @@ impl<'a> Problems<'a> {
         put(text, &[what, ": ", error.message()]);
     }
 
-    /// The whole call is refused with this code: it came to the wrong host.
+    /// Rejects the whole call with this code, because it arrived at an unsupported host.
     #[cfg(feature = "internal")]
     pub(crate) fn refuse(&mut self, code: ErrorCode) {
         self.code = Some(code);
     }
 
-    /// The code of the refusal: `UNIMPLEMENTED` where all that is wrong is that the host lacks something.
+    /// Returns the code of the rejection: `UNIMPLEMENTED` if every problem is a feature that the host lacks.
     fn code(&self) -> ErrorCode {
         let lacks = self.count > 0 && !self.other_than_lacks;
         self.code.unwrap_or(if lacks {
@@ -112,7 +111,7 @@ impl<'a> Problems<'a> {
         })
     }
 
-    /// The text, ready for a problem: one line that names the parameter.
+    /// Returns the text, ready for a one-line problem that names the parameter.
     pub(crate) fn line(&mut self) -> &mut String {
         self.other_than_lacks = true;
         self.next()
@@ -123,13 +122,13 @@ impl<'a> Problems<'a> {
         self.line().push_str(problem.as_ref());
     }
 
-    /// Number of problems so far.
+    /// Returns the number of problems so far.
     #[must_use]
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there are none so far.
+    /// Returns true if there are no problems so far.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
@@ -158,7 +157,7 @@ pub(crate) fn dims(text: &mut String, dims: &[i64]) {
     text.push_str(if dims.is_empty() { "[]" } else { "]" });
 }
 
-/// The name of a stage.
+/// Returns the name of a stage.
 pub(crate) fn stage_name(stage: u32) -> Cow<'static, str> {
     match XLA_FFI_ExecutionStage(stage).lower_name() {
         Some(name) => Cow::Borrowed(name),
@@ -166,7 +165,7 @@ pub(crate) fn stage_name(stage: u32) -> Cow<'static, str> {
     }
 }
 
-/// An error that a handler returned, with the handler's name and the stage before its text, unless the name is there.
+/// Adds the handler's name and the stage to an error that the handler returned, unless its text has the name already.
 pub(crate) fn named(error: Error, handler: &str, stage: u32) -> Error {
     match error.message().strip_prefix(handler) {
         Some(rest) if rest.starts_with(" (") => error,
@@ -174,8 +173,7 @@ pub(crate) fn named(error: Error, handler: &str, stage: u32) -> Error {
     }
 }
 
-/// The message of a call that is refused: who refuses it at which stage, and then what `tell` finds
-/// wrong; and its code.
+/// Returns the message and the code of a rejected call: the handler, the stage, and the problems that `tell` adds.
 pub(crate) fn message(
     handler: &str,
     stage: u32,

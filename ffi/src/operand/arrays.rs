@@ -28,7 +28,8 @@ fn fixed<const RANK: usize>(dims: &[usize]) -> [usize; RANK] {
 }
 
 impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
-    /// The elements as an array of the buffer's rank, up to 6. With the feature `ndarray`.
+    /// Returns the elements as an array of the buffer's rank, up to 6. Requires the feature
+    /// `ndarray`.
     ///
     /// ```
     /// use xla_ffi::prelude::*;
@@ -49,8 +50,8 @@ impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when the dimensions that are not 0
-    /// multiply to more than can be addressed.
+    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) if the product of the nonzero
+    /// dimensions exceeds the address space.
     pub fn view(&self) -> Result<ArrayView<'f, T, Dim<[Ix; RANK]>>>
     where
         [Ix; RANK]: IntoDimension<Dim = Dim<[Ix; RANK]>>,
@@ -60,7 +61,7 @@ impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
             .map_err(too_large)
     }
 
-    /// The elements as an array of any rank. With the feature `ndarray`.
+    /// Returns the elements as an array of any rank. Requires the feature `ndarray`.
     ///
     /// ```
     /// use ndarray::Axis;
@@ -85,16 +86,16 @@ impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when the dimensions that are not 0
-    /// multiply to more than can be addressed.
+    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) if the product of the nonzero
+    /// dimensions exceeds the address space.
     pub fn view_dyn(&self) -> Result<ArrayViewD<'f, T>> {
         ArrayView::from_shape(IxDyn(self.dims()), self.as_slice()).map_err(too_large)
     }
 }
 
 impl<T: Element, const RANK: usize> Out<'_, T, RANK> {
-    /// The unwritten elements as an array of the result's rank, up to 6. With the feature
-    /// `ndarray`.
+    /// Returns the uninitialized elements as an array of the result's rank, up to 6. Requires the
+    /// feature `ndarray`.
     ///
     /// ```
     /// use xla_ffi::prelude::*;
@@ -117,8 +118,8 @@ impl<T: Element, const RANK: usize> Out<'_, T, RANK> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when the dimensions that are not 0
-    /// multiply to more than can be addressed.
+    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) if the product of the nonzero
+    /// dimensions exceeds the address space.
     pub fn view_uninit(&mut self) -> Result<ArrayViewMut<'_, MaybeUninit<T>, Dim<[Ix; RANK]>>>
     where
         [Ix; RANK]: IntoDimension<Dim = Dim<[Ix; RANK]>>,
@@ -128,7 +129,7 @@ impl<T: Element, const RANK: usize> Out<'_, T, RANK> {
         ArrayViewMut::from_shape(shape, self.as_uninit()).map_err(too_large)
     }
 
-    /// The unwritten elements as an array of any rank. With the feature `ndarray`.
+    /// Returns the uninitialized elements as an array of any rank. Requires the feature `ndarray`.
     ///
     /// ```
     /// use ndarray::Dimension;
@@ -150,8 +151,8 @@ impl<T: Element, const RANK: usize> Out<'_, T, RANK> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when the dimensions that are not 0
-    /// multiply to more than can be addressed.
+    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) if the product of the nonzero
+    /// dimensions exceeds the address space.
     pub fn view_uninit_dyn(&mut self) -> Result<ArrayViewMutD<'_, MaybeUninit<T>>> {
         let shape = IxDyn(self.dims());
         ArrayViewMut::from_shape(shape, self.as_uninit()).map_err(too_large)
@@ -159,7 +160,8 @@ impl<T: Element, const RANK: usize> Out<'_, T, RANK> {
 }
 
 impl<T: Element, const RANK: usize> InOut<'_, T, RANK> {
-    /// The elements as an array of the operand's rank, up to 6. With the feature `ndarray`.
+    /// Returns the elements as a mutable array of the operand's rank, up to 6. Requires the feature
+    /// `ndarray`.
     ///
     /// ```
     /// use xla_ffi::prelude::*;
@@ -182,8 +184,8 @@ impl<T: Element, const RANK: usize> InOut<'_, T, RANK> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when the dimensions that are not 0
-    /// multiply to more than can be addressed.
+    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) if the product of the nonzero
+    /// dimensions exceeds the address space.
     pub fn view_mut(&mut self) -> Result<ArrayViewMut<'_, T, Dim<[Ix; RANK]>>>
     where
         [Ix; RANK]: IntoDimension<Dim = Dim<[Ix; RANK]>>,
@@ -193,11 +195,11 @@ impl<T: Element, const RANK: usize> InOut<'_, T, RANK> {
         ArrayViewMut::from_shape(shape, self).map_err(too_large)
     }
 
-    /// The elements as an array of any rank. With the feature `ndarray`.
+    /// Returns the elements as a mutable array of any rank. Requires the feature `ndarray`.
     ///
     /// # Errors
-    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when the dimensions that are not 0
-    /// multiply to more than can be addressed.
+    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) if the product of the nonzero
+    /// dimensions exceeds the address space.
     pub fn view_mut_dyn(&mut self) -> Result<ArrayViewMutD<'_, T>> {
         let shape = IxDyn(self.dims());
         ArrayViewMut::from_shape(shape, self).map_err(too_large)

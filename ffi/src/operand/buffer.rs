@@ -10,10 +10,11 @@ use crate::operand::rows::Rows;
 use crate::param::bind::{At, Bind};
 use crate::param::{Kind, Param};
 
-/// An argument with elements of type `T`, in row-major order whatever layout the caller asked for.
+/// An argument with elements of type `T` in row-major order, whatever layout the caller's array has.
 ///
-/// It is a slice of its elements. `RANK` fixes the number of dimensions; without it any rank is
-/// accepted. Decoding checks element type, rank, alignment and the number of elements. Since r0.
+/// It dereferences to a slice of its elements. `RANK` fixes the number of dimensions; by default, any rank is
+/// accepted. A call whose argument has a different element type, rank, alignment or number of elements is rejected.
+/// Available since r0 (jaxlib 0.4.31).
 ///
 /// ```
 /// use xla_ffi::prelude::*;
@@ -41,11 +42,11 @@ use crate::param::{Kind, Param};
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub struct Buffer<'f, T, const RANK: usize = ANY_RANK> {
-    // Invariant: initialised, and not written while this lives.
+    // Invariant: the elements are initialized, and they are not written while this value lives.
     view: Typed<'f, T>,
 }
 
-// SAFETY: it is a shared slice and a slice of numbers.
+// SAFETY: it consists of a shared slice of elements and a slice of dimensions.
 unsafe impl<T: Sync, const RANK: usize> Send for Buffer<'_, T, RANK> {}
 // SAFETY: as above.
 unsafe impl<T: Sync, const RANK: usize> Sync for Buffer<'_, T, RANK> {}
@@ -66,25 +67,25 @@ impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
         })
     }
 
-    /// The elements.
+    /// Returns the elements in row-major order.
     #[must_use]
     #[inline]
     pub fn as_slice(&self) -> &'f [T] {
-        // SAFETY: `Typed` guarantees `len` aligned elements behind a pointer that is not null; the
-        // host keeps them until the call completes. It gives operands memory of their own, except
-        // for exact aliases, which are refused before the handler runs.
+        // SAFETY: `Typed` guarantees a non-null pointer to `len` aligned elements. The host keeps them alive until the
+        // call completes. Operands have separate memory, except for exact aliases, which are rejected before the
+        // handler runs.
         unsafe { std::slice::from_raw_parts(self.view.data, self.view.len) }
     }
 
-    /// Number of elements along each dimension.
+    /// Returns the number of elements along each dimension.
     #[must_use]
     #[inline]
     pub fn dims(&self) -> &'f [usize] {
         self.view.dims
     }
 
-    /// The elements in rows along the last dimension, as many as the product of the others; a scalar is one row of one
-    /// element. Where the last dimension is 0, the rows have no elements.
+    /// Returns the elements in rows along the last dimension; a scalar is one row of one element. The number of rows
+    /// is the product of the other dimensions, even if the last one is 0 and the rows are empty.
     ///
     /// ```
     /// use xla_ffi::prelude::*;
@@ -108,7 +109,7 @@ impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
 }
 
 impl<T: Element, const RANK: usize> Buffer<'_, T, RANK> {
-    /// The dimensions as an array; for buffers of fixed rank.
+    /// Returns the dimensions as an array. Requires a fixed rank.
     #[must_use]
     #[inline]
     pub fn shape(&self) -> [usize; RANK] {
@@ -137,7 +138,7 @@ impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
     }
 
     /// # Safety
-    /// The view of such an operand, whose data lives as long as `'f`.
+    /// `view` describes an operand of this type, and its data is valid for `'f`.
     pub(crate) unsafe fn from_view(view: Typed<'f, T>) -> Self {
         Self { view }
     }
@@ -152,7 +153,7 @@ impl<T: Element, const RANK: usize> std::fmt::Debug for Buffer<'_, T, RANK> {
     }
 }
 
-// SAFETY: takes the argument at its place.
+// SAFETY: it reads only the argument at its place.
 
 unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for Buffer<'f, T, RANK> {
     const PARAM: Param = Param::operand(Kind::Arg, DataTypes::only(T::DTYPE), rank(RANK));

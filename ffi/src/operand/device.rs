@@ -12,7 +12,8 @@ use crate::param::bind::{At, Bind};
 use crate::param::{Kind, Param};
 use xla_ffi_sys::XLA_FFI_DataType;
 
-/// The pointer and the shape of an operand whose elements this process cannot reach.
+/// The pointer and the shape of an operand in device memory, which the host process may be unable
+/// to read.
 #[derive(Clone, Copy)]
 struct Place<'f> {
     raw: RawBuffer<'f>,
@@ -21,7 +22,8 @@ struct Place<'f> {
 }
 
 impl<'f> Place<'f> {
-    /// Of elements of a known type. They may lie at any address: nobody reads them here.
+    /// Decodes an operand with elements of type `T`. Any alignment is accepted, because the
+    /// elements are not read here.
     #[inline(always)]
     fn typed<T: Element>(raw: RawBuffer<'f>, rank: Option<usize>) -> Option<Self> {
         if raw.dtype() != T::DTYPE {
@@ -53,19 +55,20 @@ macro_rules! device {
             _elements: PhantomData<*mut T>,
         }
 
-        // SAFETY: an address and a shape; reading through it is the user's unsafe act.
+        // SAFETY: it holds an address and a shape. Dereferencing the address is `unsafe` and up to
+        // the user.
         unsafe impl<T: Send, const RANK: usize> Send for $name<'_, T, RANK> {}
         // SAFETY: as above.
         unsafe impl<T: Sync, const RANK: usize> Sync for $name<'_, T, RANK> {}
 
         impl<'f, T: Element, const RANK: usize> $name<'f, T, RANK> {
-            /// Number of elements along each dimension.
+            /// Returns the number of elements along each dimension.
             #[must_use]
             pub fn dims(&self) -> &'f [usize] {
                 self.place.dims
             }
 
-            /// The dimensions as an array; for operands of fixed rank.
+            /// Returns the dimensions as an array. Requires a fixed rank.
             #[must_use]
             pub fn shape(&self) -> [usize; RANK] {
                 const { assert!(RANK != ANY_RANK, "`shape` needs a fixed rank") };
@@ -74,25 +77,25 @@ macro_rules! device {
                 shape
             }
 
-            /// Number of elements.
+            /// Returns the number of elements.
             #[must_use]
             pub fn len(&self) -> usize {
                 self.place.len
             }
 
-            /// Whether there are no elements.
+            /// Returns true if there are no elements.
             #[must_use]
             pub fn is_empty(&self) -> bool {
                 self.place.len == 0
             }
 
-            /// Bytes of all elements.
+            /// Returns the size of all elements in bytes.
             #[must_use]
             pub fn byte_size(&self) -> usize {
                 self.place.len * size_of::<T>()
             }
 
-            /// The address in device memory; may be null where there are no elements.
+            /// Returns the address in device memory, which may be null if there are no elements.
             #[must_use]
             pub fn $get(&self) -> $pointer!(T) {
                 #[cfg(debug_assertions)]
@@ -110,7 +113,7 @@ macro_rules! device {
             }
         }
 
-        // SAFETY: reaches no memory by itself.
+        // SAFETY: it does not access the operand's memory.
         unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for $name<'f, T, RANK> {
             const PARAM: Param =
                 Param::operand(Kind::$kind, DataTypes::only(T::DTYPE), rank(RANK)).on_device();
@@ -138,38 +141,39 @@ macro_rules! any_device {
             place: Place<'f>,
         }
 
-        // SAFETY: an address and a shape; reading through it is the user's unsafe act.
+        // SAFETY: it holds an address and a shape. Dereferencing the address is `unsafe` and up to
+        // the user.
         unsafe impl Send for $any<'_> {}
         // SAFETY: as above.
         unsafe impl Sync for $any<'_> {}
 
         impl<'f> $any<'f> {
-            /// The element type.
+            /// Returns the element type.
             #[must_use]
             pub fn dtype(&self) -> XLA_FFI_DataType {
                 self.place.raw.dtype()
             }
 
-            /// Number of elements along each dimension.
+            /// Returns the number of elements along each dimension.
             #[must_use]
             pub fn dims(&self) -> &'f [usize] {
                 self.place.dims
             }
 
-            /// Number of elements.
+            /// Returns the number of elements.
             #[must_use]
             pub fn element_count(&self) -> usize {
                 self.place.len
             }
 
-            /// Bytes of all elements, sub-byte types packed; `None` where the size of the element
-            /// type is not known to this SDK.
+            /// Returns the size of all elements in bytes, or `None` if the size of the element type
+            /// is unknown. Elements smaller than a byte are packed.
             #[must_use]
             pub fn byte_size(&self) -> Option<usize> {
                 self.dtype().bytes_for(self.place.len)
             }
 
-            /// The address in device memory; may be null where there are no elements.
+            /// Returns the address in device memory, which may be null if there are no elements.
             #[must_use]
             pub fn $get(&self) -> $pointer!(std::ffi::c_void) {
                 #[cfg(debug_assertions)]
@@ -188,7 +192,7 @@ macro_rules! any_device {
             }
         }
 
-        // SAFETY: reaches no memory by itself.
+        // SAFETY: it does not access the operand's memory.
         unsafe impl<'f> Bind<'f> for $any<'f> {
             const PARAM: Param = Param::operand(Kind::$kind, DataTypes::ANY, None).on_device();
 
@@ -224,8 +228,8 @@ macro_rules! write {
 }
 
 device! {
-    /// An argument in device memory with elements of type `T`. A handler whose operands are all of
-    /// this kind runs on GPUs: register it with `platforms = ["cuda"]`. Since r0.
+    /// An argument in device memory with elements of type `T`. A handler with only device operands
+    /// runs on GPUs: register it with `platforms = ["cuda"]`. Available since r0 (jaxlib 0.4.31).
     ///
     /// ```
     /// use xla_ffi::{DeviceBuffer, DeviceOut, prelude::*};
@@ -259,13 +263,14 @@ device! {
     /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     ///
-    /// An argument and a result may be the same memory here, when the caller said so
-    /// (`input_output_aliases`): nothing is checked, since nothing is read.
+    /// An argument and a result may share memory if the caller requests it
+    /// (`input_output_aliases`). This is not checked, because the elements are not read here.
     DeviceBuffer Arg arg arg read as_device_ptr
 }
 
 any_device! {
-    /// An argument in device memory of any element type and rank. Since r0.
+    /// An argument in device memory of any element type and rank. Available since r0 (jaxlib
+    /// 0.4.31).
     ///
     /// ```
     /// use xla_ffi::{prelude::*, device::{AnyDeviceBuffer, AnyDeviceOut}};
@@ -294,8 +299,8 @@ any_device! {
 }
 
 device! {
-    /// A result in device memory with elements of type `T`; see [`DeviceBuffer`] for work on the
-    /// stream. Since r0.
+    /// A result in device memory with elements of type `T`. See [`DeviceBuffer`] for an example
+    /// that uses the stream. Available since r0 (jaxlib 0.4.31).
     ///
     /// ```
     /// use xla_ffi::{DeviceOut, prelude::*};
@@ -319,7 +324,7 @@ device! {
 }
 
 any_device! {
-    /// A result in device memory of any element type and rank. Since r0.
+    /// A result in device memory of any element type and rank. Available since r0 (jaxlib 0.4.31).
     ///
     /// ```
     /// use xla_ffi::{DataType, prelude::*, device::AnyDeviceOut};

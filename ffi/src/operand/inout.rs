@@ -1,4 +1,4 @@
-//! Operands that share memory because the caller said so.
+//! Operands that share memory at the caller's request.
 
 use std::ops::{Deref, DerefMut};
 
@@ -11,11 +11,11 @@ use crate::param::bind::{At, Bind};
 use crate::param::mismatch::show;
 use crate::param::{Kind, Param};
 
-/// An argument and a result in the same memory: the elements come in and are changed in place.
+/// An argument and a result that share their memory: the elements are changed in place.
 ///
-/// It takes the next argument *and* the next result. The caller has to declare the aliasing
-/// (`input_output_aliases={i: j}` in `jax.ffi.ffi_call`); when the two lie apart, the call is
-/// refused with that advice. Since r0.
+/// This parameter uses the next argument *and* the next result. The caller must declare the alias
+/// (`input_output_aliases={i: j}` in `jax.ffi.ffi_call`). If the memory differs, the call is rejected with an error
+/// that explains this. Available since r0 (jaxlib 0.4.31).
 ///
 /// ```
 /// use xla_ffi::prelude::*;
@@ -55,7 +55,7 @@ use crate::param::{Kind, Param};
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub struct InOut<'f, T, const RANK: usize = ANY_RANK> {
-    // Invariant: initialised, and nothing else reaches the elements.
+    // Invariant: the elements are initialized and reachable only through this value.
     view: Typed<'f, T>,
 }
 
@@ -65,25 +65,25 @@ unsafe impl<T: Send, const RANK: usize> Send for InOut<'_, T, RANK> {}
 unsafe impl<T: Sync, const RANK: usize> Sync for InOut<'_, T, RANK> {}
 
 impl<'f, T: Element, const RANK: usize> InOut<'f, T, RANK> {
-    /// Number of elements along each dimension.
+    /// Returns the number of elements along each dimension.
     #[must_use]
     pub fn dims(&self) -> &'f [usize] {
         self.view.dims
     }
 
-    /// The elements, row-major.
+    /// Returns the elements in row-major order.
     #[must_use]
     pub fn as_slice(&self) -> &[T] {
         self
     }
 
-    /// The elements, row-major, to be changed.
+    /// Returns the elements in row-major order, for changing them.
     #[must_use]
     pub fn as_mut_slice(&mut self) -> &mut [T] {
         self
     }
 
-    /// The dimensions as an array; for operands of fixed rank.
+    /// Returns the dimensions as an array. Requires a fixed rank.
     #[must_use]
     pub fn shape(&self) -> [usize; RANK] {
         const {
@@ -100,16 +100,15 @@ impl<T: Element, const RANK: usize> Deref for InOut<'_, T, RANK> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: `Typed` guarantees `len` aligned elements; they came in as an argument, so they
-        // are initialised.
+        // SAFETY: `Typed` guarantees `len` aligned elements. They are initialized, because they are also an argument.
         unsafe { std::slice::from_raw_parts(self.view.data, self.view.len) }
     }
 }
 
 impl<T: Element, const RANK: usize> DerefMut for InOut<'_, T, RANK> {
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as above. The host gives operands memory of their own, except for exact aliases; an alias other than
-        // this one is refused before the handler runs, so that the view is unique.
+        // SAFETY: as above. Operands have separate memory, except for exact aliases. Any alias other than this one is
+        // rejected before the handler runs, so the view is unique.
         unsafe { std::slice::from_raw_parts_mut(self.view.data, self.view.len) }
     }
 }
@@ -120,7 +119,7 @@ impl<'f, T: Element, const RANK: usize> InOut<'f, T, RANK> {
     }
 
     /// # Safety
-    /// The view of such an operand, whose data lives as long as `'f`.
+    /// `view` describes an operand of this type, and its data is valid for `'f`.
     pub(crate) unsafe fn from_view(view: Typed<'f, T>) -> Self {
         Self { view }
     }
@@ -135,13 +134,13 @@ impl<T: Element, const RANK: usize> std::fmt::Debug for InOut<'_, T, RANK> {
     }
 }
 
-/// Whether an argument and a result are the same array.
+/// Returns true if an argument and a result are the same array.
 #[inline(always)]
 fn are_one<T>(arg: Typed<'_, T>, ret: Typed<'_, T>) -> bool {
     arg.dims == ret.dims && (arg.data == ret.data || ret.len == 0)
 }
 
-// SAFETY: takes the argument and the result at its place, which are one.
+// SAFETY: it accesses only the argument and the result at its place, which are the same array.
 
 unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for InOut<'f, T, RANK> {
     const PARAM: Param = Param::operand(Kind::InOut, DataTypes::only(T::DTYPE), rank(RANK));

@@ -13,12 +13,12 @@ use crate::operand::rows::RowsMut;
 use crate::param::bind::{At, Bind};
 use crate::param::{Kind, Param};
 
-/// A result with elements of type `T`, to be filled by the handler.
+/// A result with elements of type `T`, which the handler fills.
 ///
-/// The host hands out memory that nobody has written, so the elements are `MaybeUninit` until one
-/// of the filling methods has run; those return the elements as an ordinary slice. Decoding checks
-/// what [`Buffer`](crate::Buffer) checks, and that no other operand starts where the result starts.
-/// Since r0.
+/// The host allocates the memory and does not initialize it. The elements are therefore `MaybeUninit` until one of
+/// the filling methods runs; those methods return the elements as an ordinary slice. A call is rejected if the
+/// result has a different element type, rank, alignment or number of elements. It is also rejected if another
+/// operand starts at the same address. Available since r0 (jaxlib 0.4.31).
 ///
 /// ```
 /// use xla_ffi::prelude::*;
@@ -67,13 +67,13 @@ use crate::param::{Kind, Param};
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub struct Out<'f, T, const RANK: usize = ANY_RANK> {
-    // Invariant: nothing else reaches the elements.
+    // Invariant: the elements are reachable only through this value.
     view: Typed<'f, T>,
-    /// For messages; empty if it is not known.
+    /// The parameter's name for error messages; empty if unknown.
     name: &'static str,
 }
 
-/// The error of a handler that writes fewer or more elements than a result has.
+/// Returns the error for a handler that writes the wrong number of elements to a result.
 #[cold]
 #[inline(never)]
 pub(crate) fn miscounted(name: &str, expected: usize, what: &str, got: usize) -> Error {
@@ -87,13 +87,13 @@ fn about(name: &str, text: &str) -> String {
     ["result", blank, marks, name, marks, ": ", text].concat()
 }
 
-// SAFETY: it is a unique slice of numbers and a shared slice of numbers.
+// SAFETY: it is a unique slice of elements and a shared slice of dimensions.
 unsafe impl<T: Send, const RANK: usize> Send for Out<'_, T, RANK> {}
 // SAFETY: as above; a shared reference gives no access to the elements.
 unsafe impl<T: Sync, const RANK: usize> Sync for Out<'_, T, RANK> {}
 
 impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
-    /// The caller vouches that nothing else reaches these elements while the value lives.
+    /// Decodes a result. The caller guarantees that nothing else accesses the elements while the value lives.
     #[inline(always)]
     pub(crate) fn decode(raw: RawBuffer<'f>, name: &'static str) -> Option<Self> {
         Some(Self {
@@ -102,14 +102,14 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
         })
     }
 
-    /// Number of elements along each dimension.
+    /// Returns the number of elements along each dimension.
     #[must_use]
     #[inline]
     pub fn dims(&self) -> &'f [usize] {
         self.view.dims
     }
 
-    /// The dimensions as an array; for results of fixed rank.
+    /// Returns the dimensions as an array. Requires a fixed rank.
     #[must_use]
     #[inline]
     pub fn shape(&self) -> [usize; RANK] {
@@ -117,21 +117,21 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
         self.view.shape()
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
         self.view.len
     }
 
-    /// Whether there are no elements.
+    /// Returns true if there are no elements.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.view.len == 0
     }
 
-    /// The elements, as yet unwritten.
+    /// Returns the uninitialized elements in row-major order.
     #[must_use]
     #[inline]
     pub fn as_uninit(&mut self) -> &mut [MaybeUninit<T>] {
@@ -139,18 +139,17 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
         if self.view.len > 0 {
             mark_accessed(self.view.data.cast_const().cast());
         }
-        // SAFETY: `Typed` guarantees `len` aligned elements behind a pointer that is not null;
-        // the host gives operands memory of their own, except for exact aliases, which are refused
-        // before the handler runs; and `&mut self` keeps the view unique.
+        // SAFETY: `Typed` guarantees a non-null pointer to `len` aligned elements. Operands have separate memory,
+        // except for exact aliases, which are rejected before the handler runs. `&mut self` keeps the view unique.
         unsafe { std::slice::from_raw_parts_mut(self.view.data.cast(), self.view.len) }
     }
 
-    /// Says that this result is left as it is, which debug builds take for a mistake otherwise: a
-    /// handler that returns success has written every result that has elements.
+    /// Leaves this result unwritten on purpose. Without this call, debug builds report a handler that succeeds
+    /// without writing every nonempty result.
     ///
-    /// The caller gets whatever lay in the memory: the remains of other arrays, perhaps, and for `bool`
-    /// elements bytes that are neither 0 nor 1. Say it only where the caller knows not to look.
-    /// `xla-ffi run` tells such results all the same, unless it is given `--allow-unwritten`.
+    /// The caller then receives the previous contents of the memory: possibly parts of other arrays, and for
+    /// `bool` elements bytes other than 0 and 1. Use this only if the caller does not read the result. `xla-ffi
+    /// run` still reports unwritten results, unless it is called with `--allow-unwritten`.
     ///
     /// ```
     /// use xla_ffi::prelude::*;
@@ -185,31 +184,31 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
         mark_accessed(self.view.data.cast_const().cast());
     }
 
-    /// The unwritten elements in rows along the last dimension, as
-    /// [`Buffer::rows`](crate::Buffer::rows) gives them.
+    /// Returns the uninitialized elements in rows along the last dimension, as
+    /// [`Buffer::rows`](crate::Buffer::rows) does.
     #[inline]
     pub fn rows_uninit(&mut self) -> RowsMut<'_, MaybeUninit<T>> {
         let dims = self.view.dims;
         RowsMut::new(self.as_uninit(), dims)
     }
 
-    /// Writes `value` to every element.
+    /// Writes `value` to every element and returns the elements.
     pub fn fill(&mut self, value: T) -> &mut [T] {
         self.write_with(|_| value)
     }
 
-    /// Writes `element(i)` to element `i`, in row-major order.
+    /// Writes `element(i)` to element `i`, in row-major order, and returns the elements.
     #[inline]
     pub fn write_with(&mut self, mut element: impl FnMut(usize) -> T) -> &mut [T] {
         let elements = self.as_uninit();
         for (index, slot) in elements.iter_mut().enumerate() {
             slot.write(element(index));
         }
-        // SAFETY: every element was written by the loop.
+        // SAFETY: the loop wrote every element.
         unsafe { uninit::written(elements) }
     }
 
-    /// Copies all elements. To go on with the written slice, use [`write_with`](Self::write_with).
+    /// Copies all elements from `source`. To get the written slice, use [`write_with`](Self::write_with).
     ///
     /// # Errors
     /// [`ErrorCode::Internal`](crate::ErrorCode::Internal) if the numbers of elements differ.
@@ -226,13 +225,13 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
         Ok(())
     }
 
-    /// Writes the elements of an iterator.
+    /// Writes the elements of an iterator. Surplus elements are not requested from the iterator.
     ///
     /// # Errors
-    /// [`ErrorCode::Internal`](crate::ErrorCode::Internal) if it gives fewer elements than the result has; what it
-    /// gives beyond them is not asked for.
+    /// [`ErrorCode::Internal`](crate::ErrorCode::Internal) if the iterator yields fewer elements than the result
+    /// has.
     pub fn write_iter(&mut self, elements: impl IntoIterator<Item = T>) -> Result<()> {
-        // One more may be another result's, or one to wait for.
+        // Requesting one more element could block, or consume an element that is meant for another result.
         let elements = elements.into_iter().take(self.view.len);
         let mut writer = self.writer();
         for element in elements {
@@ -241,7 +240,7 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
         writer.finish().map(|_| ())
     }
 
-    /// A writer that takes one element after the other and can tell whether all were written.
+    /// Returns a writer that writes the elements one by one and checks that all are written.
     ///
     /// ```
     /// use xla_ffi::prelude::*;
@@ -272,7 +271,7 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
         Writer::new(self.as_uninit(), name)
     }
 
-    /// The elements as they are.
+    /// Returns the elements as an initialized slice.
     ///
     /// ```
     /// use xla_ffi::prelude::*;
@@ -295,7 +294,7 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
     /// # Safety
     /// Every element has been written through this value.
     pub unsafe fn assume_init_mut(&mut self) -> &mut [T] {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that every element is written.
         unsafe { uninit::written(self.as_uninit()) }
     }
 }
@@ -306,7 +305,7 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
     }
 
     /// # Safety
-    /// The view of such an operand, whose data lives as long as `'f`.
+    /// `view` describes an operand of this type, and its data is valid for `'f`.
     pub(crate) unsafe fn from_view(view: Typed<'f, T>) -> Self {
         Self { view, name: "" }
     }
@@ -320,7 +319,7 @@ impl<T: Element, const RANK: usize> std::fmt::Debug for Out<'_, T, RANK> {
     }
 }
 
-// SAFETY: takes the result at its place.
+// SAFETY: it accesses only the result at its place.
 
 unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for Out<'f, T, RANK> {
     const PARAM: Param = Param::operand(Kind::Ret, DataTypes::only(T::DTYPE), rank(RANK));
@@ -335,7 +334,7 @@ unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for Out<'f, T, RANK> {
     }
 }
 
-/// Fills a result element by element.
+/// Writes a result element by element; created by [`Out::writer`].
 ///
 /// ```
 /// use xla_ffi::{element::Writer, prelude::*};
@@ -360,7 +359,7 @@ unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for Out<'f, T, RANK> {
 #[derive(Debug)]
 pub struct Writer<'a, T> {
     elements: &'a mut [MaybeUninit<T>],
-    // Invariant: the first `written` elements are initialised.
+    // Invariant: the first `written` elements are initialized.
     written: usize,
     name: &'static str,
 }
@@ -377,7 +376,7 @@ impl<'a, T: Element> Writer<'a, T> {
     /// Writes the next element.
     ///
     /// # Errors
-    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) when all are written.
+    /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) if all elements are already written.
     pub fn push(&mut self, element: T) -> Result<()> {
         let Some(slot) = self.elements.get_mut(self.written) else {
             let text = format!("all {} elements are written", self.elements.len());
@@ -388,16 +387,16 @@ impl<'a, T: Element> Writer<'a, T> {
         Ok(())
     }
 
-    /// Whether all elements are written.
+    /// Returns true if all elements are written.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.written == self.elements.len()
     }
 
-    /// The elements, if all of them were written.
+    /// Returns the elements if all of them are written.
     ///
     /// # Errors
-    /// [`ErrorCode::Internal`](crate::ErrorCode::Internal) if some were not.
+    /// [`ErrorCode::Internal`](crate::ErrorCode::Internal) if some elements are not written.
     pub fn finish(self) -> Result<&'a mut [T]> {
         if !self.is_full() {
             return Err(miscounted(
@@ -407,7 +406,7 @@ impl<'a, T: Element> Writer<'a, T> {
                 self.written,
             ));
         }
-        // SAFETY: `written` says that all elements are initialised.
+        // SAFETY: the writer is full, so all elements are initialized.
         Ok(unsafe { uninit::written(self.elements) })
     }
 }

@@ -1,11 +1,10 @@
-//! Elements of less than a byte.
+//! Operands with elements smaller than a byte.
 //!
-//! XLA packs them, the first element in the low bits of the first byte: two to a byte for 4-bit
-//! types, four for 2-bit types, eight for 1-bit types. A buffer of `n` elements has the packed bytes
-//! and nothing more.
+//! XLA packs such elements, starting with the low bits of the first byte. A byte holds two elements of a
+//! 4-bit type, four of a 2-bit type or eight of a 1-bit type. A buffer consists of the packed bytes only.
 //!
-//! Runtimes name these types since r5 (jaxlib 0.6.0). r3 and r4 send them as dtype 0 in another
-//! order, so a handler that takes them has r5 as its floor.
+//! Hosts have numbers for these types since r5 (jaxlib 0.6.0). Hosts of r3 and r4 send dtype 0 and order
+//! the elements differently, so a handler with packed operands requires r5.
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
@@ -20,7 +19,7 @@ use crate::param::bind::{At, Bind};
 use crate::param::{Kind, Param};
 use xla_ffi_sys::{Feature, XLA_FFI_DataType};
 
-/// An element type of less than a byte. Since r5 (jaxlib 0.6.0).
+/// An element type smaller than a byte. Available since r5 (jaxlib 0.6.0).
 ///
 /// ```
 /// use xla_ffi::element::{PackedElement, S4, U2};
@@ -32,15 +31,15 @@ use xla_ffi_sys::{Feature, XLA_FFI_DataType};
 pub trait PackedElement: 'static {
     /// The element type in the ABI.
     const DTYPE: XLA_FFI_DataType;
-    /// Bits of one element: 1, 2 or 4.
+    /// The size of one element in bits: 1, 2 or 4.
     const BITS: usize;
-    /// What an element is taken out as.
+    /// The Rust type of an unpacked element.
     type Value: Copy;
 
-    /// The element in the low [`PackedElement::BITS`] bits, the others being 0.
+    /// Converts the low [`PackedElement::BITS`] bits to an element. The other bits are 0.
     fn from_bits(bits: u8) -> Self::Value;
 
-    /// The bits of an element; only the low [`PackedElement::BITS`] are stored.
+    /// Converts an element to bits. Only the low [`PackedElement::BITS`] bits are stored.
     fn to_bits(value: Self::Value) -> u8;
 }
 
@@ -48,7 +47,7 @@ macro_rules! packed_elements {
     ($($(#[$meta:meta])* $name:ident $bits:literal $value:ty, $from:expr;)*) => {
         $(
             $(#[$meta])*
-            /// It names the type and has no values of its own.
+            /// A marker that names the element type and has no values.
             ///
             /// ```
             #[doc = concat!("use xla_ffi::{Packed, element::{PackedElement, ", stringify!($name), "}};")]
@@ -95,7 +94,7 @@ packed_elements! {
     U2 2 u8, |bits| bits;
     /// 4-bit unsigned integer.
     U4 4 u8, |bits| bits;
-    /// 4-bit float, 2 exponent bits and 1 mantissa bit; elements are its bits.
+    /// 4-bit float with 2 exponent bits and 1 mantissa bit. Elements are returned as raw bits.
     F4E2M1FN 4 u8, |bits| bits;
 }
 
@@ -103,7 +102,7 @@ const fn mask(bits: usize) -> u8 {
     ((1u16 << bits) - 1) as u8
 }
 
-/// An argument with packed elements of type `P`. Since r5 (jaxlib 0.6.0).
+/// An argument with packed elements of type `P`. Available since r5 (jaxlib 0.6.0).
 ///
 /// ```
 /// use xla_ffi::{Packed, prelude::*, element::S4};
@@ -152,32 +151,32 @@ impl<'f, P: PackedElement, const RANK: usize> Packed<'f, P, RANK> {
         })
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.buffer.element_count()
     }
 
-    /// Whether there are no elements.
+    /// Returns true if there are no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.buffer.element_count() == 0
     }
 
-    /// Number of elements along each dimension.
+    /// Returns the number of elements along each dimension.
     #[must_use]
     pub fn dims(&self) -> &'f [usize] {
         self.buffer.dims()
     }
 
-    /// The packed bytes, the first element in the low bits of the first. What lies behind the last
-    /// element in the last byte is not defined.
+    /// Returns the packed bytes. The first element is in the low bits of the first byte. Unused bits of
+    /// the last byte are undefined.
     #[must_use]
     pub fn bytes(&self) -> &'f [u8] {
         self.buffer.bytes()
     }
 
-    /// Element `index`, in row-major order; `None` past the end.
+    /// Returns element `index` in row-major order, or `None` if it is out of bounds.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<P::Value> {
         if index >= self.len() {
@@ -189,7 +188,7 @@ impl<'f, P: PackedElement, const RANK: usize> Packed<'f, P, RANK> {
         Some(P::from_bits((byte >> shift) & mask(P::BITS)))
     }
 
-    /// The elements in row-major order.
+    /// Iterates over the elements in row-major order.
     pub fn iter(&self) -> impl Iterator<Item = P::Value> + use<'f, P, RANK> {
         let this = *self;
         (0..this.len()).map_while(move |index| this.get(index))
@@ -197,7 +196,7 @@ impl<'f, P: PackedElement, const RANK: usize> Packed<'f, P, RANK> {
 }
 
 impl<'f> AnyBuffer<'f> {
-    /// The buffer with packed elements of type `P` and, where it is fixed, rank `RANK`.
+    /// Returns the buffer with packed elements of type `P` and, if fixed, rank `RANK`.
     ///
     /// ```
     /// use xla_ffi::{prelude::*, element::S4};
@@ -216,16 +215,15 @@ impl<'f> AnyBuffer<'f> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it has another type
-    /// or rank.
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if it has a different type or
+    /// rank.
     pub fn packed<P: PackedElement, const RANK: usize>(&self) -> Result<Packed<'f, P, RANK>> {
         Packed::decode(self.raw()).ok_or_else(|| wrong::<P>(self.raw(), rank(RANK)))
     }
 }
 
 impl<'f> AnyOut<'f> {
-    /// The result with packed elements of type `P` and, where it is fixed, rank `RANK`, in the place
-    /// of this value.
+    /// Converts the result to one with packed elements of type `P` and, if fixed, rank `RANK`.
     ///
     /// ```
     /// use xla_ffi::{prelude::*, element::U4};
@@ -243,8 +241,8 @@ impl<'f> AnyOut<'f> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it has another type
-    /// or rank.
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if it has a different type or
+    /// rank.
     pub fn packed<P: PackedElement, const RANK: usize>(self) -> Result<PackedOut<'f, P, RANK>> {
         PackedOut::decode(self.raw()).ok_or_else(|| wrong::<P>(self.raw(), rank(RANK)))
     }
@@ -265,7 +263,7 @@ const fn param<P: PackedElement>(kind: Kind, rank: Option<usize>) -> Param {
     param
 }
 
-// SAFETY: takes the operand at its place.
+// SAFETY: it accesses only the operand at its place.
 
 unsafe impl<'f, P: PackedElement, const RANK: usize> Bind<'f> for Packed<'f, P, RANK> {
     const PARAM: Param = param::<P>(Kind::Arg, rank(RANK));
@@ -279,7 +277,7 @@ unsafe impl<'f, P: PackedElement, const RANK: usize> Bind<'f> for Packed<'f, P, 
     }
 }
 
-/// A result with packed elements of type `P`. Since r5 (jaxlib 0.6.0).
+/// A result with packed elements of type `P`. Available since r5 (jaxlib 0.6.0).
 ///
 /// ```
 /// use xla_ffi::{PackedOut, prelude::*, element::U4};
@@ -317,31 +315,32 @@ impl<'f, P: PackedElement, const RANK: usize> PackedOut<'f, P, RANK> {
         })
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.out.element_count()
     }
 
-    /// Whether there are no elements.
+    /// Returns true if there are no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.out.element_count() == 0
     }
 
-    /// Number of elements along each dimension.
+    /// Returns the number of elements along each dimension.
     #[must_use]
     pub fn dims(&self) -> &'f [usize] {
         self.out.dims()
     }
 
-    /// The packed bytes, as yet unwritten.
+    /// Returns the packed, uninitialized bytes.
     #[must_use]
     pub fn bytes_uninit(&mut self) -> &mut [MaybeUninit<u8>] {
         self.out.bytes_uninit()
     }
 
-    /// Says that this result is left as it is; see [`Out::leave_unwritten`](crate::Out::leave_unwritten).
+    /// Leaves this result unwritten on purpose; see
+    /// [`Out::leave_unwritten`](crate::Out::leave_unwritten).
     ///
     /// ```
     /// use xla_ffi::{PackedOut, prelude::*, element::U4};
@@ -362,8 +361,8 @@ impl<'f, P: PackedElement, const RANK: usize> PackedOut<'f, P, RANK> {
         self.out.leave_unwritten();
     }
 
-    /// Writes `element(i)` to element `i`, in row-major order, and gives the packed bytes. Bits
-    /// behind the last element are 0.
+    /// Writes `element(i)` to element `i`, in row-major order, and returns the packed bytes. Unused bits
+    /// of the last byte are set to 0.
     pub fn write_with(&mut self, mut element: impl FnMut(usize) -> P::Value) -> &mut [u8] {
         let len = self.len();
         let per_byte = 8 / P::BITS;
@@ -376,7 +375,7 @@ impl<'f, P: PackedElement, const RANK: usize> PackedOut<'f, P, RANK> {
     }
 }
 
-// SAFETY: takes the operand at its place.
+// SAFETY: it accesses only the operand at its place.
 
 unsafe impl<'f, P: PackedElement, const RANK: usize> Bind<'f> for PackedOut<'f, P, RANK> {
     const PARAM: Param = param::<P>(Kind::Ret, rank(RANK));

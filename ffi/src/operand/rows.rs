@@ -1,10 +1,10 @@
-//! Rows of an operand, along its last dimension.
+//! Rows of an operand along its last dimension.
 
 use std::iter::FusedIterator;
 use std::slice::{ChunksExact, ChunksExactMut};
 
-/// How many rows without elements there are, and how long the others are, of which there are as many as fit. One of the
-/// two is nothing: the length is 1 where there are no elements, so that it can be a chunk size.
+/// Returns the number of empty rows and the length of nonempty rows. If the rows are empty, the length is 1, because a
+/// chunk size cannot be 0.
 fn rows(dims: &[usize]) -> (usize, usize) {
     let Some((&length, leading)) = dims.split_last() else {
         return (0, 1);
@@ -23,12 +23,12 @@ macro_rules! rows {
         $(#[$meta])*
         pub struct $name<'a, T> {
             rows: $chunks<'a, T>,
-            // Invariant: 0 where `rows` had any.
+            // Invariant: 0 if `rows` was not empty at first.
             empty: usize,
         }
 
         impl<'a, T> $name<'a, T> {
-            /// The rows of elements that have these dimensions.
+            /// Creates the rows of elements with these dimensions.
             #[inline]
             pub(crate) fn new(elements: $item, dims: &[usize]) -> Self {
                 let (empty, length) = rows(dims);
@@ -80,7 +80,7 @@ macro_rules! rows {
         impl<T> FusedIterator for $name<'_, T> {}
 
         impl<'a, T> $name<'a, T> {
-            /// Row `n` of those without elements.
+            /// Returns row `n` of the empty rows.
             #[inline]
             fn nth_empty(&mut self, n: usize) -> Option<$item> {
                 let left = self.empty.checked_sub(n).filter(|left| *left > 0);
@@ -100,7 +100,7 @@ macro_rules! rows {
 }
 
 rows! {
-    /// The rows of [`Buffer::rows`](crate::Buffer::rows), from either end.
+    /// Iterator over the rows of [`Buffer::rows`](crate::Buffer::rows), from either end.
     ///
     /// ```
     /// use xla_ffi::prelude::*;
@@ -136,7 +136,7 @@ impl<T> Clone for Rows<'_, T> {
 }
 
 rows! {
-    /// The rows of [`Out::rows_uninit`](crate::Out::rows_uninit), from either end.
+    /// Iterator over the rows of [`Out::rows_uninit`](crate::Out::rows_uninit), from either end.
     ///
     /// ```
     /// use std::mem::MaybeUninit;

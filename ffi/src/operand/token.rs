@@ -9,7 +9,8 @@ use crate::param::bind::{At, Bind};
 use crate::param::{Kind, Param};
 use xla_ffi_sys::XLA_FFI_DataType;
 
-/// A token argument: the call runs after whatever made it. It has no elements. Since r0.
+/// A token argument, which has no elements. The call runs after the operation that produced the
+/// token. Available since r0 (jaxlib 0.4.31).
 ///
 /// ```
 /// use xla_ffi::prelude::*;
@@ -27,7 +28,8 @@ use xla_ffi_sys::XLA_FFI_DataType;
 #[derive(Clone, Copy, Debug)]
 pub struct Token<'f>(PhantomData<&'f ()>);
 
-/// A token result: whatever takes it runs after the call. There is nothing to write. Since r0.
+/// A token result, which has no elements to write. Operations that use the token run after the
+/// call. Available since r0 (jaxlib 0.4.31).
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU32, Ordering};
@@ -54,7 +56,7 @@ pub struct TokenOut<'f>(PhantomData<&'f ()>);
 
 macro_rules! token {
     ($name:ident $kind:ident $operand:ident $index:ident) => {
-        // SAFETY: reaches no memory.
+        // SAFETY: it accesses no memory.
         unsafe impl<'f> Bind<'f> for $name<'f> {
             const PARAM: Param = Param::operand(
                 Kind::$kind,

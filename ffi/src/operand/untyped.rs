@@ -1,4 +1,4 @@
-//! Operands whose element type and rank the handler asks for itself.
+//! Operands whose element type and rank the handler checks itself.
 
 use std::mem::MaybeUninit;
 
@@ -15,7 +15,7 @@ use crate::param::bind::{At, Bind};
 use crate::param::{Kind, Param};
 use xla_ffi_sys::XLA_FFI_DataType;
 
-/// What untyped arguments and results have in common.
+/// Methods that untyped arguments and results share.
 macro_rules! untyped {
     ($name:ident $(, $label:ident)?) => {
         impl<'f> $name<'f> {
@@ -36,25 +36,26 @@ macro_rules! untyped {
                 })
             }
 
-            /// The element type.
+            /// Returns the element type.
             #[must_use]
             pub fn dtype(&self) -> XLA_FFI_DataType {
                 self.raw.dtype()
             }
 
-            /// Number of elements along each dimension.
+            /// Returns the number of elements along each dimension.
             #[must_use]
             pub fn dims(&self) -> &'f [usize] {
                 self.dims
             }
 
-            /// Number of elements.
+            /// Returns the number of elements.
             #[must_use]
             pub fn element_count(&self) -> usize {
                 self.len
             }
 
-            /// Bytes of all elements. Sub-byte types are packed: `S4` takes half a byte an element.
+            /// Returns the size of all elements in bytes. Elements smaller than a byte are packed: an
+            /// `S4` takes half a byte.
             #[must_use]
             pub fn byte_size(&self) -> usize {
                 self.bytes
@@ -63,7 +64,8 @@ macro_rules! untyped {
     };
 }
 
-/// An argument of any rank and any element type whose size is known. Since r0.
+/// An argument of any rank and of any element type whose size is known. Available since r0 (jaxlib
+/// 0.4.31).
 ///
 /// ```
 /// use xla_ffi::{DataType, prelude::*};
@@ -97,7 +99,7 @@ pub struct AnyBuffer<'f> {
     bytes: usize,
 }
 
-// SAFETY: a view of memory that no one writes while it lives.
+// SAFETY: the memory is not written while the view lives.
 unsafe impl Send for AnyBuffer<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for AnyBuffer<'_> {}
@@ -105,22 +107,22 @@ unsafe impl Sync for AnyBuffer<'_> {}
 untyped!(AnyBuffer);
 
 impl<'f> AnyBuffer<'f> {
-    /// The bytes of all elements.
+    /// Returns the bytes of all elements.
     #[must_use]
     pub fn bytes(&self) -> &'f [u8] {
         if self.bytes == 0 {
             return &[];
         }
-        // SAFETY: not null (checked in `decode`), `bytes` long by element type and shape, alive
-        // until the call completes. The host gives operands memory of their own, except for exact
-        // aliases, which are refused before the handler runs.
+        // SAFETY: the pointer is not null (checked in `decode`), and `bytes` follows from element type
+        // and shape. The host keeps the memory alive until the call completes. Operands have separate
+        // memory, except for exact aliases, which are rejected before the handler runs.
         unsafe { std::slice::from_raw_parts(self.raw.data().cast(), self.bytes) }
     }
 
-    /// The buffer with elements of type `T` and, where it is fixed, rank `RANK`.
+    /// Returns the buffer with elements of type `T` and, if fixed, rank `RANK`.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it has another type,
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if it has a different type,
     /// rank or alignment.
     pub fn typed<T: Element, const RANK: usize>(&self) -> Result<Buffer<'f, T, RANK>> {
         Buffer::decode(self.raw).ok_or_else(|| mismatch::<T>(self.raw, rank(RANK)))
@@ -136,7 +138,7 @@ impl std::fmt::Debug for AnyBuffer<'_> {
     }
 }
 
-// SAFETY: takes the argument at its place.
+// SAFETY: it reads only the argument at its place.
 
 unsafe impl<'f> Bind<'f> for AnyBuffer<'f> {
     const PARAM: Param = Param::operand(Kind::Arg, DataTypes::ANY, None);
@@ -151,7 +153,8 @@ unsafe impl<'f> Bind<'f> for AnyBuffer<'f> {
     }
 }
 
-/// A result of any rank and any element type whose size is known. Since r0.
+/// A result of any rank and of any element type whose size is known. Available since r0 (jaxlib
+/// 0.4.31).
 ///
 /// ```
 /// use xla_ffi::{DataType, prelude::*};
@@ -199,11 +202,11 @@ pub struct AnyOut<'f> {
     dims: &'f [usize],
     len: usize,
     bytes: usize,
-    /// For messages; empty if it is not known.
+    /// The parameter's name for error messages; empty if unknown.
     name: &'static str,
 }
 
-// SAFETY: a unique view of memory.
+// SAFETY: it is a unique view of memory.
 unsafe impl Send for AnyOut<'_> {}
 // SAFETY: a shared reference gives no access to the elements.
 unsafe impl Sync for AnyOut<'_> {}
@@ -211,14 +214,14 @@ unsafe impl Sync for AnyOut<'_> {}
 untyped!(AnyOut, name);
 
 impl<'f> AnyOut<'f> {
-    /// The same with a name for messages.
+    /// Returns the same result with a name for error messages.
     #[inline(always)]
     pub(crate) fn named(mut self, name: &'static str) -> Self {
         self.name = name;
         self
     }
 
-    /// The bytes, as yet unwritten.
+    /// Returns the uninitialized bytes of all elements.
     #[must_use]
     pub fn bytes_uninit(&mut self) -> &mut [MaybeUninit<u8>] {
         if self.bytes == 0 {
@@ -226,18 +229,19 @@ impl<'f> AnyOut<'f> {
         }
         #[cfg(debug_assertions)]
         mark_accessed(self.raw.data().cast_const().cast());
-        // SAFETY: not null (checked in `decode`), `bytes` long by element type and shape. The host
-        // gives operands memory of their own, except for exact aliases, which are refused before
-        // the handler runs; and `&mut self` keeps the view unique.
+        // SAFETY: the pointer is not null (checked in `decode`), and `bytes` follows from element type
+        // and shape. Operands have separate memory, except for exact aliases, which are rejected before
+        // the handler runs. `&mut self` keeps the view unique.
         unsafe { std::slice::from_raw_parts_mut(self.raw.data().cast(), self.bytes) }
     }
 
-    /// Says that this result is left as it is, which debug builds take for a mistake otherwise: a
-    /// handler that returns success has written every result that has elements.
+    /// Leaves this result unwritten on purpose. Without this call, debug builds report a handler that
+    /// succeeds without writing every nonempty result.
     ///
-    /// The caller gets whatever lay in the memory: the remains of other arrays, perhaps, and for `bool`
-    /// elements bytes that are neither 0 nor 1. Say it only where the caller knows not to look.
-    /// `xla-ffi run` tells such results all the same, unless it is given `--allow-unwritten`.
+    /// The caller then receives the previous contents of the memory: possibly parts of other arrays,
+    /// and for `bool` elements bytes other than 0 and 1. Use this only if the caller does not read the
+    /// result. `xla-ffi run` still reports unwritten results, unless it is called with
+    /// `--allow-unwritten`.
     ///
     /// ```
     /// use xla_ffi::{prelude::*};
@@ -259,17 +263,17 @@ impl<'f> AnyOut<'f> {
         mark_accessed(self.raw.data().cast_const().cast());
     }
 
-    /// Writes `byte` to every byte.
+    /// Writes `byte` to every byte and returns the bytes.
     pub fn fill_bytes(&mut self, byte: u8) -> &mut [u8] {
         let bytes = self.bytes_uninit();
         for slot in &mut *bytes {
             slot.write(byte);
         }
-        // SAFETY: every byte was written by the loop.
+        // SAFETY: the loop wrote every byte.
         unsafe { uninit::written(bytes) }
     }
 
-    /// Copies all bytes.
+    /// Copies all bytes from `source`.
     ///
     /// # Errors
     /// [`ErrorCode::Internal`](crate::ErrorCode::Internal) if the numbers of bytes differ.
@@ -281,11 +285,10 @@ impl<'f> AnyOut<'f> {
         Ok(())
     }
 
-    /// The result with elements of type `T` and, where it is fixed, rank `RANK`, in the place of this
-    /// value.
+    /// Converts the result to one with elements of type `T` and, if fixed, rank `RANK`.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when it has another type,
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if it has a different type,
     /// rank or alignment.
     pub fn typed<T: Element, const RANK: usize>(self) -> Result<Out<'f, T, RANK>> {
         Out::decode(self.raw, self.name).ok_or_else(|| mismatch::<T>(self.raw, rank(RANK)))
@@ -301,7 +304,7 @@ impl std::fmt::Debug for AnyOut<'_> {
     }
 }
 
-// SAFETY: takes the result at its place.
+// SAFETY: it accesses only the result at its place.
 
 unsafe impl<'f> Bind<'f> for AnyOut<'f> {
     const PARAM: Param = Param::operand(Kind::Ret, DataTypes::ANY, None);
@@ -322,7 +325,7 @@ fn mismatch<T: Element>(raw: RawBuffer<'_>, rank: Option<usize>) -> Error {
         .unwrap_or_else(|| Error::invalid_argument("the operand cannot be viewed so"))
 }
 
-/// What keeps an operand from being viewed with elements of type `T`.
+/// Returns an error if an operand cannot be viewed with elements of type `T`.
 pub(crate) fn view_mismatch<T: Element>(raw: RawBuffer<'_>, rank: Option<usize>) -> Option<Error> {
     let param = Param::operand(Kind::Arg, DataTypes::only(T::DTYPE), rank);
     crate::param::mismatch::operand(raw, &param, align_of::<T>()).map(Error::invalid_argument)

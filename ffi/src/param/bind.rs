@@ -1,4 +1,4 @@
-//! The trait that decodes a parameter from the call, and where a parameter finds what it takes.
+//! The trait that decodes a parameter from the call, and the position of a parameter in the call.
 
 use crate::error::problems::Problems;
 use crate::frame::Frame;
@@ -6,12 +6,11 @@ use crate::param::{Kind, Param};
 
 /// A type that can be a parameter of a handler.
 ///
-/// What a parameter takes from the call is said by this trait alone. To make a type of your own an
-/// attribute, implement [`Attribute`](crate::Attribute) instead; for one that is made from another
-/// parameter, derive it ([`macro@Bind`](macro@crate::Bind)). Both are safe.
+/// To make your own type an attribute, implement [`Attribute`](crate::Attribute). To create a type from another
+/// parameter, derive [`macro@Bind`](macro@crate::Bind). Both are safe; implementing this trait by hand is `unsafe`.
 ///
-/// `bind` decodes the parameter and makes all its checks. If it fails, the call is refused, and `explain` is called for
-/// every parameter to report what is wrong.
+/// `bind` decodes the parameter and makes all its checks. If it fails, the call is rejected, and `explain` is called
+/// for every parameter to report what is wrong.
 ///
 /// ```
 /// use xla_ffi::{Bind, prelude::*, bind::{At, Frame, Param, Problems}};
@@ -54,10 +53,11 @@ use crate::param::{Kind, Param};
 /// ```
 ///
 /// # Safety
-/// Before a handler runs, the operands that its parameters take are checked against each other by what `PARAM` declares:
-/// no result may start where another operand starts. So a value reaches only the memory of the operands that `PARAM`
-/// takes at the place `at`, and writes only to results. `bind` gives each operand to one value, and neither `bind` nor
-/// `explain` keeps the frame, reads operands' elements or writes them.
+/// Before a handler runs, its operands are checked against each other as `PARAM` declares: no result may start where
+/// another operand starts. Implementations must therefore ensure the following:
+/// - A value accesses only the operands that `PARAM` takes at the place `at`, and writes only to results.
+/// - `bind` gives each operand to one value only.
+/// - `bind` and `explain` neither keep the frame nor read or write operands' elements.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a parameter of a handler",
     label = "not an argument, a result, an attribute or a part of the context",
@@ -66,17 +66,17 @@ use crate::param::{Kind, Param};
     note = "the type in `State<T>` and in `UserData<T>` needs `#[derive(xla_ffi::HostType)]`"
 )]
 pub unsafe trait Bind<'f>: Sized {
-    /// What the parameter takes.
+    /// The declaration of the parameter.
     const PARAM: Param;
 
-    /// Decodes the parameter and makes all its checks; `None` if something is wrong, which [`Bind::explain`] then reports.
+    /// Decodes the parameter and makes all its checks. Returns `None` if one fails; [`Bind::explain`] then reports it.
     fn bind(frame: &Frame<'f>, at: &At) -> Option<Self>;
 
-    /// Reports what is wrong with the parameter, if anything. It is called for every parameter of a refused call,
+    /// Reports what is wrong with the parameter, if anything. It is called for every parameter of a rejected call,
     /// including those that `bind` decoded.
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>);
 
-    /// Decodes a parameter that may be absent where it is a part of the context; `None` if something is wrong.
+    /// Decodes a parameter that may be absent if it is a context part. Returns `None` if a check fails.
     #[doc(hidden)]
     #[inline(always)]
     fn find(frame: &Frame<'f>, at: &At) -> Option<Option<Self>> {
@@ -85,8 +85,7 @@ pub unsafe trait Bind<'f>: Sized {
     }
 }
 
-/// Where a parameter finds what it takes. The macros make it, and implementations of [`Bind`] are
-/// given it.
+/// The position of a parameter in the call. The macros create it and pass it to implementations of [`Bind`].
 ///
 /// [`Bind`]: crate::Bind
 ///
@@ -125,12 +124,12 @@ pub unsafe trait Bind<'f>: Sized {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct At {
-    /// The parameter.
+    /// The declaration of the parameter.
     pub param: Param,
-    /// Number of arguments before it.
+    /// The number of preceding arguments.
     pub arg: usize,
-    /// Number of results before it.
+    /// The number of preceding results.
     pub ret: usize,
-    /// Probable position of its (first) attribute.
+    /// The probable index of the parameter's first attribute.
     pub attr: usize,
 }

@@ -1,4 +1,4 @@
-//! Explains what is wrong with an operand. Not used by calls that succeed.
+//! Explains what is wrong with an operand. Runs only for calls that fail.
 
 use std::fmt::Write;
 
@@ -32,7 +32,7 @@ impl Problems<'_> {
         self.operand(frame, "result", at.ret, raw, &at.param, align);
     }
 
-    /// An operand or attribute did not come.
+    /// Reports a missing operand or attribute.
     pub(crate) fn missing(&mut self, what: &str, param: &Param) {
         put(self.line(), &["missing ", what, " `", param.name, "`"]);
     }
@@ -53,7 +53,8 @@ impl Problems<'_> {
             },
             None => None,
         };
-        // Hosts before r5 cannot name packed types: say so instead of "got element type 0".
+        // Hosts before r5 have no numbers for packed types, so the message explains this instead of "got element
+        // type 0".
         let lacks = raw.is_some_and(|raw| raw.dtype() == XLA_FFI_DataType::INVALID)
             && param.dtypes.has_packed()
             && frame.host().revision() < Feature::PackedElementTypes.since();
@@ -76,7 +77,7 @@ impl Problems<'_> {
     }
 }
 
-/// What keeps a buffer from being what a parameter wants.
+/// A reason why a buffer does not match its parameter.
 #[derive(Clone, Copy)]
 enum Fault {
     Dtype,
@@ -180,12 +181,12 @@ fn describe_fault(
     }
 }
 
-/// Whether the rank is not the parameter's, or the dimensions are none.
+/// Returns true if the rank is wrong or the dimensions are invalid.
 pub(crate) fn is_misshapen(raw: RawBuffer<'_>, param: &Param) -> bool {
     param.rank.is_some_and(|rank| raw.rank() != rank as i64) || raw.shape().is_none()
 }
 
-/// What keeps a buffer from being what the parameter wants, as text.
+/// Describes why a buffer does not match its parameter.
 pub(crate) fn operand(raw: RawBuffer<'_>, param: &Param, align: usize) -> Option<String> {
     let fault = fault(raw, param, align)?;
     let mut text = String::new();
@@ -193,7 +194,8 @@ pub(crate) fn operand(raw: RawBuffer<'_>, param: &Param, align: usize) -> Option
     Some(text)
 }
 
-/// What the caller does about an element type: casts an argument, if that loses nothing, or declares the result.
+/// Suggests a fix for an element type: cast the argument if this loses nothing, or declare the result
+/// differently.
 fn advise(text: &mut String, raw: RawBuffer<'_>, param: &Param, is_arg: bool) {
     if param.dtypes.is_any() {
         return;
@@ -203,7 +205,7 @@ fn advise(text: &mut String, raw: RawBuffer<'_>, param: &Param, is_arg: bool) {
             continue;
         }
         let before = text.len();
-        // A result has no value yet that could be cast.
+        // A result has no value yet, so it cannot be cast.
         if !is_arg && put_numpy(text, "; declare it as ", dtype) {
             return;
         }
@@ -217,7 +219,7 @@ fn advise(text: &mut String, raw: RawBuffer<'_>, param: &Param, is_arg: bool) {
     }
 }
 
-/// Writes a buffer as text: `F32[2, 3]`.
+/// Writes a buffer's type as text: `F32[2, 3]`.
 pub(crate) fn show(text: &mut String, raw: RawBuffer<'_>) {
     text.push_str(&name(raw.dtype()));
     dims(text, raw.raw_dims());

@@ -27,10 +27,10 @@ pub(crate) const fn order(a: &str, b: &str) -> std::cmp::Ordering {
     }
 }
 
-/// Collects text in constant evaluation: what does not fit `N` bytes is only counted.
+/// A text buffer for constant evaluation. Text beyond `N` bytes is only counted.
 pub(crate) struct Text<const N: usize> {
     pub(crate) bytes: [u8; N],
-    /// Bytes collected and counted.
+    /// The length of the whole text, including bytes that did not fit.
     pub(crate) len: usize,
 }
 
@@ -77,7 +77,7 @@ impl Text<256> {
         let len = if self.len < 256 { self.len } else { 256 };
         match std::str::from_utf8(self.bytes.split_at(len).0) {
             Ok(text) => panic!("{}", text),
-            // A name was cut in the middle of a character.
+            // The text was cut in the middle of a multibyte character.
             Err(_) => panic!("this handler does not fit; its names are too long for a message"),
         }
     }
@@ -111,7 +111,7 @@ impl<const N: usize> Text<N> {
         self.raw(if value { "true" } else { "false" })
     }
 
-    /// A comma where something went before.
+    /// Appends a comma unless this is the first entry.
     pub(crate) const fn comma(self, first: bool) -> Self {
         if first { self } else { self.byte(b',') }
     }
