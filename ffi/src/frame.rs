@@ -1,13 +1,13 @@
-//! The call frame, read safely: the one home of raw access to it.
+//! Safe access to the call frame. All raw access to it is in this module.
 //!
 //! Invariants, established by [`Frame::new`] and relied on by every read:
 //!
-//! 1. The frame and its three operand lists are at least as long as every revision makes them.
-//! 2. Each list has `size` entries (0 when `size` is not positive), and each entry that is tagged
-//!    with a known type points to an object of that type.
+//! 1. The frame and its three operand lists are at least as long as in every revision.
+//! 2. Each list has `size` entries (0 if `size` is not positive). Each entry that is tagged with a known type points to
+//!    an object of that type.
 //! 3. All of it lives at least as long as `'f`.
 //!
-//! A host that breaks 2 or 3 breaks the ABI itself; nothing here can tell.
+//! A host that violates 2 or 3 violates the ABI, which cannot be detected here.
 
 pub(crate) mod element;
 pub(crate) mod frame_copy;
@@ -32,11 +32,10 @@ use xla_ffi_sys::{
     XLA_FFI_RetType, XLA_FFI_Rets,
 };
 
-/// Bytes of a call frame that every revision has.
+/// The size in bytes of the part of a call frame that every revision has.
 pub(crate) const FRAME_SIZE: usize = XLA_FFI_CallFrame::STRUCT_SIZE;
 
-/// One call, as a handler sees it. Users meet it only when they write their own [`Bind`]
-/// implementation.
+/// One call, as the handler receives it. It is needed only to implement [`Bind`] by hand.
 ///
 /// ```
 /// use xla_ffi::{Bind, Revision, prelude::*, bind::{At, Frame, Param, Problems}};
@@ -72,25 +71,25 @@ pub(crate) const FRAME_SIZE: usize = XLA_FFI_CallFrame::STRUCT_SIZE;
 /// [`Bind`]: crate::Bind
 #[derive(Clone, Copy)]
 pub struct Frame<'f> {
-    // A pointer: what is read from the host's frame need not be copied first.
+    // A pointer, so that the host's frame need not be copied.
     raw: *const XLA_FFI_CallFrame,
     pending: Option<&'f Pending>,
     _frame: PhantomData<&'f XLA_FFI_CallFrame>,
 }
 
 impl<'f> Frame<'f> {
-    /// Reads the heads of the lists; `None` when a struct is shorter than the ABI's.
+    /// Reads the heads of the lists. Returns `None` if a struct is too short.
     ///
     /// # Safety
     /// `raw` points to the call frame of the current call, which lives as long as `'f`.
     #[inline(always)]
     pub(crate) unsafe fn new(raw: *const XLA_FFI_CallFrame) -> Option<Self> {
-        // SAFETY: the caller's frame; `struct_size` is its first field in all revisions.
+        // SAFETY: it is the caller's frame, and `struct_size` is its first field in all revisions.
         let size = unsafe { (*raw).struct_size };
         if size < FRAME_SIZE {
             return None;
         }
-        // SAFETY: the frame has FRAME_SIZE bytes, which hold the three lists.
+        // SAFETY: the frame has at least FRAME_SIZE bytes, which include the three lists.
         let args = unsafe { &(*raw).args };
         // SAFETY: as above.
         let rets = unsafe { &(*raw).rets };
@@ -109,14 +108,15 @@ impl<'f> Frame<'f> {
         })
     }
 
-    /// The same frame of a call that may stay pending.
+    /// Returns the same frame for a call that may stay pending.
     #[inline(always)]
     pub(crate) fn with_pending(mut self, pending: &'f Pending) -> Self {
         self.pending = Some(pending);
         self
     }
 
-    /// Where a promise leaves word that the call is pending; `None` in frames that were copied.
+    /// Returns the place where a promise records that the call is pending, or `None` for copied
+    /// frames.
     #[inline(always)]
     pub(crate) fn pending(&self) -> Option<&'f Pending> {
         self.pending
@@ -124,56 +124,56 @@ impl<'f> Frame<'f> {
 
     #[inline(always)]
     fn args(&self) -> Operands<'f, XLA_FFI_ArgType> {
-        // SAFETY: the list lies within FRAME_SIZE.
+        // SAFETY: the list is within FRAME_SIZE.
         let args = unsafe { &(*self.raw).args };
         Operands::new(args.size, args.types, args.args)
     }
 
     #[inline(always)]
     fn rets(&self) -> Operands<'f, XLA_FFI_RetType> {
-        // SAFETY: the list lies within FRAME_SIZE.
+        // SAFETY: the list is within FRAME_SIZE.
         let rets = unsafe { &(*self.raw).rets };
         Operands::new(rets.size, rets.types, rets.rets)
     }
 
-    /// The frame itself.
+    /// Returns the raw frame.
     #[cfg(feature = "internal")]
     pub(crate) fn raw(&self) -> *const XLA_FFI_CallFrame {
         self.raw
     }
 
-    /// The host.
+    /// Returns the host.
     #[must_use]
     #[inline(always)]
     pub fn host(&self) -> Host {
-        // SAFETY: the field lies within FRAME_SIZE.
+        // SAFETY: the field is within FRAME_SIZE.
         let api = unsafe { (*self.raw).api };
-        // SAFETY: a frame names its host's table, which lives as long as the host.
+        // SAFETY: a frame points to its host's table, which lives as long as the host.
         unsafe { Host::new(api) }
     }
 
     #[inline(always)]
     pub(crate) fn ctx(&self) -> *mut XLA_FFI_InvokeContext {
-        // SAFETY: the field lies within FRAME_SIZE.
+        // SAFETY: the field is within FRAME_SIZE.
         unsafe { (*self.raw).ctx }
     }
 
-    /// The number of the stage.
+    /// Returns the number of the stage.
     #[must_use]
     #[inline(always)]
     pub fn stage(&self) -> u32 {
-        // SAFETY: the field lies within FRAME_SIZE.
+        // SAFETY: the field is within FRAME_SIZE.
         unsafe { (*self.raw).stage.0 }
     }
 
-    /// Number of arguments.
+    /// Returns the number of arguments.
     #[must_use]
     #[inline(always)]
     pub fn arg_count(&self) -> usize {
         self.args().len
     }
 
-    /// Number of results.
+    /// Returns the number of results.
     #[must_use]
     #[inline(always)]
     pub fn ret_count(&self) -> usize {
@@ -192,7 +192,7 @@ impl<'f> Frame<'f> {
         self.rets().get(index, XLA_FFI_RetType::BUFFER)
     }
 
-    /// Whether an operand starts at an address.
+    /// Returns true if an operand starts at this address.
     #[inline]
     pub(crate) fn has_operand_at(&self, data: *const std::ffi::c_void) -> bool {
         let starts = |buffer: RawBuffer<'_>| std::ptr::eq(buffer.data(), data);
@@ -200,12 +200,12 @@ impl<'f> Frame<'f> {
             || (0..self.arg_count()).any(|index| self.arg(index).is_some_and(starts))
     }
 
-    /// The attributes.
+    /// Returns the attributes.
     #[inline(always)]
     pub(crate) fn attrs(&self) -> RawAttrs<'f> {
-        // SAFETY: the list lies within FRAME_SIZE.
+        // SAFETY: the list is within FRAME_SIZE.
         let raw = unsafe { &raw const (*self.raw).attrs };
-        // SAFETY: its length was checked when the frame was made; invariant 3.
+        // SAFETY: `Frame::new` checked its length, and it lives for 'f (invariant 3).
         unsafe { RawAttrs::of_frame(raw) }
     }
 }
@@ -235,14 +235,14 @@ impl<'f, Tag: Copy + PartialEq> Operands<'f, Tag> {
         if index >= self.len {
             return None;
         }
-        // SAFETY: invariant 2, `index` is in range.
+        // SAFETY: `index` is in range (invariant 2).
         let tag = unsafe { element(self.types, index) };
         if tag != buffer {
             return None;
         }
-        // SAFETY: invariant 2, `index` is in range.
+        // SAFETY: `index` is in range (invariant 2).
         let value = unsafe { element(self.values, index) };
-        // SAFETY: invariant 2: the tag says that it is a buffer.
+        // SAFETY: the tag identifies a buffer (invariant 2).
         unsafe { RawBuffer::new(value.cast()) }
     }
 }

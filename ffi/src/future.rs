@@ -1,8 +1,9 @@
 //! Calls that complete after the handler has returned.
 //!
-//! What makes this sound: a promise owns operands whose memory the host takes back once the call is
-//! over. So from the moment a promise exists, the call *is* pending, whatever the handler returns
-//! ([`Pending`], [`Return::settle`](crate::frame::pending::Return::settle)): an error of the handler's waits for the promise, too.
+//! Soundness: a promise owns operands whose memory the host reuses once the call is complete. As soon as a promise
+//! exists, the call is therefore pending, whatever the handler returns ([`Pending`],
+//! [`Return::settle`](crate::frame::pending::Return::settle)). An error that the handler returns is also held back
+//! until the promise is completed or dropped.
 
 #[cfg_attr(
     loom,
@@ -23,10 +24,11 @@ use crate::param::bind::At;
 use crate::param::bind::Bind;
 use xla_ffi_sys::Revision;
 
-/// Operands that can outlive the handler: what their data pointers name stays until the call is
-/// completed, everything else is copied. [`Buffer`](crate::Buffer), [`Out`](crate::Out),
-/// [`InOut`](crate::InOut), [`AnyBuffer`](crate::AnyBuffer) and [`AnyOut`](crate::AnyOut) implement
-/// it, and tuples of up to eight.
+/// An operand that can outlive the handler.
+///
+/// The operand's data stays with the host until the call is completed; everything else is copied.
+/// [`Buffer`](crate::Buffer), [`Out`](crate::Out), [`InOut`](crate::InOut), [`AnyBuffer`](crate::AnyBuffer),
+/// [`AnyOut`](crate::AnyOut) and tuples of up to eight of them implement this trait.
 ///
 /// ```
 /// use xla_ffi::{Later, prelude::*, later::{Detach, Kept}, bind::Frame};
@@ -81,23 +83,23 @@ use xla_ffi_sys::Revision;
 /// ```
 ///
 /// # Safety
-/// What `detach` gives reaches no memory of the host but data of the call's operands.
+/// The value that `detach` returns accesses no memory of the host other than the data of the call's operands.
 pub unsafe trait Detach {
-    /// The operands kept for later.
+    /// The type of the detached operands.
     type Kept: Kept;
 
-    /// Copies what ends with the handler.
+    /// Copies everything that ends with the handler.
     ///
     /// # Panics
-    /// Where an operand is not one of the call's: [`Promise::with`] lends those of another call, and nothing keeps them
-    /// when that one is complete.
+    /// If an operand belongs to a different call. [`Promise::with`] lends operands of its call, which are not kept
+    /// after that call completes.
     ///
     /// # Safety
-    /// `call` is the frame of the call that is under way, and what comes back is dropped before that is completed.
+    /// `call` is the frame of the current call, and the returned value is dropped before that call is completed.
     unsafe fn detach(self, call: &Frame<'_>) -> Self::Kept;
 }
 
-/// Operands kept for later; [`Detach`] makes them, and has an example of a type of one's own.
+/// Operands that outlive the handler. [`Detach`] creates them; its example implements both traits for a custom type.
 ///
 /// ```
 /// use xla_ffi::later::{Kept, KeptBuffer, KeptOut};
@@ -110,14 +112,14 @@ pub unsafe trait Detach {
 /// }
 /// ```
 pub trait Kept: Send + 'static {
-    /// The operands, borrowed.
+    /// The borrowed operands.
     type At<'a>;
 
-    /// The operands, for as long as they are borrowed.
+    /// Borrows the operands.
     fn at(&mut self) -> Self::At<'_>;
 }
 
-/// The right to return before the call is complete, taken as a parameter of the execute stage: no other one may.
+/// Permission to return before the call is complete. Only the execute stage can have this parameter.
 ///
 /// ```
 /// use xla_ffi::{Later, prelude::*};
@@ -156,8 +158,8 @@ pub trait Kept: Send + 'static {
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
 ///
-/// Futures exist since r2 (jaxlib 0.4.34). On older hosts the call waits when the handler returns,
-/// so a handler needs no other code there.
+/// Hosts have futures since r2 (jaxlib 0.4.34). On older hosts, the call waits for the promise when the handler
+/// returns, so the handler needs no special code.
 pub struct Later<'f> {
     frame: Frame<'f>,
     pending: &'f Pending,
@@ -170,7 +172,7 @@ impl std::fmt::Debug for Later<'_> {
 }
 
 impl Later<'_> {
-    /// Whether the handler's return and the completion are two events: the host has futures.
+    /// Returns true if the handler can return before the call completes, that is, if the host has futures.
     ///
     /// ```
     /// use xla_ffi::{Later, Revision, prelude::*};
@@ -196,17 +198,18 @@ impl Later<'_> {
         self.frame.host().has_futures()
     }
 
-    /// Returns a promise that owns the operands it may touch. From here on the call is pending, whatever the handler
-    /// returns: an error that it returns reaches the host when the promise is completed or dropped, instead of the
-    /// promise's own outcome.
+    /// Returns a promise that owns the operands it may access. From now on, the call is pending, whatever the handler
+    /// returns.
     ///
-    /// The host's future is made when the handler returns, if the call is still pending then.
+    /// If the handler returns an error, the host receives it when the promise is completed or dropped. The error then
+    /// replaces the promise's outcome. The host's future is created when the handler returns, if the call is still
+    /// pending then.
     ///
     /// # Panics
-    /// Where an operand is another call's, which a promise of that call lends.
+    /// If an operand belongs to a different call and was lent by a promise of that call.
     #[inline]
     pub fn promise<T: Detach>(self, operands: T) -> Promise<T::Kept> {
-        // SAFETY: the call is pending from here on, and the promise drops the operands before it completes the call.
+        // SAFETY: the call is pending from now on, and the promise drops the operands before it completes the call.
         let operands = unsafe { operands.detach(&self.frame) };
         let (completion, call) = pair();
         self.pending.set(call);
@@ -217,10 +220,10 @@ impl Later<'_> {
     }
 }
 
-/// The name of this part of the context, by which the entry point knows that it is taken.
+/// The name of this context part, by which the entry point recognizes it.
 pub(crate) const CONTEXT: &str = "future";
 
-// SAFETY: takes no operand.
+// SAFETY: it uses no operand.
 unsafe impl<'f> Bind<'f> for Later<'f> {
     const PARAM: Param = Param::context(CONTEXT, Revision::R0);
 
@@ -235,9 +238,10 @@ unsafe impl<'f> Bind<'f> for Later<'f> {
     fn explain(_: &Frame<'f>, _: &At, _: &mut Problems<'_>) {}
 }
 
-/// The duty to complete a call, with the operands that may be touched until then. Dropped, it
-/// completes the call with an error. Completing consumes it: nothing reaches an operand afterwards.
-/// [`Later::promise`] makes it; since r0, truly asynchronous since r2 (jaxlib 0.4.34).
+/// The obligation to complete a call, with the operands that may be accessed until then.
+///
+/// Completing a promise consumes it, so the operands cannot be accessed afterwards. Dropping it completes the call with
+/// an error. [`Later::promise`] creates it. Available since r0 (jaxlib 0.4.31), asynchronous since r2 (jaxlib 0.4.34).
 ///
 /// ```
 /// use std::thread;
@@ -271,7 +275,7 @@ unsafe impl<'f> Bind<'f> for Later<'f> {
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub struct Promise<K: Kept> {
-    // Declared, and so dropped, before the completion.
+    // Declared before the completion, and therefore dropped before it.
     pub(crate) operands: K,
     pub(crate) completion: Completion,
 }
@@ -283,7 +287,7 @@ impl<K: Kept> std::fmt::Debug for Promise<K> {
 }
 
 impl<K: Kept> Promise<K> {
-    /// Works on the operands without completing the call.
+    /// Passes the operands to `work` without completing the call.
     pub fn with<R>(&mut self, work: impl for<'a> FnOnce(K::At<'a>) -> R) -> R {
         work(self.operands.at())
     }
@@ -291,12 +295,12 @@ impl<K: Kept> Promise<K> {
     /// Completes the call.
     #[inline(always)]
     pub fn complete(self, outcome: Result<()>) {
-        // The operands' own memory goes first; the data they name belongs to the host.
+        // Drop the operands' own memory first. The data that they point to belongs to the host.
         drop(self.operands);
         self.completion.complete(outcome);
     }
 
-    /// Works on the operands and completes the call with the outcome; a panic becomes an error.
+    /// Passes the operands to `work` and completes the call with its outcome. A panic becomes an error.
     pub fn complete_with(mut self, work: impl for<'a> FnOnce(K::At<'a>) -> Result<()>) {
         let outcome = crate::error::panics::caught(|| work(self.operands.at()));
         self.complete(outcome);

@@ -8,8 +8,7 @@ use super::driver::{check, ready};
 use crate::error::{Error, Result};
 use cudarc::driver::sys;
 
-/// A CUDA context that XLA made: one a device. Taken from a stream by
-/// [`Stream::context`](super::Stream::context).
+/// A CUDA context that XLA created, one per device. [`Stream::context`](super::Stream::context) returns it.
 ///
 /// ```no_run
 /// use xla_ffi::cuda::cudarc::driver::sys::CUdevice_attribute as Attribute;
@@ -39,12 +38,12 @@ use cudarc::driver::sys;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CudaContext(pub(super) sys::CUcontext);
 
-// SAFETY: a handle; the driver's functions on it may be called from any thread.
+// SAFETY: it is a handle, and the driver's functions on it may be called from any thread.
 unsafe impl Send for CudaContext {}
 // SAFETY: as above.
 unsafe impl Sync for CudaContext {}
 
-/// A context that is the thread's current one, until dropped.
+/// A guard that makes a context the thread's current one until dropped.
 ///
 /// ```no_run
 /// use xla_ffi::cuda::{Current, Stream};
@@ -65,24 +64,24 @@ pub struct Current {
 impl Drop for Current {
     fn drop(&mut self) {
         let mut context = std::ptr::null_mut();
-        // SAFETY: the context was pushed on this thread, and is on top since guards nest.
+        // SAFETY: the context was pushed on this thread and is on top, because guards nest.
         let _ = unsafe { sys::cuCtxPopCurrent_v2(&raw mut context) };
     }
 }
 
 impl CudaContext {
-    /// The driver's handle, which XLA keeps.
+    /// Returns the driver's handle, which XLA owns.
     #[must_use]
     pub fn as_raw(self) -> sys::CUcontext {
         self.0
     }
 
-    /// Makes this the thread's current context, for calls of the driver that want one.
+    /// Makes this the thread's current context, for driver functions that require one.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// Any error of the driver.
     pub fn make_current(self) -> Result<Current> {
-        // SAFETY: a context that XLA keeps.
+        // SAFETY: XLA keeps the context alive.
         check("cuCtxPushCurrent", unsafe {
             sys::cuCtxPushCurrent_v2(self.0)
         })?;
@@ -91,37 +90,37 @@ impl CudaContext {
         })
     }
 
-    /// The device, as the driver numbers it in this process.
+    /// Returns the device's number in this process, as assigned by the driver.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// Any error of the driver.
     pub fn device(self) -> Result<sys::CUdevice> {
         let _current = self.make_current()?;
         let mut device = 0;
-        // SAFETY: the out-parameter takes a number.
+        // SAFETY: the out-parameter points to a number.
         check("cuCtxGetDevice", unsafe {
             sys::cuCtxGetDevice(&raw mut device)
         })?;
         Ok(device)
     }
 
-    /// An attribute of the device.
+    /// Returns an attribute of the device.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// Any error of the driver.
     pub fn attribute(self, attribute: sys::CUdevice_attribute) -> Result<i32> {
         let device = self.device()?;
         let mut value = 0;
-        // SAFETY: the out-parameter takes a number.
+        // SAFETY: the out-parameter points to a number.
         let answer = unsafe { sys::cuDeviceGetAttribute(&raw mut value, attribute, device) };
         check("cuDeviceGetAttribute", answer)?;
         Ok(value)
     }
 
-    /// Compute capability, `(9, 0)` for instance.
+    /// Returns the compute capability, for example `(9, 0)`.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// Any error of the driver.
     pub fn compute_capability(self) -> Result<(i32, i32)> {
         use sys::CUdevice_attribute as Attribute;
         Ok((
@@ -130,12 +129,12 @@ impl CudaContext {
         ))
     }
 
-    /// Number of multiprocessors: kernels that stride over the grid want a few blocks for each.
+    /// Returns the number of multiprocessors. Kernels with a grid-stride loop need a few blocks per multiprocessor.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// Any error of the driver.
     pub fn multiprocessors(self) -> Result<u32> {
-        /// Asked for in calls, so remembered.
+        /// Cached, because handlers request it in every call.
         static KNOWN: PerContext<u32> = PerContext::new();
         KNOWN
             .get_or_make(self, || {
@@ -146,11 +145,11 @@ impl CudaContext {
             .map(|count| *count)
     }
 
-    /// The context as cudarc's safe interface takes it. It is XLA's: nothing destroys it, and cudarc
-    /// puts no events of its own on streams.
+    /// Returns the context for cudarc's safe interface. XLA owns it: it is never destroyed here, and cudarc adds no
+    /// events to streams.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// Any error of the driver.
     pub fn to_cudarc(self) -> Result<Arc<cudarc::driver::CudaContext>> {
         ready()?;
         static KNOWN: PerContext<ManuallyDrop<Arc<cudarc::driver::CudaContext>>> =
@@ -159,12 +158,12 @@ impl CudaContext {
             let device = self.device()?;
             let _current = self.make_current()?;
             let ordinal = usize::try_from(device).unwrap_or_default();
-            // SAFETY: a living context and its device; what cudarc makes of it is never dropped, so
-            // it does not destroy the context.
+            // SAFETY: the context is alive and belongs to the device. The returned value is never dropped, so it does
+            // not destroy the context.
             let context =
                 unsafe { cudarc::driver::CudaContext::from_raw_context(ordinal, device, self.0) }
                     .map_err(|error| Error::internal(format!("cudarc: {error}")))?;
-            // SAFETY: the stream's order, which XLA keeps, is all that is needed.
+            // SAFETY: events are not needed, because XLA orders the work on its streams.
             unsafe { context.disable_event_tracking() };
             Ok(ManuallyDrop::new(context))
         })?;
@@ -172,8 +171,8 @@ impl CudaContext {
     }
 }
 
-/// Something made once for each context: a loaded module, a handle of cuBLAS or cuDNN. It may lie in
-/// a handler's state or in a `static`.
+/// A value that is created once per context, such as a loaded module or a handle of cuBLAS or cuDNN. Store it in a
+/// handler's state or in a `static`.
 ///
 /// ```no_run
 /// use std::sync::Mutex;
@@ -216,7 +215,7 @@ pub struct PerContext<T> {
 }
 
 impl<T> PerContext<T> {
-    /// Nothing yet.
+    /// Creates an empty cache.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -224,11 +223,11 @@ impl<T> PerContext<T> {
         }
     }
 
-    /// What was made for `context`; `make` makes it the first time. Other threads that ask for the
-    /// same meanwhile wait.
+    /// Returns the value for `context`, which `make` creates on first use. Concurrent requests for the same context
+    /// wait.
     ///
     /// # Errors
-    /// What `make` answers; the next call tries again.
+    /// The error of `make`. The next call tries again.
     pub fn get_or_make(
         &self,
         context: CudaContext,
@@ -246,7 +245,7 @@ impl<T> PerContext<T> {
         Ok(new)
     }
 
-    /// Looks at what was made, if it was.
+    /// Passes the value to `look` if it was created.
     #[inline]
     pub(super) fn look<R>(
         &self,

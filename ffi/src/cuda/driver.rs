@@ -1,4 +1,4 @@
-//! The driver: whether there is one, and its errors.
+//! Loading of the CUDA driver, and conversion of its errors.
 
 use std::ffi::{CStr, c_char};
 use std::sync::OnceLock;
@@ -7,10 +7,10 @@ use crate::error::{Error, ErrorCode, Result};
 use cudarc::driver::sys;
 use cudarc::driver::sys::CUresult;
 
-/// Loads the driver and starts it, once a process.
+/// Loads and initializes the driver, once per process.
 ///
 /// # Errors
-/// `FAILED_PRECONDITION` where there is no driver, or it does not start.
+/// `FAILED_PRECONDITION` if there is no driver or it fails to initialize.
 #[inline]
 pub(super) fn ready() -> Result<()> {
     static READY: OnceLock<Result<()>> = OnceLock::new();
@@ -19,7 +19,7 @@ pub(super) fn ready() -> Result<()> {
 
 #[cold]
 fn start() -> Result<()> {
-    // SAFETY: loads the driver's library, whose constructors are NVIDIA's.
+    // SAFETY: this loads the driver's library and runs NVIDIA's constructors.
     if !unsafe { sys::is_culib_present() } {
         return Err(Error::failed_precondition(
             "libcuda.so.1 not found: this machine has no NVIDIA driver, or its folder is not on the \
@@ -27,12 +27,13 @@ fn start() -> Result<()> {
              it",
         ));
     }
-    // SAFETY: the driver is there; starting it twice does no harm.
+    // SAFETY: the driver is loaded, and repeated initialization is harmless.
     let started = unsafe { sys::cuInit(0) };
     check("cuInit", started)
 }
 
-/// `CUDA_SUCCESS` is success; anything else becomes an error that names the call.
+/// Converts a result of the driver. Any result other than `CUDA_SUCCESS` becomes an error that
+/// names the call.
 #[inline]
 pub fn check(call: &str, result: CUresult) -> Result<()> {
     if result == CUresult::CUDA_SUCCESS {
@@ -76,7 +77,7 @@ fn explain(call: &str, result: CUresult) -> Error {
 
 fn text(result: CUresult, ask: unsafe fn(CUresult, *mut *const c_char) -> CUresult) -> String {
     let mut text: *const c_char = std::ptr::null();
-    // SAFETY: the out-parameter takes a pointer.
+    // SAFETY: the out-parameter points to a pointer.
     let known = unsafe { ask(result, &raw mut text) };
     if known != CUresult::CUDA_SUCCESS || text.is_null() {
         return "an error that the driver has no words for".into();

@@ -14,7 +14,7 @@ use crate::context::launch::{KernelArgs, Launch};
 use crate::error::{Error, Result};
 use cudarc::driver::{CudaSlice, CudaStream, sys};
 
-/// A kernel, found once in each context.
+/// A kernel, looked up once per context.
 ///
 /// ```no_run
 /// use xla_ffi::cuda::{Kernel, Module, Stream};
@@ -66,7 +66,7 @@ enum Source {
 #[derive(Clone, Copy, Debug)]
 struct Function(sys::CUfunction);
 
-// SAFETY: a handle; the driver's functions on it may be called from any thread.
+// SAFETY: it is a handle, and the driver's functions on it may be called from any thread.
 unsafe impl Send for Function {}
 // SAFETY: as above.
 unsafe impl Sync for Function {}
@@ -88,18 +88,18 @@ impl Kernel {
         }
     }
 
-    /// The kernel's name in its module.
+    /// Returns the kernel's name in its module.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The driver's handle in a context, loading the module if that has not been done. An initialize
-    /// stage that calls this leaves nothing to be loaded by the calls.
+    /// Returns the driver's handle in a context, and loads the module if necessary. If an initialize
+    /// stage calls this, later calls need not load anything.
     ///
     /// # Errors
-    /// As [`Module::load`]; `NOT_FOUND` when the module has no kernel of this name (one that C++ has
-    /// decorated: declare it `extern "C"`).
+    /// The errors of [`Module::load`], and `NOT_FOUND` if the module has no kernel with this name.
+    /// Declare C++ kernels `extern "C"` to avoid name mangling.
     #[inline]
     pub fn load(&self, context: CudaContext) -> Result<sys::CUfunction> {
         match self.found.look(context, |function| function.0) {
@@ -124,7 +124,7 @@ impl Kernel {
             let _current = context.make_current()?;
             let _relaxed = Relaxed::enter();
             let mut function = std::ptr::null_mut();
-            // SAFETY: a loaded module and a text that ends in NUL.
+            // SAFETY: the module is loaded, and the name is NUL-terminated.
             let answer =
                 unsafe { sys::cuModuleGetFunction(&raw mut function, module, name.as_ptr()) };
             check(&format!("cuModuleGetFunction({:?})", self.name), answer)?;
@@ -138,7 +138,7 @@ impl Kernel {
         let attribute =
             sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         let most = i32::try_from(bytes).unwrap_or(i32::MAX);
-        // SAFETY: a function that this kernel has loaded; the driver judges the number.
+        // SAFETY: this kernel loaded the function, and the driver checks the number.
         let answer = unsafe { sys::cuFuncSetAttribute(function, attribute, most) };
         if answer == sys::CUresult::CUDA_SUCCESS {
             return Ok(());
@@ -152,14 +152,15 @@ impl Kernel {
         )
     }
 
-    /// Puts the kernel on the stream. A launch of no blocks does nothing.
+    /// Launches the kernel on the stream. A launch without blocks does nothing.
     ///
     /// # Errors
-    /// As [`Kernel::load`]; `INVALID_ARGUMENT` for a shape that the device does not take.
+    /// The errors of [`Kernel::load`], and `INVALID_ARGUMENT` if the device does not support the
+    /// launch dimensions.
     ///
     /// # Safety
-    /// The kernel's parameters are `arguments`, in this order and of these sizes; it stays within the
-    /// operands' memory and the dynamic shared memory of `launch`.
+    /// The kernel's parameters match `arguments` in order and size. The kernel stays within the
+    /// operands' memory and within the dynamic shared memory of `launch`.
     #[inline]
     pub unsafe fn launch(
         &self,
@@ -181,7 +182,8 @@ impl Kernel {
             }
             if launch.cluster == [1, 1, 1] && !launch.overlaps {
                 let ([x, y, z], [bx, by, bz]) = (launch.grid, launch.block);
-                // SAFETY: the caller vouches for kernel and arguments; the driver copies them.
+                // SAFETY: the caller guarantees that kernel and arguments match; the driver copies
+                // the arguments.
                 unsafe {
                     sys::cuLaunchKernel(
                         function,
@@ -212,11 +214,12 @@ impl Kernel {
     }
 }
 
-/// Dynamic shared memory that a block gets without being allowed more, on every device.
+/// The dynamic shared memory in bytes that a block can use on every device without raising the
+/// kernel's limit.
 const SHARED_UNASKED: u32 = 48 << 10;
 
 /// # Safety
-/// As [`Kernel::launch`].
+/// The same as for [`Kernel::launch`].
 #[cold]
 unsafe fn launch_with_attributes(
     function: sys::CUfunction,
@@ -231,7 +234,7 @@ unsafe fn launch_with_attributes(
         value,
     };
     let [x, y, z] = launch.cluster;
-    // SAFETY: a union of numbers, for which zeros are a value.
+    // SAFETY: it is a union of numbers, so all zeros are valid.
     let mut cluster: sys::CUlaunchAttributeValue = unsafe { std::mem::zeroed() };
     cluster.clusterDim = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
     // SAFETY: as above.
@@ -256,7 +259,7 @@ unsafe fn launch_with_attributes(
         attrs: attributes.as_mut_ptr(),
         numAttrs: attributes.len() as u32,
     };
-    // SAFETY: the caller vouches for kernel and arguments; the driver copies them.
+    // SAFETY: the caller guarantees that kernel and arguments match; the driver copies the arguments.
     unsafe {
         sys::cuLaunchKernelEx(
             &raw const config,
@@ -267,10 +270,10 @@ unsafe fn launch_with_attributes(
     }
 }
 
-/// An operand as a slice of cudarc's, which does not free the memory: XLA owns it.
+/// An operand as a cudarc slice that does not free the memory, because XLA owns it.
 ///
-/// Made by [`Stream::view`](super::Stream::view) and [`Stream::view_out`](super::Stream::view_out);
-/// it is what cudarc's launches and libraries take.
+/// [`Stream::view`](super::Stream::view) and [`Stream::view_out`](super::Stream::view_out) create it.
+/// Pass it to cudarc's launches and libraries.
 ///
 /// ```no_run
 /// use xla_ffi::cuda::{Stream, View};
@@ -292,9 +295,9 @@ pub struct View<T> {
 
 impl<T> View<T> {
     /// # Safety
-    /// `len` elements lie at `address`, in the stream's device, as long as the view is used.
+    /// `address` points to `len` elements on the stream's device as long as the view is used.
     pub(super) unsafe fn new(stream: &Arc<CudaStream>, address: u64, len: usize) -> Self {
-        // SAFETY: the caller's promise; `drop` leaves the memory alone.
+        // SAFETY: the caller guarantees valid memory, and `drop` does not free it.
         let slice = unsafe { stream.upgrade_device_ptr(address, len) };
         Self {
             slice: ManuallyDrop::new(slice),
@@ -304,9 +307,9 @@ impl<T> View<T> {
 
 impl<T> Drop for View<T> {
     fn drop(&mut self) {
-        // SAFETY: taken once, here.
+        // SAFETY: it is taken once, here.
         let slice = unsafe { ManuallyDrop::take(&mut self.slice) };
-        // Lets go of the stream and keeps the memory.
+        // Releases the stream and keeps the memory.
         slice.leak();
     }
 }

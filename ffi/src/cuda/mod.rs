@@ -1,5 +1,5 @@
-//! Device handlers on CUDA: XLA's own stream and context, modules and kernels cached for each
-//! context, library handles, NVRTC.
+//! CUDA handlers: XLA's stream and context, modules and kernels that are cached per context,
+//! library handles, and NVRTC.
 //!
 //! ```
 //! use xla_ffi::cuda::{Kernel, Module, Stream};
@@ -17,13 +17,13 @@
 //! }
 //! ```
 //!
-//! The driver is loaded when the first call needs it, so a library with this feature builds, loads
-//! and answers metadata calls on a machine without CUDA; a call there says that `libcuda.so.1` is
-//! not found.
+//! The driver is loaded by the first call that needs it. A library with this feature therefore
+//! builds, loads and answers metadata calls on a machine without CUDA. Calls there fail with an
+//! error that `libcuda.so.1` is not found.
 //!
-//! XLA owns the stream and the context: nothing here destroys them, and nothing here waits unless
-//! [`Stream::synchronize`] is asked to. Which device a call runs on is what the stream's context
-//! says: [`DeviceOrdinal`](crate::DeviceOrdinal) is a number among all processes' devices.
+//! XLA owns the stream and the context, and this module never destroys them. It waits for the
+//! device only in [`Stream::synchronize`]. The stream's context determines the device of a call;
+//! [`DeviceOrdinal`](crate::DeviceOrdinal) is a number among the devices of all processes.
 
 mod context;
 mod driver;
@@ -38,5 +38,5 @@ pub use kernel::{Kernel, View};
 pub use module::{Image, Module};
 pub use stream::Stream;
 
-/// The bindings that this module is made of, for what it does not wrap.
+/// The bindings that this module uses, for functions that it does not wrap.
 pub use cudarc;

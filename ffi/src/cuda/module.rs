@@ -1,4 +1,4 @@
-//! Modules: the code of kernels, loaded once into each context.
+//! Modules: the code of kernels, loaded once per context.
 
 use std::borrow::Cow;
 use std::ffi::{CString, c_char};
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use cudarc::driver::sys;
 use cudarc::nvrtc::{result, sys as nvrtc};
 
-/// What the bytes of a module are. The bytes tell.
+/// The format of a module, detected from its bytes.
 ///
 /// ```
 /// use xla_ffi::cuda::Image;
@@ -21,18 +21,19 @@ use cudarc::nvrtc::{result, sys as nvrtc};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Image {
-    /// Machine code for one kind of device.
+    /// Machine code for one device architecture.
     Cubin,
-    /// Machine code and PTX for several kinds of devices (`nvcc -fatbin`).
+    /// Machine code and PTX for several device architectures (`nvcc -fatbin`).
     FatBinary,
     /// PTX text, which the driver compiles.
     Ptx,
-    /// CUDA C++, which NVRTC compiles for the device at hand.
+    /// CUDA C++, which NVRTC compiles for the current device.
     Source,
 }
 
 impl Image {
-    /// What `bytes` are: an ELF file, a fat binary, text with PTX's `.version` line, or other text.
+    /// Detects the format of `bytes`: an ELF file, a fat binary, text with PTX's `.version` line, or
+    /// other text.
     ///
     /// ```
     /// use xla_ffi::cuda::Image;
@@ -58,8 +59,8 @@ impl Image {
     }
 }
 
-/// The code of kernels, loaded into a context when a kernel is first needed there and kept until the
-/// module is dropped. In a `static`, or in a handler's state.
+/// The code of kernels. It is loaded into a context when a kernel is first needed there, and
+/// unloaded when the module is dropped. Store it in a `static` or in a handler's state.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -88,7 +89,7 @@ pub struct Module {
 }
 
 impl Module {
-    /// A module of these bytes: a cubin, a fat binary, PTX, or CUDA C++ ([`Image`]).
+    /// Creates a module from a cubin, a fat binary, PTX, or CUDA C++ ([`Image`]).
     #[must_use]
     pub const fn new(image: &'static [u8]) -> Self {
         Self {
@@ -97,7 +98,7 @@ impl Module {
         }
     }
 
-    /// The same of bytes that the program made.
+    /// Creates a module from bytes that the program generates.
     #[must_use]
     pub fn from_vec(image: Vec<u8>) -> Self {
         Self {
@@ -106,46 +107,47 @@ impl Module {
         }
     }
 
-    /// A kernel of a module in a `static`. Whether there is one by this name shows when it is first
+    /// Returns a kernel of a module in a `static`. A wrong name is reported when the kernel is first
     /// loaded.
     #[must_use]
     pub const fn kernel(&'static self, name: &'static str) -> Kernel {
         Kernel::of_static(self, name)
     }
 
-    /// A kernel of a module in a handler's state.
+    /// Returns a kernel of a module in a handler's state.
     #[must_use]
     pub fn shared_kernel(self: &Arc<Self>, name: impl Into<Cow<'static, str>>) -> Kernel {
         Kernel::of_shared(self.clone(), name.into())
     }
 
-    /// What the bytes are.
+    /// Returns the format of the module.
     #[must_use]
     pub fn image(&self) -> Image {
         Image::of(&self.image)
     }
 
-    /// The driver's handle in a context, loading the module if that has not been done.
+    /// Returns the driver's handle in a context, and loads the module if necessary.
     ///
-    /// Loading allocates: where the handler is to be captured, do it in the initialize stage.
+    /// Loading allocates memory. If the handler's execute stage is captured, load the module in the
+    /// initialize stage.
     ///
     /// # Errors
-    /// What the driver answers: an image for other devices, for instance; what NVRTC says about CUDA
-    /// C++.
+    /// Any error of the driver, for example if the code is for a different device, and the errors of
+    /// NVRTC for CUDA C++.
     pub fn load(&self, context: CudaContext) -> Result<sys::CUmodule> {
         let load = || Loaded::new(&self.image, context);
         Ok(self.loaded.get_or_make(context, load)?.module)
     }
 }
 
-/// A module in a context.
+/// A module that is loaded into a context.
 #[derive(Debug)]
 struct Loaded {
     module: sys::CUmodule,
     context: CudaContext,
 }
 
-// SAFETY: handles; the driver's functions on them may be called from any thread.
+// SAFETY: both are handles, and the driver's functions on them may be called from any thread.
 unsafe impl Send for Loaded {}
 // SAFETY: as above.
 unsafe impl Sync for Loaded {}
@@ -168,7 +170,7 @@ impl Loaded {
             }
             _ => image,
         };
-        // The driver wants text to end in NUL, and tables to be aligned.
+        // The driver requires NUL-terminated text and aligned tables.
         let mut aligned = vec![0_u64; image.len() / 8 + 1];
         for (word, bytes) in aligned.iter_mut().zip(image.chunks(8)) {
             let mut whole = [0; 8];
@@ -178,7 +180,7 @@ impl Loaded {
         let _current = context.make_current()?;
         let _relaxed = Relaxed::enter();
         let mut module = std::ptr::null_mut();
-        // SAFETY: the image is whole and ends in NUL; the driver copies it.
+        // SAFETY: the image is complete and NUL-terminated; the driver copies it.
         let answer = unsafe { sys::cuModuleLoadData(&raw mut module, aligned.as_ptr().cast()) };
         check("cuModuleLoadData", answer)?;
         Ok(Self { module, context })
@@ -187,16 +189,18 @@ impl Loaded {
 
 impl Drop for Loaded {
     fn drop(&mut self) {
-        // At the end of the process the driver may be gone: then there is nothing to unload.
+        // When the process ends, the driver may already be shut down, and nothing needs to be
+        // unloaded.
         if let Ok(_current) = self.context.make_current() {
-            // SAFETY: loaded once; XLA drops a state when nothing that was launched runs any more.
+            // SAFETY: the module was loaded once. XLA drops a state only after all launched work has
+            // ended.
             let _ = unsafe { sys::cuModuleUnload(self.module) };
         }
     }
 }
 
-/// While this lives, calls that a capture in another thread's or this thread's name would forbid are
-/// let through: they do not touch the captured stream.
+/// Permits calls that a stream capture on this or another thread would otherwise prohibit, until
+/// dropped. This is safe, because they do not use the captured stream.
 pub(super) struct Relaxed {
     before: sys::CUstreamCaptureMode,
 }
@@ -204,7 +208,7 @@ pub(super) struct Relaxed {
 impl Relaxed {
     pub(super) fn enter() -> Self {
         let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-        // SAFETY: exchanges the mode of this thread.
+        // SAFETY: this changes the mode of the current thread only.
         let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) };
         Self { before: mode }
     }
@@ -212,17 +216,17 @@ impl Relaxed {
 
 impl Drop for Relaxed {
     fn drop(&mut self) {
-        // SAFETY: puts the mode of this thread back.
+        // SAFETY: this restores the mode of the current thread.
         let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut self.before) };
     }
 }
 
-/// The cubin of `source` for the context's device.
+/// Compiles `source` to a cubin for the context's device.
 ///
 /// # Errors
-/// `FAILED_PRECONDITION` where NVRTC is not there; `INVALID_ARGUMENT` with the compiler's words.
+/// `FAILED_PRECONDITION` if NVRTC is missing, and `INVALID_ARGUMENT` with the compiler's output.
 pub(super) fn compile(source: &str, context: CudaContext) -> Result<Vec<u8>> {
-    // SAFETY: loads NVIDIA's library.
+    // SAFETY: this loads NVIDIA's library.
     if !unsafe { sys::is_culib_present() } {
         return Err(Error::failed_precondition(
             "libnvrtc.so not found: the handler's library was built without nvcc, so its kernels have \
@@ -238,7 +242,7 @@ pub(super) fn compile(source: &str, context: CudaContext) -> Result<Vec<u8>> {
         format!("--gpu-architecture=sm_{major}{minor}"),
         "--std=c++17".to_owned(),
     ];
-    // SAFETY: a program that was just made.
+    // SAFETY: the program was created above.
     let compiled = unsafe { result::compile_program(program.0, &options) };
     if let Err(error) = compiled {
         return Err(Error::invalid_argument(format!(
@@ -259,7 +263,7 @@ impl Program {
     }
 
     fn log(&self) -> String {
-        // SAFETY: a program that lives.
+        // SAFETY: the program is alive.
         let log: Vec<c_char> = unsafe { result::get_program_log(self.0) }.unwrap_or_default();
         // A C character is signed on x86-64 and unsigned on AArch64.
         let bytes: Vec<u8> = log.iter().flat_map(|byte| byte.to_ne_bytes()).collect();
@@ -271,12 +275,12 @@ impl Program {
     fn cubin(&self) -> Result<Vec<u8>> {
         let failed = |error| Error::internal(format!("nvrtcGetCUBIN: {error:?}"));
         let mut size = 0;
-        // SAFETY: a compiled program; the out-parameter takes a size.
+        // SAFETY: the program is compiled, and the out-parameter points to a size.
         unsafe { nvrtc::nvrtcGetCUBINSize(self.0, &raw mut size) }
             .result()
             .map_err(failed)?;
         let mut cubin = vec![0_u8; size];
-        // SAFETY: there is room for so many bytes.
+        // SAFETY: the vector has the requested size.
         unsafe { nvrtc::nvrtcGetCUBIN(self.0, cubin.as_mut_ptr().cast()) }
             .result()
             .map_err(failed)?;
@@ -286,7 +290,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // SAFETY: made once, dropped once.
+        // SAFETY: the program is created once and dropped once.
         let _ = unsafe { result::destroy_program(self.0) };
     }
 }

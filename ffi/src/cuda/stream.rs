@@ -15,10 +15,10 @@ use crate::operand::device::{DeviceBuffer, DeviceOut};
 use cudarc::driver::sys;
 use xla_ffi_sys::{Feature, Revision};
 
-/// The stream that the call belongs to. It is XLA's own: what a handler does, it puts on this stream
-/// and returns. Since r0.
+/// The CUDA stream of the call, which XLA owns. A handler adds its work to this stream and returns.
 ///
-/// The call fails where there is no driver; [`crate::Stream`] hands out the pointer alone.
+/// The call fails if there is no driver. [`crate::Stream`] provides only the raw pointer. Available since r0 (jaxlib
+/// 0.4.31).
 ///
 /// ```no_run
 /// use xla_ffi::cuda::Stream;
@@ -55,17 +55,16 @@ pub struct Stream<'f> {
     _call: PhantomData<&'f ()>,
 }
 
-// SAFETY: a handle; the driver's functions on it may be called from any thread.
+// SAFETY: it is a handle, and the driver's functions on it may be called from any thread.
 unsafe impl Send for Stream<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Stream<'_> {}
 
 impl Stream<'_> {
-    /// A stream that a program hands over as a bare pointer: to a target of the original custom calls,
-    /// for instance.
+    /// Wraps a stream that a program passes as a raw pointer, for example to a target of the original custom calls.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` for a null pointer, and where there is no driver.
+    /// `FAILED_PRECONDITION` if the pointer is null or there is no driver.
     ///
     /// # Safety
     /// The pointer is null or a CUDA stream that lives as long as `'f`.
@@ -82,82 +81,83 @@ impl Stream<'_> {
         })
     }
 
-    /// The driver's handle, valid during the call; a runtime's `cudaStream_t` is the same.
+    /// Returns the driver's handle, which is valid during the call. It can be used as the runtime's `cudaStream_t`.
     #[must_use]
     #[inline]
     pub fn as_raw(&self) -> sys::CUstream {
         self.raw
     }
 
-    /// The context that the stream belongs to, and so the device that the call runs on.
+    /// Returns the stream's context, which determines the device of the call.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// Any error of the driver.
     #[inline]
     pub fn context(&self) -> Result<CudaContext> {
         let mut context = std::ptr::null_mut();
-        // SAFETY: XLA's stream lives during the call.
+        // SAFETY: XLA keeps the stream alive during the call.
         let answer = unsafe { sys::cuStreamGetCtx(self.raw, &raw mut context) };
         check("cuStreamGetCtx", answer)?;
         Ok(CudaContext(context))
     }
 
-    /// The stream as cudarc's safe interface takes it. Dropping it destroys nothing.
+    /// Returns the stream for cudarc's safe interface. Dropping the returned value does not destroy the stream.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// Any error of the driver.
     ///
     /// # Safety
-    /// What is made of it is used during the call only, and neither waits nor allocates if the
+    /// The returned value and everything created from it is used during the call only. If the handler is compatible
+    /// with command buffers, it must not wait or allocate through this value, because this is not checked.
     /// handler is compatible with command buffers: nothing checks it there.
     pub unsafe fn to_cudarc(&self) -> Result<Arc<cudarc::driver::CudaStream>> {
         let context = self.context()?.to_cudarc()?;
-        // SAFETY: XLA's stream belongs to that context and lives during the call; the caller keeps
-        // what is made of it no longer.
+        // SAFETY: XLA's stream belongs to this context and is alive during the call. The caller does not use the
+        // returned value longer.
         Ok(unsafe { context.wrap_borrowed_stream(self.raw) })
     }
 
-    /// An argument as cudarc's safe interface takes it: a slice of device memory.
+    /// Returns an argument as a device memory slice for cudarc's safe interface.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// Any error of the driver.
     ///
     /// # Safety
-    /// As [`Stream::to_cudarc`]; and the argument's elements are not written, nor is the slice exchanged for another
-    /// (`mem::swap`), which would free the host's memory.
+    /// The same as for [`Stream::to_cudarc`]. In addition, the elements are not written. The slice is not swapped with
+    /// another one (`mem::swap`), which would free the host's memory.
     pub unsafe fn view<T: Element, const RANK: usize>(
         &self,
         buffer: &DeviceBuffer<'_, T, RANK>,
     ) -> Result<View<T>> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the contract of `to_cudarc`.
         let stream = unsafe { self.to_cudarc() }?;
-        // SAFETY: the host's buffer holds so many elements.
+        // SAFETY: the host's buffer has this number of elements.
         Ok(unsafe { View::new(&stream, buffer.as_device_ptr() as u64, buffer.len()) })
     }
 
-    /// A result as cudarc's safe interface takes it: a slice of device memory.
+    /// Returns a result as a device memory slice for cudarc's safe interface.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// Any error of the driver.
     ///
     /// # Safety
-    /// As [`Stream::to_cudarc`]; and there is one view of the result at a time, whose slice is not exchanged for another
-    /// (`mem::swap`), which would free the host's memory.
+    /// The same as for [`Stream::to_cudarc`]. In addition, only one view of the result exists at a time. Its slice is
+    /// not swapped with another one (`mem::swap`), which would free the host's memory.
     pub unsafe fn view_out<T: Element, const RANK: usize>(
         &self,
         out: &DeviceOut<'_, T, RANK>,
     ) -> Result<View<T>> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds the contract of `to_cudarc`.
         let stream = unsafe { self.to_cudarc() }?;
-        // SAFETY: the host's buffer holds so many elements.
+        // SAFETY: the host's buffer has this number of elements.
         Ok(unsafe { View::new(&stream, out.as_device_mut_ptr() as u64, out.len()) })
     }
 
-    /// Copies all elements of `from` to `to`, on the stream.
+    /// Copies all elements of `from` to `to` on the stream.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when the numbers of elements
-    /// differ; otherwise what the driver answers.
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if the numbers of elements differ, and any
+    /// error of the driver.
     pub fn copy<T: Element, const A: usize, const B: usize>(
         &self,
         from: &DeviceBuffer<'_, T, A>,
@@ -174,16 +174,16 @@ impl Stream<'_> {
         if from.is_empty() || source == target {
             return Ok(());
         }
-        // SAFETY: both hold so many bytes of device memory, and live until the stream has run.
+        // SAFETY: both operands have this size in device memory, and they live until the stream has finished.
         let answer =
             unsafe { sys::cuMemcpyDtoDAsync_v2(target, source, from.byte_size(), self.raw) };
         check("cuMemcpyDtoDAsync", answer)
     }
 
-    /// Sets all bytes of `to`, on the stream.
+    /// Sets all bytes of `to` on the stream.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// Any error of the driver.
     pub fn fill_bytes<T: Element, const RANK: usize>(
         &self,
         to: &DeviceOut<'_, T, RANK>,
@@ -193,36 +193,35 @@ impl Stream<'_> {
             return Ok(());
         }
         let target = to.as_device_mut_ptr() as u64;
-        // SAFETY: the result holds so many bytes of device memory.
+        // SAFETY: the result has this size in device memory.
         let answer = unsafe { sys::cuMemsetD8Async(target, byte, to.byte_size(), self.raw) };
         check("cuMemsetD8Async", answer)
     }
 
-    /// Whether XLA is capturing the stream into a command buffer: then nothing may wait for it.
+    /// Returns true if XLA is capturing the stream into a command buffer. The handler must not wait for the stream
+    /// then.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// Any error of the driver.
     pub fn is_capturing(&self) -> Result<bool> {
         let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
-        // SAFETY: XLA's stream lives during the call.
+        // SAFETY: XLA keeps the stream alive during the call.
         let answer = unsafe { sys::cuStreamIsCapturing(self.raw, &raw mut status) };
         check("cuStreamIsCapturing", answer)?;
         Ok(status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
     }
 
-    /// Waits until the device has done everything on the stream. It stalls XLA: a handler rarely
-    /// needs it.
+    /// Waits until the device has finished all work on the stream. This stalls XLA and is rarely needed.
     ///
     /// # Errors
-    /// [`ErrorCode::FailedPrecondition`](crate::ErrorCode::FailedPrecondition) in debug builds of a
-    /// handler that is declared `command_buffer_compatible`; otherwise what the driver answers, an
-    /// error of an earlier kernel for instance.
+    /// [`ErrorCode::FailedPrecondition`](crate::ErrorCode::FailedPrecondition) in debug builds if the handler is
+    /// declared `command_buffer_compatible`. Otherwise, any error of the driver, for example of an earlier kernel.
     pub fn synchronize(&self) -> Result<()> {
         refuse_in_replay(
             "waits for the stream",
             "leave the waiting to XLA, or to another handler",
         )?;
-        // SAFETY: XLA's stream lives during the call.
+        // SAFETY: XLA keeps the stream alive during the call.
         check("cuStreamSynchronize", unsafe {
             sys::cuStreamSynchronize(self.raw)
         })
@@ -234,7 +233,7 @@ impl<'f> Context<'f> for Stream<'f> {
     const SINCE: Revision = Feature::Stream.since();
 
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
-        // SAFETY: the frame's own context.
+        // SAFETY: it is the frame's own context.
         let raw = unsafe { frame.host().stream(frame.ctx()) }?;
         // SAFETY: the host's stream lives as long as the call.
         unsafe { Self::from_raw(raw) }

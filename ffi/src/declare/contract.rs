@@ -9,30 +9,30 @@ use crate::param::{AttrType, Param, Presence};
 use xla_ffi_contract::{Clash, Declared, Form};
 use xla_ffi_sys::XLA_FFI_DataType;
 
-/// An integer attribute whose name a contract has.
+/// An integer attribute that a contract refers to by name.
 #[derive(Clone, Copy, Debug)]
 pub struct Given {
     pub(crate) name: &'static str,
-    /// Its place among the sorted names when all are present.
+    /// The attribute's index in the sorted list if all attributes are present.
     position: usize,
     dtype: XLA_FFI_DataType,
     default: Option<i64>,
 }
 
-/// Why an attribute gives no size.
+/// A reason why an attribute does not provide a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotGiven {
-    /// It did not come and has no default.
+    /// The attribute is absent and has no default.
     Missing,
-    /// It is no integer of its type.
+    /// The attribute is not an integer of the declared type.
     NoInteger,
-    /// It is more than an `i64` holds.
+    /// The attribute exceeds an `i64`.
     TooLarge,
-    /// It is less than 0.
+    /// The attribute is negative.
     Negative(i64),
 }
 
-/// For the macros: the integer attribute called `name`.
+/// Returns the integer attribute called `name`, if there is one. Used by the macros.
 #[must_use]
 pub const fn given(info: &HandlerInfo, name: &'static str) -> Option<Given> {
     let Some(attr) = integer(info, name) else {
@@ -49,7 +49,7 @@ pub const fn given(info: &HandlerInfo, name: &'static str) -> Option<Given> {
     })
 }
 
-/// For the macros: whether an integer attribute called `name` has a value in every call.
+/// Returns true if an integer attribute called `name` has a value in every call. Used by the macros.
 #[must_use]
 pub const fn always_given(info: &HandlerInfo, name: &str) -> bool {
     match integer(info, name) {
@@ -71,7 +71,7 @@ const fn integer(info: &HandlerInfo, name: &str) -> Option<&'static Param> {
     }
 }
 
-/// The literal default of an integer attribute.
+/// Returns the literal default of an integer attribute.
 const fn default(attr: &Param) -> Option<i64> {
     let Some(json) = attr.default else {
         return None;
@@ -83,7 +83,7 @@ const fn default(attr: &Param) -> Option<i64> {
 }
 
 impl Given {
-    /// The size in this call.
+    /// Returns the size in this call.
     #[inline(always)]
     pub(crate) fn size(&self, frame: &Frame<'_>) -> Result<i64, NotGiven> {
         let size = match frame.attrs().get(self.name, self.position) {
@@ -99,7 +99,7 @@ impl Given {
     #[inline(always)]
     fn value(&self, value: AttrValue<'_>) -> Result<i64, NotGiven> {
         use XLA_FFI_DataType as D;
-        // The type is known when this is compiled: one of these remains.
+        // The type is known at compile time, so only one arm remains.
         let exact = value.0.scalar().and_then(|scalar| match self.dtype {
             D::S8 => scalar.get::<i8>().map(i64::from),
             D::S16 => scalar.get::<i16>().map(i64::from),
@@ -114,7 +114,7 @@ impl Given {
     }
 }
 
-/// What remains: 64 bits without a sign, and what the handler narrows.
+/// Decodes the remaining types: `u64` and types that the handler narrows.
 #[cold]
 fn narrowed(value: AttrValue<'_>) -> Result<i64, NotGiven> {
     i64::decode(value, true).ok_or(match value.get::<u64>() {
@@ -123,8 +123,8 @@ fn narrowed(value: AttrValue<'_>) -> Result<i64, NotGiven> {
     })
 }
 
-/// For the macros: the size that an attribute gives, if there is such an attribute. `good` becomes
-/// false where it gives none.
+/// Returns the size that an attribute provides, if there is such an attribute. Sets `good` to false if it
+/// provides no valid size. Used by the macros.
 #[inline(always)]
 pub fn size_given(frame: &Frame<'_>, given: Option<Given>, good: &mut bool) -> Option<i64> {
     let size = given?.size(frame).ok();
@@ -132,7 +132,7 @@ pub fn size_given(frame: &Frame<'_>, given: Option<Given>, good: &mut bool) -> O
     size
 }
 
-/// For the macros: refuses a contract that has more or fewer entries than the handler has operands.
+/// Panics if the contract has more or fewer entries than the handler has operands. Used by the macros.
 #[track_caller]
 pub const fn counts_fit(params: &[Param], text: &str, args: usize, rets: usize) {
     if operands(params, true) == args && operands(params, false) == rets {
@@ -157,7 +157,8 @@ const fn names(mut message: Text<256>, params: &[Param], args: bool) -> Text<256
     message
 }
 
-/// For the macros: refuses an entry that does not fit operand `index` among the arguments or the results.
+/// Panics if an entry does not match operand `index` among the arguments or the results. Used by the
+/// macros.
 #[track_caller]
 pub const fn entry_fits(entry: Form, text: &str, params: &[Param], args: bool, index: usize) {
     let (mut seen, mut i) = (0, 0);

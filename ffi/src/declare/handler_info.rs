@@ -1,4 +1,4 @@
-//! A handler, its stages and its attributes, as constant data; and what it says to callers.
+//! A handler, its stages and its attributes as constant data, and its description for callers.
 
 use crate::frame::host::Host;
 use crate::param::bind::At;
@@ -11,39 +11,39 @@ use xla_ffi_sys::{Feature, Revision, XLA_FFI_ExecutionStage};
 pub struct StageInfo {
     /// The number of the stage in the ABI.
     pub stage: u32,
-    /// Its parameters.
+    /// The stage's parameters.
     pub params: &'static [Param],
-    /// Whether it returns a future.
+    /// Whether the stage returns a future.
     pub is_async: bool,
 }
 
 /// The type of a handler's state, as constant data.
 #[derive(Clone, Copy, Debug)]
 pub struct StateInfo {
-    /// The name under which it is registered.
+    /// The name under which the type is registered.
     pub name: &'static str,
-    /// How hosts know it.
+    /// The registration of the type with hosts.
     pub host_type: fn() -> &'static crate::frame::host_type::KnownType,
 }
 
 /// A handler, as constant data.
 #[derive(Clone, Copy, Debug)]
 pub struct HandlerInfo {
-    /// Its name: that of the custom call's target.
+    /// The name of the custom call target.
     pub name: &'static str,
     /// The platforms that it is registered for.
     pub platforms: &'static [&'static str],
-    /// Its stages.
+    /// The handler's stages.
     pub stages: &'static [StageInfo],
-    /// Whether attributes that it does not know are ignored.
+    /// Whether unknown attributes are ignored.
     pub open_attrs: bool,
-    /// The shape contract as text; empty for none.
+    /// The shape contract as text; empty if there is none.
     pub shape: &'static str,
     /// Bits of `XLA_FFI_Handler_Traits`.
     pub traits: u32,
-    /// The type of its state.
+    /// The type of the handler's state.
     pub state: Option<StateInfo>,
-    /// A floor that the author set by hand.
+    /// The minimum revision that the author set with `floor`.
     pub floor: Revision,
 }
 
@@ -62,7 +62,7 @@ const fn floor_of(params: &[Param]) -> Revision {
     floor
 }
 
-/// The names of a handler's attributes, sorted as hosts sort them.
+/// The names of a handler's attributes, in the order in which hosts sort them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AttrNames {
     names: [&'static str; Self::MOST],
@@ -70,19 +70,19 @@ pub(crate) struct AttrNames {
 }
 
 impl AttrNames {
-    /// As many as there is room for.
+    /// The capacity of the list.
     const MOST: usize = 24;
 
-    /// The names.
+    /// Returns the names.
     pub(crate) fn as_slice(&self) -> &[&'static str] {
         self.names.get(..self.count).unwrap_or_default()
     }
 }
 
 impl HandlerInfo {
-    /// The oldest revision on which the handler can do all of its work.
+    /// Returns the oldest revision that supports everything the handler needs.
     ///
-    /// Futures do not count: where a host has none, the call completes before it returns.
+    /// Futures do not count, because on a host without futures the call completes before it returns.
     #[must_use]
     pub const fn floor(&self) -> Revision {
         let mut floor = self.floor;
@@ -100,7 +100,7 @@ impl HandlerInfo {
         floor
     }
 
-    /// The parameters of the execute stage.
+    /// Returns the parameters of the execute stage.
     pub(crate) const fn execute(&self) -> &'static [Param] {
         let mut i = 0;
         while i < self.stages.len() {
@@ -112,15 +112,15 @@ impl HandlerInfo {
         &[]
     }
 
-    /// Whether a parameter of some stage takes this part of the context.
+    /// Returns true if a parameter of any stage uses this part of the context.
     #[cfg(feature = "internal")]
     pub(crate) fn takes(&self, context: &str) -> bool {
         let mut params = self.stages.iter().flat_map(|stage| stage.params);
         params.any(|param| param.context == context)
     }
 
-    /// Makes the types of user data that parameters take known to the host. What goes wrong here is
-    /// told when the parameter is bound.
+    /// Registers the types of user data that parameters use with the host. Errors are reported when
+    /// the parameter is decoded.
     pub(crate) fn register_types(&self, host: Host) {
         let params = self.stages.iter().flat_map(|stage| stage.params);
         for host_type in params.filter_map(|param| param.host_type) {
@@ -128,8 +128,8 @@ impl HandlerInfo {
         }
     }
 
-    /// The `i`-th attribute in the order of declaration over all stages, structs unfolded; a name
-    /// that several stages share comes once.
+    /// Returns the `i`-th attribute in declaration order over all stages, with structs expanded. A
+    /// name that several stages share counts once.
     pub(crate) const fn attr(&self, index: usize) -> Option<&'static Param> {
         let mut seen = 0;
         let mut s = 0;
@@ -177,7 +177,7 @@ impl HandlerInfo {
         false
     }
 
-    /// Number of attributes over all stages.
+    /// Returns the number of attributes over all stages.
     #[must_use]
     pub const fn attr_count(&self) -> usize {
         let mut count = 0;
@@ -187,7 +187,7 @@ impl HandlerInfo {
         count
     }
 
-    /// Whether any attribute may be absent.
+    /// Returns true if any attribute may be absent.
     #[must_use]
     pub const fn has_optional_attrs(&self) -> bool {
         let mut i = 0;
@@ -200,7 +200,7 @@ impl HandlerInfo {
         false
     }
 
-    /// The first attribute of that name, in the order of [`HandlerInfo::attr`].
+    /// Returns the first attribute with this name, in the order of [`HandlerInfo::attr`].
     pub(crate) const fn attr_called(&self, name: &str) -> Option<&'static Param> {
         let mut i = 0;
         while let Some(attr) = self.attr(i) {
@@ -212,7 +212,7 @@ impl HandlerInfo {
         None
     }
 
-    /// Where an attribute lies among the sorted names when all are present.
+    /// Returns the index of an attribute in the sorted list if all attributes are present.
     #[must_use]
     pub const fn attr_position(&self, name: &str) -> usize {
         let mut position = 0;
@@ -226,7 +226,7 @@ impl HandlerInfo {
         position
     }
 
-    /// The names of all attributes over all stages, sorted, where they are not too many.
+    /// Returns the sorted names of all attributes over all stages, or `None` if there are too many.
     pub(crate) const fn attr_names(&self) -> Option<AttrNames> {
         let mut names = AttrNames {
             names: [""; AttrNames::MOST],
@@ -242,13 +242,13 @@ impl HandlerInfo {
         Some(names)
     }
 
-    /// All attributes over all stages.
+    /// Iterates over the attributes of all stages.
     pub fn attrs(&self) -> impl Iterator<Item = &'static Param> + use<'_> {
         (0..).map_while(|index| self.attr(index))
     }
 }
 
-/// What its author says of a handler beyond its operands.
+/// The author's description of a handler, apart from its operands.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
     /// The documentation comment.
@@ -257,42 +257,42 @@ pub struct About {
     pub gradient: Option<Gradient>,
     /// How calls may be batched.
     pub batch: Batch,
-    /// Whether equal calls may give different results.
+    /// Whether equal calls may return different results.
     pub nondeterministic: bool,
 }
 
-/// The handlers that compute derivatives, by name; `docs/manifest.md` tells what they take and give.
+/// The names of the handlers that compute derivatives. See `docs/manifest.md` for their operands.
 #[derive(Clone, Copy, Debug)]
 pub struct Gradient {
-    /// Cotangents of the arguments from those of the results.
+    /// Computes cotangents of the arguments from cotangents of the results.
     pub vjp: Option<&'static str>,
-    /// What is called in the handler's place where a gradient is wanted.
+    /// Called instead of the handler if a gradient is needed.
     pub forward: Option<&'static str>,
-    /// Tangents of the results from those of the arguments.
+    /// Computes tangents of the results from tangents of the arguments.
     pub jvp: Option<&'static str>,
     /// The transpose of the map from tangents to tangents.
     pub transpose: Option<&'static str>,
-    /// Whether the handler is linear, and so its own `jvp`.
+    /// Whether the handler is linear, and therefore its own `jvp`.
     pub linear: bool,
-    /// The operands that these handlers get first; `None` for the arguments.
+    /// The operands that these handlers receive first; `None` means the arguments.
     pub residuals: Option<&'static [&'static str]>,
 }
 
 /// How calls may be batched.
 #[derive(Clone, Copy, Debug)]
 pub enum Batch {
-    /// As the shape contract says.
+    /// As the shape contract allows.
     Undeclared,
     /// `leading`, `sequential` or `none`.
     Word(&'static str),
     /// Whether each argument may have one more leading dimension.
     Each(&'static [bool]),
-    /// By another handler.
+    /// By a different handler.
     Handler(&'static str),
 }
 
 impl At {
-    /// For the macros: the place of parameter `index` of a stage.
+    /// Returns the place of parameter `index` of a stage. Used by the macros.
     #[doc(hidden)]
     #[must_use]
     pub const fn parameter(info: &HandlerInfo, params: &'static [Param], index: usize) -> Self {
@@ -309,7 +309,7 @@ impl At {
         let param = params[index];
         let attr = match param.kind {
             Kind::Attrs => {
-                // Structs decode their members in sorted order, from the first on.
+                // Structs decode their members in sorted order, starting with the first.
                 let mut first = usize::MAX;
                 let mut m = 0;
                 while m < param.members.len() {

@@ -1,16 +1,16 @@
-//! Checks at compile time that a library has the handlers that its handlers name.
+//! Compile-time checks that a library contains the handlers that its handlers refer to.
 
 use crate::declare::handler_info::{Batch, HandlerInfo};
 use crate::declare::manifest::Library;
 use crate::param::text::{Text, same};
 
-/// For the macros: refuses a library in which two handlers export one symbol, or a handler names another one for its
-/// derivatives or its batches that is not there. What that one takes and gives is judged by the loader and the doctor.
+/// Panics if two handlers export the same symbol, or if a handler that is named for derivatives or batches is missing.
+/// The operands of such handlers are checked by the loader and by `xla-ffi doctor`. Used by the macros.
 #[track_caller]
 pub const fn check(library: &Library) {
     let mut i = 0;
     while i < library.handlers.len() {
-        // What an entry with an error of its own stands for is not known.
+        // An entry without a name already has a compile error of its own.
         if library.handlers[i].0.name.is_empty() {
             return;
         }
@@ -33,7 +33,7 @@ pub const fn check(library: &Library) {
     }
 }
 
-/// Refuses the handler if one before it exports the same symbol: the linker would, and not before.
+/// Panics if a preceding handler exports the same symbol. Otherwise, the error would appear only at link time.
 #[track_caller]
 const fn check_symbols(library: &Library, index: usize) {
     let (info, _, symbols) = library.handlers[index];
@@ -50,7 +50,7 @@ const fn check_symbols(library: &Library, index: usize) {
     }
 }
 
-/// Refuses a library without the handler that `info` calls by this name.
+/// Panics if the library lacks the handler that `info` refers to by this name.
 #[track_caller]
 const fn check_name(library: &Library, info: &HandlerInfo, what: &str, name: Option<&str>) {
     let Some(name) = name else {

@@ -1,5 +1,5 @@
-//! The manifest: what a library says about itself, written when it is compiled. The format is
-//! described in `docs/manifest.md`.
+//! The manifest: a library's description of itself, created at compile time. See `docs/manifest.md`
+//! for the format.
 
 use crate::declare::handler_info::{About, Batch, Gradient, HandlerInfo};
 use crate::declare::stage_params::uses_host_memory;
@@ -9,54 +9,54 @@ use crate::param::{Kind, Layout as Order, Param, Presence};
 use xla_ffi_sys::manifest::{HEAD, MAGIC, VERSION};
 use xla_ffi_sys::{ELEMENT_TYPES, XLA_FFI_DataType, XLA_FFI_ExecutionStage};
 
-/// A handler, what it says to callers, and the symbols of its stages.
+/// A handler, its description for callers, and the symbols of its stages.
 pub type Listed = (&'static HandlerInfo, About, &'static [&'static str]);
 
-/// What the manifest is made from.
+/// The data that the manifest is created from.
 #[derive(Clone, Copy, Debug)]
 pub struct Library {
-    /// Name of the library.
+    /// The name of the library.
     pub name: &'static str,
-    /// Symbol of its registration function.
+    /// The symbol of its registration function.
     pub register: &'static str,
-    /// The handlers with what they say to callers and the exported symbols of their stages, in the
-    /// order of [`HandlerInfo::stages`].
+    /// The handlers, their descriptions for callers, and the exported symbols of their stages in
+    /// the order of [`HandlerInfo::stages`].
     pub handlers: &'static [Listed],
     /// Targets of the original custom calls.
     pub legacy: &'static [&'static ListedTarget],
 }
 
-/// Element type and dimensions of a target's operand.
+/// The element type and the dimensions of a target's operand.
 pub type OperandShape = (XLA_FFI_DataType, &'static [i64]);
 
-/// A target of the original custom calls, as a library lists it.
+/// A target of the original custom calls, as listed in a library.
 #[derive(Clone, Copy, Debug)]
 pub struct ListedTarget {
-    /// Its name.
+    /// The target's name.
     pub name: &'static str,
     /// The platforms that it is registered for.
     pub platforms: &'static [&'static str],
-    /// What hosts call, by this convention.
+    /// The function that hosts call with this convention.
     pub function: unsafe extern "C" fn(),
-    /// The convention's name.
+    /// The name of the calling convention.
     pub convention: &'static str,
-    /// The convention's number.
+    /// The number of the calling convention.
     pub signature: u32,
-    /// The number of the `CustomCallApiVersion` that every platform calls it with.
+    /// The number of the `CustomCallApiVersion` for all platforms.
     pub api_version: usize,
-    /// Arguments and results, where they are always the same.
+    /// The arguments and results, if they are the same in all calls.
     pub shapes: Option<(&'static [OperandShape], &'static [OperandShape])>,
-    /// The form of its tuples and their structure, where there are some.
+    /// The form and the structure of its tuples, if it has any.
     pub tuples: Option<(&'static str, &'static str)>,
 }
 
-/// Bytes that [`manifest`] needs for a library.
+/// Returns the number of bytes that [`manifest`] needs for a library.
 #[must_use]
 pub const fn size(library: &Library) -> usize {
     HEAD + payload::<0>(library).len
 }
 
-/// The manifest; `N` is [`size`] of the library.
+/// Returns the manifest. `N` must be the [`size`] of the library.
 #[must_use]
 pub const fn manifest<const N: usize>(library: &Library) -> [u8; N] {
     let body = payload::<N>(library);
@@ -110,7 +110,7 @@ impl<const N: usize> Text<N> {
         self.byte(b'}')
     }
 
-    /// Begins an entry: its name and platforms, whose list stays open.
+    /// Starts an entry with its name and platforms. The object remains open.
     const fn head(mut self, name: &str, platforms: &[&str]) -> Self {
         self = self.raw("{\"name\":").string(name);
         self = self.raw(",\"platforms\":[");
@@ -367,7 +367,7 @@ impl<const N: usize> Text<N> {
         self
     }
 
-    /// An attribute, and behind it the known entries of a dictionary.
+    /// Appends an attribute and the known entries if it is a dictionary.
     const fn attr(mut self, attr: &Param, from: Option<&str>) -> Self {
         self = self.raw("{\"name\":").string(attr.name);
         if let Some(dictionary) = from {
@@ -397,7 +397,7 @@ impl<const N: usize> Text<N> {
         self
     }
 
-    /// The key `doc`, where there is something to say.
+    /// Appends the key `doc` if the text is not empty.
     pub(super) const fn doc(self, doc: &str) -> Self {
         if doc.is_empty() {
             return self;

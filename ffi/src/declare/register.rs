@@ -8,13 +8,13 @@ use crate::error::ErrorCode;
 use crate::frame::host::Host;
 use xla_ffi_sys::*;
 
-/// The entry points of a handler's stages, by number.
+/// The entry points of a handler's stages, indexed by stage number.
 pub type Entries = [Option<unsafe extern "C" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error>; 5];
 
 /// A handler with its entry points.
 pub type Registrable = (&'static HandlerInfo, Entries);
 
-/// The name of a platform as hosts compare it.
+/// Returns the canonical name of a platform, which hosts compare.
 fn canonical(platform: &str) -> String {
     match platform.to_ascii_lowercase().as_str() {
         "host" => "cpu".to_owned(),
@@ -23,8 +23,8 @@ fn canonical(platform: &str) -> String {
     }
 }
 
-/// Registers every handler that is made for `platform`. Handlers that the host has already are
-/// fine; the others that it refuses are told in one error, a line each.
+/// Registers every handler for `platform`. Handlers that the host already has are accepted; all
+/// other failures are reported in one error, one per line.
 ///
 /// # Safety
 /// `api` is null or a host's function table; `platform` is null or a C string.
@@ -34,7 +34,7 @@ pub unsafe fn register(
     library: &str,
     handlers: &[Registrable],
 ) -> *mut XLA_FFI_Error {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that `api` is null or a host's table.
     let host = unsafe { Host::new(api) };
     if host.is_before_r0() {
         return host.refuse_before_r0(library);
@@ -45,7 +45,7 @@ pub unsafe fn register(
             &format!("{library}: no platform given, \"cpu\" for instance"),
         );
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees a C string.
     let given = unsafe { CStr::from_ptr(platform) }.to_string_lossy();
     let platform = canonical(&given);
     let (mut made_for_it, mut failed) = (0, 0);
@@ -84,13 +84,13 @@ pub unsafe fn register(
     host.make_error(first, &text)
 }
 
-/// For `library!`: what stands for an entry that the compiler has an error for already.
+/// Placeholders for library entries that already have a compile error. Used by `library!`.
 pub trait Missing {
-    /// A handler of no name.
+    /// A handler without a name.
     const LISTED: Listed = (&NOBODY, NOTHING, &[]);
-    /// A handler that is registered nowhere.
+    /// A handler that is never registered.
     const REGISTRABLE: Registrable = (&NOBODY, [None; 5]);
-    /// A target of no name.
+    /// A target without a name.
     const TARGET: &'static ListedTarget = &NO_TARGET;
 }
 

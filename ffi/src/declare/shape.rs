@@ -1,29 +1,30 @@
-//! Shape contracts: how the dimensions of operands hang together.
+//! Shape contracts: relations between the dimensions of operands.
 //!
-//! A contract is text, `"b n k, b k m -> b n m"`: one entry an argument, an arrow, one entry a
-//! result, in the order of the parameters. Its grammar:
+//! A contract is text such as `"b n k, b k m -> b n m"`. It has one entry per argument, an arrow, and one
+//! entry per result, in the order of the parameters. Its grammar:
 //!
 //! | entry | meaning |
 //! |---|---|
-//! | `n m` | rank 2; the same name stands for the same size everywhere in the contract |
+//! | `n m` | rank 2; the same name is the same size everywhere in the contract |
 //! | `3 n` | the first dimension is 3 |
-//! | `_ n` | the first dimension may be anything |
-//! | `... n` | any number of dimensions, then `n`; `...` stands for the same dimensions everywhere |
+//! | `_ n` | the first dimension may have any size |
+//! | `... n` | any number of dimensions, then `n`; `...` is the same dimensions everywhere |
 //! | `()` | a scalar |
 //! | `token` | a token |
 //! | `n?` at the end of an entry, as in `n m?` | the operand may be absent |
 //! | `*` at the end of an entry, as in `n m*` | any number of operands, each of this shape |
-//! | `n+1`, `n-1`, `2*n`, `n/2` | in results: what follows from `n`; also several in this order, `3*n/2-1` |
+//! | `n+1`, `n-1`, `2*n`, `n/2` | in results: computed from `n`; can be combined in this order, `3*n/2-1` |
 //!
-//! A name may be that of an integer attribute of the handler, of any stage, and stands for the
-//! attribute's value then, in arguments too. The attribute is required or has a literal default. An
-//! attribute that is negative, a division that leaves a remainder, and a computed size that is negative
-//! or more than an `i64` holds are errors. A size of a result that nothing tells is `_`; a name that
-//! neither an argument nor an attribute has does not compile.
+//! A name can also refer to an integer attribute of any stage of the handler, including in arguments. The
+//! attribute must be required or have a literal default.
 //!
-//! The macros parse it when the handler is compiled and turn it into comparisons. It is checked after
-//! the operands have been decoded, and the manifest keeps it, so that callers can infer result
-//! shapes. What it cannot say is checked by the functions of [`matching`](crate::matching).
+//! A call is rejected if such an attribute is negative, a division leaves a remainder, or a computed size is
+//! negative or exceeds an `i64`. Use `_` for the size of a result that cannot be determined. A name that
+//! belongs to neither an argument nor an attribute does not compile.
+//!
+//! The macros parse the contract at compile time and generate comparisons, which run after the operands are
+//! decoded. The manifest contains the contract, so that callers can infer result shapes. For constraints
+//! that a contract cannot express, use the functions of [`matching`](crate::matching).
 //!
 //! ```
 //! use xla_ffi::prelude::*;
@@ -48,7 +49,7 @@
 //! # Ok::<(), xla_ffi::Error>(())
 //! ```
 //!
-//! Sizes from an attribute, and computed:
+//! Sizes from an attribute, and computed sizes:
 //!
 //! ```
 //! use xla_ffi::prelude::*;
@@ -89,7 +90,7 @@ use crate::param::mismatch::show;
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dim {
-    /// The size with this number, named in [`Contract::names`].
+    /// A named size, by its index in [`Contract::names`].
     Name(usize),
     /// A fixed size.
     Size(usize),
@@ -97,17 +98,17 @@ pub enum Dim {
     Any,
     /// Any number of dimensions, the same in all entries.
     Ellipsis,
-    /// A size that follows from a named one.
+    /// A size that is computed from a named size.
     Computed(Computed),
 }
 
-/// A size of a result: `times * name / over + plus`.
+/// A computed size of a result: `times * name / over + plus`.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Computed {
-    /// As it is written.
+    /// The source text.
     pub text: &'static str,
-    /// The number of its name in [`Contract::names`].
+    /// The index of its name in [`Contract::names`].
     pub name: usize,
     /// Factor.
     pub times: i64,
@@ -118,8 +119,8 @@ pub struct Computed {
 }
 
 impl Computed {
-    /// The size, where the name stands for `size`; else why there is none. The same as `Computed::of`
-    /// of the grammar's crate, which a test below compares.
+    /// Returns the size for a value of the name, or the reason why there is none. Must match `Computed::of`
+    /// of `xla-ffi-contract`; a test below compares them.
     #[inline(always)]
     fn of(self, size: i64) -> Result<i64, &'static str> {
         let product = size.checked_mul(self.times).ok_or("is too large")?;
@@ -138,13 +139,14 @@ impl Computed {
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// Its dimensions.
+    /// The operand's dimensions.
     pub dims: &'static [Dim],
-    /// Whether it stands for all operands that are left.
+    /// Whether the entry covers all remaining operands.
     pub repeats: bool,
 }
 
-/// Sizes that a contract may name: the grammar's `MAX_NAMES`, as a test below says.
+/// The number of sizes that a contract may name. Must equal the grammar's `MAX_NAMES`, which a test below
+/// checks.
 #[doc(hidden)]
 pub const MAX_NAMES: usize = 26;
 
@@ -152,11 +154,11 @@ pub const MAX_NAMES: usize = 26;
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Contract {
-    /// The text.
+    /// The contract's text.
     pub text: &'static str,
     /// The names of sizes.
     pub names: &'static [&'static str],
-    /// For each of them the attribute that gives it, if there is one.
+    /// For each name, the attribute that provides it, if there is one.
     pub given: &'static [Option<Given>],
     /// The arguments.
     pub args: &'static [Entry],
@@ -164,9 +166,8 @@ pub struct Contract {
     pub rets: &'static [Entry],
 }
 
-/// What the names stand for in one call, while a contract that is broken is explained. Whether it is
-/// broken at all is found by the macros' code, which knows the contract: see `Contract::comparisons`
-/// there.
+/// The values of names in one call, while a broken contract is explained. The code that the macros generate
+/// detects the violation; see `Contract::comparisons` in `xla-ffi-macros`.
 #[derive(Clone, Copy)]
 struct Sizes<'f> {
     named: [i64; MAX_NAMES],
@@ -194,7 +195,7 @@ impl<'f> Sizes<'f> {
                 }
                 *known == size
             }
-            // What is not known is told elsewhere.
+            // Unknown sizes are reported elsewhere.
             Dim::Computed(computed) => {
                 let known = self.named[computed.name];
                 known == UNKNOWN || computed.of(known) == Ok(size)
@@ -245,7 +246,7 @@ impl<'f> Sizes<'f> {
     }
 }
 
-/// For the macros: the dimensions of an argument, if it came.
+/// Returns the dimensions of an argument if it is present. Used by the macros.
 #[doc(hidden)]
 #[inline(always)]
 #[must_use]
@@ -253,7 +254,7 @@ pub fn arg_dims<'f>(frame: &Frame<'f>, index: usize) -> Option<&'f [i64]> {
     frame.arg(index).map(RawBuffer::raw_dims)
 }
 
-/// For the macros: the dimensions of a result, if it came.
+/// Returns the dimensions of a result if it is present. Used by the macros.
 #[doc(hidden)]
 #[inline(always)]
 #[must_use]
@@ -261,21 +262,21 @@ pub fn ret_dims<'f>(frame: &Frame<'f>, index: usize) -> Option<&'f [i64]> {
     frame.ret(index).map(RawBuffer::raw_dims)
 }
 
-/// For the macros: whether a named size is what it was before.
+/// Returns true if a named size equals its previous value. Used by the macros.
 #[doc(hidden)]
 #[inline(always)]
 pub fn same_size(known: &mut Option<i64>, size: i64) -> bool {
     *known.get_or_insert(size) == size
 }
 
-/// For the macros: whether `...` stands for what it stood for before.
+/// Returns true if `...` equals its previous value. Used by the macros.
 #[doc(hidden)]
 #[inline(always)]
 pub fn same_dims<'f>(known: &mut Option<&'f [i64]>, dims: &'f [i64]) -> bool {
     *known.get_or_insert(dims) == dims
 }
 
-/// For the macros: whether `size` is what follows from a named one.
+/// Returns true if `size` matches the value that is computed from a named size. Used by the macros.
 #[doc(hidden)]
 #[inline(always)]
 #[must_use]
@@ -299,7 +300,7 @@ impl Contract {
             return;
         }
         let mut sizes = Sizes::new();
-        // What first gave a name its size.
+        // The operand or attribute that first determined each name's size.
         let mut origins = [None; MAX_NAMES];
         for (index, given) in self.given.iter().enumerate() {
             let Some(given) = given else { continue };
@@ -398,7 +399,7 @@ impl Contract {
         }
     }
 
-    /// Says why an attribute gives no size, unless its parameter says so.
+    /// Explains why an attribute does not provide a size, unless its parameter reports that.
     fn explain_attribute(
         &self,
         given: &Given,
@@ -445,7 +446,7 @@ impl Contract {
     }
 }
 
-/// An operand that a contract speaks of.
+/// An operand that a contract describes.
 struct Place {
     side: &'static str,
     entry: usize,
@@ -453,7 +454,7 @@ struct Place {
     index: usize,
 }
 
-/// The operands of one side, of which `count` came.
+/// Returns the operands of one side, of which `count` are present.
 fn sides(
     entries: &'static [Entry],
     count: usize,

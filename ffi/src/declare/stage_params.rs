@@ -1,12 +1,12 @@
-//! The parameters of a stage: how many operands they take, and in which order they may stand.
+//! The parameters of a stage: the number of operands that they take, and their order.
 
 use crate::context::{Context, Recorder};
 use crate::param::text::Text;
 use crate::param::{Kind, Param, Presence};
 use xla_ffi_sys::XLA_FFI_ExecutionStage;
 
-/// Whether a stage's arguments, or its results, have to be as many as declared: always at execute;
-/// elsewhere only if the stage takes any, since hosts may give none, or give them all.
+/// Returns true if the number of a stage's arguments or results must be as declared. At execute, it always must. At
+/// other stages, it must only if the stage takes any, because hosts may pass none or all.
 pub(crate) const fn counts_matter(stage: u32, params: &[Param], args: bool) -> bool {
     if stage == XLA_FFI_ExecutionStage::EXECUTE.0 {
         return true;
@@ -21,23 +21,23 @@ pub(crate) const fn counts_matter(stage: u32, params: &[Param], args: bool) -> b
     false
 }
 
-/// How many operands a stage takes.
+/// The range of operand counts that a stage accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// At least.
+    /// The minimum.
     pub(crate) min: usize,
-    /// At most; `usize::MAX` with variadic operands.
+    /// The maximum; `usize::MAX` with variadic operands.
     pub(crate) max: usize,
 }
 
 impl Counts {
-    /// The arguments of a stage.
+    /// Returns the range for the arguments of a stage.
     #[must_use]
     pub(crate) const fn args(params: &[Param]) -> Self {
         Self::count(params, true)
     }
 
-    /// The results of a stage.
+    /// Returns the range for the results of a stage.
     #[must_use]
     pub(crate) const fn rets(params: &[Param]) -> Self {
         Self::count(params, false)
@@ -82,7 +82,7 @@ impl Counts {
         counts
     }
 
-    /// Whether `count` operands are right.
+    /// Returns true if `count` is within the range.
     #[must_use]
     #[inline(always)]
     pub(crate) const fn contains(self, count: usize) -> bool {
@@ -90,7 +90,7 @@ impl Counts {
     }
 }
 
-/// For the macros: number of parameters that take arguments or results.
+/// Returns the number of parameters that take arguments or results. Used by the macros.
 #[must_use]
 pub const fn operands(params: &[Param], args: bool) -> usize {
     let (mut count, mut i) = (0, 0);
@@ -103,13 +103,13 @@ pub const fn operands(params: &[Param], args: bool) -> usize {
     count
 }
 
-/// Whether a parameter is this part of the context.
+/// Returns true if a parameter is this part of the context.
 const fn is_part(param: &Param, name: &str) -> bool {
     crate::param::text::same(param.context, name)
 }
 
-/// For the macros: refuses parameter `index` of a stage if it cannot be there or cannot have its options. `attr`: it has
-/// `#[attr(…)]`.
+/// Panics if parameter `index` of a stage is not allowed or has invalid options. `attr` is true if it has `#[attr(…)]`.
+/// Used by the macros.
 #[track_caller]
 pub const fn check_param(params: &[Param], index: usize, stage: u32, attr: bool) {
     const RECORDER: &str = <Recorder<'static> as Context<'static>>::NAME;
@@ -149,7 +149,7 @@ pub const fn check_param(params: &[Param], index: usize, stage: u32, attr: bool)
     }
 }
 
-/// Whether a parameter reads or writes host memory.
+/// Returns true if a parameter reads or writes host memory.
 pub(crate) const fn uses_host_memory(params: &[Param]) -> bool {
     let mut i = 0;
     while i < params.len() {

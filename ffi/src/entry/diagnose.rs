@@ -1,5 +1,4 @@
-//! What is wrong with a call, all of it at once and by name. Nothing here runs on the way of a
-//! call that succeeds.
+//! Collects everything that is wrong with a call, by parameter name. Runs only for calls that fail.
 
 use crate::declare::handler_info::HandlerInfo;
 use crate::declare::stage_params::{Counts, counts_matter};
@@ -7,7 +6,8 @@ use crate::error::problems::{Problems, number, put};
 use crate::frame::Frame;
 use crate::param::Param;
 
-/// Reports more operands than a stage takes. A missing one is reported with its parameter, or here if that is silent.
+/// Reports more operands than a stage takes. Missing operands are reported by their parameters, or here if those
+/// report nothing.
 fn check_count(is_arg: bool, got: usize, params: &[Param], problems: &mut Problems<'_>) {
     let what = if is_arg { "argument" } else { "result" };
     let takes = params.iter().filter(|param| param.takes(is_arg));
@@ -33,8 +33,8 @@ fn check_count(is_arg: bool, got: usize, params: &[Param], problems: &mut Proble
     }
 }
 
-/// Whether the numbers of operands and the names of attributes are what the stage declares. The
-/// decoded parameters are not looked at.
+/// Checks that the numbers of operands and the names of attributes match the stage's declaration. Does not check the
+/// decoded parameters.
 pub(crate) fn frame(
     frame: &Frame<'_>,
     info: &HandlerInfo,

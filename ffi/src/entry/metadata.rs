@@ -1,23 +1,24 @@
-//! What a handler answers when the host asks for its metadata.
+//! A handler's response to a host's metadata request.
 
 use crate::declare::handler_info::HandlerInfo;
 use crate::frame::host::Host;
 use xla_ffi_sys::*;
 
-/// Answers a metadata call, with an error where the handler is of no use to this host; `None` when it
-/// is no metadata call.
+/// Answers a metadata call, with an error if the handler cannot work with this host. Returns `None`
+/// if the call is not a metadata call.
 ///
 /// # Safety
-/// `raw` is a host's call frame that reaches to its host's table, with an extension chain.
+/// `raw` is a host's call frame that includes the pointer to the function table and has an extension
+/// chain.
 #[cold]
 pub(crate) unsafe fn answer_metadata(
     raw: *mut XLA_FFI_CallFrame,
     info: &HandlerInfo,
 ) -> Option<*mut XLA_FFI_Error> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the frame includes the field.
     let mut link = unsafe { (*raw).extension_start };
     while !link.is_null() {
-        // SAFETY: a link of the host's chain.
+        // SAFETY: the pointer refers to an entry of the host's chain.
         let kind = unsafe { (*link).r#type };
         if kind == XLA_FFI_InternalExtension_Type::Metadata {
             break;
@@ -28,10 +29,10 @@ pub(crate) unsafe fn answer_metadata(
     if link.is_null() {
         return None;
     }
-    // SAFETY: the link's type says that it begins a metadata extension.
+    // SAFETY: the entry's type identifies a metadata extension.
     let metadata = unsafe { (*link.cast::<XLA_FFI_Metadata_Extension>()).metadata };
-    // The constant counts up to the traits, which every host has.
-    // SAFETY: not null here means that the host asks; the first field of every struct is its size.
+    // The constant covers the fields up to `traits`, which every host has.
+    // SAFETY: the pointer is not null, and the first field of every struct is its size.
     if metadata.is_null() || unsafe { (*metadata).struct_size } < XLA_FFI_Metadata::STRUCT_SIZE {
         crate::error::panics::warn(format_args!(
             "{}: the host's metadata struct is too short",
@@ -39,24 +40,24 @@ pub(crate) unsafe fn answer_metadata(
         ));
         return Some(std::ptr::null_mut());
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the frame includes the field.
     let api = unsafe { (*raw).api };
     #[cfg(feature = "internal")]
     if info.takes(crate::param::INTERNAL) {
-        // SAFETY: a frame names its host's table.
+        // SAFETY: a frame points to its host's table.
         match unsafe { crate::entry::metadata::refuse_registration(api, info.name) } {
             Some(error) if error.is_null() => {}
             Some(error) => return Some(error),
             None => return Some(std::ptr::null_mut()),
         }
     }
-    // SAFETY: a frame names its host's table.
+    // SAFETY: a frame points to its host's table.
     let host = unsafe { Host::new(api) };
     let (major, minor) = host.version();
     let newest = (XLA_FFI_API_MAJOR, XLA_FFI_API_MINOR);
     let wanted = (0, info.floor().minor_version());
     let (major, minor) = (major, minor).max(wanted).min(newest);
-    // SAFETY: hosts that ask prepare at least the fields up to `traits`.
+    // SAFETY: hosts that request metadata provide at least the fields up to `traits`.
     let version = unsafe { &raw mut (*metadata).api_version };
     // SAFETY: as above.
     unsafe { (*version).major_version = major };
@@ -64,15 +65,15 @@ pub(crate) unsafe fn answer_metadata(
     unsafe { (*version).minor_version = minor };
     // SAFETY: as above.
     unsafe { (*metadata).traits = info.traits };
-    // User data has to be known before the program can hand any out.
+    // The type of user data must be registered before the program can pass an object.
     if !api.is_null() {
         info.register_types(host);
     }
-    // Only hosts from version 0.2 have room for the type of the state (ABI: r7).
+    // Only hosts with version 0.2 or later have a field for the type of the state (ABI: r7).
     if !api.is_null() && host.version() >= (0, Revision::R7.minor_version()) {
         if let Some(state) = info.state {
             match (state.host_type)().id(host) {
-                // SAFETY: the host's version proves that the field is there.
+                // SAFETY: the host's version shows that the field exists.
                 Ok(id) => unsafe { (*metadata).state_type_id = XLA_FFI_TypeId { type_id: id } },
                 Err(error) => crate::error::panics::warn(format_args!(
                     "{}: type of the state: {}",
@@ -85,18 +86,20 @@ pub(crate) unsafe fn answer_metadata(
     Some(std::ptr::null_mut())
 }
 
-/// What a handler that takes an `Invocation` answers a host that is no runtime of this image, when
-/// it is registered: an error, or null where nothing stands against it. `None` where the host gave no
-/// table to make an error with; then the question stays unanswered, which hosts refuse, too.
+/// Checks during registration whether the host is a runtime of this image, which a handler with an
+/// `Invocation` requires.
+///
+/// Returns an error of the host, or null if registration is allowed. Returns `None` if the host
+/// passed no table that could create an error; hosts also reject a handler that does not answer.
 ///
 /// # Safety
-/// `api` is null or names a host's table.
+/// `api` is null or points to a host's table.
 #[cfg(feature = "internal")]
 pub(crate) unsafe fn refuse_registration(
     api: *const XLA_FFI_Api,
     name: &str,
 ) -> Option<*mut XLA_FFI_Error> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that `api` is null or points to a host's table.
     let Err(error) = (unsafe { xla_ffi_runtime::internal::accept_registration(api) }) else {
         return Some(std::ptr::null_mut());
     };
@@ -104,7 +107,7 @@ pub(crate) unsafe fn refuse_registration(
         crate::error::panics::warn(format_args!("{name}: {}", error.message()));
         return None;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that `api` is null or points to a host's table.
     let host = unsafe { Host::new(api) };
     Some(host.make_error(error.code(), error.message()))
 }

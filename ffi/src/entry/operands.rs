@@ -1,5 +1,5 @@
-//! Whether a call has the operands and attributes that its handler declares: their numbers, and
-//! that no result shares memory with another operand. For the macros.
+//! Checks that a call has the operands and attributes that its handler declares, and that no result shares memory with
+//! another operand. Used by the macros.
 
 use crate::declare::handler_info::{AttrNames, HandlerInfo};
 use crate::declare::stage_params::{Counts, counts_matter, operands};
@@ -10,7 +10,7 @@ use crate::frame::Frame;
 use crate::frame::raw_buffer::RawBuffer;
 use crate::param::{Param, Presence};
 
-/// For the macros: whether the numbers of operands and attributes are as declared.
+/// Returns true if the numbers of operands and attributes are as declared. Used by the macros.
 #[doc(hidden)]
 #[inline(always)]
 pub fn counts<H: Stage<S>, const S: u32>(frame: &Frame<'_>) -> bool {
@@ -38,7 +38,7 @@ pub fn counts<H: Stage<S>, const S: u32>(frame: &Frame<'_>) -> bool {
 #[inline(never)]
 fn all_known(frame: Frame<'_>, info: &HandlerInfo, names: &Option<AttrNames>) -> bool {
     let attrs = frame.attrs();
-    // Both are sorted: one walk along the two finds each name behind the one before it.
+    // Both lists are sorted, so one pass over both finds every name.
     if let Some(names) = names {
         let mut names = names.as_slice().iter();
         if (0..attrs.len()).all(|index| {
@@ -48,21 +48,21 @@ fn all_known(frame: Frame<'_>, info: &HandlerInfo, names: &Option<AttrNames>) ->
             return true;
         }
     }
-    // Unless one is not known, or the host does not sort.
+    // The first pass also fails if the host does not sort the names, so check each name separately.
     (0..attrs.len()).all(|index| {
         let name = attrs.name(index);
         info.attrs().any(|param| param.name.as_bytes() == name)
     })
 }
 
-/// Up to so many operands are compared in pairs.
+/// The largest number of operands that are compared in pairs.
 const MOST_PAIRED: usize = 16;
 
-/// For the macros: whether no result that has elements starts where another operand starts. `N` is the number of parameters
-/// that take arguments or results.
+/// Returns true if no nonempty result starts where another operand starts. `N` is the number of parameters that take
+/// arguments or results. Used by the macros.
 ///
-/// Hosts promise the rest: an operand has memory of its own, except where the program asks for an exact alias
-/// (`input_output_aliases`), which handlers declare as `InOut`.
+/// Hosts guarantee that operands do not overlap partially. Operands share memory only if the program requests an exact
+/// alias (`input_output_aliases`), which handlers declare as `InOut`.
 #[inline(always)]
 pub fn has_no_overlap<H: Stage<S>, const S: u32, const N: usize>(frame: &Frame<'_>) -> bool {
     if const { operands(H::PARAMS, false) == 0 } {
@@ -76,7 +76,7 @@ pub fn has_no_overlap<H: Stage<S>, const S: u32, const N: usize>(frame: &Frame<'
     let mut starts = [0; N];
     let start = |index: usize, raw: Option<RawBuffer<'_>>| match raw {
         Some(raw) if compared[index] => raw.data().addr(),
-        // Absent, or not compared: a number that no other operand has.
+        // Absent operands and operands that are not compared get a number that no other operand has.
         _ => index,
     };
     let (of_args, of_rets) = starts.split_at_mut(args);
@@ -89,7 +89,7 @@ pub fn has_no_overlap<H: Stage<S>, const S: u32, const N: usize>(frame: &Frame<'
     !can_overlap(&starts, args) || !has_overlap(*frame, H::PARAMS)
 }
 
-/// Whether a number from `args` on may be equal to one before it. May be wrong where it says yes.
+/// Returns true if a number from index `args` on may equal a preceding one. False positives are possible.
 #[inline(always)]
 fn can_overlap<const N: usize>(starts: &[usize; N], args: usize) -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -99,8 +99,8 @@ fn can_overlap<const N: usize>(starts: &[usize; N], args: usize) -> bool {
     (args..N).any(|ret| starts[..ret].contains(&starts[ret]))
 }
 
-/// The same by the low halves of addresses, four by four: 8 arguments beside 8 results take half the time. Two arguments
-/// among the four that the first result is in are compared, too.
+/// Does the same with the low halves of addresses, four at a time. For 8 arguments and 8 results, this takes half the
+/// time. It also compares two arguments if they are in the same group of four as the first result.
 #[cfg(target_arch = "x86_64")]
 #[expect(
     clippy::multiple_unsafe_ops_per_block,
@@ -114,13 +114,13 @@ fn can_overlap_by_fours<const N: usize>(starts: &[usize; N], args: usize) -> boo
     use std::arch::x86_64::{
         _mm_or_si128, _mm_set_epi64x, _mm_setzero_si128, _mm_shuffle_epi32, _mm_shuffle_ps,
     };
-    // A start that is not there is one that no other operand has.
+    // Missing entries get a number that no other operand has.
     let start = |index: usize| {
         starts
             .get(index)
             .map_or(index as i64, |start| *start as i64)
     };
-    // SAFETY: every x86-64 has SSE2.
+    // SAFETY: every x86-64 processor has SSE2.
     unsafe {
         let four = |group: usize| {
             let [a, b, c, d] = std::array::from_fn(|index| start(4 * group + index));
@@ -160,8 +160,8 @@ const fn has_variadic(params: &[Param]) -> bool {
     false
 }
 
-/// Whether each operand is compared with others, arguments before results: if it is in host memory, and is not the argument
-/// of an in-out parameter, which is where the result is.
+/// Returns for each operand, arguments first, whether it is compared with others. Operands in device memory are not
+/// compared. Neither are the arguments of in-out parameters, because they have the same address as their results.
 const fn compared<const N: usize>(params: &[Param]) -> [bool; N] {
     let mut compared = [false; N];
     let (mut arg, mut ret, mut i) = (0, operands(params, true), 0);
@@ -179,14 +179,14 @@ const fn compared<const N: usize>(params: &[Param]) -> [bool; N] {
     compared
 }
 
-/// An operand in host memory that has elements.
+/// A nonempty operand in host memory.
 pub(crate) struct Placed {
     pub(crate) start: usize,
     pub(crate) is_ret: bool,
     pub(crate) name: &'static str,
 }
 
-/// The operands in host memory that have elements. The argument of an in-out parameter is not among them.
+/// Returns the nonempty operands in host memory, without the arguments of in-out parameters.
 pub(crate) fn placed(frame: &Frame<'_>, params: &[Param]) -> Vec<Placed> {
     let mut all = Vec::new();
     let (mut args, mut rets) = (0, 0);
@@ -231,7 +231,7 @@ fn has_overlap(frame: Frame<'_>, params: &[Param]) -> bool {
     !problems.is_empty()
 }
 
-/// The same for many operands: sorts them.
+/// Does the same for many operands, by sorting them.
 #[inline(never)]
 fn has_overlap_of_many(frame: Frame<'_>, params: &[Param]) -> bool {
     let mut all = placed(&frame, params);
@@ -240,7 +240,7 @@ fn has_overlap_of_many(frame: Frame<'_>, params: &[Param]) -> bool {
         .any(|pair| pair[0].start == pair[1].start && (pair[0].is_ret || pair[1].is_ret))
 }
 
-/// The results that start where other operands start, by name.
+/// Reports the results that start where other operands start, by name.
 pub(crate) fn overlaps(frame: &Frame<'_>, params: &[Param], problems: &mut Problems<'_>) {
     let all = placed(frame, params);
     for (index, ret) in all.iter().enumerate().filter(|(_, operand)| operand.is_ret) {

@@ -1,4 +1,4 @@
-//! What handlers may return.
+//! The return types of handlers.
 
 use crate::context::store_state;
 use crate::error::{Error, Result};
@@ -6,7 +6,8 @@ use crate::frame::Frame;
 use crate::frame::host_type::HostType;
 use crate::frame::pending::Flow;
 
-/// The return type of the execute stage and of an `async fn`: nothing, or a `Result` whose error becomes an [`Error`].
+/// The return type of the execute stage and of an `async fn`: `()`, or a `Result` whose error converts to an
+/// [`Error`].
 #[diagnostic::on_unimplemented(
     message = "a handler cannot return `{Self}`",
     label = "expected `Result<()>`",
@@ -14,7 +15,7 @@ use crate::frame::pending::Flow;
             `mut y: Out<f32>`"
 )]
 pub trait Outcome {
-    /// What completes the call.
+    /// Converts the value to the outcome of the call.
     fn outcome(self) -> Result<()>;
 }
 
@@ -32,14 +33,14 @@ impl<E: Failure> Outcome for Result<(), E> {
     }
 }
 
-/// The error of a handler.
+/// The error type of a handler.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the error of a handler",
     label = "does not convert into `xla_ffi::Error`",
     note = "implement `From<{Self}> for xla_ffi::Error`, or return `Result<()>` and use `map_err`"
 )]
 pub trait Failure: Sized {
-    /// The error that any host understands.
+    /// Converts the error to one that every host can receive.
     fn error(self) -> Error;
 }
 
@@ -51,13 +52,13 @@ impl<E: Into<Error>> Failure for E {
     }
 }
 
-/// The return type of the other stages: nothing, state, or a `Result` with either.
+/// The return type of the other stages: `()`, a state, or a `Result` with either.
 #[diagnostic::on_unimplemented(
     message = "this stage cannot return `{Self}`",
     note = "return `Result<()>`, or `Result<T>` where `T` is state and has `#[derive(xla_ffi::HostType)]`"
 )]
 pub trait StageOutcome {
-    /// Hands state to the host and says how the call went.
+    /// Passes the state to the host and returns the outcome of the call.
     fn flow(self, frame: &Frame<'_>, stage: u32) -> Flow;
 }
 
@@ -85,7 +86,7 @@ impl<T: StageOutcome, E: Into<Error>> StageOutcome for Result<T, E> {
     }
 }
 
-/// What `instantiate` returns where other stages take what it makes as `&self`.
+/// The return type of `instantiate` if other stages use its state as `&self`.
 #[diagnostic::on_unimplemented(
     message = "`instantiate` returns `{Self}`, but other stages take `&self`",
     label = "expected `Result<Self>`",
@@ -97,7 +98,7 @@ impl<S: HostType> Makes<S> for S {}
 
 impl<S: HostType, T: Makes<S>, E: Into<Error>> Makes<S> for Result<T, E> {}
 
-/// For the macros: the end of an execute stage.
+/// Converts the return value of an execute stage. Used by the macros.
 #[doc(hidden)]
 #[inline(always)]
 pub fn finish(outcome: impl Outcome) -> Flow {
@@ -107,29 +108,29 @@ pub fn finish(outcome: impl Outcome) -> Flow {
     }
 }
 
-/// For the macros: the end of an `async fn`.
+/// Converts the return value of an `async fn`. Used by the macros.
 #[doc(hidden)]
 pub fn completed(outcome: impl Outcome) -> Result<()> {
     outcome.outcome()
 }
 
-/// For the macros: the end of another stage.
+/// Converts the return value of another stage. Used by the macros.
 #[doc(hidden)]
 pub fn finish_stage<T: StageOutcome, const STAGE: u32>(frame: &Frame<'_>, outcome: T) -> Flow {
     outcome.flow(frame, STAGE)
 }
 
-/// For the macros: the end of the stage that makes the state which others take as `&self`.
+/// Converts the return value of the stage that creates the `&self` state. Used by the macros.
 #[doc(hidden)]
 pub fn finish_state<S, const STAGE: u32>(frame: &Frame<'_>, outcome: impl Makes<S>) -> Flow {
     outcome.flow(frame, STAGE)
 }
 
-/// The runtime's side of the call; an error if the host is not the runtime of this image.
+/// Returns the runtime's data for the call, or an error if the host is not the runtime of this image.
 #[cfg(feature = "internal")]
 pub(crate) fn invocation<'f>(
     frame: &Frame<'f>,
 ) -> Result<xla_ffi_runtime::internal::Invocation<'f>> {
-    // SAFETY: the frame of the current call.
+    // SAFETY: it is the frame of the current call.
     unsafe { xla_ffi_runtime::internal::Invocation::from_frame(frame.raw()) }
 }

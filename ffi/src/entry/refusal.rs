@@ -1,4 +1,4 @@
-//! The errors by which an entry point refuses a call, or passes on how it failed. Handlers of host memory refuse calls
+//! The errors with which an entry point rejects a call or reports its failure. Handlers for host memory reject calls
 //! whose operands are on a device.
 
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -13,17 +13,17 @@ use crate::frame::{FRAME_SIZE, Frame};
 use crate::param::Param;
 use xla_ffi_sys::*;
 
-// The frame goes by value to what follows: it is one pointer, and stays in a register that way.
+// Frames are passed by value, because a frame is one pointer and then stays in a register.
 
 /// # Safety
-/// `raw` is a call frame whose `struct_size`, or that of a list in it, is too small.
+/// `raw` is a call frame. Its `struct_size`, or that of a list in it, is too small.
 #[cold]
 pub(crate) unsafe fn refuse_short_frame(
     raw: *mut XLA_FFI_CallFrame,
     info: &HandlerInfo,
     stage: u32,
 ) -> *mut XLA_FFI_Error {
-    // SAFETY: the first field of every frame.
+    // SAFETY: it is the first field of every frame.
     let size = unsafe { (*raw).struct_size };
     if size < 32 {
         crate::error::panics::warn(format_args!(
@@ -32,15 +32,15 @@ pub(crate) unsafe fn refuse_short_frame(
         ));
         return std::ptr::null_mut();
     }
-    // SAFETY: `api` lies within the first 24 bytes.
+    // SAFETY: `api` is within the first 24 bytes.
     let api = unsafe { (*raw).api };
-    // SAFETY: a frame names its host's table.
+    // SAFETY: a frame points to its host's table.
     let host = unsafe { Host::new(api) };
     let why = format!("{SHORT_FRAME} ({size} bytes, expected {FRAME_SIZE})");
     refuse(host, info, stage, ErrorCode::InvalidArgument, &[&why])
 }
 
-/// Refuses a call for one reason.
+/// Rejects a call for a single reason.
 fn refuse(
     host: Host,
     info: &HandlerInfo,
@@ -54,7 +54,7 @@ fn refuse(
 
 #[cold]
 pub(crate) fn wrong_stage(frame: Frame<'_>, info: &HandlerInfo, stage: u32) -> *mut XLA_FFI_Error {
-    // The stages had other numbers before r0, so that every call from there ends here.
+    // Before r0, stages had different numbers, so every call from such a host is rejected here.
     if frame.host().is_before_r0() {
         return frame.host().refuse_before_r0(info.name);
     }
@@ -62,7 +62,7 @@ pub(crate) fn wrong_stage(frame: Frame<'_>, info: &HandlerInfo, stage: u32) -> *
     refuse(frame.host(), info, stage, ErrorCode::InvalidArgument, &why)
 }
 
-/// Goes over a call again that did not decode, and says all that is wrong with it.
+/// Examines a call that did not decode again and reports everything that is wrong with it.
 #[cold]
 #[inline(never)]
 pub(crate) fn mismatch(
@@ -98,12 +98,13 @@ pub(crate) fn panicked(
     )
 }
 
-/// Hands a handler's error to the host, with the handler's name.
+/// Returns a handler's error to the host, with the handler's name.
 #[cold]
 #[inline(never)]
 pub(crate) fn failed(frame: Frame<'_>, info: &HandlerInfo, error: Error) -> *mut XLA_FFI_Error {
     let error = named(error, info.name, frame.stage());
-    // An error with a source goes whole to the embedded runtime of this image: no other host can read or free it.
+    // An error with a source is passed as an object only to this image's embedded runtime, because no other host can
+    // read or free it.
     #[cfg(feature = "internal")]
     if std::error::Error::source(&error).is_some() && super::outcome::invocation(&frame).is_ok() {
         return xla_ffi_runtime::internal::raise(error);
@@ -111,15 +112,15 @@ pub(crate) fn failed(frame: Frame<'_>, info: &HandlerInfo, error: Error) -> *mut
     frame.host().make_error(error.code(), error.message())
 }
 
-/// The first host that was found to have contexts without a stream, that is, whose operands lie in host
-/// memory: in most processes it is the only one.
+/// The first host whose contexts have no stream, and whose operands are therefore in host memory. Most processes have
+/// only one host.
 static FIRST: AtomicPtr<XLA_FFI_Api> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The others, each at the hash of its address, where a later one replaces it.
+/// The other hosts, indexed by a hash of their address. A collision replaces the entry.
 static OTHERS: [AtomicPtr<XLA_FFI_Api>; 256] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; 256];
 
-/// Returns true if operands are in host memory. Each host is asked once, unless its place in `OTHERS` is taken.
+/// Returns true if operands are in host memory. The result is cached per host, except for hash collisions in `OTHERS`.
 #[inline(always)]
 pub(crate) fn operands_on_host(frame: &Frame<'_>) -> bool {
     let api = frame.host().api().cast_mut();
@@ -136,12 +137,12 @@ pub(crate) fn ask_for_stream(frame: Frame<'_>) -> bool {
         return true;
     }
     crate::error::panics::install();
-    // SAFETY: the frame's own context.
+    // SAFETY: it is the frame's own context.
     let stream = unsafe { frame.host().stream(frame.ctx()) };
     if stream.is_ok_and(|stream| !stream.is_null()) {
         return false;
     }
-    // GPU hosts have no stream in their early stages: those prove nothing.
+    // GPU hosts have no stream in early stages, so only the execute stage is conclusive.
     if frame.stage() != XLA_FFI_ExecutionStage::EXECUTE.0 {
         return true;
     }

@@ -1,6 +1,6 @@
-//! In debug builds: results that a handler never touched, though it says that it succeeded.
+//! Detects results that a successful handler never wrote.
 //!
-//! Release builds do not have this module.
+//! Only debug builds have this module.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,7 +13,7 @@ use crate::frame::result_ledger::{Entry, HERE, Ledger, Results};
 use crate::param::{Kind, Param, Presence};
 use xla_ffi_sys::XLA_FFI_ExecutionStage;
 
-/// How a call went that is over, unless it left results unwritten.
+/// Returns the outcome of a completed call, or an error if it left results unwritten.
 pub(crate) fn check_results(flow: Flow) -> Flow {
     match flow {
         Flow::Done => match Results::of_this_call().check() {
@@ -24,7 +24,7 @@ pub(crate) fn check_results(flow: Flow) -> Flow {
     }
 }
 
-/// The results of a frame that have to be written.
+/// Collects the results of a frame that must be written.
 fn open(frame: &Frame<'_>, info: &'static HandlerInfo, params: &[Param]) -> Ledger {
     let mut entries = Vec::new();
     let mut next = 0;
@@ -43,7 +43,7 @@ fn open(frame: &Frame<'_>, info: &'static HandlerInfo, params: &[Param]) -> Ledg
             let Some((start, bytes)) = frame.ret(index).and_then(RawBuffer::place) else {
                 continue;
             };
-            // Device memory of an argument, which the caller said to be the result's.
+            // Memory of an argument on the device that the caller aliased with the result.
             let mut args = (0..frame.arg_count()).filter_map(|arg| frame.arg(arg)?.place());
             if args.any(|(arg, _)| arg == start) {
                 continue;
@@ -63,9 +63,9 @@ fn open(frame: &Frame<'_>, info: &'static HandlerInfo, params: &[Param]) -> Ledg
     }
 }
 
-/// While a handler runs; handlers that call handlers nest.
+/// Marks a running handler. Scopes nest if handlers call handlers.
 pub(crate) struct Scope {
-    // Invariant: what `HERE` names while this is the innermost scope.
+    // Invariant: `HERE` points to this ledger while this is the innermost scope.
     _own: Option<Arc<Ledger>>,
     outer: *const Ledger,
 }

@@ -1,4 +1,4 @@
-//! Element types of buffers and arrays that Rust does not have.
+//! Element types of buffers and arrays that Rust lacks.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -10,7 +10,7 @@ pub use xla_ffi_sys::{Element, Wide};
 macro_rules! elements {
     ($($ty:ident => $dtype:ident;)*) => {
         $(
-            // SAFETY: one byte of the named type; all bit patterns are values.
+            // SAFETY: it is one byte of the named type, and every bit pattern is valid.
             unsafe impl Element for $ty {
                 const DTYPE: XLA_FFI_DataType = XLA_FFI_DataType::$dtype;
             }
@@ -30,8 +30,9 @@ elements! {
     F8E8M0FNU => F8E8M0FNU;
 }
 
-/// A boolean as XLA stores it: one byte, 0 or 1. Foreign bytes may hold anything, so it is not a
-/// Rust `bool`; every byte but 0 is true.
+/// A boolean as XLA stores it: a byte that is 0 or 1.
+///
+/// It is not a Rust `bool`, because bytes from other code may have any value. Every nonzero byte is true.
 ///
 /// ```
 /// use xla_ffi::Pred;
@@ -48,7 +49,7 @@ impl Pred {
     /// False.
     pub const FALSE: Self = Self(0);
 
-    /// The value as a Rust boolean.
+    /// Returns the value as a Rust `bool`.
     #[must_use]
     pub const fn get(self) -> bool {
         self.0 != 0
@@ -67,14 +68,14 @@ impl From<Pred> for bool {
     }
 }
 
-// Bits and a name are all that a handler needs to share them with whatever computes: a crate of 8-bit floats
-// (microfloat: 3,200 lines and libm) would replace these forty lines and bind users to its versions.
+// Handlers need only the bits and a name to pass these types to other crates. Depending on a crate for 8-bit floats
+// (microfloat: 3,200 lines and libm) would replace only these forty lines and tie users to its versions.
 macro_rules! eight_bit_floats {
     ($($(#[$meta:meta])* $name:ident;)*) => {
         $(
             $(#[$meta])*
             ///
-            /// The bits as XLA stores them; arithmetic is left to crates made for it.
+            /// It holds the bits as XLA stores them. Use a separate crate for arithmetic.
             ///
             /// ```
             #[doc = concat!("use xla_ffi::{element::", stringify!($name), ", prelude::*};")]
@@ -100,13 +101,13 @@ macro_rules! eight_bit_floats {
             pub struct $name(u8);
 
             impl $name {
-                /// The value with these bits.
+                /// Creates a value from its bits.
                 #[must_use]
                 pub const fn from_bits(bits: u8) -> Self {
                     Self(bits)
                 }
 
-                /// The bits of the value.
+                /// Returns the bits of the value.
                 #[must_use]
                 pub const fn to_bits(self) -> u8 {
                     self.0
@@ -117,21 +118,21 @@ macro_rules! eight_bit_floats {
 }
 
 eight_bit_floats! {
-    /// 8-bit float, 5 exponent and 2 mantissa bits.
+    /// 8-bit float with 5 exponent bits and 2 mantissa bits.
     F8E5M2;
-    /// 8-bit float, 3 exponent and 4 mantissa bits. From jaxlib 0.4.35.
+    /// 8-bit float with 3 exponent bits and 4 mantissa bits. Available since jaxlib 0.4.35.
     F8E3M4;
-    /// 8-bit float, 4 exponent and 3 mantissa bits, with infinities. From jaxlib 0.4.35.
+    /// 8-bit float with 4 exponent bits, 3 mantissa bits and infinities. Available since jaxlib 0.4.35.
     F8E4M3;
-    /// 8-bit float, 4 exponent and 3 mantissa bits, finite.
+    /// 8-bit float with 4 exponent bits and 3 mantissa bits, without infinities.
     F8E4M3FN;
-    /// 8-bit float, 4 exponent and 3 mantissa bits, bias 11, finite, no negative zero.
+    /// 8-bit float with 4 exponent bits (bias 11) and 3 mantissa bits, without infinities and negative zero.
     F8E4M3B11FNUZ;
-    /// 8-bit float, 5 exponent and 2 mantissa bits, finite, no negative zero.
+    /// 8-bit float with 5 exponent bits and 2 mantissa bits, without infinities and negative zero.
     F8E5M2FNUZ;
-    /// 8-bit float, 4 exponent and 3 mantissa bits, finite, no negative zero.
+    /// 8-bit float with 4 exponent bits and 3 mantissa bits, without infinities and negative zero.
     F8E4M3FNUZ;
-    /// 8-bit power of two: exponent only. From jaxlib 0.5.0.
+    /// 8-bit power of two, which has only an exponent. Available since jaxlib 0.5.0.
     F8E8M0FNU;
 }
 
@@ -149,29 +150,29 @@ eight_bit_floats! {
 pub struct DataTypes(u64);
 
 impl DataTypes {
-    /// Every element type, tokens excepted, those not yet known included.
+    /// All element types except tokens, including future ones.
     pub const ANY: Self = Self(u64::MAX);
 
-    /// The set with this one type.
+    /// Returns the set with only this type.
     #[must_use]
     pub const fn only(dtype: XLA_FFI_DataType) -> Self {
         Self(1 << (dtype.0 & 63))
     }
 
-    /// Whether the set has `dtype`.
+    /// Returns true if the set contains `dtype`.
     #[must_use]
     #[inline(always)]
     pub const fn contains(self, dtype: XLA_FFI_DataType) -> bool {
         self.0 == u64::MAX || (dtype.0 < 64 && self.0 & (1 << dtype.0) != 0)
     }
 
-    /// The set with all types of both.
+    /// Returns the union of two sets.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// The set with all of these types.
+    /// Returns the set of these types.
     ///
     /// ```
     /// use xla_ffi::{DataType, bind::DataTypes};
@@ -190,7 +191,7 @@ impl DataTypes {
         set
     }
 
-    /// Whether the set has a type of less than a byte.
+    /// Returns true if the set contains a type smaller than a byte.
     pub(crate) const fn has_packed(self) -> bool {
         let (mut i, mut found) = (0, false);
         while i < ELEMENT_TYPES.len() {
@@ -201,12 +202,12 @@ impl DataTypes {
         found
     }
 
-    /// Whether the set has tokens and nothing else.
+    /// Returns true if the set contains only tokens.
     pub(crate) const fn is_only_token(self) -> bool {
         self.0 == 1 << XLA_FFI_DataType::TOKEN.0
     }
 
-    /// The names of its members, for messages.
+    /// Returns the names of the members, for messages.
     pub(crate) fn names(self) -> impl Iterator<Item = &'static str> {
         let any = self.is_any().then_some("any type");
         let members = ELEMENT_TYPES
@@ -216,7 +217,7 @@ impl DataTypes {
             .chain(members.filter_map(|known| own_name(known.dtype)))
     }
 
-    /// Whether the set is [`DataTypes::ANY`].
+    /// Returns true if the set is [`DataTypes::ANY`].
     #[must_use]
     pub const fn is_any(self) -> bool {
         self.0 == u64::MAX
@@ -241,13 +242,13 @@ impl fmt::Display for DataTypes {
     }
 }
 
-/// The name, from one table of pointers in a library instead of one for each caller.
+/// Returns the name. Not inlined, so that a library has one table of names instead of one per caller.
 #[inline(never)]
 fn own_name(dtype: XLA_FFI_DataType) -> Option<&'static str> {
     dtype.name()
 }
 
-/// The C name of an element type without its prefix, or its number.
+/// Returns the C name of an element type without its prefix, or its number.
 pub fn name(dtype: XLA_FFI_DataType) -> Cow<'static, str> {
     match own_name(dtype) {
         Some(name) if dtype != XLA_FFI_DataType::INVALID => Cow::Borrowed(name),
@@ -255,7 +256,8 @@ pub fn name(dtype: XLA_FFI_DataType) -> Cow<'static, str> {
     }
 }
 
-/// The kind of number that an element type is, a wider one after a narrower, and its bits, of one part if it is complex.
+/// Returns the kind of number and the size in bits. Wider kinds have larger numbers; for complex types, the size is
+/// that of one part.
 fn kind(dtype: XLA_FFI_DataType) -> Option<(usize, usize)> {
     use xla_ffi_sys::ElementClass as Class;
     let known = ELEMENT_TYPES.iter().find(|known| known.dtype == dtype)?;
@@ -269,7 +271,7 @@ fn kind(dtype: XLA_FFI_DataType) -> Option<(usize, usize)> {
     })
 }
 
-/// Returns true if a cast from one element type to another keeps what every value means.
+/// Returns true if a cast from one element type to the other preserves every value.
 pub(crate) fn widens(from: XLA_FFI_DataType, to: XLA_FFI_DataType) -> bool {
     match (kind(from), kind(to)) {
         (Some((a, has)), Some((b, gets))) if a == b || (a, b) == (1, 2) => gets > has,
@@ -278,7 +280,8 @@ pub(crate) fn widens(from: XLA_FFI_DataType, to: XLA_FFI_DataType) -> bool {
     }
 }
 
-/// Writes `before` and what NumPy calls an element type, `np.float32`; nothing if NumPy has no such type.
+/// Writes `before` and the NumPy name of an element type, for example `np.float32`. Writes nothing if NumPy lacks the
+/// type.
 pub(crate) fn put_numpy(text: &mut String, before: &str, dtype: XLA_FFI_DataType) -> bool {
     let (name, bits) = match kind(dtype) {
         Some((1, bits)) if bits >= 8 => ("np.uint", bits),
@@ -292,7 +295,7 @@ pub(crate) fn put_numpy(text: &mut String, before: &str, dtype: XLA_FFI_DataType
     true
 }
 
-/// In place of a rank: any rank.
+/// A placeholder for the rank of operands that accept any rank.
 ///
 /// ```
 /// use xla_ffi::{ANY_RANK, Buffer};
@@ -316,14 +319,14 @@ pub(crate) fn put_numpy(text: &mut String, before: &str, dtype: XLA_FFI_DataType
 /// ```
 pub const ANY_RANK: usize = usize::MAX;
 
-/// The rank that a type parameter means; `None` for any.
+/// Converts a rank parameter to an optional rank; [`ANY_RANK`] becomes `None`.
 #[inline(always)]
 #[track_caller]
 pub(crate) const fn rank(rank: usize) -> Option<usize> {
     if rank == ANY_RANK {
         return None;
     }
-    // A frame's rank is signed, and as many dimensions lie in memory.
+    // A frame's rank is signed, and the dimensions must fit in memory.
     assert!(rank <= u32::MAX as usize, "this rank is too large");
     Some(rank)
 }

@@ -1,5 +1,5 @@
-//! A copy of a call frame that outlives the call: asynchronous handlers are decoded from it. The
-//! operands' data is not copied, since hosts keep it until the call completes.
+//! A copy of a call frame that outlives the call. Asynchronous handlers are decoded from it. The
+//! operands' data is not copied, because hosts keep it until the call completes.
 
 use std::any::Any;
 use std::ffi::c_void;
@@ -10,10 +10,10 @@ use crate::frame::raw_attribute::{RawAttr, RawAttrs};
 use crate::frame::raw_buffer::RawBuffer;
 use xla_ffi_sys::*;
 
-/// The copy. Everything that its call frame points to, data and context excepted, lies in `kept`.
+/// The copied frame. Everything that it points to is in `kept`, except the data and the context.
 pub(crate) struct OwnedFrame {
-    // Invariant: a boxed frame. Not a `Box`, since frames are read through copies of this pointer
-    // while this value moves.
+    // Invariant: a boxed frame. It is not a `Box`, because frames are read through copies of this
+    // pointer while this value moves.
     raw: NonNull<XLA_FFI_CallFrame>,
     #[expect(dead_code, reason = "the frame points into it")]
     kept: Vec<Box<dyn Any>>,
@@ -21,15 +21,15 @@ pub(crate) struct OwnedFrame {
 
 impl Drop for OwnedFrame {
     fn drop(&mut self) {
-        // SAFETY: made from a box, freed once.
+        // SAFETY: the pointer comes from a box and is freed once.
         drop(unsafe { Box::from_raw(self.raw.as_ptr()) });
     }
 }
 
-// SAFETY: nothing in it is written after it is made, and it is not tied to a thread.
+// SAFETY: it is not written after creation, and it is not tied to a thread.
 unsafe impl Send for OwnedFrame {}
 
-/// Collects copies and hands out their addresses, which stay.
+/// Stores copies at stable addresses.
 #[derive(Default)]
 struct Keeper {
     kept: Vec<Box<dyn Any>>,
@@ -53,7 +53,8 @@ impl Keeper {
                 let Some(buffer) = buffer else {
                     return std::ptr::null_mut();
                 };
-                // Dimensions that the host left out stay out: an empty list's address is not null.
+                // Keep dimensions null if the host omitted them, because the address of an empty
+                // list is not null.
                 let dims = buffer.raw_dims();
                 let dims = if dims.len() as i64 == buffer.rank() {
                     self.keep(dims.to_vec())
@@ -109,7 +110,7 @@ impl Keeper {
             return (XLA_FFI_AttrType::DICTIONARY, self.one(attrs));
         }
         if let Some(scalar) = value.scalar() {
-            // Wide enough and aligned for every scalar.
+            // A u128 is large enough and aligned for every scalar.
             let copy = self.one(scalar.bits());
             return (
                 XLA_FFI_AttrType::SCALAR,
@@ -134,7 +135,7 @@ impl Keeper {
                 }),
             );
         }
-        // A kind that is not known: no decoding accepts it, by its tag.
+        // An unknown kind. No attribute type decodes it, because its tag matches none.
         (XLA_FFI_AttrType(0), std::ptr::null_mut())
     }
 }
@@ -184,9 +185,10 @@ impl OwnedFrame {
         }
     }
 
-    /// The copy as a frame. Its context is that of the call: it may be used until the call returns.
+    /// Returns the copy as a frame. It has the context of the call, which is valid only until the
+    /// call returns.
     pub(crate) fn frame(&self) -> Option<Frame<'_>> {
-        // SAFETY: a whole frame, which lives as long as `self`.
+        // SAFETY: it is a complete frame that lives as long as `self`.
         unsafe { Frame::new(self.raw.as_ptr()) }
     }
 }

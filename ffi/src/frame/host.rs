@@ -1,6 +1,6 @@
-//! The host: which revision it speaks, and its functions with the arguments that this revision
-//! wants. Everything that varies with the revision is decided here, from the call frame's `api`
-//! pointer; nothing is remembered.
+//! The host: its revision, and its functions with the argument structs of that revision. All differences between
+//! revisions are handled here. The revision is determined from the frame's `api` pointer each time and is not
+//! cached.
 
 mod context;
 mod types;
@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorCode, Result, wording};
 use crate::frame::raw_buffer::uninit;
 use xla_ffi_sys::*;
 
-/// The host behind a call, made from the frame's `api` pointer.
+/// The host of a call, identified by the frame's `api` pointer.
 ///
 /// ```
 /// use xla_ffi::{Revision, prelude::*, ext::RawCall, bind::Slot};
@@ -37,24 +37,24 @@ use xla_ffi_sys::*;
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
 ///
-/// Invariant: the pointer is null (in the metadata call of version 0.1 hosts) or names a function
-/// table of one of the revisions that lives as long as the host.
+/// Invariant: the pointer is null (in metadata calls of hosts with version 0.1) or points to a function table of
+/// one of the revisions. The table lives as long as the host.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Host {
     api: *const XLA_FFI_Api,
 }
 
-// SAFETY: the table is constant for the host's whole life.
+// SAFETY: the table is constant as long as the host lives.
 unsafe impl Send for Host {}
 // SAFETY: as above.
 unsafe impl Sync for Host {}
 
-/// A function of the table that answers with an error.
+/// A function of the table that returns an error or null.
 type Call<A> = unsafe extern "C" fn(args: *mut A) -> *mut XLA_FFI_Error;
 
 impl Host {
     /// # Safety
-    /// `api` is null or names a host's table, which lives as long as the host.
+    /// `api` is null or points to a host's table, which lives as long as the host.
     #[inline(always)]
     pub(crate) unsafe fn new(api: *const XLA_FFI_Api) -> Self {
         Self { api }
@@ -65,23 +65,24 @@ impl Host {
         self.api
     }
 
-    /// Whether the host is from before r0: its table is shorter than r0's, and nothing but its size is read of it,
-    /// and the three functions for errors where that is the known one.
+    /// Returns true if the host predates r0. Its table is shorter than that of r0. Only its size is read, and the
+    /// three error functions if the layout is known.
     #[must_use]
     pub(crate) fn is_before_r0(self) -> bool {
-        // SAFETY: not null; the first field in every revision.
+        // SAFETY: the pointer is not null, and the size is the first field in every revision.
         !self.api.is_null() && unsafe { (*self.api).struct_size } < Revision::R0.api_struct_size()
     }
 
-    /// The error for a host from before r0; `what` is asked for. Null where its table is of no known layout.
+    /// Returns the error for a host that predates r0; `what` was requested. Returns null if the layout of the
+    /// table is unknown.
     #[cold]
     pub(crate) fn refuse_before_r0(self, what: &str) -> *mut XLA_FFI_Error {
         let text = [what, wording::BEFORE_R0].concat();
         self.make_error(crate::error::ErrorCode::Unimplemented, &text)
     }
 
-    /// Major and minor version that the host states; 0.1 where it gave no table to ask, 0.0 from before r0, whose
-    /// table has none.
+    /// Returns the major and minor version of the host. The version is 0.1 if the host passed no table, and 0.0
+    /// before r0, whose tables have no version.
     #[must_use]
     pub fn version(self) -> (i32, i32) {
         if self.api.is_null() {
@@ -90,7 +91,7 @@ impl Host {
         if self.is_before_r0() {
             return (0, 0);
         }
-        // SAFETY: not null; the version lies at the same place in every revision.
+        // SAFETY: the pointer is not null, and the version has the same offset in every revision.
         let version = unsafe { &raw const (*self.api).api_version };
         // SAFETY: as above.
         let major = unsafe { (*version).major_version };
@@ -99,16 +100,16 @@ impl Host {
         (major, minor)
     }
 
-    /// Whether the host's version is at least that of `revision`. r1 to r6 have the same one.
+    /// Returns true if the host's version is at least that of `revision`. r1 to r6 have the same version.
     fn at_least(self, revision: Revision) -> bool {
         self.version() >= (0, revision.minor_version())
     }
 
-    /// Number of functions in the table.
+    /// Returns the number of functions in the table.
     ///
-    /// Before r5 the table says 88 bytes whatever its length. Then the host's private table lies
-    /// right behind this one, which tells the length; at any other distance only the functions
-    /// that never moved are taken to be there.
+    /// Before r5, the table's size is always given as 88 bytes. The host's private table then follows this one
+    /// directly, which reveals the length. At any other distance, only the functions whose positions never changed
+    /// are assumed to exist.
     fn slots(self) -> usize {
         if self.api.is_null() {
             return 0;
@@ -116,12 +117,12 @@ impl Host {
         if self.is_before_r0() {
             return 0;
         }
-        // SAFETY: not null; the first field in every revision.
+        // SAFETY: the pointer is not null, and the size is the first field in every revision.
         let size = unsafe { (*self.api).struct_size };
         if size > Revision::R4.api_struct_size() {
             return (size - Slot::HEAD) / size_of::<usize>();
         }
-        // SAFETY: not null; the field lies at the same place in every revision.
+        // SAFETY: the pointer is not null, and the field has the same offset in every revision.
         let internal = unsafe { (*self.api).internal_api };
         let distance = (internal as usize).wrapping_sub(self.api as usize);
         let known = Revision::ALL[..5]
@@ -134,12 +135,12 @@ impl Host {
         }
     }
 
-    /// The oldest revision that fits what the host shows. A host newer than all that are known
-    /// counts as the newest known; r5 stands for r6 too.
+    /// Returns the oldest revision that matches the host. Unknown newer hosts count as the newest known revision;
+    /// r6 cannot be distinguished from r5.
     #[must_use]
     pub fn revision(self) -> Revision {
         let version = self.version();
-        // Of the revisions that say 0.1, the table's length tells which.
+        // Several revisions have version 0.1; the table's length distinguishes them.
         let slots = self.slots().min(Revision::R5.slot_count());
         let fits = |revision: &Revision| {
             (0, revision.minor_version()) == version
@@ -153,15 +154,15 @@ impl Host {
         Revision::ALL.into_iter().find(fits).unwrap_or(unknown)
     }
 
-    /// The address of a function's slot; `None` where the table has none.
+    /// Returns the address of a function's slot, or `None` if the table does not have it.
     #[inline]
     fn slot(self, slot: Slot) -> Option<*const c_void> {
         if self.api.is_null() {
             return None;
         }
-        // SAFETY: not null; the first field in every revision.
+        // SAFETY: the pointer is not null, and the size is the first field in every revision.
         let size = unsafe { (*self.api).struct_size };
-        // Tables that tell their length have the newest order.
+        // Tables with their true size have the newest order.
         let place = Slot::HEAD + size_of::<usize>() * slot as usize;
         if size > Revision::R4.api_struct_size() && place + size_of::<usize>() <= size {
             // SAFETY: the table has `size` bytes.
@@ -173,20 +174,20 @@ impl Host {
     #[cold]
     #[inline(never)]
     fn slot_of_old_table(self, slot: Slot) -> Option<*const c_void> {
-        // SAFETY: the caller looked at the same field.
+        // SAFETY: the caller has read the same field.
         let size = unsafe { (*self.api).struct_size };
         if size < Revision::R0.api_struct_size() {
-            // Of tables from before r0 only the functions for errors are wanted: they say why nothing else is.
+            // For hosts before r0, only the error functions are needed: to report that the host is unsupported.
             let wanted = slot as usize <= Slot::ErrorDestroy as usize;
-            // No version stands in such a table, which begins with its size.
-            // SAFETY: asked only of a table of `size` bytes, which the field lies within.
+            // SAFETY: the closure is called only for a table of `size` bytes, which include the field. A table
+            // before r0 starts with its size and has no version.
             let is_old = || unsafe {
                 (*self.api).api_version.struct_size != XLA_FFI_Api_Version::STRUCT_SIZE
             };
             let known = size == Revision::BEFORE_R0_STRUCT_SIZE && is_old();
             return (known && wanted).then(|| {
                 let place = Revision::BEFORE_R0_TABLE_HEAD + size_of::<usize>() * slot as usize;
-                // SAFETY: the table has `size` bytes, and these functions lie within.
+                // SAFETY: the table has `size` bytes, which include these functions.
                 unsafe { self.api.cast::<u8>().add(place) }.cast()
             });
         }
@@ -198,42 +199,42 @@ impl Host {
         };
         let index = slot.index(order)?;
         (index < slots).then(|| {
-            // SAFETY: the table has `slots` pointers behind its head.
+            // SAFETY: the table has `slots` pointers after its head.
             unsafe { self.api.cast::<u8>().add(Slot::HEAD + 8 * index) }.cast()
         })
     }
 
-    /// A function that answers with an error; `None` where the table has none or a null.
+    /// Returns a function that returns an error, or `None` if it is missing or null.
     #[inline]
     fn function<A>(self, slot: Slot) -> Option<Call<A>> {
         let place = self.slot(slot)?;
-        // SAFETY: the place holds a nullable function pointer of the slot's type; callers name the
-        // argument struct that goes with the slot.
+        // SAFETY: the slot holds a nullable function pointer. Callers pass the argument struct that belongs to the
+        // slot.
         unsafe { *place.cast::<Option<Call<A>>>() }
     }
 
-    /// Whether the host has a function.
+    /// Returns true if the host has a function.
     #[must_use]
     #[inline]
     pub fn has(self, slot: Slot) -> bool {
         self.function::<c_void>(slot).is_some()
     }
 
-    /// Calls a function and turns its error into ours; `feature` is what is asked for.
+    /// Calls a function and converts its error; `feature` is what the caller requests.
     ///
     /// # Safety
-    /// `A` is the argument struct that the host's revision wants for `slot`, filled in.
+    /// `A` is the argument struct for `slot` in the host's revision, with all fields set.
     #[inline]
     unsafe fn call<A>(self, slot: Slot, feature: Feature, args: &mut A) -> Result<()> {
         let function = self
             .function::<A>(slot)
             .ok_or_else(|| self.missing_feature(feature))?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees matching arguments.
         let error = unsafe { function(args) };
         self.check(error)
     }
 
-    /// The error for a feature that the host does not have.
+    /// Returns the error for a feature that the host lacks.
     #[cold]
     pub(crate) fn missing_feature(self, feature: Feature) -> Error {
         let (wanted, first) = (wording::feature(feature), feature.since().first_jaxlib());
@@ -257,7 +258,7 @@ impl std::fmt::Debug for Host {
 }
 
 impl Host {
-    /// Makes an error object; null where there is no table to make one with.
+    /// Creates an error object. Returns null if the host passed no table.
     #[cold]
     pub(crate) fn make_error(self, code: ErrorCode, message: &str) -> *mut XLA_FFI_Error {
         let Some(create) = self.function::<XLA_FFI_Error_Create_Args>(Slot::ErrorCreate) else {
@@ -266,7 +267,7 @@ impl Host {
             ));
             return std::ptr::null_mut();
         };
-        // A short text needs no allocation.
+        // Short texts need no allocation.
         let mut short = [const { MaybeUninit::<u8>::uninit() }; 512];
         let mut long = String::new();
         let text = if message.len() < short.len() && !message.contains('\0') {
@@ -284,11 +285,11 @@ impl Host {
             message: text,
             errc: code.to_raw(),
         };
-        // SAFETY: slot 0 takes this struct in every revision; the text ends in NUL and is copied.
+        // SAFETY: slot 0 has this struct in every revision. The text is NUL-terminated, and the host copies it.
         unsafe { create(&raw mut args) }
     }
 
-    /// Null is success; anything else is read and destroyed.
+    /// Converts an error object to a `Result` and destroys the object. Null means success.
     #[inline]
     pub(crate) fn check(self, error: *mut XLA_FFI_Error) -> Result<()> {
         if error.is_null() {
@@ -299,7 +300,7 @@ impl Host {
 
     #[cold]
     fn read_error(self, error: *mut XLA_FFI_Error) -> Error {
-        // Hosts before r9 fill the message alone, and take the larger struct for the smaller one.
+        // Hosts before r9 set only the message, and they accept the larger struct.
         let mut details = XLA_FFI_Error_GetDetails_Args {
             struct_size: XLA_FFI_Error_GetDetails_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
@@ -310,14 +311,14 @@ impl Host {
         let mut message = String::from("the host reported an error without a text");
         type Details = unsafe extern "C" fn(*mut XLA_FFI_Error_GetDetails_Args);
         if let Some(place) = self.slot(Slot::ErrorGetDetails) {
-            // SAFETY: the place holds a nullable pointer to this type of function.
+            // SAFETY: the slot holds a nullable pointer to a function of this type.
             if let Some(get) = unsafe { *place.cast::<Option<Details>>() } {
-                // SAFETY: the struct fits every revision (above).
+                // SAFETY: the struct is valid for every revision (see above).
                 unsafe { get(&raw mut details) };
             }
         }
         if !details.message.is_null() {
-            // SAFETY: a C string that lives as long as the error, which is destroyed below.
+            // SAFETY: it is a C string that lives as long as the error, which is destroyed below.
             let text = unsafe { std::ffi::CStr::from_ptr(details.message) };
             message = text.to_string_lossy().into_owned();
         }
@@ -328,9 +329,9 @@ impl Host {
         };
         type Destroy = unsafe extern "C" fn(*mut XLA_FFI_Error_Destroy_Args);
         if let Some(place) = self.slot(Slot::ErrorDestroy) {
-            // SAFETY: the place holds a nullable pointer to this type of function.
+            // SAFETY: the slot holds a nullable pointer to a function of this type.
             if let Some(destroy) = unsafe { *place.cast::<Option<Destroy>>() } {
-                // SAFETY: the error is ours and not used afterwards.
+                // SAFETY: the error is owned here and not used afterwards.
                 unsafe { destroy(&raw mut destroy_args) };
             }
         }

@@ -1,5 +1,5 @@
-//! Types of a library that hosts carry: state and user data. Each XLA copy numbers them for
-//! itself, so a type keeps one number for each function table it has met.
+//! A library's types that hosts store: state and user data. Each copy of XLA numbers types independently, so a type has
+//! one number per function table.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -11,8 +11,9 @@ use crate::error::{Error, Result};
 use crate::frame::host::Host;
 use xla_ffi_sys::XLA_FFI_UNKNOWN_TYPE_ID;
 
-/// A type that hosts carry, known to each XLA copy under a number of its own; made once, as a
-/// `static`, for exactly the type `T`. The derive macros make it; by hand it looks like this:
+/// The registration of a type that hosts store, with a separate number for each copy of XLA.
+///
+/// It must be a `static` for exactly the type `T`. The derive macros create it; by hand, it looks like this:
 ///
 /// ```
 /// use xla_ffi::{HostType, bind::Registration};
@@ -57,8 +58,8 @@ use xla_ffi_sys::XLA_FFI_UNKNOWN_TYPE_ID;
 /// ```
 pub struct Registration<T> {
     known: KnownType,
-    // Invariant: `known` has the deleter of T, and no host knows another type by its name or number.
-    // That is what makes an object that a host finds under the number a T.
+    // Invariant: `known` has the deleter of T, and no host knows a different type by its name or number. An object that
+    // a host stores under this number is therefore a T.
     _type: PhantomData<fn(T) -> T>,
 }
 
@@ -69,16 +70,18 @@ impl<T> std::fmt::Debug for Registration<T> {
 }
 
 impl<T: Send + Sync + 'static> Registration<T> {
-    /// The type of a handler's state. `name` should carry the library's; hosts know it under this
-    /// name with something behind it that no other library has, nor this one when it is loaded again.
+    /// Creates the registration of a handler's state. `name` should include the library's name. A unique suffix is
+    /// added, so the name cannot collide with other libraries or with a reloaded copy of this one.
     #[must_use]
     pub const fn state(name: &'static str) -> Self {
         Self::new(name, Naming::Own)
     }
 
-    /// For the macros: user data that is known within this image (program or shared library) only. Another image
-    /// that was built from the same source may have another layout: fields of fields can differ, which nobody sees
-    /// from here.
+    /// Creates the registration of user data that only this image (program or shared library) knows. Used by the
+    /// macros.
+    ///
+    /// A different image that was built from the same source may have a different layout, for example of nested fields.
+    /// This cannot be detected here.
     #[doc(hidden)]
     #[must_use]
     pub const fn own() -> Self {
@@ -89,24 +92,27 @@ impl<T: Send + Sync + 'static> Registration<T> {
         Self::new("", naming)
     }
 
-    /// A type of user data, known to the host under exactly this name and the number that the host
-    /// gives it; whoever registers the name second is given the same number.
+    /// Creates the registration of user data that is identified by exactly this name. The host assigns the number; all
+    /// registrations of the name receive the same number.
     ///
     /// # Safety
-    /// In every process that the library is loaded into, this name stands for one type alone: whoever
-    /// hands out objects under it (Rust, C or C++, of whatever version and compiler) means what `T`
-    /// is here. `#[repr(C)]`, and a name that changes with the layout, make that possible to keep.
+    /// In every process that loads the library, this name identifies a single type. All code that passes objects under
+    /// this name (Rust, C or C++, with any version and compiler) must use the layout of `T`. Use `#[repr(C)]`, and
+    /// change the name when the layout changes.
     #[must_use]
     pub const unsafe fn user_data(name: &'static str) -> Self {
         Self::new(name, Naming::Shared)
     }
 
-    /// A type of user data with a number, above 0, that the program which hands out the objects has
-    /// chosen and registered itself. The name serves messages alone.
+    /// Creates the registration of user data with a number that the program has chosen and registered. The name is used
+    /// only in messages.
     ///
     /// # Safety
-    /// As for [`Registration::user_data`], of the number. XLA gives numbers from 1 on to types that ask
-    /// for none, and does not leave out chosen ones: choose one that it will never reach.
+    /// The same as for [`Registration::user_data`], for the number instead of the name. XLA assigns numbers from 1 on
+    /// to other types and does not skip chosen ones, so choose a number that it never reaches.
+    ///
+    /// # Panics
+    /// If `id` is not greater than 0.
     #[must_use]
     #[track_caller]
     pub const unsafe fn user_data_with_id(name: &'static str, id: i64) -> Self {
@@ -134,13 +140,13 @@ impl<T: Send + Sync + 'static> Registration<T> {
 }
 
 impl<T> Registration<T> {
-    /// The name under which hosts know it.
+    /// Returns the name under which hosts know the type.
     #[must_use]
     pub fn name(&self) -> &str {
         self.known.name()
     }
 
-    /// For the macros: the same without its Rust type.
+    /// Returns the registration without its Rust type. Used by the macros.
     #[doc(hidden)]
     #[must_use]
     pub const fn erased(&self) -> &KnownType {
@@ -148,33 +154,33 @@ impl<T> Registration<T> {
     }
 }
 
-/// How hosts tell a type from others.
+/// How hosts identify a type.
 enum Naming {
-    /// By its name and something that makes this unique in the process.
+    /// By its name and a suffix that is unique in the process.
     Own,
-    /// By its name alone, which other libraries may use too.
+    /// By its name only, which other libraries may also use.
     Shared,
     /// By the number that the program has chosen.
     Number(i64),
-    /// By a name that is made when it is first asked for, for this image alone.
+    /// By a name that is unique to this image and created on first use.
     Image {
         name: OnceLock<String>,
         type_name: fn() -> &'static str,
     },
 }
 
-/// What hosts have to know of a type.
+/// The data that is needed to register a type with hosts.
 #[doc(hidden)]
 pub struct KnownType {
     name: &'static str,
     naming: Naming,
-    // `register_own` or `register_shared`: named here, and not by a handler's entry, so that a
-    // library without types does not carry them.
+    // `register_own` or `register_shared`. Referenced here and not by a handler's entry point, so that a library
+    // without types does not contain them.
     register: fn(&KnownType, Host) -> Result<i64>,
     deleter: unsafe extern "C" fn(*mut c_void),
     ids: TypeIdsByHost,
-    // A byte with an address that nothing else in the process ever has: this is a static, which is never dropped. The
-    // static's own address does not do, because another library can be loaded where this one was.
+    // The address of this byte is unique in the process, because the box is in a static and never dropped. The address
+    // of the static itself is not unique, because a different library can be loaded at the same address later.
     place: OnceLock<Box<u8>>,
 }
 
@@ -186,10 +192,10 @@ impl std::fmt::Debug for KnownType {
     }
 }
 
-/// Destroys a boxed `T`.
+/// Drops a boxed `T`.
 unsafe extern "C" fn drop_box<T>(object: *mut c_void) {
     let dropped = std::panic::catch_unwind(|| {
-        // SAFETY: hosts call the deleter once, with the object that was handed over.
+        // SAFETY: hosts call the deleter once, with the object that was passed to them.
         drop(unsafe { Box::from_raw(object.cast::<T>()) });
     });
     if let Err(panic) = dropped {
@@ -213,12 +219,12 @@ impl KnownType {
         }
     }
 
-    /// Whether only this program or library knows the type.
+    /// Returns true if only this program or library knows the type.
     pub(crate) fn is_of_image(&self) -> bool {
         matches!(self.naming, Naming::Image { .. })
     }
 
-    /// The number that the program has chosen for the type.
+    /// Returns the number that the program has chosen for the type.
     #[cfg(feature = "internal")]
     pub(crate) fn chosen(&self) -> Option<i64> {
         match self.naming {
@@ -231,7 +237,7 @@ impl KnownType {
         std::ptr::from_ref::<u8>(self.place.get_or_init(|| Box::new(0))).addr()
     }
 
-    /// The type's number in `host`, registered if this is the first time.
+    /// Returns the type's number in `host`, and registers the type if necessary.
     pub(crate) fn id(&self, host: Host) -> Result<i64> {
         if let Naming::Number(chosen) = self.naming {
             return Ok(chosen);
@@ -242,19 +248,18 @@ impl KnownType {
         }
     }
 
-    /// Notes that `stage` has left state of this type with a host, in a call with or without a
-    /// stream.
+    /// Records that `stage` has stored state of this type with a host, in a call with or without a stream.
     pub(crate) fn note_stored(&self, host: Host, stage: u32, stream: bool) {
         self.ids.note(host, stored_bit(stage, stream));
     }
 
-    /// Whether [`KnownType::note_stored`] was ever told so. jaxlib crashes when a CPU call asks for
-    /// the state of a stage that CPU hosts do not run.
+    /// Returns true if [`KnownType::note_stored`] recorded this. jaxlib crashes if a CPU call requests the state of a
+    /// stage that CPU hosts do not run.
     pub(crate) fn was_stored(&self, host: Host, stage: u32, stream: bool) -> bool {
         self.ids.notes(host) & stored_bit(stage, stream) != 0
     }
 
-    /// Makes the type known to `host` under the number that `ask` gets for it; see [`TypeIdsByHost::add`].
+    /// Registers the type with `host` under the number that `ask` returns; see [`TypeIdsByHost::add`].
     fn register(&self, host: Host, ask: impl FnOnce() -> Result<i64>) -> Result<i64> {
         self.ids.add(host, || {
             ask().map_err(|error| {
@@ -287,10 +292,14 @@ fn stored_bit(stage: u32, stream: bool) -> u8 {
     1 << (2 * (stage & 3) + u32::from(stream))
 }
 
-/// A type that hosts carry: the state that a stage leaves for later ones, or user data that the owner of the host hands
-/// to handlers. `#[derive(HostType)]` implements it; [`stateful`](macro@crate::stateful) does for what the instantiate
-/// stage makes. User data exists since r0, state of the instantiate stage since r1 (jaxlib 0.4.33), that of prepare and
-/// initialize since r8 (jaxlib 0.9.1).
+/// A type that hosts store: state that a stage creates for later stages, or user data that the host's owner passes to
+/// handlers.
+///
+/// Implement it with `#[derive(HostType)]`. [`stateful`](macro@crate::stateful) implements it for the state of the
+/// instantiate stage. Availability:
+/// - User data: since r0 (jaxlib 0.4.31).
+/// - State of the instantiate stage: since r1 (jaxlib 0.4.33).
+/// - State of the prepare and initialize stages: since r8 (jaxlib 0.9.1).
 ///
 /// ```
 /// use xla_ffi::{HostType, prelude::*};
@@ -328,11 +337,11 @@ fn stored_bit(stage: u32, stream: bool) -> u8 {
     note = "write `#[derive(xla_ffi::HostType)]` on it; `#[xla_ffi::stateful]` does this for the type of its `impl` block"
 )]
 pub trait HostType: Send + Sync + Sized + 'static {
-    /// How hosts know the type.
+    /// Returns the registration of the type.
     fn registration() -> &'static Registration<Self>;
 }
 
-/// What is known of a type in one XLA copy.
+/// The data about a type in one copy of XLA.
 struct Known {
     id: i64,
     notes: AtomicU8,
@@ -347,11 +356,11 @@ impl Known {
     }
 }
 
-/// The XLA copies that know a type, each with the number that it gave it.
+/// The copies of XLA that know a type, with the number that each assigned.
 pub(crate) struct TypeIdsByHost {
-    /// The first one, in most processes the only one, is found without a lock.
+    /// The first host, which can be read without a lock. Most processes have only one.
     first: OnceLock<(Host, Known)>,
-    /// The others, by the addresses of their tables.
+    /// The other hosts, by the addresses of their tables.
     others: Mutex<BTreeMap<usize, Known>>,
 }
 
@@ -375,13 +384,13 @@ impl TypeIdsByHost {
         }
     }
 
-    /// The number in an XLA copy.
+    /// Returns the number in a copy of XLA.
     #[inline]
     pub(crate) fn id(&self, host: Host) -> Option<i64> {
         self.with(host, |known| known.id)
     }
 
-    /// The number in an XLA copy, which `ask` gets if there is none yet.
+    /// Returns the number in a copy of XLA, and calls `ask` if it has none yet.
     #[inline(never)]
     pub(crate) fn add(&self, host: Host, ask: impl FnOnce() -> Result<i64>) -> Result<i64> {
         let mut others = self.others();
@@ -398,12 +407,12 @@ impl TypeIdsByHost {
         Ok(id)
     }
 
-    /// Notes some bits for [`TypeIdsByHost::notes`].
+    /// Sets bits that [`TypeIdsByHost::notes`] returns.
     pub(crate) fn note(&self, host: Host, bits: u8) {
         self.with(host, |known| known.notes.fetch_or(bits, Ordering::Relaxed));
     }
 
-    /// All bits that were noted.
+    /// Returns all bits that were set.
     pub(crate) fn notes(&self, host: Host) -> u8 {
         self.with(host, |known| known.notes.load(Ordering::Relaxed))
             .unwrap_or(0)

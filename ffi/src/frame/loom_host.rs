@@ -1,4 +1,4 @@
-//! Hosts for the models: one without a function table, and one that has futures.
+//! Hosts for the loom models: one without a function table, and one with futures.
 
 use std::sync::OnceLock;
 
@@ -7,17 +7,17 @@ use crate::frame::pending::Flow;
 use crate::frame::pending::sync::{Condvar, Mutex};
 use xla_ffi_sys::*;
 
-/// What the host was told of a future: whether it went well, each time.
+/// The completions of a future that the host received; true means success.
 #[derive(Default)]
 struct HostFuture(Mutex<Vec<bool>>, Condvar);
 
 impl HostFuture {
     /// # Safety
-    /// `future` was made by `create`, and `wait` has not come back with it.
+    /// `future` was created by `create`, and `wait` has not returned it yet.
     unsafe fn complete(future: *mut XLA_FFI_Future, well: bool) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the future is alive.
         let this = unsafe { &*future.cast::<Self>() };
-        // Under the lock to the end: whoever waits takes the memory back.
+        // Hold the lock until the end, because the waiting thread frees the memory.
         let mut all = this.0.lock().unwrap();
         all.push(well);
         this.1.notify_all();
@@ -34,13 +34,13 @@ impl HostFuture {
 }
 
 unsafe extern "C" fn create(args: *mut XLA_FFI_Future_Create_Args) -> *mut XLA_FFI_Error {
-    // SAFETY: whole arguments.
+    // SAFETY: the argument struct is complete.
     unsafe { (*args).future = Box::into_raw(Box::<HostFuture>::default()).cast() };
     std::ptr::null_mut()
 }
 
 unsafe extern "C" fn available(args: *mut XLA_FFI_Future_SetAvailable_Args) -> *mut XLA_FFI_Error {
-    // SAFETY: whole arguments, of a future that is waited for.
+    // SAFETY: the argument struct is complete, and the future is being waited for.
     unsafe { HostFuture::complete((*args).future, true) };
     std::ptr::null_mut()
 }
@@ -55,17 +55,17 @@ unsafe extern "C" fn error(_: *mut XLA_FFI_Error_Create_Args) -> *mut XLA_FFI_Er
     std::ptr::dangling_mut::<usize>().cast()
 }
 
-/// A host without a table, and so without futures.
+/// Returns a host without a table, and therefore without futures.
 pub(crate) fn bare() -> Host {
     // SAFETY: null is a host without a table.
     unsafe { Host::new(std::ptr::null()) }
 }
 
-/// A host with futures and little else.
+/// Returns a host with futures and little else.
 pub(crate) fn with_futures() -> Host {
     static TABLE: OnceLock<usize> = OnceLock::new();
     let table = *TABLE.get_or_init(|| {
-        // SAFETY: numbers, and pointers that may be null.
+        // SAFETY: all fields are numbers or nullable pointers.
         let mut table: XLA_FFI_Api = unsafe { std::mem::zeroed() };
         table.struct_size = size_of::<XLA_FFI_Api>();
         table.api_version.minor_version = 5;
@@ -75,7 +75,7 @@ pub(crate) fn with_futures() -> Host {
         table.XLA_FFI_Future_SetError = Some(failed);
         std::ptr::from_mut(Box::leak(Box::new(table))).expose_provenance()
     });
-    // SAFETY: the table lives for ever.
+    // SAFETY: the table is never freed.
     unsafe { Host::new(std::ptr::with_exposed_provenance(table)) }
 }
 
@@ -83,11 +83,11 @@ pub(crate) fn both() -> [Host; 2] {
     [bare(), with_futures()]
 }
 
-/// Waits for the end of a call; whether it went well.
+/// Waits for the end of a call. Returns true if it succeeded.
 pub(crate) fn went_well(flow: Flow) -> bool {
     match flow {
         Flow::Done => true,
-        // SAFETY: a future of `create`, waited for once.
+        // SAFETY: the future comes from `create` and is waited for once.
         Flow::Pending(future) => unsafe { Box::from_raw(future.cast::<HostFuture>()) }.wait(),
         _ => false,
     }

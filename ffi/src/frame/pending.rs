@@ -1,9 +1,10 @@
-//! A call that may outlast its handler: what the handler's return and the call's completion share.
+//! A call that may outlast its handler: the state that the handler's return and the call's completion
+//! share.
 //!
-//! There are two parties, one [`Return`] and one [`Completion`], on any two threads. Each speaks once,
-//! by one change of the state. Whoever speaks second brings the answer to the host and frees the
-//! memory; the first does not touch it again. A future of the host is made only where the return
-//! speaks first: a call that is complete when its handler returns needs none.
+//! There are two parties, one [`Return`] and one [`Completion`], on any two threads. Each changes the
+//! state once. The party that changes it last reports the outcome to the host and frees the memory;
+//! the first party no longer accesses it. A future of the host is created only if the handler returns
+//! first, because a completed call does not need one.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -18,30 +19,31 @@ use crate::frame::pending::sync::{Condvar, Mutex, UnsafeCell};
 use crate::frame::result_ledger::Results;
 use xla_ffi_sys::XLA_FFI_Future;
 
-/// How a call went.
+/// The outcome of a call.
 #[derive(Debug)]
 pub enum Flow {
-    /// It worked.
+    /// The call succeeded.
     Done,
-    /// It is under way; the frame gets this future.
+    /// The call is pending; this future is stored in the frame.
     Pending(*mut std::ffi::c_void),
-    /// A parameter did not decode; the handler did not run.
+    /// A parameter did not decode, so the handler did not run.
     Mismatch,
-    /// It failed.
+    /// The call failed.
     Failed(Error),
 }
 
 struct Call {
-    // OPEN until a party speaks: then RETURNED by the return, or DONE by the completion.
+    // OPEN at first; then RETURNED or DONE, depending on which party acts first.
     state: AtomicU8,
-    // Why the call failed, if it did: the completion's until it speaks, then the other party's.
+    // The reason why the call failed, if it did. Owned by the completion until it acts, then by the
+    // other party.
     failure: UnsafeCell<Option<Error>>,
-    // The return's until it speaks, then the other party's.
+    // Owned by the return until it acts, then by the other party.
     waiter: UnsafeCell<Waiter>,
-    // What is looked at when both have spoken.
+    // Checked when both parties have acted.
     #[cfg(debug_assertions)]
     results: Results,
-    // A model is told when the memory leaks.
+    // Lets loom report a memory leak.
     #[cfg(loom)]
     #[expect(dead_code, reason = "its drop is what counts")]
     alive: loom::alloc::Track<()>,
@@ -54,18 +56,18 @@ const DONE: u8 = 2;
 /// The handler of a call, and the stage.
 type HandlerStage = (&'static str, u32);
 
-/// What the return leaves for the completion.
+/// How the completion reports the outcome.
 enum Waiter {
-    /// Nobody waits for the outcome.
+    /// The outcome is not reported.
     Nobody,
-    /// The host's future, and an error of the handler's that takes the place of the outcome.
+    /// Through the host's future. An error of the handler replaces the outcome.
     Future {
         host: Host,
         future: *mut XLA_FFI_Future,
         of: HandlerStage,
         failure: Option<Error>,
     },
-    /// The host has no futures: the return waits here.
+    /// To the return, which waits because the host has no futures.
     Gate(Arc<Gate>),
 }
 
@@ -97,7 +99,7 @@ impl Gate {
     }
 }
 
-/// The two parties of a call under way.
+/// Creates the two parties of a pending call.
 #[inline]
 pub(crate) fn pair() -> (Completion, Return) {
     let call = NonNull::from(Box::leak(Box::new(Call {
@@ -112,24 +114,25 @@ pub(crate) fn pair() -> (Completion, Return) {
     (Completion { call: Some(call) }, Return { call })
 }
 
-/// Ends the call's memory and gives what the parties left in it.
+/// Takes ownership of the call's memory and of the data in it.
 ///
 /// # Safety
-/// The caller is the party that spoke second, or has seen that the other one spoke; the memory is not
-/// used afterwards.
+/// The caller is the party that acted last, or it has observed that the other party has acted. The
+/// memory is not used afterwards.
 #[inline]
 unsafe fn end(call: NonNull<Call>) -> Box<Call> {
-    // SAFETY: made by `pair`, and the caller's alone by now.
+    // SAFETY: `pair` created the box, and the caller is now its only owner.
     unsafe { Box::from_raw(call.as_ptr()) }
 }
 
-/// The duty to complete a call. Dropping it completes the call with an error; forgetting it
-/// (`mem::forget`) leaves the host waiting for ever.
+/// The obligation to complete a call. Dropping it completes the call with an error. If it is forgotten
+/// (`mem::forget`), the host waits forever.
 pub(crate) struct Completion {
     call: Option<NonNull<Call>>,
 }
 
-// SAFETY: hosts let futures be completed on any thread; the state decides who owns the memory.
+// SAFETY: hosts allow futures to be completed on any thread, and the state decides who owns the
+// memory.
 unsafe impl Send for Completion {}
 // SAFETY: a shared reference gives access to nothing.
 unsafe impl Sync for Completion {}
@@ -146,17 +149,17 @@ impl Completion {
         let Some(call) = self.call.take() else {
             return;
         };
-        // SAFETY: neither party has freed it, since this one has not spoken.
+        // SAFETY: neither party has freed the memory, because this one has not acted.
         let shared = unsafe { call.as_ref() };
         if let Err(error) = outcome {
-            // SAFETY: this is the completion's, and not yet set.
+            // SAFETY: the field belongs to the completion and is not yet set.
             shared
                 .failure
                 .with_mut(|place| unsafe { place.write(Some(error)) });
         }
         let before = shared.state.swap(DONE, Ordering::AcqRel);
         if before == RETURNED {
-            // SAFETY: the return has spoken before.
+            // SAFETY: the return has already acted.
             unsafe { answer_late(call) };
         }
     }
@@ -190,10 +193,10 @@ impl std::fmt::Debug for Completion {
 /// Completes a call whose handler has returned.
 ///
 /// # Safety
-/// As for [`end`].
+/// The same as for [`end`].
 #[inline(never)]
 unsafe fn answer_late(call: NonNull<Call>) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that it owns the memory.
     let call = unsafe { end(call) };
     let failure = call.failure.into_inner();
     #[cfg(debug_assertions)]
@@ -209,30 +212,30 @@ unsafe fn answer_late(call: NonNull<Call>) {
         } => {
             let outcome = failure.map_or(outcome, Err);
             let outcome = outcome.map_err(|error| named(error, handler, stage));
-            // SAFETY: the future came from this host; it is completed here, once.
+            // SAFETY: the future comes from this host and is completed once, here.
             unsafe { host.complete(future, &outcome) };
         }
         Waiter::Gate(gate) => gate.open(outcome),
     }
 }
 
-/// The handler's side: to be settled when the handler has returned.
+/// The handler's side of a call, which must be settled when the handler has returned.
 #[derive(Debug)]
 pub(crate) struct Return {
     call: NonNull<Call>,
 }
 
 impl Return {
-    /// Ends a call that is complete and went well, which needs no more words; gives back a return
-    /// that is still to be settled.
+    /// Ends a call that has already completed successfully. Otherwise, returns `self`, which must
+    /// still be settled.
     #[inline(always)]
     pub(crate) fn try_end(self) -> std::result::Result<(), Self> {
-        // SAFETY: neither party has freed it, since this one has not spoken.
+        // SAFETY: neither party has freed the memory, because this one has not acted.
         let shared = unsafe { self.call.as_ref() };
         if shared.state.load(Ordering::Acquire) != DONE {
             return Err(self);
         }
-        // SAFETY: the completion has spoken.
+        // SAFETY: the completion has acted.
         if shared.failure.with(|place| unsafe { &*place }.is_some()) {
             return Err(self);
         }
@@ -240,24 +243,25 @@ impl Return {
         if shared.results.check().is_err() {
             return Err(self);
         }
-        // SAFETY: the completion has spoken.
+        // SAFETY: the completion has acted.
         drop(unsafe { end(self.call) });
         std::mem::forget(self);
         Ok(())
     }
 
-    /// What the host is told when the handler has returned, perhaps with an error of its own.
+    /// Returns the outcome for the host after the handler has returned, possibly with an error of its
+    /// own.
     #[inline(never)]
     pub(crate) fn settle(self, host: Host, of: HandlerStage, error: Option<Error>) -> Flow {
         let call = self.call;
         std::mem::forget(self);
-        // SAFETY: neither party has freed it, since this one has not spoken.
+        // SAFETY: neither party has freed the memory, because this one has not acted.
         let state = unsafe { call.as_ref() }.state.load(Ordering::Acquire);
         if state != DONE {
             // SAFETY: as above.
             return unsafe { return_open(call, host, of, error) };
         }
-        // SAFETY: the completion has spoken.
+        // SAFETY: the completion has acted.
         let call = unsafe { end(call) };
         if let Some(error) = error {
             return Flow::Failed(error);
@@ -274,16 +278,16 @@ impl Return {
 
 impl Drop for Return {
     fn drop(&mut self) {
-        // SAFETY: neither party has freed it, since this one has not spoken.
+        // SAFETY: neither party has freed the memory, because this one has not acted.
         let state = &unsafe { self.call.as_ref() }.state;
         if state.swap(RETURNED, Ordering::AcqRel) == DONE {
-            // SAFETY: the completion has spoken.
+            // SAFETY: the completion has acted.
             drop(unsafe { end(self.call) });
         }
     }
 }
 
-/// An error of the handler's goes before the completion's outcome.
+/// Returns the handler's error if there is one, and the completion's outcome otherwise.
 fn flow(outcome: Result<()>, error: Option<Error>) -> Flow {
     match error.map_or(outcome, Err) {
         Ok(()) => Flow::Done,
@@ -291,10 +295,10 @@ fn flow(outcome: Result<()>, error: Option<Error>) -> Flow {
     }
 }
 
-/// The return of a handler whose call is not complete yet.
+/// Returns from a handler whose call is not complete yet.
 ///
 /// # Safety
-/// `call` is a call whose return has not spoken.
+/// `call` is a call whose return has not acted.
 #[inline(never)]
 unsafe fn return_open(
     call: NonNull<Call>,
@@ -302,9 +306,9 @@ unsafe fn return_open(
     of: HandlerStage,
     error: Option<Error>,
 ) -> Flow {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the return has not acted, so the memory is alive.
     let shared = unsafe { call.as_ref() };
-    // A host that cannot make a future is as one that has none.
+    // A host that cannot create a future is treated like a host without futures.
     let future = if host.has_futures() {
         host.make_future().ok()
     } else {
@@ -312,7 +316,7 @@ unsafe fn return_open(
     };
     let Some(future) = future else {
         let gate = Arc::new(Gate::default());
-        // SAFETY: `waiter` is this party's.
+        // SAFETY: `waiter` belongs to this party.
         shared
             .waiter
             .with_mut(|place| unsafe { *place = Waiter::Gate(Arc::clone(&gate)) });
@@ -323,7 +327,7 @@ unsafe fn return_open(
         let outcome = match spoke {
             Ok(_) => gate.wait(),
             Err(_) => {
-                // SAFETY: the completion has spoken.
+                // SAFETY: the completion has acted.
                 let call = unsafe { end(call) };
                 let failure = call.failure.into_inner();
                 #[cfg(debug_assertions)]
@@ -339,19 +343,19 @@ unsafe fn return_open(
         of,
         failure: error,
     };
-    // SAFETY: `waiter` is this party's.
+    // SAFETY: `waiter` belongs to this party.
     shared.waiter.with_mut(|place| unsafe { *place = waiter });
     let spoke = shared
         .state
         .compare_exchange(OPEN, RETURNED, Ordering::AcqRel, Ordering::Acquire);
     if spoke.is_err() {
-        // SAFETY: the completion has spoken.
+        // SAFETY: the completion has acted.
         unsafe { answer_late(call) };
     }
     Flow::Pending(future.cast())
 }
 
-/// The call that a handler has made a promise of, if any. It lives in the entry point's frame.
+/// The call that a handler has created a promise for, if any. It is stored on the entry point's stack.
 #[derive(Default)]
 pub(crate) struct Pending {
     call: Cell<Option<Return>>,
@@ -369,19 +373,20 @@ impl Pending {
     }
 }
 
-/// What threads share memory by: the standard library's, or loom's, which tries every order in which
-/// threads can meet. The models stand beside what they model, in modules called `loom_tests`.
+/// Synchronization types: those of the standard library, or those of loom, which explores all thread
+/// interleavings. The models are next to the code that they test, in modules called `loom_tests`.
 pub(crate) mod sync {
     #[cfg(loom)]
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard, atomic};
     #[cfg(not(loom))]
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, atomic};
 
-    /// Memory that parties hand to each other by a change of state elsewhere.
+    /// A cell whose ownership the parties transfer by an atomic state.
     #[cfg(loom)]
     pub(crate) use loom::cell::UnsafeCell;
 
-    /// Memory that parties hand to each other by a change of state elsewhere; with loom's functions.
+    /// A cell whose ownership the parties transfer by an atomic state, with the interface of loom's
+    /// cell.
     #[cfg(not(loom))]
     pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
@@ -392,13 +397,13 @@ pub(crate) mod sync {
             Self(std::cell::UnsafeCell::new(value))
         }
 
-        /// For a look at the value.
+        /// Passes a pointer to the value to `look`, which only reads.
         #[inline(always)]
         pub(crate) fn with<R>(&self, look: impl FnOnce(*const T) -> R) -> R {
             look(self.0.get())
         }
 
-        /// For a change of the value.
+        /// Passes a pointer to the value to `change`, which may write.
         #[inline(always)]
         pub(crate) fn with_mut<R>(&self, change: impl FnOnce(*mut T) -> R) -> R {
             change(self.0.get())
@@ -411,7 +416,7 @@ pub(crate) mod sync {
     }
 }
 
-/// Every order in which a handler's return and the call's completion can meet.
+/// Explores all interleavings of a handler's return and the call's completion.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
@@ -443,7 +448,7 @@ mod loom_tests {
         }
     }
 
-    /// With a host that has futures and with one that has none: the host is told once, as it was.
+    /// With and without futures, the host receives the outcome exactly once.
     #[test]
     fn loom_the_second_to_speak_tells_the_host() {
         models(loom_host::both(), |host, end| {
@@ -458,7 +463,7 @@ mod loom_tests {
         });
     }
 
-    /// An error of the handler's goes before what the completion says.
+    /// An error of the handler takes precedence over the completion's outcome.
     #[test]
     fn loom_an_error_of_the_handlers_waits_for_the_completion() {
         models(loom_host::both(), |host, end| {

@@ -1,5 +1,5 @@
-//! Attributes of the call frame, read safely: the one home of raw access to them. The invariants are
-//! those of the frame.
+//! Safe access to the attributes of the call frame. All raw access to them is in this module. The invariants are those
+//! of the frame.
 
 use std::cmp::Ordering;
 use std::ffi::c_void;
@@ -11,13 +11,13 @@ use xla_ffi_sys::{
     XLA_FFI_Scalar,
 };
 
-/// The value at `index` of a list.
+/// Reads the value at `index` of a list.
 ///
 /// # Safety
 /// The list has more than `index` values.
 #[inline(always)]
 pub(crate) unsafe fn element<T: Copy>(list: *const T, index: usize) -> T {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that `index` is in range.
     let place = unsafe { list.add(index) };
     // SAFETY: as above.
     unsafe { place.read() }
@@ -34,14 +34,14 @@ pub(crate) struct RawAttrs<'f> {
 #[derive(Clone, Copy)]
 pub(crate) struct RawAttr<'f> {
     tag: XLA_FFI_AttrType,
-    // Where its pointer lies, which is read once the tag is known: two loads that are judged by two
-    // branches cost less than two that are merged into one test.
+    // The address of the value's pointer, which is read once the tag is known. Two loads with two branches are faster
+    // than two loads that are combined into one test.
     place: *const *mut c_void,
     _frame: PhantomData<&'f ()>,
 }
 
 impl<'f> RawAttrs<'f> {
-    /// The attributes of a frame.
+    /// Returns the attributes of a frame.
     ///
     /// # Safety
     /// `raw` points to attributes of at least 48 bytes that live as long as `'f`.
@@ -53,12 +53,12 @@ impl<'f> RawAttrs<'f> {
         }
     }
 
-    /// A dictionary that the host handed out beside the frame; `None` when it is too short.
+    /// Returns a dictionary that the host passed outside the frame, or `None` if it is too short.
     ///
     /// # Safety
     /// `raw` is null or points to attributes that live as long as `'f`.
     pub(crate) unsafe fn from_host(raw: *const XLA_FFI_Attrs) -> Option<Self> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the pointer is null or valid.
         let attrs = unsafe { raw.as_ref()? };
         (attrs.struct_size >= XLA_FFI_Attrs::STRUCT_SIZE).then_some(Self {
             raw,
@@ -68,50 +68,50 @@ impl<'f> RawAttrs<'f> {
 
     #[inline(always)]
     pub(crate) fn len(self) -> usize {
-        // SAFETY: made from attributes whose struct_size was checked.
+        // SAFETY: the `struct_size` was checked when `self` was created.
         usize::try_from(unsafe { (*self.raw).size }).unwrap_or(0)
     }
 
-    /// The name at `index`, which is below [`RawAttrs::len`].
+    /// Returns the name at `index`, which is less than [`RawAttrs::len`].
     #[inline(always)]
     pub(crate) fn name(self, index: usize) -> &'f [u8] {
-        // SAFETY: made from attributes whose struct_size was checked.
+        // SAFETY: the `struct_size` was checked when `self` was created.
         let names = unsafe { (*self.raw).names };
-        // SAFETY: invariant 2, `index` is in range.
+        // SAFETY: `index` is in range (invariant 2).
         let span = unsafe { element(names, index) };
-        // SAFETY: invariant 2: names are byte spans.
+        // SAFETY: names are byte spans (invariant 2).
         let span = unsafe { &*span };
-        // SAFETY: invariant 3.
+        // SAFETY: the bytes live for 'f (invariant 3).
         unsafe { bytes(span) }
     }
 
-    /// Whether the name at `index`, which is below [`RawAttrs::len`], is `name`.
+    /// Returns true if the name at `index`, which is less than [`RawAttrs::len`], is `name`.
     #[inline(always)]
     fn is_named(self, index: usize, name: &str) -> bool {
-        // SAFETY: made from attributes whose struct_size was checked.
+        // SAFETY: the `struct_size` was checked when `self` was created.
         let names = unsafe { (*self.raw).names };
-        // SAFETY: invariant 2, `index` is in range.
+        // SAFETY: `index` is in range (invariant 2).
         let span = unsafe { element(names, index) };
-        // SAFETY: invariant 2: names are byte spans.
+        // SAFETY: names are byte spans (invariant 2).
         let span = unsafe { &*span };
-        // The length first: then the bytes are compared as words, not by a call.
+        // Compare the lengths first. The bytes are then compared as words instead of by a function call.
         if span.len != name.len() {
             return false;
         }
-        // SAFETY: invariant 3.
+        // SAFETY: the bytes live for 'f (invariant 3).
         (unsafe { bytes(span) }) == name.as_bytes()
     }
 
-    /// The value at `index`, which is below [`RawAttrs::len`].
+    /// Returns the value at `index`, which is less than [`RawAttrs::len`].
     #[inline(always)]
     pub(crate) fn value(self, index: usize) -> RawAttr<'f> {
-        // SAFETY: made from attributes whose struct_size was checked.
+        // SAFETY: the `struct_size` was checked when `self` was created.
         let types = unsafe { (*self.raw).types };
         // SAFETY: as above.
         let attrs = unsafe { (*self.raw).attrs };
-        // SAFETY: invariant 2, `index` is in range.
+        // SAFETY: `index` is in range (invariant 2).
         let tag = unsafe { element(types, index) };
-        // SAFETY: invariant 2, `index` is in range.
+        // SAFETY: `index` is in range (invariant 2).
         let place = unsafe { attrs.add(index) };
         RawAttr {
             tag,
@@ -120,7 +120,7 @@ impl<'f> RawAttrs<'f> {
         }
     }
 
-    /// The attribute `name`, which is probably at `guess`.
+    /// Returns the attribute `name`, which is probably at `guess`.
     #[inline(always)]
     pub(crate) fn get(self, name: &str, guess: usize) -> Option<RawAttr<'f>> {
         let len = self.len();
@@ -134,9 +134,9 @@ impl<'f> RawAttrs<'f> {
         Some(self.value(index))
     }
 
-    /// Where the attribute `name` lies; the number of attributes when there is none.
-    // Inline, though it is never inlined: a copy beside its caller is seen to write nothing, so that
-    // what the caller has read need not be read again.
+    /// Returns the index of the attribute `name`, or the number of attributes if there is none.
+    // `#[inline]`, although it is never inlined: the compiler sees in the caller's crate that it writes nothing, so
+    // values need not be read again.
     #[cold]
     #[inline]
     fn position(self, name: &str) -> usize {
@@ -152,9 +152,10 @@ impl<'f> RawAttrs<'f> {
         index
     }
 
-    /// The same by halving: hosts sort attributes by the bytes of the names. Not found, it may be there all the same, where a
-    /// host does not.
-    // Inline as `position` is: where it was not, eight attributes took 1.9 ns more, though nothing called it.
+    /// Searches by bisection, because hosts sort attributes by the bytes of their names. If a host does not sort them,
+    /// the search may miss an existing attribute.
+    // `#[inline]` for the same reason as `position`. Without it, eight attributes took 1.9 ns longer, even if it was
+    // not called.
     #[cold]
     #[inline]
     fn search(self, name: &str) -> Option<usize> {
@@ -171,7 +172,7 @@ impl<'f> RawAttrs<'f> {
     }
 }
 
-/// Of so many attributes at most the names are compared one after the other, which costs no more.
+/// Up to this number of attributes, a linear search is as fast as bisection.
 const FEW: usize = 32;
 
 /// # Safety
@@ -181,55 +182,55 @@ unsafe fn bytes<'f>(span: &XLA_FFI_ByteSpan) -> &'f [u8] {
     if span.len == 0 || span.ptr.is_null() {
         return &[];
     }
-    // SAFETY: a span names `len` bytes (ABI).
+    // SAFETY: a span has `len` bytes (ABI).
     unsafe { std::slice::from_raw_parts(span.ptr.cast(), span.len) }
 }
 
 impl<'f> RawAttr<'f> {
-    /// The value of kind `tag`; `None` when it is of another kind, or lies nowhere.
+    /// Returns the value if it has the tag `tag` and its pointer is not null.
     ///
     /// # Safety
-    /// Values of kind `tag` are of type `T`.
+    /// Values with the tag `tag` are of type `T`.
     #[inline(always)]
     unsafe fn value<T>(self, tag: XLA_FFI_AttrType) -> Option<&'f T> {
         if self.tag != tag {
             return None;
         }
-        // SAFETY: invariant 2: as many values as tags.
+        // SAFETY: there are as many values as tags (invariant 2).
         let value = unsafe { self.place.read() };
-        // SAFETY: invariant 2: a value is of the type that its tag says, or null; the caller's promise.
+        // SAFETY: a value is null or has the type of its tag (invariant 2), which the caller guarantees to be `T`.
         unsafe { value.cast::<T>().as_ref() }
     }
 
     #[inline(always)]
     pub(crate) fn scalar(self) -> Option<RawScalar<'f>> {
-        // SAFETY: of the type that the ABI gives a scalar.
+        // SAFETY: it is the ABI's type for a scalar.
         let scalar: &XLA_FFI_Scalar = unsafe { self.value(XLA_FFI_AttrType::SCALAR) }?;
         (!scalar.value.is_null()).then_some(RawScalar { scalar })
     }
 
     #[inline(always)]
     pub(crate) fn array(self) -> Option<RawArray<'f>> {
-        // SAFETY: of the type that the ABI gives an array.
+        // SAFETY: it is the ABI's type for an array.
         let array: &XLA_FFI_Array = unsafe { self.value(XLA_FFI_AttrType::ARRAY) }?;
         Some(RawArray { array })
     }
 
     #[inline(always)]
     pub(crate) fn string(self) -> Option<&'f [u8]> {
-        // SAFETY: of the type that the ABI gives a string, a byte span.
+        // SAFETY: it is the ABI's type for a string, a byte span.
         let span: &XLA_FFI_ByteSpan = unsafe { self.value(XLA_FFI_AttrType::STRING) }?;
-        // A text that lies nowhere is not an empty one.
+        // A null pointer with a nonzero length is not an empty string.
         if span.ptr.is_null() && span.len != 0 {
             return None;
         }
-        // SAFETY: invariant 3.
+        // SAFETY: the bytes live for 'f (invariant 3).
         Some(unsafe { bytes(span) })
     }
 
     #[inline(always)]
     pub(crate) fn dictionary(self) -> Option<RawAttrs<'f>> {
-        // SAFETY: of the type that the ABI gives a dictionary.
+        // SAFETY: it is the ABI's type for a dictionary.
         let dictionary: &XLA_FFI_Attrs = unsafe { self.value(XLA_FFI_AttrType::DICTIONARY) }?;
         // SAFETY: it lives as long as the frame.
         unsafe { RawAttrs::from_host(dictionary) }
@@ -248,24 +249,24 @@ impl RawScalar<'_> {
         self.scalar.dtype
     }
 
-    /// The value if it is of type `T`.
+    /// Returns the value if it is of type `T`.
     #[inline(always)]
     pub(crate) fn get<T: Element>(self) -> Option<T> {
         if self.scalar.dtype != T::DTYPE {
             return None;
         }
-        // SAFETY: not null (checked when made), of type T by its dtype; hosts do not promise
-        // alignment.
+        // SAFETY: the pointer is not null (checked on creation), and the dtype identifies T. The value may be
+        // unaligned.
         Some(unsafe { self.scalar.value.cast::<T>().read_unaligned() })
     }
 }
 
 impl RawScalar<'_> {
-    /// The bytes of the value, in memory that is wide enough and aligned for every type.
+    /// Returns the bytes of the value in memory that is large enough and aligned for every type.
     pub(crate) fn bits(self) -> u128 {
         let size = self.scalar.dtype.bits().map_or(0, |bits| bits.div_ceil(8));
         let mut bits = 0u128;
-        // SAFETY: the value has `size` bytes, by its type, and so has a u128.
+        // SAFETY: the value has `size` bytes according to its type, and a u128 is at least as large.
         unsafe {
             std::ptr::copy_nonoverlapping(
                 self.scalar.value.cast::<u8>(),
@@ -292,12 +293,12 @@ impl<'f> RawArray<'f> {
         self.array.size
     }
 
-    /// Where the elements lie; may be null or unaligned.
+    /// Returns the address of the elements, which may be null or unaligned.
     pub(crate) fn data(self) -> *const c_void {
         self.array.data.cast_const()
     }
 
-    /// The elements if they are of type `T`, wherever they lie.
+    /// Returns a copy of the elements if they are of type `T`, whatever their alignment.
     pub(crate) fn copied<T: Element>(self) -> Option<Vec<T>> {
         if self.array.dtype != T::DTYPE {
             return None;
@@ -310,15 +311,15 @@ impl<'f> RawArray<'f> {
             return None;
         }
         let element = |index| {
-            // SAFETY: `index` is below `size`, the number of elements of type T (ABI).
+            // SAFETY: `index` is less than `size`, the number of elements of type T (ABI).
             let place = unsafe { data.add(index) };
-            // SAFETY: as above; hosts do not promise alignment.
+            // SAFETY: as above; the element may be unaligned.
             unsafe { place.read_unaligned() }
         };
         Some((0..self.array.size).map(element).collect())
     }
 
-    /// The bytes of the elements, of any type. An array at null is not an empty one.
+    /// Returns the bytes of the elements, whatever their type. A null pointer with a nonzero size is an error.
     pub(crate) fn bytes(self) -> Option<&'f [u8]> {
         let bytes = self.array.dtype.bytes_for(self.array.size)?;
         if bytes == 0 {
@@ -327,11 +328,11 @@ impl<'f> RawArray<'f> {
         if self.array.data.is_null() {
             return None;
         }
-        // SAFETY: the array has that many bytes, by its type and size, alive for 'f; no one writes attributes.
+        // SAFETY: the array has this number of bytes by its type and size. They live for 'f and are never written.
         Some(unsafe { std::slice::from_raw_parts(self.array.data.cast(), bytes) })
     }
 
-    /// The same in memory that is aligned for every type.
+    /// Returns a copy of the bytes in memory that is aligned for every type.
     pub(crate) fn aligned_copy(self) -> Vec<u128> {
         let words = self.bytes().unwrap_or_default().chunks(size_of::<u128>());
         words
@@ -343,7 +344,7 @@ impl<'f> RawArray<'f> {
             .collect()
     }
 
-    /// The elements if they are of type `T` and aligned for it.
+    /// Returns the elements if they are of type `T` and aligned for it.
     #[inline(always)]
     pub(crate) fn get<T: Element>(self) -> Option<&'f [T]> {
         if self.array.dtype != T::DTYPE {
@@ -359,8 +360,8 @@ impl<'f> RawArray<'f> {
         {
             return None;
         }
-        // SAFETY: `size` elements of type T (ABI), aligned, not null, alive for 'f; no one writes
-        // attributes.
+        // SAFETY: there are `size` elements of type T (ABI), at an aligned non-null address. They live for 'f and are
+        // never written.
         Some(unsafe { std::slice::from_raw_parts(data, self.array.size) })
     }
 }

@@ -1,5 +1,5 @@
-//! A buffer of the call frame, read safely: the one home of raw access to it. The invariants are
-//! those of the frame.
+//! Safe access to a buffer of the call frame. All raw access to buffers is in this module. The invariants are those
+//! of the frame.
 
 use crate::frame::element::Element;
 use xla_ffi_sys::{XLA_FFI_Buffer, XLA_FFI_DataType};
@@ -10,10 +10,10 @@ pub struct RawBuffer<'f> {
     raw: &'f XLA_FFI_Buffer,
 }
 
-/// A typed view of a buffer that has passed every check: `data` is aligned and not null, and names
-/// `len` elements, the product of `dims`.
+/// A typed view of a buffer that has passed every check. `data` is aligned and not null, and points to `len`
+/// elements, the product of `dims`.
 ///
-/// Typed operands are one of these each, and add what may be done with the elements.
+/// Each typed operand wraps such a view and adds the permitted access to the elements.
 pub(crate) struct Typed<'f, T> {
     pub(crate) data: *mut T,
     pub(crate) dims: &'f [usize],
@@ -29,7 +29,7 @@ impl<T> Clone for Typed<'_, T> {
 impl<T> Copy for Typed<'_, T> {}
 
 impl<T: Element> Typed<'_, T> {
-    /// The dimensions as an array of as many: the caller has a fixed rank.
+    /// Returns the dimensions as an array. The caller has a fixed rank.
     #[inline]
     pub(crate) fn shape<const RANK: usize>(&self) -> [usize; RANK] {
         let mut shape = [0; RANK];
@@ -43,12 +43,12 @@ impl<'f> RawBuffer<'f> {
     /// `raw` points to a buffer that lives as long as `'f`.
     #[inline(always)]
     pub(crate) unsafe fn new(raw: *const XLA_FFI_Buffer) -> Option<Self> {
-        // SAFETY: the caller's promise; the struct has the same 48 bytes in every revision.
+        // SAFETY: the caller guarantees a valid pointer, and the struct has the same 48 bytes in every revision.
         let raw = unsafe { &*raw };
         (raw.struct_size >= XLA_FFI_Buffer::STRUCT_SIZE).then_some(Self { raw })
     }
 
-    /// Its element type.
+    /// Returns the element type.
     #[inline(always)]
     pub fn dtype(self) -> XLA_FFI_DataType {
         self.raw.dtype
@@ -59,23 +59,23 @@ impl<'f> RawBuffer<'f> {
         self.raw.rank
     }
 
-    /// The address of its elements.
+    /// Returns the address of the elements.
     #[inline(always)]
     pub fn data(self) -> *mut std::ffi::c_void {
         self.raw.data
     }
 
-    /// The dimensions as the host gives them, negative ones included.
+    /// Returns the dimensions from the host, which may be negative.
     #[inline(always)]
     pub(crate) fn raw_dims(self) -> &'f [i64] {
         if self.raw.rank <= 0 || self.raw.dims.is_null() {
             return &[];
         }
-        // SAFETY: `dims` holds `rank` numbers (ABI), and the frame keeps them alive for 'f.
+        // SAFETY: `dims` has `rank` numbers (ABI), and the frame keeps them alive for 'f.
         unsafe { std::slice::from_raw_parts(self.raw.dims, self.raw.rank as usize) }
     }
 
-    /// The dimensions, as many as the buffer has and as `rank` says; `None` for any.
+    /// Returns the dimensions if their number matches `rank`; `None` matches any number.
     #[inline(always)]
     fn ranked(self, rank: Option<usize>) -> Option<&'f [i64]> {
         let Some(rank) = rank else {
@@ -88,27 +88,27 @@ impl<'f> RawBuffer<'f> {
         if rank == 0 {
             return Some(&[]);
         }
-        // SAFETY: `dims` holds `rank` numbers (ABI), and the frame keeps them alive for 'f.
+        // SAFETY: `dims` has `rank` numbers (ABI), and the frame keeps them alive for 'f.
         (!self.raw.dims.is_null())
             .then(|| unsafe { std::slice::from_raw_parts(self.raw.dims, rank) })
     }
 
-    /// The dimensions and their product; `None` when a dimension is negative, there are none where
-    /// the rank says so, or the product overflows.
+    /// Returns the dimensions and their product. Returns `None` if a dimension is negative, the dimensions are
+    /// missing, or the product overflows.
     #[inline]
     pub fn shape(self) -> Option<(&'f [usize], usize)> {
         let dims = self.ranked(None)?;
         Some((unsigned(dims), count(dims, 1)?))
     }
 
-    /// The address and the number of bytes of a buffer that has any.
+    /// Returns the address and the size in bytes of a nonempty buffer.
     pub(crate) fn place(self) -> Option<(usize, usize)> {
         let (_, len) = self.shape()?;
         let bytes = self.dtype().bytes_for(len)?;
         (bytes > 0 && !self.data().is_null()).then(|| (self.data().addr(), bytes))
     }
 
-    /// Checks everything that a typed view needs; `rank` is `None` for any.
+    /// Checks everything that a typed view needs. `rank` is `None` for any rank.
     #[inline(always)]
     pub(crate) fn typed<T: Element>(self, rank: Option<usize>) -> Option<Typed<'f, T>> {
         if self.raw.dtype != T::DTYPE {
@@ -122,7 +122,7 @@ impl<'f> RawBuffer<'f> {
             })
     }
 
-    /// The same as `typed` for elements of `size` bytes, whatever their type.
+    /// Checks the same as `typed`, for elements of `size` bytes of any type.
     #[inline(always)]
     pub(crate) fn untyped(
         self,
@@ -143,21 +143,22 @@ impl<'f> RawBuffer<'f> {
             }
         }
         match reachable(dims, size, data.addr(), align)? {
-            // No elements may be anywhere.
+            // An empty buffer may have any address.
             0 => Some(view(std::ptr::without_provenance_mut(align), 0)),
             len => Some(view(data, len)),
         }
     }
 }
 
-/// Dimensions of which none is negative, or that nobody looks at.
+/// Converts dimensions to unsigned numbers. None of them is negative, or they are not used.
 #[inline(always)]
 fn unsigned(dims: &[i64]) -> &[usize] {
-    // SAFETY: same size and alignment on 64-bit hosts (checked in lib.rs).
+    // SAFETY: both types have the same size and alignment on 64-bit hosts (checked in lib.rs).
     unsafe { std::slice::from_raw_parts(dims.as_ptr().cast::<usize>(), dims.len()) }
 }
 
-/// The product of up to two dimensions, none of them negative or so large that the number of bytes may be too large.
+/// Returns the product of up to two dimensions, unless one is negative or so large that the size in bytes could
+/// overflow.
 #[inline(always)]
 fn small_count(dims: &[i64], size: usize) -> Option<usize> {
     let (a, b) = match *dims {
@@ -166,13 +167,13 @@ fn small_count(dims: &[i64], size: usize) -> Option<usize> {
         [a, b] => (a as usize, b as usize),
         _ => return None,
     };
-    // As an unsigned number a negative dimension is large.
+    // As an unsigned number, a negative dimension is large.
     let most = (isize::MAX as usize / size).isqrt().min(i32::MAX as usize);
     (a | b <= most).then(|| a * b)
 }
 
-/// The number of elements, if there are none or they can be at that address.
-// Inline for the same reason as `RawAttrs::position`.
+/// Returns the number of elements if it is 0 or the address is valid for them.
+// `#[inline]` for the same reason as `RawAttrs::position`.
 #[cold]
 #[inline]
 fn reachable(dims: &[i64], size: usize, address: usize, align: usize) -> Option<usize> {
@@ -180,7 +181,7 @@ fn reachable(dims: &[i64], size: usize, address: usize, align: usize) -> Option<
     (len == 0 || (address != 0 && address & (align - 1) == 0)).then_some(len)
 }
 
-/// The product of dimensions; `None` if one is negative, or the product or the number of bytes is too large.
+/// Returns the product of dimensions, or `None` if one is negative or the number of elements or bytes is too large.
 #[cold]
 #[inline]
 fn count(dims: &[i64], size: usize) -> Option<usize> {
@@ -190,29 +191,30 @@ fn count(dims: &[i64], size: usize) -> Option<usize> {
     (len.saturating_mul(size) <= isize::MAX as usize).then_some(len)
 }
 
-/// Slices of memory that is written element by element. Rust's own functions for it are younger than the oldest
-/// Rust that this crate builds with.
+/// Functions for slices that are written element by element. The standard library's versions require a newer Rust
+/// than this crate's minimum version.
 pub(crate) mod uninit {
     use std::mem::MaybeUninit;
 
-    /// Copies `source` into `room`, which has as many elements.
+    /// Copies `source` into `room`, which has the same length.
     #[inline]
     pub(crate) fn copy<'a, T: Copy>(room: &'a mut [MaybeUninit<T>], source: &[T]) -> &'a mut [T] {
         assert_eq!(room.len(), source.len(), "elements to copy");
         for (slot, value) in room.iter_mut().zip(source) {
             slot.write(*value);
         }
-        // SAFETY: every element was written by the loop.
+        // SAFETY: the loop wrote every element.
         unsafe { written(room) }
     }
 
-    /// The elements of a slice that has been written.
+    /// Converts a fully written slice to an initialized one.
     ///
     /// # Safety
-    /// Every element is initialised.
+    /// Every element is initialized.
     #[inline]
     pub(crate) unsafe fn written<T>(room: &mut [MaybeUninit<T>]) -> &mut [T] {
-        // SAFETY: a `MaybeUninit<T>` lies in memory as a `T` does, and by the caller's promise it is one.
+        // SAFETY: a `MaybeUninit<T>` has the layout of a `T`, and the caller guarantees that the elements are
+        // initialized.
         unsafe { &mut *(std::ptr::from_mut(room) as *mut [T]) }
     }
 }

@@ -1,4 +1,4 @@
-//! In debug builds: the results of the calls under way, and which of them were touched.
+//! Tracks in debug builds which results of the active calls were accessed.
 //!
 //! A result counts as written once its elements or its address were handed out for writing. Release
 //! builds do not have this module.
@@ -10,31 +10,31 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::error::{Error, Result, problems};
 use xla_ffi_sys::XLA_FFI_ExecutionStage;
 
-/// A result that has to be written.
+/// A result that must be written.
 pub(crate) struct Entry {
     pub(crate) start: usize,
     pub(crate) bytes: usize,
     pub(crate) is_accessed: AtomicBool,
     pub(crate) name: &'static str,
-    /// Which one of those that a parameter takes.
+    /// The index among the results of a variadic parameter.
     pub(crate) number: Option<usize>,
 }
 
-/// The results of a call under way.
+/// The results of an active call.
 pub(crate) struct Ledger {
     /// The handler's name.
     pub(crate) handler: &'static str,
     pub(crate) entries: Vec<Entry>,
 }
 
-/// Those of all calls under way.
+/// The ledgers of all active calls.
 static LEDGERS: Mutex<Vec<Weak<Ledger>>> = Mutex::new(Vec::new());
 
 fn ledgers() -> MutexGuard<'static, Vec<Weak<Ledger>>> {
     LEDGERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Word that memory is handed out for writing, from this address on.
+/// Records that memory starting at this address is handed out for writing.
 pub fn mark_accessed(data: *const u8) {
     for ledger in ledgers().iter().filter_map(Weak::upgrade) {
         for entry in &ledger.entries {
@@ -46,7 +46,7 @@ pub fn mark_accessed(data: *const u8) {
 }
 
 impl Ledger {
-    /// Watches the results until this is dropped.
+    /// Tracks the results until the returned value is dropped.
     pub(crate) fn watch(self) -> Arc<Self> {
         let this = Arc::new(self);
         let mut ledgers = ledgers();
@@ -75,34 +75,34 @@ impl Ledger {
     }
 }
 
-/// What a call under way has to write: shared by its return and its completion.
+/// The results that an active call must write; shared by its return and its completion.
 pub(crate) struct Results(Option<Arc<Ledger>>);
 
 thread_local! {
-    /// That of the handler that runs on this thread. Without a destructor, which would keep the
-    /// library from being unloaded.
+    /// The ledger of the handler that runs on this thread. It has no destructor, because a
+    /// thread-local destructor would prevent the library from being unloaded.
     pub(crate) static HERE: Cell<*const Ledger> = const { Cell::new(std::ptr::null()) };
 }
 
 impl Results {
-    /// Those of the handler that runs on this thread.
+    /// Returns the results of the handler that runs on this thread.
     pub(crate) fn of_this_call() -> Self {
         let here = HERE.get();
         if here.is_null() {
             return Self(None);
         }
-        // SAFETY: the scope that put it here, on this thread, holds a count of it.
+        // SAFETY: the scope that set the pointer on this thread holds a reference count.
         unsafe { Arc::increment_strong_count(here) };
-        // SAFETY: the count that was made right now.
+        // SAFETY: the reference count was incremented above.
         Self(Some(unsafe { Arc::from_raw(here) }))
     }
 
-    /// Why a call failed that is over, or what it left unwritten.
+    /// Returns the error of a completed call, or an error for unwritten results.
     pub(crate) fn or_unwritten(&self, failure: Option<Error>) -> Option<Error> {
         failure.or_else(|| self.check().err())
     }
 
-    /// An error where a result was not touched.
+    /// Returns an error if a result was not accessed.
     pub(crate) fn check(&self) -> Result<()> {
         self.0.as_ref().map_or(Ok(()), |ledger| ledger.check())
     }

@@ -1,7 +1,7 @@
-//! Operands kept beyond the handler's return, each alone: what [`Later`](crate::Later) gives a
-//! promise. Asynchronous bodies, which may keep attributes too and are written against the ordinary
-//! parameters, get a copy of the whole frame instead (`frame_copy`); here a handler that keeps two
-//! operands copies their dimensions and nothing else.
+//! Single operands that outlive the handler, which [`Later`](crate::Later) passes to a promise.
+//!
+//! Asynchronous bodies use the ordinary parameters and can keep attributes, so they get a copy of the whole frame
+//! instead (`frame_copy`). Here, a handler that keeps two operands copies only their dimensions.
 
 use std::ffi::c_void;
 use std::ops::Range;
@@ -19,7 +19,7 @@ use crate::operand::out::Out;
 use crate::operand::untyped::{AnyBuffer, AnyOut};
 use xla_ffi_sys::XLA_FFI_Buffer;
 
-/// The parts of a typed operand: where the data lies, its dimensions (copied), its length.
+/// The parts of a typed operand: the address of its data, a copy of its dimensions, and its length.
 #[derive(Debug)]
 struct Parts<T> {
     data: *mut T,
@@ -27,11 +27,11 @@ struct Parts<T> {
     len: usize,
 }
 
-// SAFETY: the data is a slice of numbers that this value alone hands out; it lives until the call
-// is completed, which consumes this value first.
+// SAFETY: the data is a slice of numbers that only this value gives access to. It lives until the call is completed,
+// which first consumes this value.
 unsafe impl<T: Send + Sync> Send for Parts<T> {}
 
-/// The first dimension of a result, by which the parts of a call divide it.
+/// Returns the first dimension of a result, along which the parts of a call divide it.
 fn first(dims: &[usize]) -> Result<Option<usize>> {
     match dims.first() {
         Some(rows) => Ok(Some(*rows)),
@@ -42,7 +42,7 @@ fn first(dims: &[usize]) -> Result<Option<usize>> {
 }
 
 impl<T> Parts<T> {
-    /// The operand again.
+    /// Returns a view of the operand.
     fn view(&self) -> Typed<'_, T> {
         Typed {
             data: self.data,
@@ -51,7 +51,7 @@ impl<T> Parts<T> {
         }
     }
 
-    /// The same place.
+    /// Returns a copy that refers to the same data.
     fn whole(&self) -> Self {
         Self {
             data: self.data,
@@ -60,13 +60,13 @@ impl<T> Parts<T> {
         }
     }
 
-    /// These rows, which lie within the first dimension.
+    /// Returns the given rows, which must be within the first dimension.
     fn rows(&self, rows: Range<usize>) -> Self {
         let row = self.len.checked_div(self.dims[0]).unwrap_or(0);
         let mut dims = self.dims.clone();
         dims[0] = rows.len();
         Self {
-            // Within the elements, or where they end.
+            // The address is within the elements or at their end.
             data: self.data.wrapping_add(rows.start * row),
             dims,
             len: rows.len() * row,
@@ -74,8 +74,8 @@ impl<T> Parts<T> {
     }
 }
 
-/// Refuses an operand that is none of the call's. A promise lends the operands of its own call, for as long as a closure
-/// runs; nothing but where they lie tells them from these.
+/// Panics if an operand does not belong to the call. A promise lends operands of its own call while a closure runs.
+/// Such operands differ from those of other calls only in their addresses.
 #[inline(always)]
 fn assert_of(call: &Frame<'_>, data: *const c_void, len: usize) {
     if len > 0 && !call.has_operand_at(data) {
@@ -99,7 +99,7 @@ macro_rules! detach {
         #[derive(Debug)]
         pub struct $kept<T, const RANK: usize>(Parts<T>);
 
-        // SAFETY: the data pointer is all that is kept of the host's memory.
+        // SAFETY: of the host's memory, only the data pointer is kept.
         unsafe impl<T: Element, const RANK: usize> Detach for $name<'_, T, RANK> {
             type Kept = $kept<T, RANK>;
 
@@ -119,7 +119,7 @@ macro_rules! detach {
             type At<'a> = $name<'a, T, RANK>;
 
             fn at(&mut self) -> Self::At<'_> {
-                // SAFETY: the view of an operand of this kind; its data outlives this value.
+                // SAFETY: it is the view of an operand of this kind, and its data outlives this value.
                 unsafe { $name::from_view(self.0.view()) }
             }
         }
@@ -128,7 +128,7 @@ macro_rules! detach {
 
 macro_rules! divide_result {
     ($kept:ident) => {
-        // SAFETY: rows of a row-major array are ranges of its elements.
+        // SAFETY: rows of a row-major array are contiguous ranges of its elements.
         unsafe impl<T: Element, const RANK: usize> Divide for $kept<T, RANK> {
             type Shared = ();
 
@@ -236,7 +236,7 @@ detach! {
 divide_result!(KeptOut);
 divide_result!(KeptInOut);
 
-// SAFETY: arguments are only read, so that all pieces may have all of them.
+// SAFETY: arguments are only read, so all pieces may share them.
 unsafe impl<T: Element, const RANK: usize> Divide for KeptBuffer<T, RANK> {
     type Shared = Self;
 
@@ -253,14 +253,14 @@ unsafe impl<T: Element, const RANK: usize> Divide for KeptBuffer<T, RANK> {
     }
 }
 
-/// An untyped operand kept for later: the buffer struct and the dimensions that it points to.
+/// An untyped operand that outlives the handler: its buffer struct and the dimensions that the struct points to.
 struct AnyParts {
-    // Invariant: a whole buffer struct; `dims` in it points into `_dims`.
+    // Invariant: a complete buffer struct whose `dims` point into `_dims`.
     raw: Rc<XLA_FFI_Buffer>,
     _dims: Rc<[i64]>,
 }
 
-// SAFETY: as `Parts`; the structs are not written once they are made, and their counts stay 1.
+// SAFETY: as for `Parts`. The structs are never written after creation, and their reference counts stay 1.
 unsafe impl Send for AnyParts {}
 
 impl AnyParts {
@@ -268,7 +268,7 @@ impl AnyParts {
         Self::with(buffer, buffer.data(), buffer.raw_dims().into())
     }
 
-    /// The operand with other data and dimensions, of the same number.
+    /// Returns the operand with different data and dimensions of the same rank.
     fn with(buffer: RawBuffer<'_>, data: *mut c_void, dims: Rc<[i64]>) -> Self {
         let raw = XLA_FFI_Buffer {
             struct_size: XLA_FFI_Buffer::STRUCT_SIZE,
@@ -284,14 +284,14 @@ impl AnyParts {
         }
     }
 
-    /// These rows, which lie within the first dimension.
+    /// Returns the given rows, which must be within the first dimension.
     fn rows(&self, rows: Range<usize>) -> Result<Self> {
         let raw = self.at();
         let (dims, len) = raw.shape().unwrap_or_default();
         let row = dims.first().and_then(|rows| len.checked_div(*rows));
         let start = rows.start * row.unwrap_or(0);
         let packed = raw.dtype().bits().filter(|bits| (1..8).contains(bits));
-        // No rows begin anywhere.
+        // An empty range can start anywhere.
         let packed = packed.filter(|_| !rows.is_empty());
         if packed.is_some_and(|bits| start % (8 / bits) != 0) {
             return Err(Error::invalid_argument(format!(
@@ -304,14 +304,14 @@ impl AnyParts {
         if let Some([first, ..]) = Rc::get_mut(&mut dims) {
             *first = rows.len() as i64;
         }
-        // Within the elements, or where they end.
+        // The address is within the elements or at their end.
         let before = raw.dtype().bytes_for(start).unwrap_or(0);
         let data = raw.data().wrapping_byte_add(before);
         Ok(Self::with(raw, data, dims))
     }
 
     fn at(&self) -> RawBuffer<'_> {
-        // SAFETY: the invariant; both live as long as `self`.
+        // SAFETY: the invariant holds, and both allocations live as long as `self`.
         let raw = unsafe { RawBuffer::new(&raw const *self.raw) };
         raw.expect("a whole struct is not refused")
     }
@@ -330,7 +330,7 @@ macro_rules! detach_any {
             }
         }
 
-        // SAFETY: the data pointer is all that is kept of the host's memory.
+        // SAFETY: of the host's memory, only the data pointer is kept.
         unsafe impl Detach for $name<'_> {
             type Kept = $kept;
 
@@ -404,7 +404,7 @@ detach_any! {
     KeptAnyOut of AnyOut
 }
 
-// SAFETY: arguments are only read, so that all pieces may have all of them.
+// SAFETY: arguments are only read, so all pieces may share them.
 unsafe impl Divide for KeptAnyBuffer {
     type Shared = Self;
 
@@ -421,7 +421,7 @@ unsafe impl Divide for KeptAnyBuffer {
     }
 }
 
-// SAFETY: rows of a row-major array are ranges of its bytes, where they begin at one.
+// SAFETY: rows of a row-major array are contiguous ranges of its bytes if they start at a byte boundary.
 unsafe impl Divide for KeptAnyOut {
     type Shared = ();
 
@@ -438,14 +438,14 @@ unsafe impl Divide for KeptAnyOut {
 
 macro_rules! tuples {
     ($($name:ident)*) => {
-        // SAFETY: each part keeps its promise.
+        // SAFETY: each element of the tuple upholds the contract.
         unsafe impl<$($name: Detach),*> Detach for ($($name,)*) {
             type Kept = ($($name::Kept,)*);
 
             #[allow(non_snake_case, unused_variables, clippy::unused_unit, reason = "called as types")]
             unsafe fn detach(self, call: &Frame<'_>) -> Self::Kept {
                 let ($($name,)*) = self;
-                // SAFETY: the caller's promise goes for each part.
+                // SAFETY: the caller's guarantee covers each element.
                 ($(unsafe { $name.detach(call) },)*)
             }
         }
@@ -460,7 +460,7 @@ macro_rules! tuples {
             }
         }
 
-        // SAFETY: each part keeps its promise, and no two are the same operand.
+        // SAFETY: each element of the tuple upholds the contract, and no two are the same operand.
         unsafe impl<$($name: Divide),*> Divide for ($($name,)*) {
             type Shared = ($($name::Shared,)*);
 
@@ -473,21 +473,21 @@ macro_rules! tuples {
             #[allow(non_snake_case, unused_variables, clippy::unused_unit, reason = "called as types")]
             unsafe fn piece(&self, rows: Range<usize>) -> Result<Self> {
                 let ($($name,)*) = self;
-                // SAFETY: the caller's promise goes for each part.
+                // SAFETY: the caller's guarantee covers each element.
                 Ok(($(unsafe { $name.piece(rows.clone()) }?,)*))
             }
 
             #[allow(non_snake_case, unused_variables, clippy::unused_unit, reason = "called as types")]
             unsafe fn shared(&self) -> Self::Shared {
                 let ($($name,)*) = self;
-                // SAFETY: the caller's promise goes for each part.
+                // SAFETY: the caller's guarantee covers each element.
                 ($(unsafe { $name.shared() },)*)
             }
         }
     };
 }
 
-/// The number of rows that all results have.
+/// Returns the number of rows, which must be the same for all results.
 fn same_rows(rows: &[Option<usize>]) -> Result<Option<usize>> {
     let mut known = rows.iter().flatten();
     let Some(first) = known.next() else {

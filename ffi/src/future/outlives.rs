@@ -1,4 +1,4 @@
-//! Which parameters an asynchronous handler may keep.
+//! The parameters that an asynchronous handler may keep.
 
 use std::marker::PhantomData;
 
@@ -11,9 +11,11 @@ use crate::operand::packed::{Packed, PackedOut};
 use crate::operand::token::{Token, TokenOut};
 use crate::operand::untyped::{AnyBuffer, AnyOut};
 
-/// A parameter that an asynchronous handler may keep after the call has returned: it reaches
-/// nothing but operand data, copies, and objects that live until the call completes. `async fn` handlers ask it
-/// of their parameters. Types that derive [`Bind`](macro@crate::Bind) have it if what they are made from has it.
+/// A parameter that an asynchronous handler may keep after the call has returned.
+///
+/// It accesses only operand data, copies, and objects that live until the call completes. All parameters of an `async
+/// fn` handler must implement this trait. Types that derive [`Bind`](macro@crate::Bind) implement it if the type that
+/// they are made from does.
 ///
 /// ```
 /// use xla_ffi::{Bind, prelude::*};
@@ -53,11 +55,11 @@ use crate::operand::untyped::{AnyBuffer, AnyOut};
 )]
 pub unsafe trait OutlivesCall {}
 
-/// For types that hold operand data, copies, or an object that the host keeps.
+/// Implements the trait for types that hold operand data, copies, or an object that the host keeps.
 macro_rules! impl_outlives_call {
     ($({$($generics:tt)*} $ty:ty;)*) => {
         $(
-            // SAFETY: holds operand data, copies, or an object that the host keeps.
+            // SAFETY: it holds operand data, copies, or an object that the host keeps.
             unsafe impl<$($generics)*> crate::future::outlives::OutlivesCall for $ty {}
         )*
     };
@@ -81,19 +83,20 @@ impl_outlives_call! {
     {} TokenOut<'_>;
 }
 
-/// For `#[derive(Bind)]`: stands for what a type is made from. The lifetime lets the bound wait until it is asked for.
+/// Represents the type that a derived type is made from. The lifetime defers the trait bound until it is needed. Used
+/// by `#[derive(Bind)]`.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct MadeFrom<'f, T>(PhantomData<(&'f (), T)>);
 
-// SAFETY: as that from which it is made.
+// SAFETY: it has the properties of the type that it is made from.
 unsafe impl<T: OutlivesCall> OutlivesCall for MadeFrom<'_, T> {}
 
 // SAFETY: attributes are copied with the frame.
 #[diagnostic::do_not_recommend]
 unsafe impl<'f, A: Attribute<'f>> OutlivesCall for A {}
 
-/// For the macros: does not compile for parameters that end with the call.
+/// Rejects parameters that end with the call at compile time. Used by the macros.
 #[doc(hidden)]
 #[inline(always)]
 pub fn outlives_call<T: OutlivesCall>(_: &T) {}

@@ -1,9 +1,9 @@
-//! Calls that complete in parts: several threads with a share of the operands each.
+//! Calls that complete in parts: several threads each own a share of the operands.
 //!
-//! What makes this sound: the host keeps the operands until the call is completed, and that happens
-//! when the last part is completed or dropped, which consumes it together with its operands. So each
-//! part may touch operands as long as it lives. Arguments are only read, so all parts have them; of a
-//! result each part has rows of its own.
+//! Soundness: the host keeps the operands until the call is completed. This happens when the last part is
+//! completed or dropped, which consumes the part and its operands. Each part may therefore access operands as
+//! long as it lives. All parts share the arguments, which are only read, and each part owns separate rows of a
+//! result.
 
 use std::ops::Range;
 use std::panic::AssertUnwindSafe;
@@ -14,9 +14,10 @@ use crate::frame::pending::sync::atomic::{AtomicUsize, Ordering};
 use crate::frame::pending::sync::{Mutex, MutexGuard};
 use crate::future::{Kept, Promise};
 
-/// Operands kept for later that the parts of a call can share.
-/// [`Promise::count_down`] and [`Promise::gather`] use it; what [`Detach`](crate::later::Detach) makes of this
-/// crate's operands implements it.
+/// Detached operands that the parts of a call can share.
+///
+/// [`Promise::count_down`] and [`Promise::gather`] use this trait. The detached forms of this crate's operands
+/// implement it; see [`Detach`](crate::later::Detach).
 ///
 /// ```
 /// use xla_ffi::later::{Divide, Kept, KeptBuffer, KeptOut};
@@ -37,37 +38,37 @@ use crate::future::{Kept, Promise};
 /// ```
 ///
 /// # Safety
-/// Pieces of disjoint rows reach no common byte of a result, and `shared` reaches none at all.
+/// Pieces with disjoint rows access no common byte of a result. The value of `shared` accesses no results.
 pub unsafe trait Divide: Kept + Sized {
-    /// The arguments; `()` stands in the place of results.
+    /// The arguments. Results are replaced by `()`.
     type Shared: Kept;
 
-    /// Size of the first dimension of the results; `None` where there are none.
+    /// Returns the size of the results' first dimension, or `None` if there are no results.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when a result is a scalar, or
-    /// when two results differ in it.
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if a result is a scalar, or if the
+    /// results differ in their first dimension.
     fn rows(&self) -> Result<Option<usize>>;
 
-    /// All of the arguments, and of the results these rows.
+    /// Returns all arguments and the given rows of the results.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when packed elements do not
-    /// begin at a byte there.
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if the rows of packed elements do not
+    /// start at a byte boundary.
     ///
     /// # Safety
-    /// The rows are among [`Divide::rows`]. What comes back is dropped before the call is completed;
-    /// until then neither `self` nor another piece with one of these rows is used.
+    /// The rows are within [`Divide::rows`]. The returned value is dropped before the call is completed. Until
+    /// then, neither `self` nor another piece with one of these rows is used.
     unsafe fn piece(&self, rows: Range<usize>) -> Result<Self>;
 
-    /// The arguments.
+    /// Returns the arguments.
     ///
     /// # Safety
-    /// What comes back is dropped before the call is completed and before `self` is used.
+    /// The returned value is dropped before the call is completed and before `self` is used.
     unsafe fn shared(&self) -> Self::Shared;
 }
 
-/// What happens when all parts are complete, with the first error of one.
+/// The action after all parts are complete. Its argument is the first error, if any.
 type End = Box<dyn FnOnce(Result<()>) + Send>;
 
 struct Latch {
@@ -76,7 +77,7 @@ struct Latch {
     end: Mutex<Option<End>>,
 }
 
-/// The duty to count the latch down, once.
+/// The obligation to count the latch down once.
 struct CountDown(Option<Arc<Latch>>);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -104,8 +105,8 @@ impl CountDown {
             let end = lock(&latch.end).take();
             let error = lock(&latch.error).take();
             if let Some(end) = end {
-                // It destroys values of the user's, those of other parts among them, and this may be a
-                // destructor of a thread that unwinds. The call is completed either way.
+                // This drops values of the user, including those of other parts, and may itself run in a
+                // destructor during unwinding. A panic must not prevent the call from completing.
                 let ended = std::panic::catch_unwind(AssertUnwindSafe(|| {
                     end(error.map_or(Ok(()), Err));
                 }));
@@ -128,12 +129,13 @@ impl Drop for CountDown {
     }
 }
 
-/// What the parts of a gathered call bring, by their number.
+/// The shares of a gathered call, by part number.
 type Shares<S> = Arc<Mutex<Vec<Option<S>>>>;
 
-/// One part of a call, with the operands that it may touch and the duty to complete it; see
-/// [`Promise::count_down`] and [`Promise::gather`]. Dropped, it fails the call. Completing consumes it:
-/// nothing reaches an operand afterwards.
+/// One part of a call: the operands that it may access, and the obligation to complete it.
+///
+/// See [`Promise::count_down`] and [`Promise::gather`]. Completing a part consumes it, so the operands cannot
+/// be accessed afterwards. Dropping it fails the call.
 ///
 /// ```
 /// use xla_ffi::{Later, prelude::*, later::{KeptOut, Part}};
@@ -164,7 +166,7 @@ type Shares<S> = Arc<Mutex<Vec<Option<S>>>>;
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub struct Part<K: Kept = (), S: Send + 'static = ()> {
-    // Declared, and so dropped, before the count-down.
+    // Declared before the count-down, and therefore dropped before it.
     operands: K,
     index: usize,
     rows: Range<usize>,
@@ -182,20 +184,20 @@ impl<K: Kept, S: Send + 'static> std::fmt::Debug for Part<K, S> {
 }
 
 impl<K: Kept, S: Send + 'static> Part<K, S> {
-    /// Number of the part, from 0.
+    /// Returns the number of the part, starting at 0.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// Which rows of the results it has: a range of their first dimension. Where results are not
-    /// divided, the part's own number.
+    /// Returns the part's rows of the results, as a range of their first dimension. If the results are not
+    /// divided, the range has only the part's number.
     #[must_use]
     pub fn rows(&self) -> Range<usize> {
         self.rows.clone()
     }
 
-    /// Works on the operands without completing the part.
+    /// Passes the operands to `work` without completing the part.
     pub fn with<R>(&mut self, work: impl for<'a> FnOnce(K::At<'a>) -> R) -> R {
         work(self.operands.at())
     }
@@ -217,7 +219,7 @@ impl<K: Kept, S: Send + 'static> Part<K, S> {
         }));
     }
 
-    /// Works on the operands and completes this part with the outcome; a panic becomes an error.
+    /// Passes the operands to `work` and completes this part with its outcome. A panic becomes an error.
     pub fn complete_with(mut self, work: impl for<'a> FnOnce(K::At<'a>) -> Result<S>) {
         let outcome = crate::error::panics::caught(|| work(self.operands.at()));
         self.complete(outcome);
@@ -229,9 +231,11 @@ fn no_parts() -> Error {
 }
 
 impl<K: Divide> Promise<K> {
-    /// Several promises out of one: the call completes when all parts have, with the first error if
-    /// there is one. Each part has all arguments and, of every result, rows of its own: the first
-    /// dimension is cut into ranges as long as each other, give or take one.
+    /// Splits a promise into `parts` parts that own separate rows of the results.
+    ///
+    /// The call completes when all parts are complete, with the first error if there is one. Each part has all
+    /// arguments and its own rows of every result. The first dimension is divided into ranges whose lengths
+    /// differ by at most one.
     ///
     /// ```
     /// use xla_ffi::{Later, prelude::*};
@@ -261,19 +265,22 @@ impl<K: Divide> Promise<K> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when `parts` is 0, when a
-    /// result is a scalar ([`Promise::gather`] is for those), when results differ in their first
-    /// dimension, or when packed elements cannot be cut there. The call fails with the same error.
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) in the following cases. The call
+    /// fails with the same error.
+    /// - `parts` is 0.
+    /// - A result is a scalar; use [`Promise::gather`] instead.
+    /// - The results differ in their first dimension.
+    /// - Packed elements cannot be divided at a byte boundary.
     pub fn count_down(self, parts: usize) -> Result<Vec<Part<K>>> {
-        // The completion is declared first, and so dropped last: where users' code unwinds here, all
-        // operands go before the call is completed.
+        // The completion is declared first and therefore dropped last. If user code unwinds here, all operands
+        // are dropped before the call is completed.
         let Self {
             completion,
             operands,
         } = self;
         match Self::pieces(&operands, parts) {
             Ok(pieces) => {
-                // From here on the operands are the pieces'.
+                // From now on, the pieces own the operands.
                 drop(operands);
                 let end = Box::new(|outcome| completion.complete(outcome));
                 Ok(pieces
@@ -308,17 +315,19 @@ impl<K: Divide> Promise<K> {
             .map(|part| {
                 let start = part * each + part.min(more);
                 let rows = start..start + each + usize::from(part < more);
-                // SAFETY: these ranges are disjoint and lie among the rows. Each piece becomes a part,
-                // and the call is not complete before the last part is; or it is dropped with the
-                // others, before the caller completes the call.
+                // SAFETY: these ranges are disjoint and within the rows. Each piece becomes a part, and the
+                // call completes after the last part. If a later piece fails, the caller drops all pieces
+                // before it completes the call.
                 unsafe { operands.piece(rows.clone()) }.map(|piece| (rows, piece))
             })
             .collect()
     }
 
-    /// Several parts that each bring a share, and `finish`, which makes the results of them: it is
-    /// called when all parts are complete, by the thread of the last one, with the shares in the order
-    /// of the parts. If a part fails, the call fails with its error instead.
+    /// Splits a promise into `parts` parts that each contribute a share; `finish` computes the results from
+    /// the shares.
+    ///
+    /// `finish` runs on the thread of the last part, after all parts are complete. It receives the shares in
+    /// the order of the parts. If a part fails, the call fails with that error instead.
     ///
     /// ```
     /// use xla_ffi::{Later, prelude::*};
@@ -353,8 +362,8 @@ impl<K: Divide> Promise<K> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when `parts` is 0; the call
-    /// fails with the same error.
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if `parts` is 0. The call fails with
+    /// the same error.
     pub fn gather<S: Send + 'static>(
         self,
         parts: usize,
@@ -366,8 +375,8 @@ impl<K: Divide> Promise<K> {
         }
         let shares: Shares<S> = Arc::new(Mutex::new((0..parts).map(|_| None).collect()));
         let shared: Vec<K::Shared> = (0..parts)
-            // SAFETY: each becomes part of a part, which drops it before it counts down; what uses
-            // the operands and completes the call runs after that.
+            // SAFETY: each value belongs to a part, which drops it before it counts down. The operands are
+            // used and the call is completed only after that.
             .map(|_| unsafe { self.operands.shared() })
             .collect();
         let brought = Arc::clone(&shares);
@@ -394,14 +403,14 @@ impl<K: Divide> Promise<K> {
     }
 }
 
-/// Every order in which the parts of a call can end.
+/// Explores all orders in which the parts of a call can end.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
     use crate::frame::loom_host;
     use crate::frame::pending::pair;
 
-    /// Whether a part fails, completes, or is dropped.
+    /// How a part ends: it fails, completes, or is dropped.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum End {
         Well,
@@ -420,7 +429,7 @@ mod loom_tests {
         }
     }
 
-    /// The shares of both come together in whichever thread is last; the call ends once.
+    /// The thread of the last part receives both shares, and the call ends once.
     #[test]
     fn loom_the_last_part_ends_the_call() {
         for end in ENDS {

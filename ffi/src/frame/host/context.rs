@@ -1,4 +1,4 @@
-//! What else the context tells: the run, extensions, custom options.
+//! Functions of the host that need the call's context: execution, memory, futures and threads.
 
 use std::ffi::c_void;
 
@@ -8,7 +8,7 @@ use crate::frame::raw_attribute::RawAttrs;
 use xla_ffi_sys::*;
 
 impl Host {
-    /// The number of the execution.
+    /// Returns the number of the execution.
     ///
     /// # Safety
     /// `ctx` is the context of the current call.
@@ -24,7 +24,7 @@ impl Host {
         Ok(args.run_id)
     }
 
-    /// The extension with number `extension_type`.
+    /// Returns the extension with number `extension_type`.
     ///
     /// # Safety
     /// `ctx` is the context of the current call.
@@ -51,7 +51,7 @@ impl Host {
         Ok(args.extension)
     }
 
-    /// The options of this execution.
+    /// Returns the options of this execution.
     ///
     /// # Safety
     /// `ctx` is the context of the current call, which lives as long as `'f`.
@@ -74,7 +74,7 @@ impl Host {
 }
 
 impl Host {
-    /// The platform's stream.
+    /// Returns the platform's stream.
     ///
     /// # Safety
     /// `ctx` is the context of the current call.
@@ -123,7 +123,8 @@ impl Host {
     /// Frees device memory.
     ///
     /// # Safety
-    /// `ctx` is the context of the current call, `data` came from [`Host::allocate`] with `size`.
+    /// `ctx` is the context of the current call, and `data` was returned by [`Host::allocate`] for
+    /// `size`.
     pub(crate) unsafe fn free(
         self,
         ctx: *mut XLA_FFI_InvokeContext,
@@ -141,7 +142,7 @@ impl Host {
         unsafe { self.call(Slot::DeviceMemoryFree, Feature::ScratchMemory, &mut args) }
     }
 
-    /// The global number of the device.
+    /// Returns the global number of the device.
     ///
     /// # Safety
     /// `ctx` is the context of the current call.
@@ -159,9 +160,10 @@ impl Host {
 }
 
 impl Host {
-    /// Makes a future.
+    /// Creates a future.
     pub(crate) fn make_future(self) -> Result<*mut XLA_FFI_Future> {
-        // The size is 16: hosts check for that many bytes but write `future`, up to 24.
+        // The size is 16, because hosts check for that many bytes; they still write `future`, up to
+        // byte 24.
         let mut args = XLA_FFI_Future_Create_Args {
             struct_size: XLA_FFI_Future_Create_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
@@ -172,10 +174,10 @@ impl Host {
         Ok(args.future)
     }
 
-    /// Completes a future, with an error or without.
+    /// Completes a future, with or without an error.
     ///
     /// # Safety
-    /// `future` came from [`Host::make_future`] and has not been completed.
+    /// `future` was returned by [`Host::make_future`] and has not been completed.
     pub(crate) unsafe fn complete(self, future: *mut XLA_FFI_Future, outcome: &Result<()>) {
         let error = match outcome {
             Ok(()) => std::ptr::null_mut(),
@@ -196,7 +198,7 @@ impl Host {
                 future,
                 error,
             };
-            // SAFETY: as above; the error is the host's from here.
+            // SAFETY: as above; the host takes ownership of the error.
             unsafe { self.call(Slot::FutureSetError, Feature::Futures, &mut args) }
         };
         if let Err(error) = told {
@@ -207,7 +209,7 @@ impl Host {
         }
     }
 
-    /// Whether asynchronous completion is possible.
+    /// Returns true if calls can complete asynchronously.
     pub(crate) fn has_futures(self) -> bool {
         self.has(Slot::FutureCreate)
             && self.has(Slot::FutureSetAvailable)
@@ -216,11 +218,11 @@ impl Host {
 }
 
 impl Host {
-    /// Runs `task(data)` on the host's pool, some time.
+    /// Runs `task(data)` on the host's pool at some later time.
     ///
     /// # Safety
-    /// `ctx` is the context of the current call; `task` may be called with `data` once, from any
-    /// thread, until it has been.
+    /// `ctx` is the context of the current call. `task` may be called with `data` once, from any
+    /// thread and at any later time.
     pub(crate) unsafe fn schedule(
         self,
         ctx: *mut XLA_FFI_InvokeContext,
@@ -238,7 +240,7 @@ impl Host {
         unsafe { self.call(Slot::ThreadPoolSchedule, Feature::ThreadPool, &mut args) }
     }
 
-    /// Number of threads of the host's pool.
+    /// Returns the number of threads in the host's pool.
     ///
     /// # Safety
     /// `ctx` is the context of the current call.

@@ -1,4 +1,4 @@
-//! Handlers and types of user data, made known to the host.
+//! Registration of handlers and types with the host, and access to state and user data.
 
 use std::ffi::c_void;
 
@@ -7,7 +7,8 @@ use crate::frame::host::Host;
 use xla_ffi_sys::*;
 
 impl Host {
-    /// Registers a handler. A record stage needs r9; without one every host takes the short form.
+    /// Registers a handler. A record stage requires r9; without it, every host accepts the short
+    /// struct.
     pub(crate) fn register(
         self,
         name: &str,
@@ -28,7 +29,7 @@ impl Host {
                 bundle,
                 traits,
             };
-            // SAFETY: the long form is what hosts from version 0.4 want.
+            // SAFETY: hosts with version 0.4 or later expect the long struct.
             return unsafe { self.call(Slot::HandlerRegister, Feature::Registration, &mut args) };
         }
         let mut args = XLA_FFI_Handler_Register_Args_R0 {
@@ -44,12 +45,12 @@ impl Host {
             },
             traits,
         };
-        // SAFETY: the short form is understood by every host.
+        // SAFETY: every host accepts the short struct.
         unsafe { self.call(Slot::HandlerRegister, Feature::Registration, &mut args) }
     }
 
-    /// Registers a user type and gives its number in this XLA copy, which is `wanted` unless that is
-    /// 0 or the host older than r5. On r0 the number is of no use.
+    /// Registers a user type and returns its number in this copy of XLA. The number is `wanted`,
+    /// unless that is 0 or the host predates r5. On r0, the number is not usable.
     pub(crate) fn register_type(
         self,
         name: &str,
@@ -72,14 +73,14 @@ impl Host {
             type_id: &raw mut id,
             type_info: &raw const info,
         };
-        // SAFETY: the size (40, up to `type_id`) is what every revision expects; r7 and later read
-        // `type_info` behind it in any case, and older ones do not look there.
+        // SAFETY: every revision accepts this size (40, up to `type_id`). r7 and later read
+        // `type_info` after it regardless of the size; older ones do not.
         unsafe { self.call(Slot::TypeRegister, Feature::UserTypes, &mut args) }?;
         Ok(id.type_id)
     }
 
-    /// The number of a user type that libraries share by its name. Every host refuses a name that it
-    /// knows, and says the number in the refusal.
+    /// Returns the number of a user type that libraries share by name. Every host rejects a name that
+    /// it already knows, and the error message contains the number.
     pub(crate) fn share_type(
         self,
         name: &str,
@@ -93,22 +94,22 @@ impl Host {
         let Some(id) = taken_number(name, refusal.message()) else {
             return Err(refusal);
         };
-        // From r5 on a name may be registered again with its own number and no other.
+        // Since r5, a name may be registered again, but only with its own number.
         if self.revision() >= Feature::TypesAgain.since() {
             self.register_type(name, id, deleter)?;
         }
         Ok(id)
     }
 
-    /// Whether the error of a look-up says that there is nothing to be found. Hosts before r9 tell no
-    /// code but INTERNAL, so `words` of the message have to do.
+    /// Returns true if the error of a lookup means that nothing was found. Hosts before r9 always
+    /// report the code INTERNAL, so the message is searched for `words`.
     pub(crate) fn is_absent_error(self, error: &Error, words: &str) -> bool {
         error.code() == ErrorCode::NotFound
             || !self.at_least(Feature::ErrorCodes.since()) && error.message().contains(words)
     }
 }
 
-/// The number in a host's refusal of a type whose name is taken; its words changed with r5.
+/// Parses the number in a host's error about a registered name. The wording changed with r5.
 fn taken_number(name: &str, refusal: &str) -> Option<i64> {
     let since_r5 = |text: &'_ str| -> Option<i64> {
         let rest = text.split_once("Type name ")?.1.strip_prefix(name)?;
@@ -128,7 +129,7 @@ fn taken_number(name: &str, refusal: &str) -> Option<i64> {
 }
 
 impl Host {
-    /// Fails where there is no state: r0 has the functions, but they crash.
+    /// Returns an error if the host has no usable state: r0 has the functions, but they crash.
     pub(crate) fn needs_state(self) -> Result<()> {
         if self.at_least(Feature::State.since()) {
             Ok(())
@@ -137,7 +138,7 @@ impl Host {
         }
     }
 
-    /// Fails where only the instantiate stage can leave state.
+    /// Returns an error if only the instantiate stage can store state.
     pub(crate) fn has_stage_state(self) -> Result<()> {
         if self.at_least(Feature::StageState.since()) {
             Ok(())
@@ -146,11 +147,11 @@ impl Host {
         }
     }
 
-    /// Hands an object of type `type_id` over as the state of `stage`.
+    /// Passes an object of type `type_id` to the host as the state of `stage`.
     ///
     /// # Safety
-    /// `ctx` is the context of the current call. The object is one that `deleter`, registered with
-    /// the type, destroys; on success it belongs to the host.
+    /// `ctx` is the context of the current call. The `deleter` that was registered with the type can
+    /// destroy the object. If this succeeds, the host owns the object.
     pub(crate) unsafe fn set_state(
         self,
         ctx: *mut XLA_FFI_InvokeContext,
@@ -169,7 +170,7 @@ impl Host {
                 type_id: &raw mut id,
                 state,
             };
-            // SAFETY: the layout of versions from 0.3.
+            // SAFETY: this is the layout of version 0.3 and later.
             return unsafe { self.call(Slot::StateSet, Feature::State, &mut args) };
         }
         if stage != XLA_FFI_ExecutionStage::INSTANTIATE.0 {
@@ -183,7 +184,7 @@ impl Host {
                 type_id: &raw mut id,
                 state,
             };
-            // SAFETY: the layout of version 0.2.
+            // SAFETY: this is the layout of version 0.2.
             return unsafe { self.call(Slot::StateSet, Feature::State, &mut args) };
         }
         self.needs_state()?;
@@ -195,11 +196,11 @@ impl Host {
             state,
             deleter: Some(deleter),
         };
-        // SAFETY: the layout of version 0.1.
+        // SAFETY: this is the layout of version 0.1.
         unsafe { self.call(Slot::StateSet, Feature::State, &mut args) }
     }
 
-    /// The state of `stage`, which is of type `type_id`.
+    /// Returns the state of `stage`, which is of type `type_id`.
     ///
     /// # Safety
     /// `ctx` is the context of the current call.
@@ -219,7 +220,7 @@ impl Host {
                 type_id: &raw mut id,
                 state: std::ptr::null_mut(),
             };
-            // SAFETY: the layout of versions from 0.3.
+            // SAFETY: this is the layout of version 0.3 and later.
             unsafe { self.call(Slot::StateGet, Feature::State, &mut args) }?;
             return Ok(args.state);
         }
@@ -234,12 +235,12 @@ impl Host {
             type_id: &raw mut id,
             state: std::ptr::null_mut(),
         };
-        // SAFETY: the layout of versions 0.1 and 0.2.
+        // SAFETY: this is the layout of versions 0.1 and 0.2.
         unsafe { self.call(Slot::StateGet, Feature::State, &mut args) }?;
         Ok(args.state)
     }
 
-    /// The object of user data of type `type_id`.
+    /// Returns the user data of type `type_id`.
     ///
     /// # Safety
     /// `ctx` is the context of the current call.
@@ -268,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_refusal_tells_the_number_of_a_name() {
-        // The words of 0.6.2 and later, of 0.4.31 to 0.5.3, and of the embedded runtime.
+        // The messages of jaxlib 0.6.2 and later, of 0.4.31 to 0.5.3, and of the embedded runtime.
         let taken = |text| taken_number("a::B", text);
         assert_eq!(
             taken("Type name a::B already registered with type id 12"),
