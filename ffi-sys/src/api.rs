@@ -1,4 +1,4 @@
-//! The function table, and the version that it states.
+//! The function table and its version.
 
 use crate::{
     Layout, Revision, XLA_FFI_CustomOptions_Get_Args, XLA_FFI_DeviceMemory_Allocate_Args,
@@ -13,18 +13,18 @@ use crate::{
 };
 
 opaque! {
-    /// The host's private functions. A frame whose pointer is not this image's own is never
-    /// dereferenced.
+    /// The host's private functions. Handlers dereference this pointer only if their own library
+    /// created it.
     XLA_FFI_InternalApi
 }
 
-/// The host's functions in the order of r10 (which r3 and later share). r2 has the future slots
-/// where `ThreadPool_NumThreads` stands here: see [`Slot::index`]. Before r5 `struct_size` says 88
-/// whatever the table's length.
+/// The host's functions, in the order of r10, which is the same since r3. In r2, the future slots
+/// are at the position of `ThreadPool_NumThreads`: see [`Slot::index`]. Before r5, `struct_size` is
+/// 88 whatever the table's length.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Api {
-    /// Bytes of this struct that the host filled; 88 before r5.
+    /// Size of this struct in bytes, set by the host; 88 before r5.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
@@ -32,7 +32,7 @@ pub struct XLA_FFI_Api {
     pub api_version: XLA_FFI_Api_Version,
     /// The host's private functions.
     pub internal_api: *const XLA_FFI_InternalApi,
-    /// Makes an error.
+    /// Creates an error.
     pub XLA_FFI_Error_Create:
         Option<unsafe extern "C" fn(args: *mut XLA_FFI_Error_Create_Args) -> *mut XLA_FFI_Error>,
     /// Reads an error (`Error_GetMessage` up to r8).
@@ -44,20 +44,20 @@ pub struct XLA_FFI_Api {
     pub XLA_FFI_Handler_Register: Option<
         unsafe extern "C" fn(args: *mut XLA_FFI_Handler_Register_Args) -> *mut XLA_FFI_Error,
     >,
-    /// Gives the platform's stream.
+    /// Returns the platform's stream.
     pub XLA_FFI_Stream_Get:
         Option<unsafe extern "C" fn(args: *mut XLA_FFI_Stream_Get_Args) -> *mut XLA_FFI_Error>,
     /// Registers a user type (`TypeId_Register` up to r6).
     pub XLA_FFI_Type_Register:
         Option<unsafe extern "C" fn(args: *mut XLA_FFI_Type_Register_Args) -> *mut XLA_FFI_Error>,
-    /// Gives user data (`ExecutionContext_Get` up to r8).
+    /// Returns user data (`ExecutionContext_Get` up to r8).
     pub XLA_FFI_InvokeContext_Get: Option<
         unsafe extern "C" fn(args: *mut XLA_FFI_InvokeContext_Get_Args) -> *mut XLA_FFI_Error,
     >,
-    /// Leaves state for later stages.
+    /// Stores state for later stages.
     pub XLA_FFI_State_Set:
         Option<unsafe extern "C" fn(args: *mut XLA_FFI_State_Set_Args) -> *mut XLA_FFI_Error>,
-    /// Gives the state of a stage.
+    /// Returns the state of a stage.
     pub XLA_FFI_State_Get:
         Option<unsafe extern "C" fn(args: *mut XLA_FFI_State_Get_Args) -> *mut XLA_FFI_Error>,
     /// Allocates scratch memory.
@@ -72,11 +72,11 @@ pub struct XLA_FFI_Api {
     pub XLA_FFI_ThreadPool_Schedule: Option<
         unsafe extern "C" fn(args: *mut XLA_FFI_ThreadPool_Schedule_Args) -> *mut XLA_FFI_Error,
     >,
-    /// Counts the pool's threads. From r3.
+    /// Returns the number of threads in the pool. From r3.
     pub XLA_FFI_ThreadPool_NumThreads: Option<
         unsafe extern "C" fn(args: *mut XLA_FFI_ThreadPool_NumThreads_Args) -> *mut XLA_FFI_Error,
     >,
-    /// Makes a future. From r2.
+    /// Creates a future. From r2.
     pub XLA_FFI_Future_Create:
         Option<unsafe extern "C" fn(args: *mut XLA_FFI_Future_Create_Args) -> *mut XLA_FFI_Error>,
     /// Completes a future. From r2.
@@ -86,10 +86,10 @@ pub struct XLA_FFI_Api {
     /// Completes a future with an error. From r2.
     pub XLA_FFI_Future_SetError:
         Option<unsafe extern "C" fn(args: *mut XLA_FFI_Future_SetError_Args) -> *mut XLA_FFI_Error>,
-    /// Gives the run id. From r4.
+    /// Returns the number of the execution. From r4.
     pub XLA_FFI_RunId_Get:
         Option<unsafe extern "C" fn(args: *mut XLA_FFI_RunId_Get_Args) -> *mut XLA_FFI_Error>,
-    /// Gives the device's global number. From r5.
+    /// Returns the global number of the device. From r5.
     pub XLA_FFI_DeviceOrdinal_Get: Option<
         unsafe extern "C" fn(args: *mut XLA_FFI_DeviceOrdinal_Get_Args) -> *mut XLA_FFI_Error,
     >,
@@ -99,7 +99,7 @@ pub struct XLA_FFI_Api {
             args: *mut XLA_FFI_InvokeContext_FindExtension_Args,
         ) -> *mut XLA_FFI_Error,
     >,
-    /// Gives the options of this execution. From r10.
+    /// Returns the options of this execution. From r10.
     pub XLA_FFI_CustomOptions_Get: Option<
         unsafe extern "C" fn(args: *mut XLA_FFI_CustomOptions_Get_Args) -> *mut XLA_FFI_Error,
     >,
@@ -131,11 +131,11 @@ layout!(XLA_FFI_Api, R10.., size 208, struct_size XLA_FFI_CustomOptions_Get 208 
     XLA_FFI_CustomOptions_Get: Option<unsafe extern "C" fn(*mut XLA_FFI_CustomOptions_Get_Args) -> *mut XLA_FFI_Error> = 200,
 });
 
-/// A function of the table. Its position depends on the revision.
+/// A function of the table, whose position depends on the revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Slot {
-    /// Makes an error.
+    /// Creates an error.
     ErrorCreate = 0,
     /// Reads an error (`Error_GetMessage` up to r8).
     ErrorGetDetails = 1,
@@ -143,15 +143,15 @@ pub enum Slot {
     ErrorDestroy = 2,
     /// Registers a handler.
     HandlerRegister = 3,
-    /// Gives the platform's stream.
+    /// Returns the platform's stream.
     StreamGet = 4,
     /// Registers a user type (`TypeId_Register` up to r6).
     TypeRegister = 5,
-    /// Gives user data (`ExecutionContext_Get` up to r8).
+    /// Returns user data (`ExecutionContext_Get` up to r8).
     InvokeContextGet = 6,
-    /// Leaves state for later stages.
+    /// Stores state for later stages.
     StateSet = 7,
-    /// Gives the state of a stage.
+    /// Returns the state of a stage.
     StateGet = 8,
     /// Allocates scratch memory.
     DeviceMemoryAllocate = 9,
@@ -159,28 +159,28 @@ pub enum Slot {
     DeviceMemoryFree = 10,
     /// Runs a task on the host's pool.
     ThreadPoolSchedule = 11,
-    /// Counts the pool's threads.
+    /// Returns the number of threads in the pool.
     ThreadPoolNumThreads = 12,
-    /// Makes a future.
+    /// Creates a future.
     FutureCreate = 13,
     /// Completes a future.
     FutureSetAvailable = 14,
     /// Completes a future with an error.
     FutureSetError = 15,
-    /// Gives the run id.
+    /// Returns the number of the execution.
     RunIdGet = 16,
-    /// Gives the device's global number.
+    /// Returns the global number of the device.
     DeviceOrdinalGet = 17,
     /// Finds an extension of the context.
     InvokeContextFindExtension = 18,
-    /// Gives the options of this execution.
+    /// Returns the options of this execution.
     CustomOptionsGet = 19,
 }
 
 const _: () = assert!(Slot::HEAD == crate::Revision::TABLE_HEAD);
 
 impl Slot {
-    /// Bytes of the table before its first function.
+    /// The size in bytes of the part of the table before its first function.
     pub const HEAD: usize = core::mem::offset_of!(XLA_FFI_Api, XLA_FFI_Error_Create);
 
     /// All functions, in the order of the newest revision.
@@ -207,7 +207,7 @@ impl Slot {
         Self::CustomOptionsGet,
     ];
 
-    /// The oldest revision that has the function.
+    /// Returns the oldest revision that has the function.
     #[must_use]
     pub const fn since(self) -> Revision {
         match self {
@@ -222,8 +222,8 @@ impl Slot {
         }
     }
 
-    /// Position among the function slots of `revision`, counted from 0 after `internal_api`;
-    /// `None` where that revision lacks the function.
+    /// Returns the index among the function slots of `revision`, starting at 0 after
+    /// `internal_api`. Returns `None` if the revision lacks the function.
     #[must_use]
     pub const fn index(self, revision: Revision) -> Option<usize> {
         if (revision as u8) < self.since() as u8 {
@@ -235,7 +235,7 @@ impl Slot {
         Some(if r2_future { newest - 1 } else { newest })
     }
 
-    /// The C name of the function in `revision`.
+    /// Returns the C name of the function in `revision`.
     #[must_use]
     pub const fn name(self, revision: Revision) -> &'static str {
         let before_r7 = (revision as u8) < Revision::R7 as u8;
@@ -244,31 +244,31 @@ impl Slot {
             Self::ErrorGetDetails if before_r9 => "XLA_FFI_Error_GetMessage",
             Self::TypeRegister if before_r7 => "XLA_FFI_TypeId_Register",
             Self::InvokeContextGet if before_r9 => "XLA_FFI_ExecutionContext_Get",
-            // Behind the four fields of the head.
+            // The functions follow the four fields of the table's head.
             _ => <XLA_FFI_Api as Layout>::LAYOUT.fields[4 + self as usize].name,
         }
     }
 
-    /// Whether the function answers with an error pointer; the others return nothing.
+    /// Returns true if the function returns an error pointer. The other functions return nothing.
     #[must_use]
     pub const fn returns_error(self) -> bool {
         !matches!(self, Self::ErrorGetDetails | Self::ErrorDestroy)
     }
 }
 
-/// Major version of the newest revision; it has been 0 in all of them.
+/// The major version of the newest revision. It is 0 in all revisions.
 pub const XLA_FFI_API_MAJOR: i32 = 0;
-/// Minor version of the newest revision ([`Revision::NEWEST`](crate::Revision::NEWEST)).
+/// The minor version of the newest revision ([`Revision::NEWEST`](crate::Revision::NEWEST)).
 pub const XLA_FFI_API_MINOR: i32 = 5;
 
-/// A version, embedded in [`XLA_FFI_Api`](crate::XLA_FFI_Api) and
+/// A version, which is part of [`XLA_FFI_Api`](crate::XLA_FFI_Api) and
 /// [`XLA_FFI_Metadata`](crate::XLA_FFI_Metadata).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Api_Version {
-    /// Bytes of this struct that its maker filled.
+    /// Size of this struct in bytes, set by its creator.
     pub struct_size: usize,
-    /// Extension chain; null so far.
+    /// Extension chain; always null so far.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// Major version.
     pub major_version: i32,

@@ -4,7 +4,7 @@ use crate::{XLA_FFI_DataType, XLA_FFI_InternalExtension};
 use core::ffi::{c_char, c_void};
 
 enumeration! {
-    /// What an entry of [`XLA_FFI_Attrs`] points to.
+    /// The type of an entry of [`XLA_FFI_Attrs`].
     XLA_FFI_AttrType, "XLA_FFI_AttrType_" {
         /// An [`XLA_FFI_Array`].
         ARRAY = 1,
@@ -17,13 +17,13 @@ enumeration! {
     }
 }
 
-/// A string that need not end in NUL.
+/// A string that need not be NUL-terminated.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_ByteSpan {
-    /// First byte; may be null when `len` is 0.
+    /// The first byte; may be null if `len` is 0.
     pub ptr: *const c_char,
-    /// Bytes.
+    /// The length in bytes.
     pub len: usize,
 }
 layout!(XLA_FFI_ByteSpan, R0.., size 16 {
@@ -31,13 +31,13 @@ layout!(XLA_FFI_ByteSpan, R0.., size 16 {
     len: usize = 8,
 });
 
-/// One value.
+/// A scalar value.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Scalar {
-    /// Its type.
+    /// The type of the value.
     pub dtype: XLA_FFI_DataType,
-    /// Where it lies.
+    /// The address of the value.
     pub value: *mut c_void,
 }
 layout!(XLA_FFI_Scalar, R0.., size 16 {
@@ -49,11 +49,11 @@ layout!(XLA_FFI_Scalar, R0.., size 16 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Array {
-    /// Type of the elements.
+    /// The type of the elements.
     pub dtype: XLA_FFI_DataType,
     /// Number of elements.
     pub size: usize,
-    /// First element; may be null when `size` is 0.
+    /// The first element; may be null if `size` is 0.
     pub data: *mut c_void,
 }
 layout!(XLA_FFI_Array, R0.., size 24 {
@@ -66,17 +66,17 @@ layout!(XLA_FFI_Array, R0.., size 24 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Attrs {
-    /// Bytes of this struct that the host filled.
+    /// Size of this struct in bytes, set by the host.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// Number of attributes.
     pub size: i64,
-    /// What each attribute is; `size` of them.
+    /// The types of the attributes; `size` entries.
     pub types: *mut XLA_FFI_AttrType,
-    /// The names; `size` of them.
+    /// The names; `size` entries.
     pub names: *mut *mut XLA_FFI_ByteSpan,
-    /// The values; `size` of them.
+    /// The values; `size` entries.
     pub attrs: *mut *mut c_void,
 }
 layout!(XLA_FFI_Attrs, R0.., size 48, struct_size attrs 48 {

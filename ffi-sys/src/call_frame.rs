@@ -1,4 +1,5 @@
-//! The call frame: everything that a host passes to a handler, its buffers, and the future that it may return (from r2).
+//! The call frame: everything that a host passes to a handler, its buffers, and the future that it
+//! may return (from r2).
 
 use crate::{
     XLA_FFI_Api, XLA_FFI_Attrs, XLA_FFI_DataType, XLA_FFI_Error, XLA_FFI_InternalExtension,
@@ -7,13 +8,13 @@ use crate::{
 use core::ffi::c_void;
 
 enumeration! {
-    /// The stages of an execution. New hosts may name stages that older code has not seen.
+    /// The stages of an execution. Newer hosts may add stages.
     XLA_FFI_ExecutionStage, "XLA_FFI_ExecutionStage_" {
-        /// Once for each call site when the executable is made; attributes only.
+        /// Once per call site when the program is compiled; has attributes only.
         INSTANTIATE = 0,
         /// Before an execution, to request resources.
         PREPARE = 1,
-        /// Before an execution, when the resources are there.
+        /// Before an execution, when the resources are available.
         INITIALIZE = 2,
         /// The call itself.
         EXECUTE = 3,
@@ -26,15 +27,15 @@ enumeration! {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Args {
-    /// Bytes of this struct that the host filled.
+    /// Size of this struct in bytes, set by the host.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// Number of arguments.
     pub size: i64,
-    /// What each argument is; `size` of them.
+    /// The types of the arguments; `size` entries.
     pub types: *mut XLA_FFI_ArgType,
-    /// The arguments; `size` of them.
+    /// The arguments; `size` entries.
     pub args: *mut *mut c_void,
 }
 layout!(XLA_FFI_Args, R0.., size 40, struct_size args 40 {
@@ -49,15 +50,15 @@ layout!(XLA_FFI_Args, R0.., size 40, struct_size args 40 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Rets {
-    /// Bytes of this struct that the host filled.
+    /// Size of this struct in bytes, set by the host.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// Number of results.
     pub size: i64,
-    /// What each result is; `size` of them.
+    /// The types of the results; `size` entries.
     pub types: *mut XLA_FFI_RetType,
-    /// The results; `size` of them.
+    /// The results; `size` entries.
     pub rets: *mut *mut c_void,
 }
 layout!(XLA_FFI_Rets, R0.., size 40, struct_size rets 40 {
@@ -68,19 +69,19 @@ layout!(XLA_FFI_Rets, R0.., size 40, struct_size rets 40 {
     rets: *mut *mut c_void = 32,
 });
 
-/// One call. From r2 the struct ends in `future`, which its `STRUCT_SIZE` does not count; on r0
-/// and r1 those bytes are not the handler's ([`XLA_FFI_CallFrame_R0`]).
+/// One call. From r2, the last field is `future`, which `STRUCT_SIZE` does not include. On r0 and
+/// r1, those bytes do not belong to the frame ([`XLA_FFI_CallFrame_R0`]).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_CallFrame {
-    /// Bytes of this struct that the host filled, `future` never counted.
+    /// Size of this struct in bytes without `future`, set by the host.
     pub struct_size: usize,
-    /// Extension chain; a metadata call carries an
+    /// Extension chain; a metadata call has an
     /// [`XLA_FFI_Metadata_Extension`](crate::XLA_FFI_Metadata_Extension).
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The host's functions; null in the metadata call of version 0.1 hosts.
+    /// The host's functions; null in metadata calls of hosts with version 0.1.
     pub api: *const XLA_FFI_Api,
-    /// The context of this invocation; null in metadata calls.
+    /// The context of this call; null in metadata calls.
     pub ctx: *mut XLA_FFI_InvokeContext,
     /// The stage.
     pub stage: XLA_FFI_ExecutionStage,
@@ -90,7 +91,7 @@ pub struct XLA_FFI_CallFrame {
     pub rets: XLA_FFI_Rets,
     /// Attributes.
     pub attrs: XLA_FFI_Attrs,
-    /// Out: a future that tells when an asynchronous call is complete. From r2.
+    /// Out: a future that becomes available when an asynchronous call is complete. From r2.
     pub future: *mut XLA_FFI_Future,
 }
 layout!(XLA_FFI_CallFrame, R2.., size 176, struct_size attrs 168 {
@@ -109,13 +110,13 @@ layout!(XLA_FFI_CallFrame, R2.., size 176, struct_size attrs 168 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_CallFrame_R0 {
-    /// Bytes of this struct that the host filled.
+    /// Size of this struct in bytes, set by the host.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// The host's functions.
     pub api: *const XLA_FFI_Api,
-    /// The context of this invocation.
+    /// The context of this call.
     pub ctx: *mut XLA_FFI_InvokeContext,
     /// The stage.
     pub stage: XLA_FFI_ExecutionStage,
@@ -137,22 +138,22 @@ layout!(XLA_FFI_CallFrame_R0 as "XLA_FFI_CallFrame", R0..=R1, size 168, struct_s
     attrs: XLA_FFI_Attrs = 120,
 });
 
-/// An array in host or device memory, dense and row-major whatever its layout options. The struct
-/// and `dims` die with the call; what `data` names lives until an asynchronous call completes.
+/// An array in host or device memory, which is dense and row-major whatever its layout options. The
+/// struct and `dims` are valid until the handler returns; `data` is valid until the call completes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Buffer {
-    /// Bytes of this struct that the host filled.
+    /// Size of this struct in bytes, set by the host.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// Element type.
     pub dtype: XLA_FFI_DataType,
-    /// First element; may be null when a dimension is 0.
+    /// The first element; may be null if a dimension is 0.
     pub data: *mut c_void,
     /// Number of dimensions.
     pub rank: i64,
-    /// Elements along each dimension; `rank` of them.
+    /// The number of elements along each dimension; `rank` entries.
     pub dims: *mut i64,
 }
 layout!(XLA_FFI_Buffer, R0.., size 48, struct_size dims 48 {
@@ -165,7 +166,7 @@ layout!(XLA_FFI_Buffer, R0.., size 48, struct_size dims 48 {
 });
 
 enumeration! {
-    /// What an entry of [`XLA_FFI_Args`](crate::XLA_FFI_Args) points to.
+    /// The type of an entry of [`XLA_FFI_Args`](crate::XLA_FFI_Args).
     XLA_FFI_ArgType, "XLA_FFI_ArgType_" {
         /// An [`XLA_FFI_Buffer`].
         BUFFER = 1,
@@ -173,7 +174,7 @@ enumeration! {
 }
 
 enumeration! {
-    /// What an entry of [`XLA_FFI_Rets`](crate::XLA_FFI_Rets) points to.
+    /// The type of an entry of [`XLA_FFI_Rets`](crate::XLA_FFI_Rets).
     XLA_FFI_RetType, "XLA_FFI_RetType_" {
         /// An [`XLA_FFI_Buffer`].
         BUFFER = 1,
@@ -181,20 +182,20 @@ enumeration! {
 }
 
 opaque! {
-    /// The host's half of an asynchronous call's completion.
+    /// The host's object for the completion of an asynchronous call.
     XLA_FFI_Future
 }
 
-/// Arguments of `Future_Create`. The host checks for 16 bytes but writes `future` behind them:
-/// always give it this whole struct.
+/// Arguments of `Future_Create`. The host checks for 16 bytes but also writes `future` after them,
+/// so always pass the whole struct.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Future_Create_Args {
-    /// Bytes of this struct that the caller filled; upstream counts the first two fields.
+    /// Size of this struct in bytes, set by the caller; XLA's macro counts the first two fields.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// Out: the future, to be returned in the call frame.
+    /// Out: the future, which the handler returns in the call frame.
     pub future: *mut XLA_FFI_Future,
 }
 layout!(XLA_FFI_Future_Create_Args, R2.., size 24, struct_size extension_start 16 {
@@ -207,7 +208,7 @@ layout!(XLA_FFI_Future_Create_Args, R2.., size 24, struct_size extension_start 1
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Future_SetAvailable_Args {
-    /// Bytes of this struct that the caller filled.
+    /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
@@ -224,13 +225,13 @@ layout!(XLA_FFI_Future_SetAvailable_Args, R2.., size 24, struct_size future 24 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Future_SetError_Args {
-    /// Bytes of this struct that the caller filled.
+    /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// The future to complete.
     pub future: *mut XLA_FFI_Future,
-    /// The error, neither null nor OK; the host owns it from here.
+    /// The error, which is neither null nor OK; the host takes ownership of it.
     pub error: *mut XLA_FFI_Error,
 }
 layout!(XLA_FFI_Future_SetError_Args, R2.., size 32, struct_size error 32 {

@@ -1,10 +1,12 @@
-//! What an invocation context gives: user data, stream, memory, thread pool, run id, ordinal, options, extensions.
+//! The functions of an invocation context: user data, stream, memory, threads, numbers, options and
+//! extensions.
 
 use crate::{XLA_FFI_Attrs, XLA_FFI_Extension, XLA_FFI_InternalExtension, XLA_FFI_TypeId};
 use core::ffi::c_void;
 
 opaque! {
-    /// The context of one invocation (`XLA_FFI_ExecutionContext` before r9); ends with the call.
+    /// The context of one call (`XLA_FFI_ExecutionContext` before r9), which is valid until the
+    /// call ends.
     XLA_FFI_InvokeContext
 }
 
@@ -15,13 +17,13 @@ pub type XLA_FFI_ExecutionContext = XLA_FFI_InvokeContext;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_InvokeContext_FindExtension_Args {
-    /// Bytes of this struct that the caller filled.
+    /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// The context.
     pub ctx: *mut XLA_FFI_InvokeContext,
-    /// The number of the extension that is sought.
+    /// The number of the requested extension.
     pub extension_type: i64,
     /// Out: the extension.
     pub extension: *const XLA_FFI_Extension,
@@ -38,13 +40,13 @@ layout!(XLA_FFI_InvokeContext_FindExtension_Args, R9.., size 40, struct_size ext
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_InvokeContext_Get_Args {
-    /// Bytes of this struct that the caller filled.
+    /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// The context.
     pub ctx: *mut XLA_FFI_InvokeContext,
-    /// The type that is asked for.
+    /// The requested type.
     pub type_id: *mut XLA_FFI_TypeId,
     /// Out: the object.
     pub data: *mut c_void,
@@ -61,13 +63,13 @@ layout!(XLA_FFI_InvokeContext_Get_Args, R0.., size 40, struct_size data 40 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_CustomOptions_Get_Args {
-    /// Bytes of this struct that the caller filled.
+    /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// The context.
     pub ctx: *mut XLA_FFI_InvokeContext,
-    /// Out: a dictionary, empty where the caller of the program gave none.
+    /// Out: a dictionary, which is empty if the caller passed no options.
     pub attrs: *const XLA_FFI_Attrs,
 }
 layout!(XLA_FFI_CustomOptions_Get_Args, R10.., size 32, struct_size attrs 32 {
@@ -81,13 +83,13 @@ layout!(XLA_FFI_CustomOptions_Get_Args, R10.., size 32, struct_size attrs 32 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Stream_Get_Args {
-    /// Bytes of this struct that the caller filled.
+    /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// The context.
     pub ctx: *mut XLA_FFI_InvokeContext,
-    /// Out: the platform's stream, a `CUstream` for instance.
+    /// Out: the platform's stream, for example a `CUstream`.
     pub stream: *mut c_void,
 }
 layout!(XLA_FFI_Stream_Get_Args, R0.., size 32, struct_size stream 32 {
@@ -101,17 +103,17 @@ layout!(XLA_FFI_Stream_Get_Args, R0.., size 32, struct_size stream 32 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_DeviceMemory_Allocate_Args {
-    /// Bytes of this struct that the caller filled.
+    /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// The context.
     pub ctx: *mut XLA_FFI_InvokeContext,
-    /// Bytes wanted.
+    /// The requested size in bytes.
     pub size: usize,
-    /// Alignment wanted, a power of two.
+    /// The requested alignment, a power of two.
     pub alignment: usize,
-    /// Out: device memory that lives until the stream has run what the call launched.
+    /// Out: device memory, valid until the stream has finished the work that the call launched.
     pub data: *mut c_void,
 }
 layout!(XLA_FFI_DeviceMemory_Allocate_Args, R0.., size 48, struct_size data 48 {
@@ -127,15 +129,15 @@ layout!(XLA_FFI_DeviceMemory_Allocate_Args, R0.., size 48, struct_size data 48 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_DeviceMemory_Free_Args {
-    /// Bytes of this struct that the caller filled.
+    /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// The context.
     pub ctx: *mut XLA_FFI_InvokeContext,
-    /// Bytes that were allocated.
+    /// The size of the memory in bytes.
     pub size: usize,
-    /// The memory.
+    /// The memory to free.
     pub data: *mut c_void,
 }
 layout!(XLA_FFI_DeviceMemory_Free_Args, R0.., size 40, struct_size data 40 {
@@ -150,13 +152,13 @@ layout!(XLA_FFI_DeviceMemory_Free_Args, R0.., size 40, struct_size data 40 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_RunId_Get_Args {
-    /// Bytes of this struct that the caller filled.
+    /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// The context.
     pub ctx: *mut XLA_FFI_InvokeContext,
-    /// Out: number of the execution, the same on all its devices.
+    /// Out: the number of the execution, the same on all its devices.
     pub run_id: i64,
 }
 layout!(XLA_FFI_RunId_Get_Args, R4.., size 32, struct_size run_id 32 {
@@ -170,13 +172,13 @@ layout!(XLA_FFI_RunId_Get_Args, R4.., size 32, struct_size run_id 32 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_DeviceOrdinal_Get_Args {
-    /// Bytes of this struct that the caller filled.
+    /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// The context.
     pub ctx: *mut XLA_FFI_InvokeContext,
-    /// Out: global number of the device (2048 in the second process).
+    /// Out: the global number of the device (from 2048 on in the second process).
     pub device_ordinal: i32,
 }
 layout!(XLA_FFI_DeviceOrdinal_Get_Args, R5.., size 32, struct_size device_ordinal 28 {
@@ -186,14 +188,14 @@ layout!(XLA_FFI_DeviceOrdinal_Get_Args, R5.., size 32, struct_size device_ordina
     device_ordinal: i32 = 24,
 });
 
-/// A task; may run on any thread, in any order.
+/// A task, which may run on any thread and in any order.
 pub type XLA_FFI_Task = unsafe extern "C" fn(data: *mut c_void);
 
 /// Arguments of `ThreadPool_Schedule` (slot 11), from r1.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_ThreadPool_Schedule_Args {
-    /// Bytes of this struct that the caller filled.
+    /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
@@ -201,7 +203,7 @@ pub struct XLA_FFI_ThreadPool_Schedule_Args {
     pub ctx: *mut XLA_FFI_InvokeContext,
     /// The task.
     pub task: Option<unsafe extern "C" fn(data: *mut c_void)>,
-    /// What the task is given.
+    /// The argument of the task.
     pub data: *mut c_void,
 }
 layout!(XLA_FFI_ThreadPool_Schedule_Args, R1.., size 40, struct_size data 40 {
@@ -216,13 +218,13 @@ layout!(XLA_FFI_ThreadPool_Schedule_Args, R1.., size 40, struct_size data 40 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_ThreadPool_NumThreads_Args {
-    /// Bytes of this struct that the caller filled.
+    /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// The context.
     pub ctx: *mut XLA_FFI_InvokeContext,
-    /// Where the number is written.
+    /// Out: the address to which the number of threads is written.
     pub num_threads: *mut i64,
 }
 layout!(XLA_FFI_ThreadPool_NumThreads_Args, R3.., size 32, struct_size num_threads 32 {

@@ -1,20 +1,20 @@
-//! Element types: their numbers, and what is known of each.
+//! Element types: their numbers, sizes and classes.
 
 use crate::Revision;
 
 enumeration! {
-    /// The element type of a buffer, scalar or array. Hosts may send numbers that are not listed;
-    /// r3 and r4 send 0 for the sub-byte types.
+    /// The element type of a buffer, scalar or array. Hosts may send numbers that are not listed
+    /// here. Hosts of r3 and r4 send 0 for types smaller than a byte.
     XLA_FFI_DataType, "XLA_FFI_DataType_" {
-        /// No type, or one that the host cannot name.
+        /// No type, or a type for which the host has no number.
         INVALID = 0,
         /// Boolean, one byte, 0 or 1.
         PRED = 1,
         /// 1-bit signed integer.
         S1 = 30 since "0.6.0",
-        /// 2-bit signed integer, four to a byte, first in the low bits.
+        /// 2-bit signed integer, four per byte, the first in the low bits.
         S2 = 26 since "0.6.0",
-        /// 4-bit signed integer, two to a byte, first in the low bits.
+        /// 4-bit signed integer, two per byte, the first in the low bits.
         S4 = 21 since "0.6.0",
         /// 8-bit signed integer.
         S8 = 2,
@@ -26,9 +26,9 @@ enumeration! {
         S64 = 5,
         /// 1-bit unsigned integer.
         U1 = 31 since "0.6.0",
-        /// 2-bit unsigned integer, four to a byte, first in the low bits.
+        /// 2-bit unsigned integer, four per byte, the first in the low bits.
         U2 = 27 since "0.6.0",
-        /// 4-bit unsigned integer, two to a byte, first in the low bits.
+        /// 4-bit unsigned integer, two per byte, the first in the low bits.
         U4 = 22 since "0.6.0",
         /// 8-bit unsigned integer.
         U8 = 6,
@@ -44,69 +44,73 @@ enumeration! {
         F32 = 11,
         /// IEEE double precision.
         F64 = 12,
-        /// The upper half of a single.
+        /// The upper half of a single-precision float.
         BF16 = 16,
-        /// Two singles: real, imaginary.
+        /// A complex number of two single-precision floats: real, imaginary.
         C64 = 15,
-        /// Two doubles: real, imaginary.
+        /// A complex number of two double-precision floats: real, imaginary.
         C128 = 18,
-        /// An ordering token; rank 0, no elements.
+        /// An ordering token of rank 0, without elements.
         TOKEN = 17,
-        /// 8-bit float, 5 exponent and 2 mantissa bits.
+        /// 8-bit float with 5 exponent bits and 2 mantissa bits.
         F8E5M2 = 19,
-        /// 8-bit float, 3 exponent and 4 mantissa bits.
+        /// 8-bit float with 3 exponent bits and 4 mantissa bits.
         F8E3M4 = 29 since "0.4.35",
-        /// 8-bit float, 4 exponent and 3 mantissa bits, with infinities.
+        /// 8-bit float with 4 exponent bits, 3 mantissa bits and infinities.
         F8E4M3 = 28 since "0.4.35",
-        /// 8-bit float, 4 exponent and 3 mantissa bits, finite.
+        /// 8-bit float with 4 exponent bits and 3 mantissa bits, without infinities.
         F8E4M3FN = 20,
-        /// 8-bit float, 4 exponent and 3 mantissa bits, bias 11, finite, no negative zero.
+        /// 8-bit float with 4 exponent bits (bias 11) and 3 mantissa bits, without infinities and
+        /// negative zero.
         F8E4M3B11FNUZ = 23,
-        /// 8-bit float, 5 exponent and 2 mantissa bits, finite, no negative zero.
+        /// 8-bit float with 5 exponent bits and 2 mantissa bits, without infinities and negative
+        /// zero.
         F8E5M2FNUZ = 24,
-        /// 8-bit float, 4 exponent and 3 mantissa bits, finite, no negative zero.
+        /// 8-bit float with 4 exponent bits and 3 mantissa bits, without infinities and negative
+        /// zero.
         F8E4M3FNUZ = 25,
-        /// 4-bit float, 2 exponent bits and 1 mantissa bit, two to a byte, first in the low bits.
+        /// 4-bit float with 2 exponent bits and 1 mantissa bit, two per byte, the first in the low
+        /// bits.
         F4E2M1FN = 32 since "0.5.0",
-        /// 8-bit power of two: exponent only.
+        /// 8-bit power of two, which has only an exponent.
         F8E8M0FNU = 33 since "0.5.0",
     }
 }
 
-/// What kind of number an element is.
+/// The kind of number that an element is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElementClass {
-    /// One byte, 0 or 1.
+    /// A byte that is 0 or 1.
     Bool,
-    /// Two's complement.
+    /// A signed integer in two's complement.
     Signed,
-    /// Natural numbers.
+    /// An unsigned integer.
     Unsigned,
     /// A floating-point number.
     Float,
-    /// Two floating-point numbers.
+    /// A complex number.
     Complex,
-    /// No value at all.
+    /// A token, which has no value.
     Token,
 }
 
-/// An element type with what is known of it.
+/// The properties of an element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ElementType {
-    /// Its number; [`XLA_FFI_DataType::name`] gives its names.
+    /// The type's number. [`XLA_FFI_DataType::name`] returns its name.
     pub dtype: XLA_FFI_DataType,
-    /// Bits that one element takes in a buffer: 0 for tokens; less than 8 share a byte, the first in the
-    /// low bits.
+    /// The size of one element in a buffer in bits; 0 for tokens. Elements smaller than 8 bits are
+    /// packed, the first in the low bits.
     pub bits: usize,
-    /// What kind of number it is.
+    /// The kind of number.
     pub class: ElementClass,
-    /// The oldest revision whose hosts hand such buffers to handlers.
+    /// The oldest revision whose hosts pass buffers of this type to handlers.
     pub since: Revision,
 }
 
 macro_rules! element_types {
     ($($name:ident $bits:literal $class:ident $since:ident;)*) => {
-        /// All element types, in the order of the C header; `INVALID` is none.
+        /// All element types except `INVALID`, in the order of the C header.
         pub const ELEMENT_TYPES: &[ElementType] = &[$(ElementType {
             dtype: XLA_FFI_DataType::$name,
             bits: $bits,
@@ -150,7 +154,8 @@ element_types! {
     F8E8M0FNU 8 Float R3;
 }
 
-/// Bits by number, so that a size costs one load; `UNKNOWN` where there is no such type.
+/// The size in bits by type number, so that a lookup needs one load. Unknown types have the size
+/// `UNKNOWN`.
 const BITS: [u8; 34] = {
     let mut bits = [UNKNOWN; 34];
     let mut i = 0;
@@ -163,11 +168,12 @@ const BITS: [u8; 34] = {
 
 const UNKNOWN: u8 = u8::MAX;
 
-// Each enumerator but INVALID has its line, so that nothing is sized by guessing.
+// Every enumerator except INVALID must be listed, so that no size is missing.
 const _: () = assert!(ELEMENT_TYPES.len() + 1 == XLA_FFI_DataType::ENUM.values.len());
 
 impl XLA_FFI_DataType {
-    /// Bits that one element takes in a buffer, 0 for tokens; `None` for numbers that are not listed.
+    /// Returns the size of one element in a buffer in bits, which is 0 for tokens. Returns `None`
+    /// for unknown types.
     #[must_use]
     #[inline]
     pub const fn bits(self) -> Option<usize> {
@@ -177,8 +183,8 @@ impl XLA_FFI_DataType {
         Some(BITS[self.0 as usize] as usize)
     }
 
-    /// Bytes of `len` elements, packed if one takes less than a byte; `None` for numbers that are not listed, and for
-    /// more bytes than memory can have.
+    /// Returns the size of `len` elements in bytes, with elements smaller than a byte packed.
+    /// Returns `None` for unknown types and if the size exceeds the address space.
     #[must_use]
     pub const fn bytes_for(self, len: usize) -> Option<usize> {
         let bytes = match self.bits() {
@@ -198,7 +204,7 @@ impl XLA_FFI_DataType {
         Some(bytes)
     }
 
-    /// What is known of the element type; `None` for numbers that are not listed.
+    /// Returns the properties of the element type, or `None` if it is unknown.
     #[must_use]
     pub fn element_type(self) -> Option<&'static ElementType> {
         ELEMENT_TYPES.iter().find(|known| known.dtype == self)

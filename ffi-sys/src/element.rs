@@ -4,8 +4,10 @@
 use crate::XLA_FFI_DataType;
 use core::fmt;
 
-/// A type whose values are the elements of buffers: numbers, and in `xla_ffi` booleans (`Pred`) and 8-bit floats. The
-/// features `half` and `complex` add the 16-bit floats of `half` and the complex numbers of `num_complex`.
+/// A type whose values are the elements of buffers.
+///
+/// It is implemented for numbers; `xla_ffi` adds booleans (`Pred`) and 8-bit floats. The feature `half` adds the 16-bit
+/// floats of `half`, and `complex` adds the complex numbers of `num_complex`.
 ///
 /// ```
 /// use xla_ffi_sys::{Element, XLA_FFI_DataType as DataType};
@@ -24,7 +26,7 @@ use core::fmt;
 /// ```
 ///
 /// # Safety
-/// The type has no padding, every bit pattern of `size_of::<Self>()` bytes is a valid value, and `DTYPE` names the element
+/// The type has no padding, and every bit pattern of `size_of::<Self>()` bytes is a valid value. `DTYPE` is the element
 /// type with exactly this size and meaning.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an element type of XLA",
@@ -35,7 +37,7 @@ pub unsafe trait Element: Copy + Send + Sync + fmt::Debug + 'static {
     /// The element type in the ABI.
     const DTYPE: XLA_FFI_DataType;
 
-    /// For attributes that may be narrowed: the same number as this type has it.
+    /// Converts a number to this type if it fits, for narrowed attributes.
     #[doc(hidden)]
     fn narrowed(_: Wide) -> Option<Self> {
         None
@@ -45,7 +47,7 @@ pub unsafe trait Element: Copy + Send + Sync + fmt::Debug + 'static {
 macro_rules! elements {
     ($($ty:ty => $dtype:ident $(with $narrowed:item)?;)*) => {
         $(
-            // SAFETY: a plain number (or bytes) of the named type; all bit patterns are values.
+            // SAFETY: it is a plain number or byte of the named type, and every bit pattern is valid.
             unsafe impl Element for $ty {
                 const DTYPE: XLA_FFI_DataType = XLA_FFI_DataType::$dtype;
                 $($narrowed)?
@@ -92,7 +94,7 @@ elements! {
     num_complex::Complex<f64> => C128;
 }
 
-/// Conversion from a number of another type, exact or refused; floats are rounded to nearest.
+/// Conversion from a number of a different type. Integers must fit exactly; floats are rounded to nearest.
 trait Narrow: Sized {
     fn from_int(value: i128) -> Option<Self>;
     fn from_float(value: f64) -> Option<Self>;
@@ -137,7 +139,7 @@ impl Narrow for f32 {
     }
 }
 
-/// An integer of any width, or a float, widened.
+/// A number, widened to the largest integer or float type.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub enum Wide {

@@ -1,49 +1,49 @@
-//! Errors: opaque objects that only the host makes and destroys.
+//! Errors: opaque objects that only the host creates and destroys.
 
 use crate::XLA_FFI_InternalExtension;
 use core::ffi::c_char;
 
 opaque! {
-    /// An error owned by whoever received it last; null means success.
+    /// An error, owned by the side that received it last. Null means success.
     XLA_FFI_Error
 }
 
 enumeration! {
     /// The canonical absl status codes.
     XLA_FFI_Error_Code, "XLA_FFI_Error_Code_" {
-        /// No error; refused by hosts where an error is expected.
+        /// No error; hosts reject this code if they expect an error.
         OK = 0,
         /// The operation was cancelled, typically by the caller.
         CANCELLED = 1,
-        /// The cause is not known.
+        /// The cause is unknown.
         UNKNOWN = 2,
-        /// The caller gave an argument that is wrong whatever the state of the system.
+        /// An argument is wrong, whatever the state of the system.
         INVALID_ARGUMENT = 3,
-        /// Time ran out.
+        /// The deadline passed before the operation ended.
         DEADLINE_EXCEEDED = 4,
-        /// Something that was asked for does not exist.
+        /// A requested object does not exist.
         NOT_FOUND = 5,
-        /// Something that was to be made exists.
+        /// The object to create already exists.
         ALREADY_EXISTS = 6,
-        /// The caller may not do this.
+        /// The caller lacks permission.
         PERMISSION_DENIED = 7,
-        /// Memory, quota or another resource is used up.
+        /// Memory, a quota or another resource is exhausted.
         RESOURCE_EXHAUSTED = 8,
-        /// The system is not in the state that the operation needs.
+        /// The system is not in the required state.
         FAILED_PRECONDITION = 9,
-        /// The operation was given up, typically because of concurrency.
+        /// The operation was aborted, typically because of concurrency.
         ABORTED = 10,
-        /// Past a valid range.
+        /// A value is outside the valid range.
         OUT_OF_RANGE = 11,
-        /// Not implemented or not supported here.
+        /// The operation is not implemented or not supported.
         UNIMPLEMENTED = 12,
-        /// An invariant is broken.
+        /// An invariant is violated.
         INTERNAL = 13,
-        /// The service is down for the moment.
+        /// The service is temporarily unavailable.
         UNAVAILABLE = 14,
-        /// Data is lost or corrupt beyond repair.
+        /// Data is lost or corrupt and cannot be recovered.
         DATA_LOSS = 15,
-        /// Credentials are missing or wrong.
+        /// Credentials are missing or invalid.
         UNAUTHENTICATED = 16,
     }
 }
@@ -52,7 +52,7 @@ enumeration! {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Error_Create_Args {
-    /// Bytes of this struct that the caller filled.
+    /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
@@ -68,18 +68,18 @@ layout!(XLA_FFI_Error_Create_Args, R0.., size 32, struct_size errc 28 {
     errc: XLA_FFI_Error_Code = 24,
 });
 
-/// Arguments of `Error_GetDetails` (slot 1) from r9. Older hosts fill `message` alone, so `errc`
-/// has to be preset.
+/// Arguments of `Error_GetDetails` (slot 1) from r9. Older hosts set only `message`, so initialize
+/// `errc` before the call.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Error_GetDetails_Args {
-    /// Bytes of this struct that the caller filled.
+    /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The error that is asked about.
+    /// The error to read.
     pub error: *mut XLA_FFI_Error,
-    /// Out: NUL-terminated text that lives as long as the error.
+    /// Out: NUL-terminated text, valid as long as the error.
     pub message: *const c_char,
     /// Out: the code.
     pub errc: XLA_FFI_Error_Code,
@@ -96,13 +96,13 @@ layout!(XLA_FFI_Error_GetDetails_Args, R9.., size 40, struct_size errc 36 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Error_GetMessage_Args_R0 {
-    /// Bytes of this struct that the caller filled.
+    /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The error that is asked about.
+    /// The error to read.
     pub error: *mut XLA_FFI_Error,
-    /// Out: NUL-terminated text that lives as long as the error.
+    /// Out: NUL-terminated text, valid as long as the error.
     pub message: *const c_char,
 }
 layout!(XLA_FFI_Error_GetMessage_Args_R0 as "XLA_FFI_Error_GetMessage_Args", R0..=R8, size 32, struct_size message 32 {
@@ -116,7 +116,7 @@ layout!(XLA_FFI_Error_GetMessage_Args_R0 as "XLA_FFI_Error_GetMessage_Args", R0.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Error_Destroy_Args {
-    /// Bytes of this struct that the caller filled.
+    /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,

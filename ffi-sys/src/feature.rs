@@ -1,11 +1,12 @@
-//! What hosts have from one revision on: the one list of "which feature since when".
+//! The features that hosts have from some revision on. This is the only list of features and their
+//! first revisions.
 
 use crate::{Revision, Slot};
 
 macro_rules! features {
     ($($(#[$meta:meta])* $feature:ident $constant:literal = $since:expr;)*) => {
-        /// Something that a handler may need and an older host lacks. What it is called in messages is
-        /// left to those who write them.
+        /// A feature that a handler may need and an older host may lack. Its name in messages is
+        /// defined by the crates that write the messages.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Feature {
             $($(#[$meta])* $feature,)*
@@ -15,7 +16,7 @@ macro_rules! features {
             /// All features.
             pub const ALL: &[Self] = &[$(Self::$feature),*];
 
-            /// The oldest revision that has it.
+            /// Returns the oldest revision that has the feature.
             #[must_use]
             pub const fn since(self) -> Revision {
                 match self {
@@ -23,7 +24,7 @@ macro_rules! features {
                 }
             }
 
-            /// What its constants in C are called, `"RUN_ID"` for instance.
+            /// Returns the name of its constants in C, for example `"RUN_ID"`.
             #[must_use]
             pub const fn constant(self) -> &'static str {
                 match self {
@@ -37,46 +38,46 @@ macro_rules! features {
 features! {
     /// Registration from inside a library.
     Registration "REGISTRATION" = Slot::HandlerRegister.since();
-    /// User types with a number of their own.
+    /// User types with their own numbers.
     UserTypes "USER_TYPES" = Slot::TypeRegister.since();
-    /// Objects that the program hands to its calls.
+    /// Objects that the program passes to its calls.
     UserData "USER_DATA" = Slot::InvokeContextGet.since();
     /// The platform's stream.
     Stream "STREAM" = Slot::StreamGet.since();
-    /// Device memory for the time of a call.
+    /// Device memory for the duration of a call.
     ScratchMemory "SCRATCH_MEMORY" = Slot::DeviceMemoryAllocate.since();
-    /// The metadata call, by which a host learns what a handler needs.
+    /// The metadata call, with which a host learns what a handler needs.
     Metadata "METADATA" = Revision::R1;
-    /// State that the instantiate stage leaves. r0 has the functions, but they crash.
+    /// State that the instantiate stage stores. r0 has the functions, but they crash.
     State "STATE" = Revision::R1;
     /// The host's thread pool.
     ThreadPool "THREAD_POOL" = Slot::ThreadPoolSchedule.since();
     /// Calls that complete after the handler has returned.
     Futures "FUTURES" = Slot::FutureCreate.since();
-    /// Number of threads of the pool.
+    /// The number of threads in the pool.
     ThreadPoolSize "THREAD_POOL_SIZE" = Slot::ThreadPoolNumThreads.since();
     /// The number of the execution.
     RunId "RUN_ID" = Slot::RunIdGet.since();
     /// The global number of the device.
     DeviceOrdinal "DEVICE_ORDINAL" = Slot::DeviceOrdinalGet.since();
-    /// Element types of less than a byte under their own numbers: hosts before send 0.
+    /// Numbers for element types smaller than a byte. Older hosts send 0.
     PackedElementTypes "PACKED_ELEMENT_TYPES" = Revision::R5;
-    /// Registering a type again under the number that it has.
+    /// Registering a type again under its existing number.
     TypesAgain "TYPES_AGAIN" = Revision::R5;
     /// Types that are registered with their deleter.
     TypeDeleters "TYPE_DELETERS" = Revision::R7;
-    /// State that the prepare and initialize stages leave.
+    /// State that the prepare and initialize stages store.
     StageState "STAGE_STATE" = Revision::R8;
-    /// Codes of the errors that the host's functions answer with.
+    /// Error codes from the host's functions.
     ErrorCodes "ERROR_CODES" = Revision::R9;
     /// Extensions of the context.
     Extensions "EXTENSIONS" = Slot::InvokeContextFindExtension.since();
     /// The record stage.
     RecordStage "RECORD_STAGE" = Revision::R9;
-    /// Options of one execution.
+    /// The options of one execution.
     CustomOptions "CUSTOM_OPTIONS" = Slot::CustomOptionsGet.since();
     /// Windows of collective memory: version 0.2 of the collectives extension.
     CollectiveWindows "COLLECTIVE_WINDOWS" = Revision::R10;
-    /// Recorded kernels given by function pointer: version 0.2 of the record extension.
+    /// Recorded kernels from function pointers: version 0.2 of the record extension.
     KernelPointers "KERNEL_POINTERS" = Revision::R10;
 }

@@ -1,16 +1,16 @@
-//! Handlers: their registration from inside a library, and the metadata call (from r1), by which a host learns what
-//! one needs.
+//! Handlers: their registration from inside a library, and the metadata call (from r1), with which
+//! a host learns their requirements.
 
 use crate::{
     XLA_FFI_Api_Version, XLA_FFI_ByteSpan, XLA_FFI_CallFrame, XLA_FFI_Error,
     XLA_FFI_InternalExtension, XLA_FFI_TypeId,
 };
 
-/// A handler: null is success, anything else an error that the host owns.
+/// A handler. It returns null for success, or an error that the host then owns.
 pub type XLA_FFI_Handler =
     unsafe extern "C" fn(call_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
 
-/// The handlers of one custom call, one a stage.
+/// The handlers of one custom call, one per stage.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Handler_Bundle {
@@ -68,8 +68,8 @@ layout!(XLA_FFI_Handler_Bundle_R0 as "XLA_FFI_Handler_Bundle", R0..=R8, size 32 
 pub struct XLA_FFI_Handler_TraitsBits(pub u32);
 
 impl XLA_FFI_Handler_TraitsBits {
-    /// Every call launches the same device operations, so it may be captured into a command buffer
-    /// and replayed.
+    /// Every call launches the same device operations, so the call may be captured into a command
+    /// buffer and replayed.
     pub const COMMAND_BUFFER_COMPATIBLE: Self = Self(1);
 
     /// The enumeration as data.
@@ -86,22 +86,22 @@ impl XLA_FFI_Handler_TraitsBits {
 /// A set of [`XLA_FFI_Handler_TraitsBits`].
 pub type XLA_FFI_Handler_Traits = u32;
 
-/// Arguments of `Handler_Register` (slot 3) from r9. Hand over [`XLA_FFI_Handler_Register_Args_R0`]
-/// unless a record stage is given: every host understands that.
+/// Arguments of `Handler_Register` (slot 3) from r9. Without a record stage, pass
+/// [`XLA_FFI_Handler_Register_Args_R0`], which every host accepts.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Handler_Register_Args {
-    /// Bytes of this struct that the caller filled.
+    /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The custom call's target name.
+    /// The target name of the custom call.
     pub name: XLA_FFI_ByteSpan,
-    /// The platform, `"cpu"` or `"cuda"` for instance, in any case.
+    /// The platform, for example `"cpu"` or `"cuda"`; case-insensitive.
     pub platform: XLA_FFI_ByteSpan,
     /// The handlers.
     pub bundle: XLA_FFI_Handler_Bundle,
-    /// The traits, OR-ed with those of the metadata.
+    /// The traits, combined (OR) with those of the metadata.
     pub traits: XLA_FFI_Handler_Traits,
 }
 layout!(XLA_FFI_Handler_Register_Args, R9.., size 96, struct_size traits 92 {
@@ -113,21 +113,21 @@ layout!(XLA_FFI_Handler_Register_Args, R9.., size 96, struct_size traits 92 {
     traits: XLA_FFI_Handler_Traits = 88,
 });
 
-/// Arguments of `Handler_Register` (slot 3) up to r8, understood by every host.
+/// Arguments of `Handler_Register` (slot 3) up to r8, which every host accepts.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Handler_Register_Args_R0 {
-    /// Bytes of this struct that the caller filled.
+    /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The custom call's target name.
+    /// The target name of the custom call.
     pub name: XLA_FFI_ByteSpan,
-    /// The platform, `"cpu"` or `"cuda"` for instance, in any case.
+    /// The platform, for example `"cpu"` or `"cuda"`; case-insensitive.
     pub platform: XLA_FFI_ByteSpan,
     /// The handlers.
     pub bundle: XLA_FFI_Handler_Bundle_R0,
-    /// The traits, OR-ed with those of the metadata.
+    /// The traits, combined (OR) with those of the metadata.
     pub traits: XLA_FFI_Handler_Traits,
 }
 layout!(XLA_FFI_Handler_Register_Args_R0 as "XLA_FFI_Handler_Register_Args", R0..=R8, size 88, struct_size traits 84 {
@@ -139,14 +139,14 @@ layout!(XLA_FFI_Handler_Register_Args_R0 as "XLA_FFI_Handler_Register_Args", R0.
     traits: XLA_FFI_Handler_Traits = 80,
 });
 
-/// What a handler says about itself. `state_type_id` exists from r6, and hosts from r7 read it;
-/// writing it on r1–r5 overwrites the host's stack. `struct_size` is 36 everywhere.
+/// A handler's metadata. `state_type_id` exists from r6, and hosts read it from r7. Writing it on
+/// r1 to r5 overwrites the host's stack. `struct_size` is 36 in all revisions.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Metadata {
-    /// Bytes of this struct that the host prepared, `state_type_id` never counted.
+    /// Size of this struct in bytes without `state_type_id`, set by the host.
     pub struct_size: usize,
-    /// Out: the version that the handler answers.
+    /// Out: the handler's version.
     pub api_version: XLA_FFI_Api_Version,
     /// Out: the handler's traits.
     pub traits: XLA_FFI_Handler_Traits,
@@ -160,13 +160,13 @@ layout!(XLA_FFI_Metadata, R6.., size 48, struct_size traits 36 {
     state_type_id: XLA_FFI_TypeId = 40,
 });
 
-/// What a handler says about itself, r1–r5.
+/// A handler's metadata in r1 to r5.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Metadata_R1 {
-    /// Bytes of this struct that the host prepared.
+    /// Size of this struct in bytes, set by the host.
     pub struct_size: usize,
-    /// Out: the version that the handler answers.
+    /// Out: the handler's version.
     pub api_version: XLA_FFI_Api_Version,
     /// Out: the handler's traits.
     pub traits: XLA_FFI_Handler_Traits,
@@ -177,13 +177,13 @@ layout!(XLA_FFI_Metadata_R1 as "XLA_FFI_Metadata", R1..=R5, size 40, struct_size
     traits: XLA_FFI_Handler_Traits = 32,
 });
 
-/// The extension that makes a call a metadata call.
+/// The extension that marks a metadata call.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Metadata_Extension {
-    /// The link of the chain.
+    /// The entry in the chain.
     pub extension_base: XLA_FFI_InternalExtension,
-    /// Where the handler answers.
+    /// Out: the struct that the handler fills.
     pub metadata: *mut XLA_FFI_Metadata,
 }
 layout!(XLA_FFI_Metadata_Extension, R2.., size 32, struct_size metadata 32 {
@@ -191,17 +191,17 @@ layout!(XLA_FFI_Metadata_Extension, R2.., size 32, struct_size metadata 32 {
     metadata: *mut XLA_FFI_Metadata = 24,
 });
 
-/// The same bytes on r1, where the link's fields stand in the struct itself.
+/// The same extension on r1, where the fields of the chain's entry are part of the struct.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Metadata_Extension_R1 {
-    /// Bytes of this struct that the host filled.
+    /// Size of this struct in bytes, set by the host.
     pub struct_size: usize,
-    /// Which extension this is.
+    /// The kind of extension.
     pub r#type: crate::XLA_FFI_InternalExtension_Type,
-    /// The next link, or null.
+    /// The next extension in the chain, or null.
     pub next: *mut XLA_FFI_InternalExtension,
-    /// Where the handler answers.
+    /// Out: the struct that the handler fills.
     pub metadata: *mut XLA_FFI_Metadata,
 }
 layout!(XLA_FFI_Metadata_Extension_R1 as "XLA_FFI_Metadata_Extension", R1..=R1, size 32, struct_size metadata 32 {

@@ -1,9 +1,9 @@
-//! Every layout of every revision as one table, and the names that changed.
+//! The layouts of all revisions in one table, and the names that changed.
 
 use crate::*;
 
-/// All struct layouts except the function table, whose layout [`Slot`] gives. A name stands here
-/// once for each layout that it has had; `since` and `until` say when.
+/// All struct layouts except that of the function table, which [`Slot`] provides. A name occurs
+/// once per layout; `since` and `until` give its revisions.
 pub const LAYOUTS: &[StructLayout] = &[
     XLA_FFI_InternalExtension::LAYOUT,
     XLA_FFI_ExtensionId::LAYOUT,
@@ -56,7 +56,7 @@ pub const LAYOUTS: &[StructLayout] = &[
     XLA_FFI_Api::LAYOUT,
 ];
 
-/// Struct layouts of the record extension's header.
+/// The struct layouts of the record extension's header.
 pub const RECORD_LAYOUTS: &[StructLayout] = &[
     XLA_FFI_Dim3::LAYOUT,
     XLA_FFI_LaunchDims::LAYOUT,
@@ -67,8 +67,8 @@ pub const RECORD_LAYOUTS: &[StructLayout] = &[
     XLA_FFI_Record_Extension::LAYOUT,
 ];
 
-/// Struct layouts of the collectives extension's header; `R9` stands for version 0.1, `R10` for
-/// 0.2.
+/// The struct layouts of the collectives extension's header. `R9` means version 0.1, and `R10`
+/// version 0.2.
 pub const COLLECTIVES_LAYOUTS: &[StructLayout] = &[
     XLA_FFI_ReplicaGroup::LAYOUT,
     XLA_FFI_Communicator_Request_Args::LAYOUT,
@@ -102,7 +102,7 @@ pub const RECORD_ENUMS: &[EnumLayout] = &[
 /// The enumerations of the collectives extension's header.
 pub const COLLECTIVES_ENUMS: &[EnumLayout] = &[XLA_FFI_CollectiveGroupMode::ENUM];
 
-/// A type whose C name changed while its layout stayed.
+/// A type whose C name changed while its layout did not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rename {
     /// The name in this crate and in the newest header.
@@ -113,8 +113,8 @@ pub struct Rename {
     pub until: Revision,
 }
 
-/// All renamed types. (Renamed functions: [`Slot::name`].) On r0 the field `extension_start` is
-/// called `priv` and is a `void*`.
+/// All renamed types. For renamed functions, see [`Slot::name`]. On r0, the field `extension_start`
+/// is called `priv` and has the type `void*`.
 pub const RENAMES: &[Rename] = &[
     up_to_r8("XLA_FFI_InternalExtension", "XLA_FFI_Extension_Base"),
     up_to_r8("XLA_FFI_InternalExtension_Type", "XLA_FFI_Extension_Type"),

@@ -1,31 +1,31 @@
-//! Layouts as data, and the compile-time proof that the data is true.
+//! Struct layouts as data, which is checked at compile time.
 
 use crate::Revision;
 
-/// One field of a struct as it lies in memory.
+/// The memory layout of one field of a struct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldLayout {
     /// The C name of the field.
     pub name: &'static str,
-    /// The field's type in Rust notation, `*mut XLA_FFI_Error` for instance.
+    /// The field's type in Rust notation, for example `*mut XLA_FFI_Error`.
     pub ty: &'static str,
-    /// Bytes from the start of the struct.
+    /// The offset from the start of the struct in bytes.
     pub offset: usize,
-    /// Bytes that the field takes.
+    /// The size of the field in bytes.
     pub size: usize,
 }
 
-/// One struct as it lies in memory on a 64-bit host.
+/// The memory layout of one struct on a 64-bit host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StructLayout {
-    /// The C name, without the revision suffix that old layouts carry in Rust.
+    /// The C name, without the revision suffix that old layouts have in Rust.
     pub name: &'static str,
-    /// `sizeof` in bytes.
+    /// The size in bytes.
     pub size: usize,
-    /// Alignment in bytes.
+    /// The alignment in bytes.
     pub align: usize,
-    /// The field that upstream's `STRUCT_SIZE` macro names, and the macro's value in bytes; `None`
-    /// for structs that carry no size.
+    /// The last field and the value in bytes of XLA's `STRUCT_SIZE` macro, or `None` for structs
+    /// without a size field.
     pub struct_size: Option<(&'static str, usize)>,
     /// All fields, in order.
     pub fields: &'static [FieldLayout],
@@ -35,9 +35,9 @@ pub struct StructLayout {
     pub until: Revision,
 }
 
-/// A struct of the ABI that knows its own layout.
+/// A struct of the ABI with a known layout.
 pub trait Layout {
-    /// The layout, proven at compile time.
+    /// The layout, checked at compile time.
     const LAYOUT: StructLayout;
 }
 
@@ -52,7 +52,7 @@ pub struct Enumerator {
     pub since: &'static str,
 }
 
-/// A C enumeration; in Rust a transparent newtype with associated constants.
+/// A C enumeration, which is a transparent newtype with associated constants in Rust.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EnumLayout {
     /// The C name.
@@ -61,11 +61,11 @@ pub struct EnumLayout {
     pub values: &'static [Enumerator],
 }
 
-/// Proves a struct's layout and publishes it.
+/// Checks a struct's layout and makes it available as data.
 ///
-/// The proof is typed (each field has exactly the type named here) and exhaustive (a field that is
-/// not named here does not compile, even one that grew into padding).
-/// `R9..` is a layout that the newest revision still has, `R9..=R9` one of the past.
+/// The check covers the exact type of each field, and every field must be listed. A missing field
+/// does not compile, even if it only fills padding. `R9..` is the current layout, and `R9..=R9` a
+/// past layout.
 macro_rules! layout {
     (
         $rust:ident $(as $c:literal)?, $since:ident $(..)? $(..=$until:ident)?, size $size:literal
@@ -126,8 +126,8 @@ macro_rules! layout {
 
 /// Declares a C enumeration as a transparent newtype.
 ///
-/// `prefix` is what the C enumerators' names begin with; `since` is a jaxlib version, `"0.4.31"`
-/// where none is written.
+/// `prefix` is the prefix of the C enumerators. `since` is a jaxlib version; the default is
+/// `"0.4.31"`.
 macro_rules! enumeration {
     (
         $(#[$meta:meta])*
@@ -143,7 +143,8 @@ macro_rules! enumeration {
         impl $name {
             $($(#[$value_meta])* pub const $value: Self = Self($number);)*
 
-            /// The name of the enumerator without the C prefix; `None` for values that are not listed.
+            /// Returns the name of the enumerator without the C prefix, or `None` for unknown
+            /// values.
             #[must_use]
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 {
@@ -152,7 +153,7 @@ macro_rules! enumeration {
                 }
             }
 
-            /// The same in lower case.
+            /// Returns the name in lower case.
             #[must_use]
             pub const fn lower_name(self) -> Option<&'static str> {
                 match self.0 {
@@ -180,7 +181,7 @@ macro_rules! enumeration {
     (@since $since:literal) => { $since };
 }
 
-/// ASCII text in lower case.
+/// Converts ASCII text to lower case.
 pub(crate) const fn lower<const N: usize>(text: &str) -> [u8; N] {
     let mut bytes = [0; N];
     let mut i = 0;
@@ -191,7 +192,7 @@ pub(crate) const fn lower<const N: usize>(text: &str) -> [u8; N] {
     bytes
 }
 
-/// Bytes of [`lower`] as text.
+/// Converts the bytes of [`lower`] to text.
 pub(crate) const fn text(bytes: &[u8]) -> &str {
     match core::str::from_utf8(bytes) {
         Ok(text) => text,
@@ -199,7 +200,7 @@ pub(crate) const fn text(bytes: &[u8]) -> &str {
     }
 }
 
-/// Declares a type that only the host knows: usable behind a pointer alone.
+/// Declares an opaque type of the host, which is used only behind pointers.
 macro_rules! opaque {
     ($(#[$meta:meta])* $name:ident) => {
         $(#[$meta])*

@@ -1,10 +1,10 @@
-//! The custom calls that came before XLA FFI: a target is a bare function.
+//! The custom calls before XLA FFI, whose targets are bare functions.
 
 use core::ffi::{c_char, c_int, c_void};
 
 opaque! {
-    /// Success or a message, filled by a status-returning target. No jaxlib exports the functions
-    /// that write it.
+    /// The status of a status-returning target: success or a message. No jaxlib exports the
+    /// functions that write it.
     XlaCustomCallStatus
 }
 
@@ -26,8 +26,8 @@ pub type XlaCustomCallGpu = unsafe extern "C" fn(
     opaque_len: usize,
 );
 
-/// A CPU target, `API_VERSION_STATUS_RETURNING_UNIFIED`: the operands of the CPU forms with what the
-/// GPU forms have behind their buffers (as measured on jaxlib 0.4.31 to 0.12.0).
+/// A CPU target, `API_VERSION_STATUS_RETURNING_UNIFIED`: the parameters of the other CPU targets,
+/// then those that GPU targets have after the buffers (as measured on jaxlib 0.4.31 to 0.12.0).
 pub type XlaCustomCallCpuUnified = unsafe extern "C" fn(
     out: *mut c_void,
     ins: *mut *const c_void,
@@ -45,30 +45,30 @@ pub type XlaCustomCallGpuStatus = unsafe extern "C" fn(
     status: *mut XlaCustomCallStatus,
 );
 
-/// The beginning of every status that this SDK makes, in any of its libraries and programs.
+/// The head of every status that this SDK's libraries and programs create.
 ///
-/// A status of XLA's own is an object of unknown layout. Ours begin at a multiple of
-/// [`ALIGNMENT`](Self::ALIGNMENT) and are never unmapped, so that a pointer is told apart by its
-/// address, then by what is written there: [`MAGIC`](Self::MAGIC) and the address itself. The C
-/// functions that write a status then call `set`, which its maker provided.
+/// XLA's own status is an object of unknown layout. Statuses of this SDK are aligned to
+/// [`ALIGNMENT`](Self::ALIGNMENT) and are never unmapped. A pointer is recognized first by its
+/// alignment, then by its contents: [`MAGIC`](Self::MAGIC) and its own address. The C functions
+/// that write a status then call `set`.
 #[repr(C)]
 #[derive(Debug)]
 pub struct XlaFfiLegacyStatus {
-    /// [`MAGIC`](Self::MAGIC).
+    /// Always [`MAGIC`](Self::MAGIC).
     pub magic: [u8; 16],
-    /// Where this object lies.
+    /// The address of this object.
     pub this: *const Self,
-    /// Writes success (`failed` 0) or a failure with `len` bytes of text, which is copied.
+    /// Writes success (`failed` is 0) or a failure with a text of `len` bytes, which is copied.
     pub set: Option<
         unsafe extern "C" fn(this: *mut Self, failed: c_int, message: *const c_char, len: usize),
     >,
 }
 
 impl XlaFfiLegacyStatus {
-    /// What a status of this layout begins with.
+    /// The first bytes of a status with this layout.
     pub const MAGIC: [u8; 16] = *b"XLAFFI-STATUS-1\0";
-    /// Addresses of such objects are multiples of this: no page of any size in use ends between the
-    /// address and the 32 bytes behind it.
+    /// The alignment of such objects in bytes. It is at least the page size on every system, so the
+    /// 32 bytes after an aligned address are on one page.
     pub const ALIGNMENT: usize = 65536;
 }
 
@@ -78,13 +78,13 @@ const _: () = {
     assert!(core::mem::offset_of!(XlaFfiLegacyStatus, set) == 24);
 };
 
-/// A target that a library registered with its own list, by a macro of
-/// `xla/service/custom_call_target_registry.h` or when it ran. Hosts walk the list, from what
+/// A target that a library registered with its own list: by a macro of
+/// `xla/service/custom_call_target_registry.h` or at run time. Hosts traverse the list that
 /// `xla_ffi_legacy_targets()` returns.
 #[repr(C)]
 #[derive(Debug)]
 pub struct XlaFfiLegacyTarget {
-    /// Size of this struct in bytes; it may grow at its end.
+    /// The size of this struct in bytes; it may grow at the end.
     pub struct_size: usize,
     /// The name, NUL-terminated.
     pub name: *const c_char,
@@ -94,12 +94,12 @@ pub struct XlaFfiLegacyTarget {
     pub function: *mut c_void,
     /// [`Self::UNKNOWN`] or one of the signatures.
     pub signature: u32,
-    /// The next target, null at the end.
+    /// The next target, or null at the end.
     pub next: *const Self,
 }
 
 impl XlaFfiLegacyTarget {
-    /// Registered by its bare address.
+    /// Registered without a signature.
     pub const UNKNOWN: u32 = 0;
     /// [`XlaCustomCallCpu`].
     pub const CPU: u32 = 1;

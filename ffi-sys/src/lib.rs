@@ -1,26 +1,27 @@
-//! The ABI of XLA's foreign function interface: every struct, enumeration, constant and function table that an XLA
-//! runtime and a custom call exchange, in every *revision* of a released jaxlib ([`Revision`]). With the feature `std`,
-//! also the error type of all crates of the SDK ([`Error`]).
+//! The ABI of XLA's foreign function interface (FFI) as Rust declarations.
 //!
-//! A struct that all revisions share is written once. A struct that an older revision lays out differently has a second
-//! declaration whose name ends in that revision (`XLA_FFI_State_Set_Args_R0`). One extension is this SDK's own
+//! It has every struct, enumeration, constant and function table that an XLA runtime and a custom call exchange. It
+//! covers every *revision* of a released jaxlib ([`Revision`]). The feature `std` adds the error type of all crates of
+//! the SDK ([`Error`]).
+//!
+//! A struct that is the same in all revisions is declared once. If an older revision has a different layout, it has a
+//! second declaration whose name ends in the revision (`XLA_FFI_State_Set_Args_R0`). One extension belongs to this SDK
 //! ([`XFFI_Cancellation_Extension`]).
 //!
-//! The names are those of the C header. Enumerations that a host may extend are transparent newtypes, never Rust
-//! enums: an unknown value is data, not undefined behaviour. Function pointers are `Option`, because a table slot may
-//! be null.
+//! The names are those of the C header. Enumerations that a host may extend are transparent newtypes, so unknown values
+//! are not undefined behaviour. Function pointers are `Option`, because a table slot may be null.
 //!
 //! # How layouts are checked
 //!
 //! Each struct has a `layout!` line with the type and offset of every field, which does not compile if it differs from
-//! the struct. The same lines are data ([`Layout`]): the C headers under `include/` and the snapshots under `abi/` are
-//! generated from them, and compared with the headers of released jaxlib wheels.
+//! the struct. The same lines are available as data ([`Layout`]). The C headers in `include/` and the snapshots in
+//! `abi/` are generated from this data and compared with the headers of released jaxlib wheels.
 //!
 //! # Which fields can be read
 //!
-//! `struct_size` is the number of bytes that the caller filled. Read a field only if `struct_size` covers it, or if
-//! [`Revision`] proves that it exists. Never form a reference to a whole [`XLA_FFI_Api`], [`XLA_FFI_CallFrame`] or
-//! [`XLA_FFI_Metadata`] of a host, because their length varies.
+//! `struct_size` is the number of bytes that the creator of the struct has set. Read a field only if `struct_size`
+//! covers it, or if [`Revision`] shows that it exists. Never create a reference to a whole [`XLA_FFI_Api`],
+//! [`XLA_FFI_CallFrame`] or [`XLA_FFI_Metadata`] of a host, because their length varies.
 #![no_std]
 #![expect(
     non_camel_case_types,
@@ -33,7 +34,7 @@
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
-// In words that a test can ask for on a machine that has neither, by `--cfg`.
+// Written so that a test can trigger each error with `--cfg` on any machine.
 #[cfg(any(not(target_pointer_width = "64"), target_pointer_width = "32"))]
 compile_error!("XLA's FFI is laid out for 64-bit systems, and jaxlib has no 32-bit build");
 #[cfg(target_endian = "big")]

@@ -1,56 +1,59 @@
-//! How the description of a library lies in its file: records in a section of their own, each a head and a payload in
-//! JSON. This SDK's own format, not XLA's.
+//! The storage format of a library's manifest: records in a separate section of the file, each a
+//! head and a JSON payload. This is a format of this SDK, not of XLA.
 
-/// What the head of a record starts with.
+/// The first bytes of a record's head.
 pub const MAGIC: &[u8; 8] = b"XLAFFIMF";
 
-/// The newest version of the format, which follows the magic as 4 bytes, little-endian; older ones are read too.
+/// The newest version of the format, stored after the magic as 4 bytes in little-endian order.
+/// Older versions are also read.
 pub const VERSION: u32 = 2;
 
-/// Bytes of the head: magic, version, length of the payload as 4 bytes, little-endian.
+/// The size of the head in bytes: magic, version, and the payload's length as 4 bytes in
+/// little-endian order.
 pub const HEAD: usize = 16;
 
-/// The section that holds the records, in ELF.
+/// The section with the records in ELF files.
 pub const SECTION: &str = ".xla_ffi_manifest";
 
-/// The same in Mach-O, in the segment `__DATA`: no name has more than 16 bytes there.
+/// The section with the records in Mach-O files, in the segment `__DATA`. Names have at most 16
+/// bytes.
 pub const SECTION_MACH_O: &str = "__xla_ffi";
 
-/// The same in PE: no name in a DLL has more than 8 bytes.
+/// The section with the records in PE files. Names in a DLL have at most 8 bytes.
 pub const SECTION_PE: &str = ".xla_ffi";
 
-/// A record as it lies in a section.
+/// A record in a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
-    /// The version of its format: 1 to [`VERSION`].
+    /// The version of the format: 1 to [`VERSION`].
     pub version: u32,
-    /// Its JSON.
+    /// The JSON payload.
     pub payload: &'a [u8],
-    /// What lies behind it.
+    /// The bytes after the record.
     pub rest: &'a [u8],
 }
 
-/// Why no record that can be read starts at a place.
+/// The reason why no readable record starts at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRecord {
-    /// It does not start with [`MAGIC`], or ends within the head.
+    /// The bytes do not start with [`MAGIC`], or they end within the head.
     Magic,
-    /// Its version, which is not known.
+    /// The version is unknown.
     Version(u32),
-    /// It states more bytes of payload than are there.
+    /// The payload is shorter than its stated length.
     Length {
-        /// What it states.
+        /// The stated length.
         stated: usize,
-        /// What is there.
+        /// The actual length.
         there: usize,
     },
 }
 
 impl<'a> Record<'a> {
-    /// Reads the record that `bytes` start with.
+    /// Reads the record at the start of `bytes`.
     ///
     /// # Errors
-    /// [`NoRecord`] where none does.
+    /// [`NoRecord`] if no readable record starts there.
     pub fn read(bytes: &'a [u8]) -> Result<Self, NoRecord> {
         let (head, behind) = bytes.split_first_chunk::<HEAD>().ok_or(NoRecord::Magic)?;
         let (magic, numbers) = head.split_at(MAGIC.len());

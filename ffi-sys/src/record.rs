@@ -1,14 +1,14 @@
-//! The record extension (id 128): recording into a command buffer, from r9 (its version 0.1 came
-//! with jaxlib 0.11.2, 0.2 with 0.12.0).
+//! The record extension (id 128) for recording into a command buffer, from r9. Version 0.1 was
+//! released with jaxlib 0.11.2, and 0.2 with 0.12.0.
 
 use crate::{XLA_FFI_Error, XLA_FFI_Extension};
 use core::ffi::{c_char, c_void};
 
-/// Number of the extension.
+/// The number of the extension.
 pub const XLA_FFI_Extension_Record: i64 = 128;
-/// Newest major version of the extension.
+/// The newest major version of the extension.
 pub const XLA_FFI_Extension_Record_MajorVersion: i32 = 0;
-/// Newest minor version of the extension.
+/// The newest minor version of the extension.
 pub const XLA_FFI_Extension_Record_MinorVersion: i32 = 2;
 
 opaque! {
@@ -21,17 +21,17 @@ opaque! {
 }
 
 enumeration! {
-    /// Whether commands are recorded for the first time.
+    /// Whether commands are created or updated.
     XLA_FFI_RecordAction, "XLA_FFI_RecordAction_" {
-        /// New commands.
+        /// Creates new commands.
         Create = 0 since "0.11.2",
-        /// New values for the commands that were created.
+        /// Sets new values for the commands that were created.
         Update = 1 since "0.11.2",
     }
 }
 
 enumeration! {
-    /// What the bytes of a kernel are.
+    /// The format of a kernel's code.
     XLA_FFI_SourceFormat, "XLA_FFI_SourceFormat_" {
         /// PTX text.
         PTX = 0 since "0.11.2",
@@ -42,15 +42,15 @@ enumeration! {
     }
 }
 
-/// Three extents.
+/// The extents of three dimensions.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XLA_FFI_Dim3 {
-    /// First.
+    /// The first extent.
     pub x: i32,
-    /// Second.
+    /// The second extent.
     pub y: i32,
-    /// Third.
+    /// The third extent.
     pub z: i32,
 }
 layout!(XLA_FFI_Dim3, R9.., size 12 {
@@ -59,15 +59,15 @@ layout!(XLA_FFI_Dim3, R9.., size 12 {
     z: i32 = 8,
 });
 
-/// The shape of a launch.
+/// The dimensions of a launch.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XLA_FFI_LaunchDims {
-    /// Blocks.
+    /// The number of blocks.
     pub grid: XLA_FFI_Dim3,
-    /// Threads of a block.
+    /// The number of threads per block.
     pub block: XLA_FFI_Dim3,
-    /// Blocks of a cluster.
+    /// The number of blocks per cluster.
     pub cluster: XLA_FFI_Dim3,
 }
 layout!(XLA_FFI_LaunchDims, R9.., size 36 {
@@ -77,7 +77,7 @@ layout!(XLA_FFI_LaunchDims, R9.., size 36 {
 });
 
 enumeration! {
-    /// What a kernel argument is.
+    /// The type of a kernel argument.
     XLA_FFI_KernelArgType, "XLA_FFI_KernelArgType_" {
         /// An address in device memory.
         DevicePtr = 0 since "0.11.2",
@@ -90,11 +90,11 @@ enumeration! {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_KernelArg {
-    /// The address or where the value lies.
+    /// The device address, or the host address of the value.
     pub arg_address: *const c_void,
-    /// Bytes.
+    /// The size in bytes.
     pub size: i64,
-    /// Which of the two it is.
+    /// The type of the argument.
     pub r#type: XLA_FFI_KernelArgType,
 }
 layout!(XLA_FFI_KernelArg, R9.., size 24 {
@@ -107,9 +107,9 @@ layout!(XLA_FFI_KernelArg, R9.., size 24 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_KernelArgs {
-    /// First argument.
+    /// The first argument.
     pub args: *const XLA_FFI_KernelArg,
-    /// Number of arguments.
+    /// The number of arguments.
     pub num_args: i64,
 }
 layout!(XLA_FFI_KernelArgs, R9.., size 16 {
@@ -142,7 +142,7 @@ pub struct XLA_FFI_RecordApi {
             out_command: *mut *const XLA_FFI_Command,
         ) -> *mut XLA_FFI_Error,
     >,
-    /// Gives a recorded launch new arguments.
+    /// Updates the arguments of a recorded launch.
     pub update_launch: Option<
         unsafe extern "C" fn(
             ctx: *mut XLA_FFI_RecordContext,
@@ -162,7 +162,7 @@ pub struct XLA_FFI_RecordApi {
             out_command: *mut *const XLA_FFI_Command,
         ) -> *mut XLA_FFI_Error,
     >,
-    /// Gives a recorded copy new operands.
+    /// Updates the operands of a recorded copy.
     pub update_memcpy_d2d: Option<
         unsafe extern "C" fn(
             ctx: *mut XLA_FFI_RecordContext,
@@ -175,7 +175,7 @@ pub struct XLA_FFI_RecordApi {
     /// Asks the host to capture the execute stage on a stream instead.
     pub request_stream_capture:
         Option<unsafe extern "C" fn(ctx: *mut XLA_FFI_RecordContext) -> *mut XLA_FFI_Error>,
-    /// Records a command that does nothing but order others.
+    /// Records an empty command, which only orders other commands.
     pub create_empty_command: Option<
         unsafe extern "C" fn(
             ctx: *mut XLA_FFI_RecordContext,
@@ -194,21 +194,21 @@ layout!(XLA_FFI_RecordApi, R9.., size 48 {
     create_empty_command: Option<unsafe extern "C" fn(*mut XLA_FFI_RecordContext, *const *const XLA_FFI_Command, u32, *mut *const XLA_FFI_Command) -> *mut XLA_FFI_Error> = 40,
 });
 
-/// What a record handler works on.
+/// The frame of a record handler.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_RecordFrame {
     /// The recorder.
     pub record_ctx: *mut XLA_FFI_RecordContext,
-    /// Its functions.
+    /// The recorder's functions.
     pub api: *const XLA_FFI_RecordApi,
-    /// Create or update.
+    /// Whether to create or to update commands.
     pub action: XLA_FFI_RecordAction,
-    /// In (update) or out (create): the commands, room for `max_commands`.
+    /// The commands, with room for `max_commands`: an output of create and an input of update.
     pub commands: *mut *const XLA_FFI_Command,
-    /// In or out: how many there are.
+    /// The number of commands: an output of create and an input of update.
     pub num_commands: *mut i64,
-    /// Room in `commands`.
+    /// The capacity of `commands`.
     pub max_commands: i64,
 }
 layout!(XLA_FFI_RecordFrame, R9.., size 48 {
@@ -220,13 +220,13 @@ layout!(XLA_FFI_RecordFrame, R9.., size 48 {
     max_commands: i64 = 40,
 });
 
-/// The extension as it hangs in an invocation context.
+/// The extension in the chain of an invocation context.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Record_Extension {
-    /// The link of the chain.
+    /// The entry in the chain.
     pub extension_base: XLA_FFI_Extension,
-    /// The frame.
+    /// The record frame.
     pub record_frame: *mut XLA_FFI_RecordFrame,
 }
 layout!(XLA_FFI_Record_Extension, R9.., size 40, struct_size record_frame 40 {

@@ -1,24 +1,24 @@
 //! The revisions of the ABI.
 //!
-//! The version macro in upstream's header is not the ABI: it stood at 0.1 while the function table
-//! and two structs changed five times. A *revision* names one layout.
+//! The version in XLA's header does not identify the ABI: it remained 0.1 while the function table and two structs
+//! changed five times. A *revision* identifies one layout.
 
-/// The jaxlib releases that every check of the project runs over, oldest first: the first and the last of
-/// the revisions that differ most, and what people have.
+/// The jaxlib releases that all checks of the project cover, oldest first: the first and last releases of the
+/// revisions that differ most, and widely used releases.
 pub const JAXLIBS: [&str; 12] = [
     "0.4.31", "0.4.33", "0.4.34", "0.4.38", "0.5.1", "0.6.2", "0.8.0", "0.8.1", "0.9.1", "0.10.2",
     "0.11.1", "0.12.0",
 ];
 
-/// Releases that were withdrawn from the package index soon after, and what they speak: read from their
-/// headers. Nobody is told to install one; whoever has it is served.
+/// Releases that were soon withdrawn from the package index, with their revisions according to their headers. They
+/// are supported, but not recommended.
 pub const YANKED_JAXLIBS: [(&str, Revision); 1] = [("0.4.32", Revision::R1)];
 
-/// One layout of the ABI, from the first that a jaxlib shipped (`R0`) to the newest known (`R10`).
+/// One layout of the ABI, from the first in a jaxlib release (`R0`) to the newest known (`R10`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Revision {
-    /// jaxlib 0.4.31: first release, no metadata call.
+    /// jaxlib 0.4.31: first release, without a metadata call.
     R0 = 0,
     /// jaxlib 0.4.33: extension chain, metadata, `ThreadPool_Schedule`.
     R1 = 1,
@@ -42,7 +42,7 @@ pub enum Revision {
     R10 = 10,
 }
 
-/// Of each revision: the minor version, the function slots, the first and the last jaxlib, the name.
+/// The columns: minor version, function slots, first and last jaxlib, name.
 type Row = (i32, usize, &'static str, Option<&'static str>, &'static str);
 const ROWS: [Row; 11] = [
     (0, 11, "0.4.31", Some("0.4.31"), "r0"),
@@ -59,7 +59,8 @@ const ROWS: [Row; 11] = [
 ];
 
 impl Revision {
-    /// Bytes of every function table before its first function; `api.rs` proves it of the newest.
+    /// The size in bytes of every function table before its first function. `api.rs` checks it for the newest
+    /// revision.
     pub(crate) const TABLE_HEAD: usize = 48;
 
     /// All revisions, oldest first.
@@ -80,26 +81,26 @@ impl Revision {
     /// The newest revision that this crate knows.
     pub const NEWEST: Self = Self::R10;
 
-    /// The minor version that headers and runtimes of this revision state (the major one is 0).
+    /// Returns the minor version in headers and runtimes of this revision. The major version is 0.
     #[must_use]
     pub const fn minor_version(self) -> i32 {
         ROWS[self as usize].0
     }
 
-    /// Function slots in [`XLA_FFI_Api`](crate::XLA_FFI_Api) after `internal_api`.
+    /// Returns the number of function slots in [`XLA_FFI_Api`](crate::XLA_FFI_Api) after `internal_api`.
     #[must_use]
     pub const fn slot_count(self) -> usize {
         ROWS[self as usize].1
     }
 
-    /// `sizeof(XLA_FFI_Api)` in bytes: 48 of head, 8 a slot.
+    /// Returns the size of `XLA_FFI_Api` in bytes: 48 for the head and 8 per slot.
     #[must_use]
     pub const fn api_size(self) -> usize {
         Self::TABLE_HEAD + 8 * self.slot_count()
     }
 
-    /// What a runtime of this revision writes into `XLA_FFI_Api.struct_size`: 88 before r5, where
-    /// upstream's macro named `Stream_Get` as the last field, the true size since.
+    /// Returns the value of `XLA_FFI_Api.struct_size` in a runtime of this revision. It is 88 before r5, where
+    /// XLA's macro named `Stream_Get` as the last field, and the true size since r5.
     #[must_use]
     pub const fn api_struct_size(self) -> usize {
         if (self as u8) < Self::R5 as u8 {
@@ -109,28 +110,28 @@ impl Revision {
         }
     }
 
-    /// What a runtime from before r0 (jaxlib 0.4.29 and 0.4.30, TensorFlow 2.17) writes there. Its table has no
-    /// `api_version`: after `internal_api`, at 16, come the functions of r0 in r0's order.
+    /// The value of `struct_size` in a runtime before r0 (jaxlib 0.4.29 and 0.4.30, TensorFlow 2.17). Its table has
+    /// no `api_version`: `internal_api` is at offset 16, followed by the functions of r0 in the same order.
     pub const BEFORE_R0_STRUCT_SIZE: usize = 64;
 
-    /// Where the first function of a table from before r0 lies: [`Error_Create`](crate::XLA_FFI_Error_Create_Args),
-    /// whose arguments are those of r0.
+    /// The offset of the first function in a table before r0: [`Error_Create`](crate::XLA_FFI_Error_Create_Args),
+    /// which has the same arguments as in r0.
     pub const BEFORE_R0_TABLE_HEAD: usize = 24;
 
-    /// The first jaxlib release with this revision.
+    /// Returns the first jaxlib release with this revision.
     #[must_use]
     pub const fn first_jaxlib(self) -> &'static str {
         ROWS[self as usize].2
     }
 
-    /// The last jaxlib release with this revision; `None` for the newest.
+    /// Returns the last jaxlib release with this revision, or `None` for the newest.
     #[must_use]
     pub const fn last_jaxlib(self) -> Option<&'static str> {
         ROWS[self as usize].3
     }
 
-    /// The revision that jaxlib `version` speaks, `"0.9.0.1"` for instance; `None` for one older than the
-    /// first, and for what is no version. Releases newer than all that are known count as the newest.
+    /// Returns the revision of jaxlib `version`, for example `"0.9.0.1"`. Returns `None` for an invalid version and
+    /// for releases before r0. Releases newer than all known ones count as the newest.
     #[must_use]
     pub fn of_jaxlib(version: &str) -> Option<Self> {
         let is_number = |part: &str| part.parse::<u32>().is_ok();
@@ -146,13 +147,13 @@ impl Revision {
             .find(|revision| numbers(revision.first_jaxlib()).le(numbers(version)))
     }
 
-    /// The lower-case name, `"r0"` to `"r10"`.
+    /// Returns the lower-case name, `"r0"` to `"r10"`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         ROWS[self as usize].4
     }
 
-    /// The revision called `name`; `None` where there is none.
+    /// Returns the revision called `name`, or `None` if there is none.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL

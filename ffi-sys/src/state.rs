@@ -1,5 +1,5 @@
-//! State that a stage leaves for later ones. Three layouts of the set arguments, two of the get
-//! arguments; hosts tell them apart by version, or by size, or not at all.
+//! State that a stage creates for later stages. The set arguments have three layouts and the get
+//! arguments two. Hosts distinguish them by version or by size, or not at all.
 
 use crate::{
     Revision, XLA_FFI_ExecutionStage, XLA_FFI_InternalExtension, XLA_FFI_InvokeContext,
@@ -7,28 +7,29 @@ use crate::{
 };
 use core::ffi::c_void;
 
-/// What a runtime does with state arguments that a handler laid out for a version of its own.
+/// How a runtime handles state arguments with the layout of a different version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateReading {
-    /// It finds what the handler meant.
+    /// It reads the arguments correctly.
     Right,
-    /// It refuses the call for its size; handlers made with upstream's headers may crash then.
+    /// It rejects the call because of the size. Handlers that use XLA's headers may then crash.
     Refused,
-    /// It takes other bytes for the type and the state: an error at best, a crash at worst.
+    /// It reads wrong bytes as the type and the state, which causes an error or a crash.
     Misread,
 }
 
 impl StateReading {
-    /// How a runtime of `revision` reads the `State_Set` arguments of a handler that was compiled for version
-    /// 0.`minor` and is accepted there, whatever it does.
+    /// Returns how a runtime of `revision` reads the `State_Set` arguments of a handler that was
+    /// compiled for version 0.`minor` and is accepted there.
     ///
-    /// Version 0.1 has the deleter behind the state, 0.2 ends there, 0.3 puts the stage before the type: the
-    /// first two begin alike, and runtimes from r9 on, with jaxlib 0.10.0 to 0.11.0, tell the second from
+    /// The layout of version 0.1 has the deleter after the state, 0.2 omits the deleter, and 0.3
+    /// has the stage before the type. The first two start alike. Runtimes from r9, and jaxlib
+    /// 0.10.0 to 0.11.0, distinguish the second from the third by size.
     /// the third by its size.
     #[must_use]
     pub const fn of(revision: Revision, minor: i32) -> Self {
         match (minor, revision as u8) {
-            // Older runtimes wait for the deleter, and refuse the shorter form.
+            // Older runtimes require the deleter and reject the shorter struct.
             (2, ..=6) => Self::Refused,
             (..=2, ..=7) => Self::Right,
             (2, 8) => Self::Refused,
@@ -44,7 +45,7 @@ impl StateReading {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_State_Set_Args {
-    /// Bytes of this struct that the caller filled.
+    /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
@@ -54,7 +55,7 @@ pub struct XLA_FFI_State_Set_Args {
     pub stage: XLA_FFI_ExecutionStage,
     /// The type of the state, registered with its deleter.
     pub type_id: *mut XLA_FFI_TypeId,
-    /// The state; the host owns it from here.
+    /// The state; the host takes ownership of it.
     pub state: *mut c_void,
 }
 layout!(XLA_FFI_State_Set_Args, R8.., size 48, struct_size state 48 {
@@ -70,7 +71,7 @@ layout!(XLA_FFI_State_Set_Args, R8.., size 48, struct_size state 48 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_State_Set_Args_R7 {
-    /// Bytes of this struct that the caller filled.
+    /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
@@ -78,7 +79,7 @@ pub struct XLA_FFI_State_Set_Args_R7 {
     pub ctx: *mut XLA_FFI_InvokeContext,
     /// The type of the state, registered with its deleter.
     pub type_id: *mut XLA_FFI_TypeId,
-    /// The state; the host owns it from here.
+    /// The state; the host takes ownership of it.
     pub state: *mut c_void,
 }
 layout!(XLA_FFI_State_Set_Args_R7 as "XLA_FFI_State_Set_Args", R7..=R7, size 40, struct_size state 40 {
@@ -93,7 +94,7 @@ layout!(XLA_FFI_State_Set_Args_R7 as "XLA_FFI_State_Set_Args", R7..=R7, size 40,
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_State_Set_Args_R0 {
-    /// Bytes of this struct that the caller filled.
+    /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
@@ -101,7 +102,7 @@ pub struct XLA_FFI_State_Set_Args_R0 {
     pub ctx: *mut XLA_FFI_InvokeContext,
     /// The type of the state.
     pub type_id: *mut XLA_FFI_TypeId,
-    /// The state; the host owns it from here.
+    /// The state; the host takes ownership of it.
     pub state: *mut c_void,
     /// Destroys the state.
     pub deleter: Option<unsafe extern "C" fn(state: *mut c_void)>,
@@ -119,17 +120,17 @@ layout!(XLA_FFI_State_Set_Args_R0 as "XLA_FFI_State_Set_Args", R0..=R6, size 48,
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_State_Get_Args {
-    /// Bytes of this struct that the caller filled.
+    /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// The context.
     pub ctx: *mut XLA_FFI_InvokeContext,
-    /// The stage whose state is asked for.
+    /// The stage whose state is requested.
     pub stage: XLA_FFI_ExecutionStage,
     /// The type of the state.
     pub type_id: *mut XLA_FFI_TypeId,
-    /// Out: the state; the host keeps it.
+    /// Out: the state, which the host still owns.
     pub state: *mut c_void,
 }
 layout!(XLA_FFI_State_Get_Args, R8.., size 48, struct_size state 48 {
@@ -145,7 +146,7 @@ layout!(XLA_FFI_State_Get_Args, R8.., size 48, struct_size state 48 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_State_Get_Args_R0 {
-    /// Bytes of this struct that the caller filled.
+    /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
@@ -153,7 +154,7 @@ pub struct XLA_FFI_State_Get_Args_R0 {
     pub ctx: *mut XLA_FFI_InvokeContext,
     /// The type of the state.
     pub type_id: *mut XLA_FFI_TypeId,
-    /// Out: the state; the host keeps it.
+    /// Out: the state, which the host still owns.
     pub state: *mut c_void,
 }
 layout!(XLA_FFI_State_Get_Args_R0 as "XLA_FFI_State_Get_Args", R0..=R7, size 40, struct_size state 40 {

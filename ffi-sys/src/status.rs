@@ -1,4 +1,4 @@
-//! Status codes, and the error that every crate of the SDK returns. Feature `std`.
+//! Status codes, and the error type of all crates of the SDK. Requires the feature `std`.
 
 use crate::XLA_FFI_Error_Code;
 use std::borrow::Cow;
@@ -8,7 +8,7 @@ use std::string::{String, ToString};
 use std::sync::Arc;
 use std::vec::Vec;
 
-/// The result of everything that can fail, handlers included.
+/// The result type of all fallible functions, including handlers.
 ///
 /// ```
 /// use xla_ffi_sys::{Error, Result};
@@ -33,14 +33,14 @@ macro_rules! codes {
             /// All codes, in numerical order.
             pub const ALL: [Self; 16] = [$(Self::$code),*];
 
-            /// The code in the C header.
+            /// Returns the code of the C header.
             #[must_use]
             pub const fn to_raw(self) -> XLA_FFI_Error_Code {
                 XLA_FFI_Error_Code(self as u32)
             }
 
-            /// The code for a number of the C header; `None` for 0 (success). Numbers that are not known
-            /// become [`ErrorCode::Unknown`].
+            /// Converts a code of the C header. Returns `None` for 0 (success), and [`ErrorCode::Unknown`] for unknown
+            /// numbers.
             #[must_use]
             pub const fn from_raw(raw: XLA_FFI_Error_Code) -> Option<Self> {
                 Some(match raw {
@@ -54,9 +54,9 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The canonical absl status codes, success excepted.
+    /// The canonical absl status codes, except success.
     ///
-    /// The hosts of r0 and r1 (jaxlib 0.4.31 and 0.4.33) report every code as `Internal`.
+    /// Hosts of r0 and r1 (jaxlib 0.4.31 and 0.4.33) report every code as `Internal`.
     ///
     /// ```
     /// use xla_ffi_sys::{ErrorCode, XLA_FFI_Error_Code};
@@ -71,41 +71,41 @@ codes! {
     ErrorCode {
         /// The operation was cancelled.
         Cancelled = CANCELLED,
-        /// The cause is not known.
+        /// The cause is unknown.
         Unknown = UNKNOWN,
-        /// An argument is wrong whatever the state of the system.
+        /// An argument is wrong, whatever the state of the system.
         InvalidArgument = INVALID_ARGUMENT,
-        /// Time ran out.
+        /// The deadline passed before the operation ended.
         DeadlineExceeded = DEADLINE_EXCEEDED,
-        /// Something that was asked for does not exist.
+        /// A requested object does not exist.
         NotFound = NOT_FOUND,
-        /// Something that was to be made exists.
+        /// The object to create already exists.
         AlreadyExists = ALREADY_EXISTS,
-        /// The caller may not do this.
+        /// The caller lacks permission.
         PermissionDenied = PERMISSION_DENIED,
-        /// Memory, quota or another resource is used up.
+        /// Memory, a quota or another resource is exhausted.
         ResourceExhausted = RESOURCE_EXHAUSTED,
-        /// The system is not in the state that the operation needs.
+        /// The system is not in the required state.
         FailedPrecondition = FAILED_PRECONDITION,
-        /// The operation was given up.
+        /// The operation was aborted.
         Aborted = ABORTED,
-        /// Past a valid range.
+        /// A value is outside the valid range.
         OutOfRange = OUT_OF_RANGE,
-        /// Not implemented or not supported here.
+        /// The operation is not implemented or not supported.
         Unimplemented = UNIMPLEMENTED,
-        /// An invariant is broken.
+        /// An invariant is violated.
         Internal = INTERNAL,
-        /// The service is down for the moment.
+        /// The service is temporarily unavailable.
         Unavailable = UNAVAILABLE,
         /// Data is lost or corrupt.
         DataLoss = DATA_LOSS,
-        /// Credentials are missing or wrong.
+        /// Credentials are missing or invalid.
         Unauthenticated = UNAUTHENTICATED,
     }
 }
 
 impl ErrorCode {
-    /// The upper-case name, for example `"INVALID_ARGUMENT"`.
+    /// Returns the upper-case name, for example `"INVALID_ARGUMENT"`.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.to_raw().name().unwrap_or_default()
@@ -120,8 +120,8 @@ impl fmt::Display for ErrorCode {
 
 macro_rules! hazards {
     ($($(#[$doc:meta])* $hazard:ident = $name:literal,)*) => {
-        /// What a handler did that a real XLA would not have survived, or survived by luck. The embedded
-        /// runtime detects it, does not carry it out, and reports it.
+        /// A handler's mistake that would crash XLA or corrupt memory. The embedded runtime detects the mistake,
+        /// prevents its effects and reports it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Hazard {
@@ -132,7 +132,7 @@ macro_rules! hazards {
             /// All hazards, in the order of their declaration.
             pub const ALL: &[Self] = &[$(Self::$hazard),*];
 
-            /// A short name for tables and scripts.
+            /// Returns a short name for tables and scripts.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self {
@@ -144,50 +144,50 @@ macro_rules! hazards {
 }
 
 hazards! {
-    /// State arguments laid out for another version of the ABI.
+    /// State arguments have the layout of a different version of the ABI.
     StateLayout = "state-layout",
-    /// Type registration without the `type_info` that this version reads.
+    /// A type is registered without the `type_info` that this version reads.
     TypeInfo = "type-info",
-    /// Bytes behind the call frame were written: `future` does not exist on r0 and r1.
+    /// Bytes after the call frame were written: `future` does not exist on r0 and r1.
     FrameOverrun = "frame-overrun",
-    /// Bytes behind the metadata were written: `state_type_id` does not exist before r6.
+    /// Bytes after the metadata were written: `state_type_id` does not exist before r6.
     MetadataOverrun = "metadata-overrun",
-    /// Bytes behind a buffer were written.
+    /// Bytes after a buffer were written.
     BufferOverrun = "buffer-overrun",
-    /// The context was used after the call that it belonged to.
+    /// The context was used after its call had ended.
     ContextAfterCall = "context-after-call",
     /// Both an error and a future were returned.
     ErrorAndFuture = "error-and-future",
-    /// A future was completed twice, or one that this host did not make was named.
+    /// A future was completed twice, or it was not created by this host.
     FutureMisuse = "future-misuse",
-    /// An error that this host did not make, or that is gone, was named.
+    /// An error was not created by this host, or it is already destroyed.
     ErrorMisuse = "error-misuse",
-    /// Handler registration laid out for a later version of the ABI.
+    /// A handler registration has the layout of a later version of the ABI.
     RegisterLayout = "register-layout",
-    /// A function was called that the revision's table does not have.
+    /// A function was called that the revision's table lacks.
     AbsentFunction = "absent-function",
-    /// State was asked for or set that this call's context does not have.
+    /// State was read or set that this call's context lacks.
     AbsentState = "absent-state",
-    /// A panic or a C++ exception left the handler.
+    /// A panic or a C++ exception escaped from the handler.
     Unwound = "unwound",
-    /// A result, or a part of it, was never written. Only calls with unwritten results refused check for it.
+    /// A result or part of it was not written. Only calls that reject unwritten results check this.
     UnwrittenResult = "unwritten-result",
-    /// Scratch memory was not given back: XLA does not free what handlers allocate.
+    /// Scratch memory was not freed. XLA does not free what handlers allocate.
     ScratchLeak = "scratch-leak",
 }
 
-/// A hazard with what was seen.
+/// A detected hazard with a description.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// Which hazard.
+    /// The kind of hazard.
     pub hazard: Hazard,
-    /// What was seen, and what to do about it.
+    /// The observation, and how to fix the problem.
     pub message: String,
 }
 
 impl Finding {
-    /// A finding.
+    /// Creates a finding.
     #[doc(hidden)]
     #[must_use]
     pub fn new(hazard: Hazard, message: impl Into<String>) -> Self {
@@ -204,10 +204,10 @@ impl fmt::Display for Finding {
     }
 }
 
-/// An error: a code and a text. An error of the embedded runtime also has the hazards that were detected, and an
-/// error may have a source.
+/// An error with a code and a text.
 ///
-/// The text reaches a host as a C string: a NUL in it is shown as `\0`.
+/// Errors of the embedded runtime also have the detected hazards, and any error may have a source. The text reaches a
+/// host as a C string, so a NUL in it is shown as `\0`.
 ///
 /// ```
 /// use xla_ffi_sys::{Error, ErrorCode};
@@ -228,11 +228,11 @@ impl fmt::Display for Finding {
 pub struct Error {
     code: ErrorCode,
     message: Cow<'static, str>,
-    // Shared, because the code that drops it stays small.
+    // Shared, because this keeps the code that drops it small.
     details: Option<Arc<Details>>,
 }
 
-/// What most errors do not have.
+/// The parts that most errors lack.
 #[derive(Clone, Debug, Default)]
 struct Details {
     from_handler: bool,
@@ -240,7 +240,7 @@ struct Details {
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
-/// Two errors are equal if their codes and texts are.
+/// Two errors are equal if their codes and texts are equal.
 impl PartialEq for Error {
     fn eq(&self, other: &Self) -> bool {
         self.code == other.code && self.message == other.message
@@ -262,7 +262,7 @@ macro_rules! constructors {
 }
 
 impl Error {
-    /// An error.
+    /// Creates an error.
     #[must_use]
     pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
         Self {
@@ -284,7 +284,7 @@ impl Error {
         unavailable Unavailable;
     }
 
-    /// An error with [`ErrorCode::Internal`] because of a hazard.
+    /// Creates an error with [`ErrorCode::Internal`] for a hazard.
     #[doc(hidden)]
     #[must_use]
     pub fn hazard(hazard: Hazard, message: impl Into<String>) -> Self {
@@ -292,8 +292,10 @@ impl Error {
         Self::internal(finding.to_string()).with_findings([finding])
     }
 
-    /// Adds the cause, which [`source`](std::error::Error::source) returns. A handler on the embedded runtime that it is
-    /// linked with (feature `internal`) returns it to the caller; any other host gets code and text.
+    /// Adds the cause, which [`source`](std::error::Error::source) returns.
+    ///
+    /// If the handler runs on the embedded runtime in its own program (feature `internal`), the caller receives the
+    /// cause. Other hosts receive only code and text.
     #[must_use]
     pub fn with_source(
         mut self,
@@ -327,12 +329,12 @@ impl Error {
         self
     }
 
-    /// Prefixes the text with `context: `.
+    /// Adds the prefix `context: ` to the text.
     #[must_use]
     pub fn within(mut self, context: impl fmt::Display) -> Self {
-        // Of its final size, as a rule: a handler's error gets its name on every failing call.
+        // Usually large enough: this adds the handler's name on every failing call.
         let mut text = String::with_capacity(self.message.len() + 64);
-        // A string takes whatever is written.
+        // Writing to a string cannot fail.
         let _ = fmt::Write::write_fmt(&mut text, format_args!("{context}: "));
         text.push_str(&self.message);
         self.message = text.into();
@@ -343,19 +345,19 @@ impl Error {
         Arc::make_mut(self.details.get_or_insert_default())
     }
 
-    /// The code.
+    /// Returns the code.
     #[must_use]
     pub const fn code(&self) -> ErrorCode {
         self.code
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Returns true if the handler returned this error, false if the embedded runtime refused the call.
+    /// Returns true if the handler returned this error, and false if the embedded runtime rejected the call.
     #[must_use]
     pub fn is_from_handler(&self) -> bool {
         self.details
@@ -363,7 +365,7 @@ impl Error {
             .is_some_and(|details| details.from_handler)
     }
 
-    /// The hazards that the embedded runtime detected.
+    /// Returns the hazards that the embedded runtime detected.
     #[must_use]
     pub fn findings(&self) -> &[Finding] {
         self.details
@@ -380,14 +382,14 @@ impl Error {
     }
 }
 
-// Written by hand, because libraries are smaller without the details.
+// Implemented by hand without the details, which makes libraries smaller.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// `CODE: text`; with `{:#}` the text alone.
+/// Displays `CODE: text`, or only the text with `{:#}`.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if f.alternate() {
@@ -441,7 +443,7 @@ from! {
 }
 
 impl From<Box<dyn std::error::Error + Send + Sync>> for Error {
-    /// The error in the box, if it is one of these or of the standard library's I/O; else one with
+    /// Unboxes an [`Error`], or converts an I/O error of the standard library. Other errors get the code
     /// [`ErrorCode::Internal`].
     fn from(error: Box<dyn std::error::Error + Send + Sync>) -> Self {
         Self::from(error as Box<dyn std::error::Error>)
@@ -449,7 +451,7 @@ impl From<Box<dyn std::error::Error + Send + Sync>> for Error {
 }
 
 impl From<Box<dyn std::error::Error>> for Error {
-    /// The error in the box, if it is one of these or of the standard library's I/O; else one with
+    /// Unboxes an [`Error`], or converts an I/O error of the standard library. Other errors get the code
     /// [`ErrorCode::Internal`].
     fn from(error: Box<dyn std::error::Error>) -> Self {
         let error = match error.downcast::<Self>() {
@@ -464,14 +466,14 @@ impl From<Box<dyn std::error::Error>> for Error {
 }
 
 impl From<String> for Error {
-    /// An error with [`ErrorCode::Internal`].
+    /// Creates an error with [`ErrorCode::Internal`].
     fn from(message: String) -> Self {
         Self::internal(message)
     }
 }
 
 impl From<&'static str> for Error {
-    /// An error with [`ErrorCode::Internal`].
+    /// Creates an error with [`ErrorCode::Internal`].
     fn from(message: &'static str) -> Self {
         Self::internal(message)
     }

@@ -1,9 +1,9 @@
-//! User-defined types that a host carries for a library.
+//! User-defined types of a library that a host stores.
 
 use crate::{XLA_FFI_ByteSpan, XLA_FFI_InternalExtension};
 use core::ffi::c_void;
 
-/// Number of a user type within one XLA copy; 0 stands for "not known yet".
+/// The number of a user type within one copy of XLA; 0 means unknown.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XLA_FFI_TypeId {
@@ -17,15 +17,15 @@ layout!(XLA_FFI_TypeId, R0.., size 8 {
 /// `XLA_FFI_UNKNOWN_TYPE_ID` of the C header: no type.
 pub const XLA_FFI_UNKNOWN_TYPE_ID: XLA_FFI_TypeId = XLA_FFI_TypeId { type_id: 0 };
 
-/// How a host destroys an object of a user type. From r7; r6 has [`XLA_FFI_TypeInfo_R6`].
+/// How a host destroys an object of a user type. From r7; for r6, see [`XLA_FFI_TypeInfo_R6`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_TypeInfo {
-    /// Bytes of this struct that the caller filled.
+    /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// Destroys one object; null for borrowed ones.
+    /// Destroys one object; null for borrowed objects.
     pub deleter: Option<unsafe extern "C" fn(object: *mut c_void)>,
 }
 layout!(XLA_FFI_TypeInfo, R7.., size 24, struct_size deleter 24 {
@@ -34,29 +34,29 @@ layout!(XLA_FFI_TypeInfo, R7.., size 24, struct_size deleter 24 {
     deleter: Option<unsafe extern "C" fn(*mut c_void)> = 16,
 });
 
-/// How a host destroys an object of a user type, r6. No function of r6 takes it.
+/// How a host destroys an object of a user type on r6. No function of r6 uses it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_TypeInfo_R6 {
-    /// Destroys one object; null for borrowed ones.
+    /// Destroys one object; null for borrowed objects.
     pub deleter: Option<unsafe extern "C" fn(object: *mut c_void)>,
 }
 layout!(XLA_FFI_TypeInfo_R6 as "XLA_FFI_TypeInfo", R6..=R6, size 8 {
     deleter: Option<unsafe extern "C" fn(*mut c_void)> = 0,
 });
 
-/// Arguments of `Type_Register` (slot 5) from r7. Always give a real `type_info`: hosts read it
-/// whatever `struct_size` says.
+/// Arguments of `Type_Register` (slot 5) from r7. Always pass a valid `type_info`, because hosts
+/// read it whatever `struct_size` is.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Type_Register_Args {
-    /// Bytes of this struct that the caller filled; upstream counts up to `type_id`.
+    /// Size of this struct in bytes, set by the caller; XLA's macro counts up to `type_id`.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// Name, unique per XLA copy.
+    /// The name, unique per copy of XLA.
     pub name: XLA_FFI_ByteSpan,
-    /// In and out: 0 asks for a number.
+    /// In and out: the number; pass 0 to request one.
     pub type_id: *mut XLA_FFI_TypeId,
     /// How to destroy an object.
     pub type_info: *const XLA_FFI_TypeInfo,
@@ -73,13 +73,13 @@ layout!(XLA_FFI_Type_Register_Args, R7.., size 48, struct_size type_id 40 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_TypeId_Register_Args_R0 {
-    /// Bytes of this struct that the caller filled.
+    /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// Name, unique per XLA copy.
+    /// The name, unique per copy of XLA.
     pub name: XLA_FFI_ByteSpan,
-    /// Out, from r5 in and out.
+    /// Out; in and out from r5.
     pub type_id: *mut XLA_FFI_TypeId,
 }
 layout!(XLA_FFI_TypeId_Register_Args_R0 as "XLA_FFI_TypeId_Register_Args", R0..=R6, size 40, struct_size type_id 40 {
