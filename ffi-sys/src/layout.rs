@@ -88,7 +88,7 @@ macro_rules! layout {
         };
         $(impl $rust {
             #[doc = concat!(
-                "What belongs into the struct's size field: bytes up to the end of `",
+                "The value of the struct's size field: the number of bytes up to the end of `",
                 stringify!($last), "`."
             )]
             pub const STRUCT_SIZE: usize = $struct_size;

@@ -252,7 +252,7 @@ impl Eq for Error {}
 macro_rules! constructors {
     ($($name:ident $code:ident;)*) => {
         $(
-            #[doc = concat!("An error with [`ErrorCode::", stringify!($code), "`].")]
+            #[doc = concat!("Creates an error with [`ErrorCode::", stringify!($code), "`].")]
             #[must_use]
             pub fn $name(message: impl Into<Cow<'static, str>>) -> Self {
                 Self::new(ErrorCode::$code, message)
@@ -427,7 +427,7 @@ impl From<std::io::Error> for Error {
 macro_rules! from {
     ($($error:ty => $code:ident;)*) => {
         $(impl From<$error> for Error {
-            #[doc = concat!("An error with [`ErrorCode::", stringify!($code), "`].")]
+            #[doc = concat!("Converts the error to one with [`ErrorCode::", stringify!($code), "`].")]
             fn from(error: $error) -> Self {
                 Self::new(ErrorCode::$code, error.to_string())
             }

@@ -1,5 +1,5 @@
-//! `async fn` handlers that await what people await: timers that wake under their lock, channels and joins of the
-//! usual crates; bodies that block, that wake each other in long chains, and that nobody wakes.
+//! `async fn` handlers that use common crates: timers that wake while they hold a lock, channels and joins. Also
+//! tests bodies that block, that wake each other in long chains, and that are never woken.
 #![forbid(unsafe_code)]
 
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -13,14 +13,14 @@ use xla_ffi::embed::bundle;
 use xla_ffi::prelude::*;
 use xla_ffi_runtime::{Attributes, Call, DType, Executable, PreparedCall, Revision, Shape};
 
-/// Revisions without futures, the first with them, and the newest.
+/// The newest revision, the first with futures, and one without.
 const REVISIONS: [Revision; 3] = [Revision::R0, Revision::R2, Revision::R10];
 
-/// What hangs fails the test instead.
+/// A test that hangs fails after this time.
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn load<H: xla_ffi::__private::Handler>(revision: Revision, attrs: &str) -> Executable {
-    // One thread in the host's pool: a handler that needs a second one hangs.
+    // With one thread in the host's pool, a handler that needs a second thread hangs.
     let runtime = xla_ffi_runtime::Runtime::with_threads(revision, 1);
     let handler = runtime.handler(H::INFO.name, bundle::<H>()).unwrap();
     let attrs = Attributes::parse(attrs).unwrap();
@@ -32,7 +32,7 @@ fn number(executable: &Executable) -> Call {
     executable.call().ret(shape).time_limit(Some(LIMIT))
 }
 
-/// The number that a handler gives.
+/// Returns the number that a handler computes.
 fn run<H: xla_ffi::__private::Handler>(revision: Revision, how: &str) -> Result<i64, String> {
     let executable = load::<H>(revision, &format!("{{how = \"{how}\"}}"));
     let outcome = number(&executable).run();
@@ -40,8 +40,8 @@ fn run<H: xla_ffi::__private::Handler>(revision: Revision, how: &str) -> Result<
     Ok(outcome.rets[0].to_vec::<i64>().unwrap()[0])
 }
 
-/// The timer of the book "Asynchronous Programming in Rust": it wakes while it holds the lock that its
-/// future takes.
+/// The timer of the book "Asynchronous Programming in Rust", which wakes the task while it holds the lock that
+/// its future also takes.
 struct TimerFuture {
     shared_state: Arc<Mutex<SharedState>>,
 }
@@ -127,7 +127,7 @@ fn timers_that_wake_under_their_lock() {
     }
 }
 
-/// Sums what another thread sends, to 5050.
+/// Sums the numbers that a different thread sends: 5050.
 #[xla_ffi::handler]
 async fn channels(how: &str, mut y: Out<i64, 0>) -> Result<()> {
     let mut sum = 0;
@@ -145,7 +145,8 @@ async fn channels(how: &str, mut y: Out<i64, 0>) -> Result<()> {
             sum = receiver.await.map_err(|error| error.to_string())?;
         }
         _ => {
-            // The sender goes without a word: no hang, and the error says so.
+            // The sender is dropped without sending: the call fails with an error that explains this and does not
+            // hang.
             let (sender, receiver) = tokio::sync::oneshot::channel::<i64>();
             thread::spawn(move || drop(sender));
             sum = receiver.await.map_err(|error| error.to_string())?;
@@ -168,7 +169,7 @@ fn channels_of_the_usual_crates() {
     }
 }
 
-/// Starts calls at once, from this thread, and gives what became of each.
+/// Starts all calls on this thread at once and returns their results.
 fn together(calls: impl IntoIterator<Item = Call>) -> Vec<Result<i64, String>> {
     let prepare = |call: Call| call.prepare().unwrap();
     let mut calls: Vec<PreparedCall> = calls.into_iter().map(prepare).collect();
@@ -190,7 +191,7 @@ fn together(calls: impl IntoIterator<Item = Call>) -> Vec<Result<i64, String>> {
     ended.collect()
 }
 
-/// Blocks its thread until as many do as there are.
+/// Blocks its thread until all calls do so.
 #[xla_ffi::handler]
 async fn blocks(calls: i64, when: &str, mut y: Out<i64, 0>) {
     static BARRIERS: Mutex<Vec<(i64, Arc<Barrier>)>> = Mutex::new(Vec::new());
@@ -227,7 +228,7 @@ type Receiver = futures::channel::oneshot::Receiver<i64>;
 
 static CHAIN: Mutex<Vec<(Receiver, Option<Sender>)>> = Mutex::new(Vec::new());
 
-/// Waits for the link before it, wakes the one behind it.
+/// Waits for the preceding link and wakes the next one.
 #[xla_ffi::handler]
 async fn link(mut y: Out<i64, 0>) -> Result<()> {
     let link = CHAIN.lock().unwrap().pop();
@@ -252,7 +253,7 @@ fn chains_of_thousands_of_wakers_do_not_recurse() {
     links.push((receiver, None));
     *CHAIN.lock().unwrap() = links;
     let executable = load::<link>(Revision::R10, "{}");
-    // The chain begins when all wait, on a thread with a small stack.
+    // The chain starts when all links wait, on a thread with a small stack.
     let start = thread::Builder::new().stack_size(64 << 10).spawn(move || {
         while !CHAIN.lock().unwrap().is_empty() {
             thread::sleep(Duration::from_millis(1));
@@ -266,7 +267,7 @@ fn chains_of_thousands_of_wakers_do_not_recurse() {
     assert!(all.into_iter().eq(0..LINKS));
 }
 
-/// Gives its waker to somebody who drops it.
+/// Passes its waker to code that drops it.
 struct Abandoned;
 
 impl Future for Abandoned {

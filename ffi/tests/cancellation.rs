@@ -1,5 +1,5 @@
-//! How calls end that nobody waits for any more: cancellation as handlers in Rust see it, deadlines, waiting for
-//! calls, shutdown; and what a program counts.
+//! Calls whose result is no longer needed: cancellation in Rust handlers, deadlines, waiting for calls and
+//! shutdown. Also tests the runtime's call counters.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -12,10 +12,10 @@ use xla_ffi::{
     embed::{self, Attributes, Bundle, Call, Canceller, DType, Runtime, Shape, bundle},
 };
 
-/// How many handlers below are at work. The tests wait for it, one after the other.
+/// The number of handlers below that are running. Tests wait for it, so they run one after the other.
 static AT_WORK: AtomicUsize = AtomicUsize::new(0);
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-/// Who holds it keeps the future of `late` open.
+/// While it is locked, the future of `late` stays pending.
 static OPEN: Mutex<()> = Mutex::new(());
 
 const LONG: Duration = Duration::from_secs(60);
@@ -93,7 +93,7 @@ fn handlers_see_that_they_are_cancelled() {
             running.join().unwrap().unwrap_err()
         });
         assert!(error.message().ends_with(" (execute): gave up"), "{error}");
-        // It is not even begun the next time, until it is renewed.
+        // The next call does not even start until the canceller is renewed.
         let error = call.invoke().unwrap_err();
         assert_eq!(error.code(), ErrorCode::Cancelled);
         assert!(error.message().contains("before it started"), "{error}");
@@ -122,7 +122,7 @@ fn a_renewed_call_is_not_cancelled() {
     );
 }
 
-/// Hosts before r9 have no extensions: the call runs, and its handler is told nothing.
+/// Hosts before r9 have no extensions, so the call runs and its handler never sees the cancellation.
 #[test]
 fn older_hosts_never_cancel() {
     for revision in Revision::ALL {
@@ -139,12 +139,12 @@ fn time_limits_are_kept_and_seen() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = Runtime::default();
     let soon = Some(Duration::from_millis(500));
-    // A handler that does not return has to look; nobody else can.
+    // A handler that does not return must check for cancellation itself.
     let error = call(&runtime, "endless", bundle::<endless>())
         .time_limit(soon)
         .run();
     assert_eq!(error.unwrap_err().message(), "endless (execute): gave up");
-    // One that returned is not waited for any longer.
+    // If the handler has returned, the runtime stops waiting for the call.
     let call = call(&runtime, "late", bundle::<late>());
     let mut call = call.time_limit(soon).prepare().unwrap();
     let held = OPEN.lock().unwrap();
@@ -174,7 +174,7 @@ fn a_shutdown_names_who_is_late_and_refuses_what_comes() {
         .prepare()
         .unwrap();
     assert!(!open.start().unwrap() && !gone.start().unwrap());
-    // Nobody has it any more, and it is still under way.
+    // The call's handle is dropped, but the call is still running.
     drop(gone);
     let error = std::thread::scope(|scope| {
         let endless = call(&runtime, "endless", bundle::<endless>()).canceller(&canceller);

@@ -1,5 +1,4 @@
-//! The embedded runtime as a program meets it that links its handlers: with `xla-ffi` as its only
-//! dependency.
+//! The embedded runtime in a program that links its handlers, with `xla-ffi` as its only dependency.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -70,7 +69,7 @@ fn user_data_is_made_before_or_after_registration() {
         assert_eq!(data(&before), [5, 10], "{revision}");
         assert_eq!(data(&after), [7, 14], "{revision}");
         assert_eq!(answer(call(&runtime)), [-1, -2], "{revision}");
-        // Once the type is known to the handler, too.
+        // This also works after the handler has registered the type.
         let late = embed::UserData::new(&runtime).with(Store::of(8));
         assert_eq!(data(&late.expect("known")), [8, 16], "{revision}");
         assert_eq!(dropped.load(Ordering::SeqCst), 0);
@@ -121,7 +120,7 @@ fn new_pointers_for_each_call_need_one_dependency() {
         &[(shape(&[2]), x.as_mut_ptr().cast())],
         &[(shape(&[2]), y.as_mut_ptr().cast())],
     );
-    // SAFETY: two arrays of two, which outlive the call.
+    // SAFETY: the two arrays have two elements each and outlive the call.
     let call = unsafe { executable.call().prepare_on(frame.expect("two shapes")) };
     let mut call = call.expect("it lays out");
     call.invoke().expect("it runs");
@@ -182,7 +181,7 @@ fn a_prepared_call_takes_another_context_and_other_shapes() {
     assert!(prepared.renew(call).is_err(), "of another runtime");
 }
 
-/// The library of `tests/images/another.rs`.
+/// Returns the path of the library from `tests/images/another.rs`.
 fn another_image() -> PathBuf {
     let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let target = tmp.parent().expect("the target folder");
@@ -213,7 +212,7 @@ fn a_handler_of_another_image_is_refused_when_it_is_registered() {
         }
         let error = match handler("insider") {
             Err(error) => error,
-            // r0 asks nothing: the call is refused.
+            // r0 has no metadata call, so only the call itself is rejected.
             Ok(handler) if revision == Revision::R0 => {
                 let executable = handler.instantiate(&Attributes::new());
                 let call = executable.expect("no state").call().ret(shape(&[]));
@@ -224,7 +223,7 @@ fn a_handler_of_another_image_is_refused_when_it_is_registered() {
             Ok(_) => panic!("accepted on {revision}"),
         };
         if revision < Revision::R7 {
-            // The host gives no table to make an error with.
+            // The host passes no table, so no error can be created.
             assert!(error.message().contains("not answered"), "{error}");
             continue;
         }
@@ -237,19 +236,19 @@ fn a_handler_of_another_image_is_refused_when_it_is_registered() {
     }
 }
 
-/// Two images of the same source, as when only one of them was built again: neither reads the other's objects.
+/// Two images of the same source, as if only one of them was rebuilt. Neither reads the other's objects.
 #[test]
 fn a_derived_type_is_known_within_one_image() {
     let library = another_image();
     let copy = library.with_file_name("libanother_image_copy.so");
     std::fs::copy(&library, &copy).expect("a copy");
     let [first, second] = [library, copy].map(|path| {
-        // SAFETY: the library of these tests, whose initialisers do nothing.
+        // SAFETY: it is the library of these tests, whose initializers do nothing.
         let library = unsafe { libloading::Library::new(path) }.expect("it loads");
         // SAFETY: the function has this type.
         let name =
             unsafe { library.get::<extern "C" fn() -> *const std::ffi::c_char>(b"session_name") };
-        // SAFETY: the function gives a C string that is never freed.
+        // SAFETY: the function returns a C string that is never freed.
         let name = unsafe { std::ffi::CStr::from_ptr(name.expect("exported")()) }.to_owned();
         std::mem::forget(library);
         name

@@ -1,5 +1,4 @@
-//! The threads of `async fn` handlers over the life of a process: children that are forked, libraries
-//! that are closed.
+//! The threads of `async fn` handlers during the life of a process: forked children and closed libraries.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,15 +14,15 @@ fn path() -> PathBuf {
 
 fn open() -> libloading::os::unix::Library {
     let flags = libloading::os::unix::RTLD_NOW;
-    // SAFETY: one of our own examples.
+    // SAFETY: it is an example of this repository.
     unsafe { libloading::os::unix::Library::open(Some(path()), flags) }.unwrap()
 }
 
-/// One call of `double_async`, which sleeps and is woken by a thread of its own.
+/// Calls `double_async` once, which sleeps and is woken by a thread of its own.
 fn double(library: &libloading::os::unix::Library, delay: i64) -> Result<(), Error> {
     // SAFETY: `library!` exports handlers by their names.
     let handler = unsafe { library.get(b"double_async") }.unwrap();
-    // SAFETY: a handler, called while its library is open.
+    // SAFETY: it is a handler, and it is called while its library is open.
     let bundle = unsafe { Bundle::execute(*handler) };
     let runtime = Runtime::with_threads(Revision::R10, 1);
     let attributes = Attributes::parse(&format!("{{delay_ms = {delay} : i64}}")).unwrap();
@@ -37,29 +36,29 @@ fn double(library: &libloading::os::unix::Library, delay: i64) -> Result<(), Err
     Ok(())
 }
 
-/// What `check` says in a forked child.
+/// Asserts that `check` returns true in a forked child.
 fn in_child(check: impl Fn() -> bool) {
-    // SAFETY: the child does what a forked child of Python does: it goes on.
+    // SAFETY: the child continues to run, as a forked Python process does.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: ends a child that hangs, by a signal.
+        // SAFETY: the alarm only ends a child that hangs.
         unsafe { libc::alarm(20) };
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(check));
-        // SAFETY: the child ends here, and leaves the parent's things alone.
+        // SAFETY: the child ends here and does not run the parent's cleanup.
         unsafe { libc::_exit(i32::from(!outcome.unwrap_or(false))) };
     }
     let mut status = -1;
-    // SAFETY: our own child.
+    // SAFETY: it is a child of this process.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(status, 0, "{status:#x}");
 }
 
-/// A child that is forked has none of the executor's threads. The test runs itself in a process where no other test is.
+/// A forked child has none of the executor's threads. The test runs itself in a separate process without other tests.
 #[test]
 fn a_child_that_is_forked_after_the_first_call_is_refused() {
     const ALONE: &str = "XLA_FFI_TEST_FORKS";
     if std::env::var_os(ALONE).is_none() {
-        path(); // built now, not by the other process
+        path(); // build it in this process, not in the child
         let status = Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",
@@ -83,8 +82,7 @@ fn is_mapped() -> bool {
     maps.contains(path().to_str().unwrap())
 }
 
-/// A library is not unmapped under the threads that it has started; one that has none goes when it is
-/// closed.
+/// A library that has started threads stays loaded when it is closed; a library without threads is unloaded.
 #[test]
 fn a_library_with_threads_stays_when_it_is_closed() {
     let library = open();

@@ -1,4 +1,4 @@
-//! A user's crate may forbid unsafe code, whatever it uses.
+//! A crate that forbids unsafe code can use every feature.
 #![forbid(unsafe_code)]
 #![deny(warnings, missing_docs, unreachable_pub, unused, clippy::all)]
 
@@ -75,7 +75,7 @@ pub fn later(x: Buffer<f32>, y: Out<f32>, later: Later) -> Result<()> {
     Ok(())
 }
 
-/// Completes later, too.
+/// Completes later.
 #[xla_ffi::handler]
 pub async fn asynchronous(x: Buffer<f32>, mut y: Out<f32>, name: &str) -> Result<()> {
     std::future::ready(name.len()).await;

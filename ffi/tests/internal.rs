@@ -1,5 +1,5 @@
-//! The internal API: handlers linked with the runtime get its own objects; on any other host they
-//! refuse.
+//! The internal API: handlers that are linked with the runtime receive its objects. On other hosts,
+//! they reject the call.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ fn the_runtimes_own_objects_reach_the_handler() {
         .custom_options(&Attributes::new().with("speed", 1_i64))
         .ret(Shape::new(DType::S64, [6]).expect("a shape"))
         .run();
-    // The result lies in host memory, which a host handler refuses beside a stream.
+    // A handler for host memory rejects a call with a device stream.
     let error = outcome.expect_err("a stream and host operands");
     assert_eq!(error.code(), ErrorCode::FailedPrecondition);
     let outcome = executable

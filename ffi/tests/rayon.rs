@@ -1,5 +1,4 @@
-//! Work on rayon's threads: how many of them there are, whoever calls and from wherever, what becomes of panics, and of
-//! children that are forked.
+//! Work on rayon's threads: the number of threads for all kinds of callers, panics, and forked children.
 
 use rayon::prelude::*;
 use std::cell::Cell;
@@ -15,14 +14,14 @@ use xla_ffi::{
     embed::{self, Attributes, Call, DType, Runtime, Shape, bundle},
 };
 
-/// What the threads of a pool did.
+/// Records what the threads of a pool did.
 struct Seen {
     working: AtomicUsize,
     most: AtomicUsize,
     threads: Mutex<BTreeSet<String>>,
 }
 
-/// By the size of the pool: each test has sizes of its own.
+/// The records, indexed by the size of the pool. Each test uses different sizes.
 static SEEN: [Seen; 8] = [const {
     Seen {
         working: AtomicUsize::new(0),
@@ -32,7 +31,7 @@ static SEEN: [Seen; 8] = [const {
 }; 8];
 
 impl Seen {
-    /// Some work, noted.
+    /// Does some work and records it.
     fn work(&self, index: i64) -> i64 {
         let working = self.working.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(working, Ordering::SeqCst);
@@ -58,7 +57,7 @@ thread_local! {
     static IS_CALLED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The sum of the numbers below 200. On each thread one call at a time waits for its work.
+/// Sums the numbers below 200. On each thread, one call at a time waits for its work.
 #[xla_ffi::handler]
 fn sum(pool: ThreadPool, mut y: Out<i64, 0>) -> Result<()> {
     let size = pool.num_threads();
@@ -90,7 +89,7 @@ fn assert_sums(runtime: &Runtime) {
 #[test]
 fn all_calls_share_as_many_threads_as_the_host_has() {
     for size in [1, 3] {
-        // Two hosts of one size, which several threads call.
+        // Two hosts of the same size, which several threads call.
         let runtimes = [size, size].map(|size| Runtime::with_threads(Revision::R10, size));
         std::thread::scope(|scope| {
             for caller in 0..6 {
@@ -112,8 +111,8 @@ fn on_the_host(pool: ThreadPool) -> Result<()> {
     Ok(())
 }
 
-/// As in XLA on CPU, where handlers are tasks of the host's pool. The host's threads here are rayon's, too, of another pool: one
-/// that waited there as rayon's threads do would begin the next call meanwhile.
+/// As in XLA on CPU, handlers run as tasks of the host's pool. The host's threads here belong to a different rayon
+/// pool. Without special care, a waiting thread of that pool would start the next call.
 #[test]
 fn calls_on_the_hosts_threads_wait_for_one_pool() {
     const SIZE: usize = 4;
@@ -145,7 +144,7 @@ fn a_panic_in_the_work_is_one_of_the_handler() {
     let error = embed::call::<panics>("{}").unwrap().run().unwrap_err();
     assert_eq!(error.code(), ErrorCode::Internal);
     assert!(error.message().contains("the fortieth"), "{error}");
-    // The pool goes on.
+    // The pool still works.
     assert_sums(&Runtime::with_threads(Revision::R10, 5));
 }
 
@@ -154,7 +153,7 @@ fn uses_rayon(pool: ThreadPool) -> Result<()> {
     pool.rayon(|| ())
 }
 
-/// A child that is forked has none of the pool's threads. The test runs itself in a process where no other test is.
+/// A forked child has none of the pool's threads. The test runs itself in a separate process without other tests.
 #[cfg(unix)]
 #[test]
 fn a_child_that_is_forked_after_the_first_call_is_refused() {
@@ -171,19 +170,19 @@ fn a_child_that_is_forked_after_the_first_call_is_refused() {
     }
     let outcome = || embed::call::<uses_rayon>("{}").unwrap().run().map(drop);
     outcome().unwrap();
-    // SAFETY: the child does what a forked child of Python does: it goes on.
+    // SAFETY: the child continues to run, as a forked Python process does.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: ends a child that hangs, by a signal.
+        // SAFETY: the alarm only ends a child that hangs.
         unsafe { libc::alarm(20) };
         let is_refused = std::panic::catch_unwind(|| {
             outcome().is_err_and(|error| error.code() == ErrorCode::FailedPrecondition)
         });
-        // SAFETY: the child ends here, and leaves the parent's things alone.
+        // SAFETY: the child ends here and does not run the parent's cleanup.
         unsafe { libc::_exit(i32::from(!is_refused.unwrap_or(false))) };
     }
     let mut status = -1;
-    // SAFETY: our own child.
+    // SAFETY: it is a child of this process.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(status, 0, "{status:#x}");
 }

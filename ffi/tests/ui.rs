@@ -1,14 +1,14 @@
-//! What the macros say when they are used wrongly. What should compile is in tests of its own
-//! (`rust_api/hygiene.rs`): so the cases here are all checked by one cargo.
+//! Error messages for incorrect uses of the macros. Code that must compile has its own tests
+//! (`rust_api/hygiene.rs`), so a single cargo run can check all cases here.
 //!
-//! The expected words lie beside each case, in `.stderr`; `TRYBUILD=overwrite cargo test -p xla-ffi
-//! --test ui` writes them anew.
+//! The expected messages are in the `.stderr` file of each case. To update them, run
+//! `TRYBUILD=overwrite cargo test -p xla-ffi --test ui`.
 
 use xla_ffi_testing::TRYBUILD_FLAGS;
 
 #[test]
 fn mistakes_are_told_where_they_are() {
-    // SAFETY: the only test of this program; no other thread reads or writes the environment.
+    // SAFETY: this is the only test of the program, and no other thread uses the environment.
     unsafe { std::env::set_var("CARGO_ENCODED_RUSTFLAGS", TRYBUILD_FLAGS.join("\x1f")) };
     let cases = trybuild::TestCases::new();
     cases.compile_fail("tests/ui/*.rs");

@@ -1,4 +1,4 @@
-//! Debug builds tell a handler that returns success and never touched a result.
+//! Debug builds report a handler that succeeds without accessing a result.
 #![cfg(debug_assertions)]
 
 use xla_ffi::prelude::*;
@@ -12,7 +12,7 @@ use xla_ffi::{
     embed::{self, Call, DType, Runtime, Shape, Tensor},
 };
 
-/// What the handlers do with the result `z`; `y` is always written.
+/// The handlers' actions for the result `z`. They always write `y`.
 const FORGET: i32 = 0;
 const WRITE: i32 = 1;
 const LEAVE: i32 = 2;
@@ -25,7 +25,7 @@ fn failed(mode: i32) -> Result<()> {
     Ok(())
 }
 
-/// What `mode` asks for.
+/// Performs the action for `mode`.
 fn write_or_leave(mode: i32, mut z: Out<f32>) {
     match mode {
         WRITE => {
@@ -90,7 +90,7 @@ fn work(mode: i32, job: Job) {
     });
 }
 
-/// Completed by another thread, after the return.
+/// Completes on a different thread after the handler has returned.
 #[xla_ffi::handler]
 fn later(mode: i32, y: Out<f32>, z: Out<f32>, later: Later) -> Result<()> {
     let job = later.promise((y, z));
@@ -135,14 +135,14 @@ fn check<H: xla_ffi::__private::Handler>(name: &str, dtype: DType) {
         for mode in [WRITE, LEAVE] {
             run::<H>(mode, dtype, n).unwrap_or_else(|error| panic!("{name} {mode}: {error}"));
         }
-        // A failure is told as it is.
+        // If the handler fails, its own error is reported.
         assert_eq!(
             run::<H>(FAIL, dtype, n).unwrap_err().message(),
             format!("{name} (execute): on purpose"),
             "{name}"
         );
     }
-    // What is empty cannot be written.
+    // An empty result need not be written.
     run::<H>(FORGET, dtype, 0).unwrap_or_else(|error| panic!("{name}: {error}"));
 }
 
@@ -176,7 +176,7 @@ fn hosts_without_futures() {
     }
 }
 
-/// Nothing is missing where an argument's memory is the result.
+/// A result that shares an argument's memory is already written.
 #[xla_ffi::handler]
 fn kept(x: InOut<f32>) -> Result<()> {
     assert!(!x.is_empty());

@@ -1,5 +1,5 @@
-//! A shared library with a runtime of its own linked in: a handler of the internal API that no other
-//! image's runtime can call.
+//! A shared library with its own copy of the runtime. It has a handler of the internal API, which
+//! the runtimes of other images cannot call.
 
 #![deny(dead_code, unfulfilled_lint_expectations)]
 
@@ -17,18 +17,18 @@ fn outsider(mut y: Out<i64, 0>) -> Result<()> {
     Ok(())
 }
 
-/// A type that a program and its plugin have from one crate.
+/// A type that a program and its plugin share through one crate.
 #[derive(xla_ffi::HostType)]
 pub struct Session(pub i64);
 
-/// The name under which this image knows the type.
+/// Returns the name under which this image registers the type.
 #[unsafe(no_mangle)]
 pub extern "C" fn session_name() -> *const std::ffi::c_char {
     let name = <Session as xla_ffi::HostType>::registration().name();
     std::ffi::CString::new(name).expect("no NUL").into_raw()
 }
 
-/// The compiler warns about a handler that no library lists, and not about the others.
+/// The compiler warns about a handler that no library lists, and only about that one.
 #[expect(dead_code, reason = "not listed in `library!`")]
 mod unlisted {
     #[xla_ffi::handler]

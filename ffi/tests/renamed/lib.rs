@@ -1,4 +1,4 @@
-//! A crate of handlers for other libraries, which has another name for `xla-ffi`.
+//! A crate of handlers for other libraries that renames its dependency `xla-ffi`.
 
 /// The handlers.
 pub mod ops {
@@ -11,7 +11,7 @@ pub mod ops {
         by: i64,
     }
 
-    /// A parameter made from another one.
+    /// A parameter made from a different one.
     #[derive(Bind)]
     #[bind(from = By)]
     pub struct Factor(i64);
@@ -38,7 +38,7 @@ pub mod ops {
         y.write_with(|i| factor * x[i] + offset.map_or(0, |offset| offset.0));
     }
 
-    /// Counts from where it is told to.
+    /// A counter with a start value.
     pub struct Counter(i64);
 
     #[my_ffi::stateful]

@@ -19,7 +19,7 @@ pub(crate) fn wrong(call: Call) -> String {
     refused(call.ret(shape(DType::F64, &[1])))
 }
 
-/// A call with attributes that have no text.
+/// Returns a call with attributes that the text format cannot express.
 pub(crate) fn with<H: xla_ffi::__private::Handler>(attributes: &Attributes) -> Call {
     crate::handler::<H>(&Runtime::default())
         .instantiate_any(attributes)
@@ -59,7 +59,7 @@ fn scalars(
     Ok(())
 }
 
-/// BuiltinAttributes, AutoBinding.
+/// Covers XLA's tests BuiltinAttributes and AutoBinding.
 #[test]
 fn scalars_of_every_type() {
     let attrs = "{flag = true, a = -1 : i8, b = -2 : i16, c = -3 : i32, d = -4 : i64, e = 5 : ui8, \
@@ -140,7 +140,7 @@ fn owned_arrays(mut y: Out<f64, 1>, v: Vec<i32>, a: [f32; 2]) -> Result<()> {
     y.write_iter(v.into_iter().map(f64::from).chain(a.map(f64::from)))
 }
 
-/// ArrayAttr: ten element types, and booleans, which no text has.
+/// Covers XLA's test ArrayAttr: ten element types, and booleans, which the text format lacks.
 #[test]
 fn arrays_of_every_type() {
     let attributes = Attributes::new()
@@ -224,7 +224,7 @@ fn pointer(mut y: Out<f64, 1>, p: Pointer<f64>, null: Pointer<u8>) -> Result<()>
     Ok(())
 }
 
-/// PointerAttr.
+/// Covers XLA's test PointerAttr.
 #[test]
 fn pointers() {
     let number = Box::new(4.5_f64);

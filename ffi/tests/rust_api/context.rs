@@ -1,4 +1,4 @@
-//! What handlers take from the context, on every revision.
+//! Parameters for the parts of the context, on every revision.
 
 use crate::{bundle, call, failed, first, handler, load, on, ret, shape, vector};
 use std::ffi::c_void;
@@ -85,12 +85,12 @@ fn optional_parts(
     Ok(())
 }
 
-/// RunId, RunIdViaContext, DeviceOrdinal, CustomOptions: from the first revision that has them; a
-/// clear error before.
+/// Covers XLA's tests RunId, RunIdViaContext, DeviceOrdinal and CustomOptions. Revisions without
+/// the feature return a clear error.
 #[test]
 fn parts_of_the_context_over_the_revisions() {
     for revision in Revision::ALL {
-        // A host older than the floor refuses the registration itself where its version says so.
+        // If the version shows that the host is too old, the host rejects the registration itself.
         let may_load = |floor: Revision| revision.minor_version() >= floor.minor_version();
         if revision >= Revision::R4 {
             assert_eq!(number(on::<run_id>(revision, "{}").run_id(77)), 77);
@@ -127,7 +127,7 @@ fn parts_of_the_context_over_the_revisions() {
     }
 }
 
-/// FindExtension.
+/// Covers XLA's test FindExtension.
 #[test]
 fn extensions_are_found_by_number() {
     let raw = xla_ffi::sys::XLA_FFI_Extension {
@@ -175,7 +175,7 @@ fn parallel(
         sum.fetch_add(range.sum::<usize>(), Ordering::Relaxed);
     });
     assert!(pool.num_threads() > 0);
-    // A loop in a loop's place: nothing to do.
+    // An empty range and a range smaller than the chunk size.
     pool.for_each(0, |_| unreachable!());
     pool.for_each_range(3, usize::MAX, |range| assert_eq!(range, 0..3));
     z.fill(sum.into_inner() as i64);
@@ -196,7 +196,7 @@ fn panicking_loop(pool: ThreadPool) -> Result<()> {
 
 #[xla_ffi::handler]
 fn fire_and_forget(pool: ThreadPool, p: xla_ffi::ext::Pointer<AtomicUsize>) -> Result<()> {
-    // SAFETY: the test keeps the counter for the whole process.
+    // SAFETY: the test keeps the counter alive for the whole process.
     let counter: &'static AtomicUsize = unsafe { &*p.as_ptr() };
     pool.spawn(move || {
         counter.fetch_add(1, Ordering::Release);
@@ -207,7 +207,7 @@ fn fire_and_forget(pool: ThreadPool, p: xla_ffi::ext::Pointer<AtomicUsize>) -> R
     })
 }
 
-/// ThreadPool: with one thread, with several, and where the context has none.
+/// Covers XLA's test ThreadPool: with one thread, with several threads, and without a pool.
 #[test]
 fn loops_on_the_thread_pool() {
     for threads in [1, 2, 5] {
@@ -271,7 +271,7 @@ fn scratch(scratch: Scratch, mut y: Out<i64, 0>) -> Result<()> {
     assert_ne!(first, second);
     let array = scratch.array::<f64>(3)?.as_device_mut_ptr();
     assert_eq!(array as usize % 256, 0);
-    // SAFETY: allocated a line above with this size.
+    // SAFETY: it was allocated above with this size.
     unsafe { scratch.free(first, 64)? };
     y.fill(first.as_ptr() as i64 % 64);
     Ok(())
@@ -284,7 +284,7 @@ fn uses_scratch(scratch: Scratch, panics: bool) -> Result<()> {
     Ok(())
 }
 
-/// ScratchAllocator, ScratchAllocatorUnimplemented.
+/// Covers XLA's tests ScratchAllocator and ScratchAllocatorUnimplemented.
 #[test]
 fn scratch_memory() {
     let allocator = Arc::new(HostAllocator::default());
@@ -293,7 +293,7 @@ fn scratch_memory() {
         assert_eq!(number(call), 0);
     }
     assert_eq!(allocator.living(), 0);
-    // XLA frees none of it: a handler that panics gives it back, too.
+    // XLA frees no scratch memory, so a handler that panics must also free it.
     let runtime = Runtime::new(Revision::NEWEST);
     for panics in [false, true] {
         let attributes = Attributes::parse(&format!("{{panics = {panics}}}")).unwrap();
@@ -305,7 +305,7 @@ fn scratch_memory() {
     }
     assert_eq!(runtime.take_findings(), []);
     assert_eq!(allocator.living(), 0);
-    // jaxlib's own code on CPU.
+    // The same code as jaxlib's on CPU.
     let (code, text) = failed(call::<scratch>("{}").ret(shape(DType::S64, &[])));
     assert_eq!(code, ErrorCode::InvalidArgument, "{text}");
 }
@@ -349,12 +349,11 @@ fn host_memory(_x: Buffer<f32>) -> Result<()> {
     unreachable!("refused before")
 }
 
-/// BindingPlatformStreamInference, RunOptionsCtx, PlatformStream; a host handler does not touch
-/// device memory.
+/// Covers XLA's tests BindingPlatformStreamInference, RunOptionsCtx and PlatformStream. A host
+/// handler does not access device memory.
 #[test]
 fn streams_and_device_operands() {
-    // A number that is never followed.
-    // SAFETY: nobody follows the address.
+    // SAFETY: the address is never dereferenced.
     let stream = || unsafe { HostStream::borrowed(0x5000 as *mut c_void) };
     let x = || vector(&[1.0_f32, 2.0]);
     let f32s = || shape(DType::F32, &[2]);
@@ -413,14 +412,14 @@ fn chosen(store: UserData<Chosen>, mut y: Out<i64, 0>) -> Result<()> {
     Ok(())
 }
 
-/// UserData (assigned and explicit ids).
+/// Covers XLA's tests for UserData, with assigned and explicit ids.
 #[test]
 fn user_data() {
     for revision in Revision::ALL {
         let runtime = Runtime::new(revision);
-        // A number of the program's own.
+        // A number that the program has chosen.
         let info = TypeInfo::default();
-        // SAFETY: the type that `chosen` takes.
+        // SAFETY: it is the type that `chosen` takes.
         unsafe { runtime.register_type("test.chosen", 4242, info) }.unwrap();
         let executable = load::<chosen>(&runtime, "{}").unwrap();
         let mut object = Chosen(11);
@@ -430,7 +429,7 @@ fn user_data() {
         let call = executable.call().user_data(Arc::new(objects));
         assert_eq!(number(call), 11, "{revision}");
         if revision < Revision::R7 {
-            // The type becomes known with the first call: these hosts give no table before.
+            // These hosts pass no table before the first call, which then registers the type.
             continue;
         }
         let executable = load::<stored>(&runtime, "{}").unwrap();
@@ -439,7 +438,8 @@ fn user_data() {
         let id = runtime.type_id(name).unwrap();
         let object = Box::into_raw(Box::new(Store { value: 9 }));
         let mut objects = Objects::new(&runtime);
-        // SAFETY: made by `Box`, as the type's deleter wants, and handed over.
+        // SAFETY: the object comes from a `Box`, as the type's deleter expects, and ownership is
+        // passed on.
         unsafe { objects.insert_owned(id, object.cast()) }.unwrap();
         assert_eq!(number(executable.call().user_data(Arc::new(objects))), 9);
         let (code, text) = failed(executable.call().ret(shape(DType::S64, &[])));
@@ -461,7 +461,7 @@ fn bare(call: RawCall, mut y: Out<i64, 0>) -> Result<()> {
 fn the_bare_call() {
     for revision in Revision::ALL {
         let told = number(on::<bare>(revision, "{}"));
-        // r5 and r6 look the same to a handler.
+        // A handler cannot distinguish r5 from r6.
         let shown = if revision == Revision::R6 {
             Revision::R5
         } else {

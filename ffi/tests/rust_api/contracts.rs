@@ -143,7 +143,7 @@ fn broken_contracts_say_which_size_came_from_where() {
     }
 }
 
-/// A contract is compared with operands that are as declared only.
+/// A contract is checked only if the operands match their declarations.
 #[test]
 fn broken_contracts_are_reported_if_all_else_is_right() {
     let wrong = call::<typed>("{other = 1 : i64}").arg(array(&[2, 3], &[0.0_f64; 6]));
@@ -151,7 +151,7 @@ fn broken_contracts_are_reported_if_all_else_is_right() {
     for name in ["3 problems", "`other`", "`a`: expected F32", "`y`"] {
         assert!(text.contains(name) && !text.contains("contract"), "{text}");
     }
-    // With an operand too few there is no telling which is which.
+    // If an operand is missing, the others cannot be identified.
     let text = refused(with(call::<typed>("{}"), &[&[4]], &[&[4]]));
     assert!(
         text.contains("missing argument") && !text.contains("contract"),

@@ -1,5 +1,6 @@
-//! What device handlers take from the call besides operands: recorders, collectives, scratch arrays, and
-//! the promise of handlers that are replayed. The device is a thread, the recorder keeps notes.
+//! Parameters of device handlers other than operands: recorders, collectives and scratch arrays. Also
+//! tests the debug check of handlers that are replayed. The device is this process, and the recorder
+//! stores the commands.
 
 use crate::{call, failed, on, shape, vector};
 use std::ffi::c_void;
@@ -16,7 +17,7 @@ use xla_ffi_runtime::{
 
 const PTX: &str = ".version 7.0\n.target sm_75\n";
 
-/// Two launches, a copy and a join.
+/// Records two launches, a copy and a join.
 struct Taped;
 
 #[xla_ffi::stateful(platforms = ["cuda"], command_buffer_compatible)]
@@ -33,18 +34,18 @@ impl Taped {
     ) -> Result<()> {
         let size = x.byte_size();
         let (to, from) = (y.as_device_mut_ptr().cast(), x.as_device_ptr().cast());
-        // SAFETY: an argument and a result of one size.
+        // SAFETY: the argument and the result have the same size.
         let copy = unsafe { recorder.copy(to, from, size, &[]) }?;
         let launch = Launch::over(x.len(), 2).with_shared_memory(64);
         let mut last = copy;
         for _ in 0..steps.abs() {
             let arguments = (&x, &y, x.len() as u64, 0.5_f32);
             let kernel = KernelSource::Ptx(PTX);
-            // SAFETY: nothing replays what the tape holds.
+            // SAFETY: the recorded commands are never replayed.
             last = unsafe { recorder.launch(c"step", kernel, launch, arguments, &[last]) }?;
         }
         recorder.join(&[copy, last])?;
-        // More commands in an update than were made are a mistake.
+        // An update must not record more commands than exist.
         if steps < 0 && recorder.is_update() {
             recorder.join(&[last])?;
         }
@@ -88,7 +89,7 @@ fn one_body_makes_and_updates_commands() {
         assert_eq!(args[3], KernelArg::Value(0.5_f32.to_ne_bytes().to_vec()));
         let after: Vec<_> = made.iter().map(|command| command.after.clone()).collect();
         assert_eq!(after, [vec![], vec![0], vec![1], vec![0, 2]]);
-        // The same body again.
+        // The same body updates the commands.
         call.record(&mut recorder).unwrap();
         let updated = recorder.commands();
         let updates: Vec<_> = updated.iter().map(|command| command.updates).collect();
@@ -102,7 +103,7 @@ const PAIR: Group = Group {
     id: 7,
 };
 
-/// Fetches what it asked for: the communicator's address, and the window of an operand.
+/// Requests a communicator and a window, and returns the communicator's address and the window's offset.
 struct Exchange;
 
 #[xla_ffi::stateful(name = "exchange", platforms = ["cuda"])]
@@ -144,7 +145,7 @@ impl Exchange {
         }
         for (i, value) in [communicator, offset].into_iter().enumerate() {
             let place = y.as_device_mut_ptr().wrapping_add(i);
-            // SAFETY: the runtime's devices share the host's memory; y has two elements.
+            // SAFETY: the runtime's devices share the host's memory, and y has two elements.
             unsafe { place.write(value) };
         }
         Ok(())
@@ -158,7 +159,7 @@ fn communicators_and_windows_are_fetched_after_they_were_asked_for() {
         let there = asked.clone();
         let host = xla_ffi_runtime::Collectives::new(revision, move |key| {
             assert_eq!(key.groups, [vec![0, 1], vec![2, 3]]);
-            // What is being made is not there yet, and nobody hangs for asking.
+            // While a communicator is being created, it is not yet listed, and the query does not block.
             let host = there.get().and_then(Weak::upgrade).unwrap();
             assert_eq!(host.requested(), []);
             (0x7000 + key.id) as *mut c_void
@@ -166,7 +167,7 @@ fn communicators_and_windows_are_fetched_after_they_were_asked_for() {
         .unwrap();
         asked.set(Arc::downgrade(&host)).unwrap();
         let call = on::<Exchange>(revision, attrs)
-            // SAFETY: nobody follows the address.
+            // SAFETY: the address is never dereferenced.
             .stream(unsafe { HostStream::borrowed(0x5000 as *mut c_void) })
             .collectives(host)
             .arg(vector(&[1.0_f32, 2.0]))
@@ -206,10 +207,10 @@ fn scratch_arrays(scratch: Scratch, y: DeviceOut<i64, 1>) -> Result<()> {
     assert!(none.is_empty() && none.as_device_mut_ptr().is_null());
     assert_eq!((some.len(), some.byte_size()), (100, 800));
     assert_eq!(some.as_device_mut_ptr() as usize % 256, 0);
-    // As many bytes as an operand without elements has.
+    // The size of an empty operand.
     let nowhere = scratch.allocate(0, 64)?;
     assert_eq!(nowhere.as_ptr() as usize, 64);
-    // SAFETY: allocated above, with this size, and never used.
+    // SAFETY: it was allocated above with this size and was never used.
     unsafe { scratch.free(nowhere, 0) }?;
     scratch.allocate(0, 256)?;
     let too_many = scratch.array::<f64>(usize::MAX / 4).unwrap_err();
@@ -239,7 +240,7 @@ fn promises_nothing(scratch: Scratch, _x: DeviceBuffer<f32, 1>) -> Result<()> {
 #[test]
 fn a_replayed_handler_may_not_allocate() {
     let allocator = || -> Arc<HostAllocator> { Arc::default() };
-    // SAFETY: nobody follows the address.
+    // SAFETY: the address is never dereferenced.
     let stream = || unsafe { HostStream::borrowed(0x5000 as *mut c_void) };
     let ready = |call: xla_ffi_runtime::Call| {
         call.stream(stream())
@@ -254,7 +255,7 @@ fn a_replayed_handler_may_not_allocate() {
         } else {
             outcome.unwrap();
         }
-        // The mark is gone with the call.
+        // The mark is removed when the call ends.
         ready(call::<promises_nothing>("{}")).run().unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! What a call that is refused, fails or panics tells its host.
+//! The errors that a host receives from a call that is rejected, fails or panics.
 
 use crate::{call, failed, on};
 use xla_ffi::prelude::*;
@@ -13,7 +13,7 @@ fn fail(code: i32, message: &str) -> Result<()> {
     }
 }
 
-/// ReturnError, ForwardError, Expected: each of the 16 codes.
+/// Covers XLA's tests ReturnError, ForwardError and Expected, with each of the 16 codes.
 #[test]
 fn errors_carry_their_code_and_text() {
     for number in 1..=16_u32 {
@@ -39,7 +39,7 @@ fn errors_carry_their_code_and_text() {
     let long = "é".repeat(400);
     let text = format!("{{code = 3 : i32, message = \"{long}\"}}");
     assert!(failed(call::<fail>(&text)).1.ends_with(&long));
-    // The error of a handler that names itself, as a helper's of the same handler does, is left as it is.
+    // An error that already starts with the handler's name, for example from a helper, is not changed.
     let named = r#"{code = 3 : i32, message = "fail (prepare): x"}"#;
     assert_eq!(failed(call::<fail>(named)).1, "fail (prepare): x");
 }
@@ -83,7 +83,8 @@ fn panics(how: &str) -> Result<()> {
     Ok(())
 }
 
-/// CatchException: a panic becomes INTERNAL with who, what and where.
+/// Covers XLA's test CatchException: a panic becomes INTERNAL, with the handler, the message and the
+/// location.
 #[test]
 fn panics_become_errors() {
     let run = |how: &str| {

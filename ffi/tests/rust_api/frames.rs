@@ -1,5 +1,5 @@
-//! Call frames that no decent host makes: short structs, null and misaligned data, negative and
-//! overflowing dimensions, unknown tags, duplicates. Each is an error that names what is wrong.
+//! Invalid call frames: short structs, null and misaligned data, negative and overflowing
+//! dimensions, unknown tags, and duplicates. Each causes an error that names the problem.
 
 use std::ffi::{CStr, c_void};
 use std::sync::Mutex;
@@ -7,20 +7,20 @@ use xla_ffi::__private::Handler;
 use xla_ffi::prelude::*;
 use xla_ffi::sys::*;
 
-/// The errors that handlers made, by number: an error is its position plus one.
+/// The errors that handlers created. An error pointer is the error's index plus one.
 static ERRORS: Mutex<Vec<(u32, String)>> = Mutex::new(Vec::new());
 
 unsafe extern "C" fn error_create(args: *mut XLA_FFI_Error_Create_Args) -> *mut XLA_FFI_Error {
-    // SAFETY: the arguments of this slot.
+    // SAFETY: these are the arguments of this slot.
     let args = unsafe { args.read() };
-    // SAFETY: a C string, as the ABI asks.
+    // SAFETY: the ABI requires a C string.
     let text = unsafe { CStr::from_ptr(args.message) }.to_str().unwrap();
     let mut errors = ERRORS.lock().unwrap();
     errors.push((args.errc.0, text.to_owned()));
     std::ptr::without_provenance_mut(errors.len())
 }
 
-/// A frame and what it points to, to be spoilt.
+/// A frame with everything that it points to, which tests make invalid.
 struct Spoilt {
     args: Vec<XLA_FFI_Buffer>,
     rets: Vec<XLA_FFI_Buffer>,
@@ -31,10 +31,10 @@ struct Spoilt {
     stage: u32,
 }
 
-/// What spoils a frame.
+/// A function that makes a frame invalid.
 type Spoil = fn(&mut Spoilt);
 
-/// The sizes that structs state.
+/// The values of the structs' size fields.
 struct Sizes {
     api: usize,
     frame: usize,
@@ -86,7 +86,7 @@ impl Spoilt {
 
     /// Calls the handler's execute function.
     fn call<H: Handler>(mut self) -> std::result::Result<(), (u32, String)> {
-        // SAFETY: the table is numbers, pointers and optional functions.
+        // SAFETY: the table consists of numbers, pointers and optional functions.
         let mut api: XLA_FFI_Api = unsafe { std::mem::zeroed() };
         api.struct_size = self.sizes.api;
         api.api_version.minor_version = 5;
@@ -142,7 +142,7 @@ impl Spoilt {
             future: std::ptr::null_mut(),
         };
         let entry = H::ENTRIES[3].unwrap();
-        // SAFETY: a frame laid out as the ABI says, but for what the test spoilt.
+        // SAFETY: the frame has the layout of the ABI, except for the test's changes.
         let error = unsafe { entry(&raw mut frame) };
         match error as usize {
             0 => Ok(()),
@@ -177,7 +177,7 @@ fn in_out(mut x: InOut<f32>) -> Result<()> {
 
 const F32: XLA_FFI_DataType = XLA_FFI_DataType::F32;
 
-/// A whole frame of `copy`: one argument and one result of two elements.
+/// Returns a valid frame of `copy`, with one argument and one result of two elements each.
 fn whole(x: &mut [f32; 4], y: &mut [f32; 4]) -> Spoilt {
     Spoilt::new(
         vec![(buffer(F32, x), vec![2])],
@@ -251,7 +251,7 @@ fn operands_that_cannot_be_slices_are_refused() {
     }
 }
 
-/// Buffers without elements may be null or lie anywhere, and their dimensions may be huge.
+/// Empty buffers may have any address, including null, and their dimensions may be huge.
 #[test]
 fn empty_operands_need_no_memory() {
     for dims in [
@@ -274,7 +274,8 @@ fn empty_operands_need_no_memory() {
     }
 }
 
-/// A result in the place of another operand, and operands that share no place or have no elements.
+/// A result at the address of a different operand is rejected. Empty operands and separate operands
+/// are accepted.
 #[test]
 fn results_in_the_place_of_other_operands_are_refused() {
     let mut memory = [0.0_f32; 8];
@@ -292,7 +293,8 @@ fn results_in_the_place_of_other_operands_are_refused() {
     assert!(text.contains("result `y` overlaps argument `x`"), "{text}");
 }
 
-/// An attribute's value: the scalars and arrays of these tests live as long as the process.
+/// Leaks the value of an attribute, so the scalars and arrays of these tests live as long as the
+/// process.
 fn leak<T>(value: T) -> *mut c_void {
     std::ptr::from_mut(Box::leak(Box::new(value))).cast()
 }
@@ -345,7 +347,7 @@ fn attr<H: Handler>(
 
 #[test]
 fn arrays_that_cannot_be_slices() {
-    // Eight bytes behind one that is not aligned.
+    // Eight bytes at an unaligned address.
     let bytes = leak([0_u8, 0, 0, 128, 63, 0, 0, 0, 64, 0, 0, 0]);
     let unaligned = array(F32, 2, bytes.wrapping_byte_add(1));
     let text = attr::<slice>(&[("v", unaligned)]).unwrap_err();
@@ -382,7 +384,7 @@ fn caused() -> xla_ffi::Result<()> {
     Err(xla_ffi::Error::new(xla_ffi::ErrorCode::DataLoss, "cannot load").with_source(source))
 }
 
-/// The runtime's own error objects are nothing that another host could free.
+/// Other hosts cannot free the runtime's own error objects.
 #[test]
 fn an_error_with_a_source_reaches_other_hosts_as_their_own_error() {
     let result = Spoilt::new(vec![], vec![]).call::<caused>();

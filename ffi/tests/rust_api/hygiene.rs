@@ -1,10 +1,10 @@
-//! Names that could get into the macros' way, and what stands in odd places.
+//! Names that could conflict with the macros, and options in unusual positions.
 
 use crate::{call, first, refused, shape, vector};
 use xla_ffi::__private::Handler;
 use xla_ffi_runtime::DType;
 
-/// A module without the standard prelude, and raw identifiers everywhere.
+/// A module without the standard prelude, with raw identifiers everywhere.
 mod hostile {
     #![no_implicit_prelude]
 
@@ -34,7 +34,7 @@ mod hostile {
     }
 }
 
-/// Literals and types that reach the options as fragments, which come in invisible groups.
+/// Literals and types that reach the options as macro fragments, which are in invisible groups.
 macro_rules! fragments {
     ($name:literal, $shape:expr, $platforms:expr, $platform:literal, $floor:expr, $batch:expr, $default:literal, $negative:literal,
      $order:expr, $doc:literal, $element:ty, $handler:ident) => {

@@ -26,7 +26,7 @@ fn add_into(mut x: InOut<i32>, y: Buffer<i32>) -> Result<()> {
     Ok(())
 }
 
-/// Declared aliasing; undeclared aliasing of every kind is refused.
+/// Declared aliases are accepted, and undeclared aliases of every kind are rejected.
 #[test]
 fn in_out_operands() {
     let x = || vector(&[1, 2]);

@@ -1,4 +1,4 @@
-//! The Rust API of handlers, on the embedded runtime: the handlers are linked into this test and
+//! The Rust API of handlers on the embedded runtime. The handlers are linked into this test and
 //! called through the functions that `library!` exports.
 
 mod asynchronous;
@@ -28,23 +28,23 @@ use xla_ffi_runtime::{
 
 use xla_ffi::embed::bundle;
 
-/// The handler on a runtime.
+/// Registers the handler with a runtime.
 fn handler<H: Handler>(runtime: &Runtime) -> xla_ffi_runtime::Handler {
     runtime.handler(H::INFO.name, bundle::<H>()).unwrap()
 }
 
-/// The handler as an executable of a runtime.
+/// Creates an executable of a runtime with the handler.
 fn load<H: Handler>(runtime: &Runtime, attrs: &str) -> Result<Executable> {
     let attributes = Attributes::parse(attrs).unwrap();
     handler::<H>(runtime).instantiate(&attributes)
 }
 
-/// A call of the handler on a revision.
+/// Creates a call of the handler on a revision.
 fn on<H: Handler>(revision: Revision, attrs: &str) -> Call {
     load::<H>(&Runtime::new(revision), attrs).unwrap().call()
 }
 
-/// A call of the handler on the newest revision.
+/// Creates a call of the handler on the newest revision.
 fn call<H: Handler>(attrs: &str) -> Call {
     on::<H>(Revision::NEWEST, attrs)
 }
@@ -64,17 +64,17 @@ fn shape(dtype: DType, dims: &[i64]) -> Shape {
     Shape::new(dtype, dims).unwrap()
 }
 
-/// The elements of a result.
+/// Returns the elements of a result.
 fn ret<T: Element>(outcome: &Outcome, index: usize) -> Vec<T> {
     outcome.rets[index].to_vec().unwrap()
 }
 
-/// The first result of a call that works.
+/// Returns the first result of a successful call.
 fn first<T: Element>(call: Call) -> Vec<T> {
     ret(&call.run().unwrap(), 0)
 }
 
-/// The text of a call that fails with `INVALID_ARGUMENT`.
+/// Returns the message of a call that fails with `INVALID_ARGUMENT`.
 fn refused(call: Call) -> String {
     let error = call.run().unwrap_err();
     assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
@@ -82,14 +82,14 @@ fn refused(call: Call) -> String {
     error.message().to_owned()
 }
 
-/// The code and the text of a call that fails.
+/// Returns the code and the message of a call that fails.
 fn failed(call: Call) -> (ErrorCode, String) {
     let error = call.run().unwrap_err();
     assert_eq!(error.findings(), []);
     (error.code(), error.message().to_owned())
 }
 
-/// Every element type.
+/// Iterates over all element types.
 fn every_dtype() -> impl Iterator<Item = DType> {
     (1..64).filter_map(|number| DType::from_raw(xla_ffi::DataType(number)))
 }

@@ -1,4 +1,4 @@
-//! What handlers answer when hosts ask about them, and what hosts make of it.
+//! The metadata that handlers return, and the hosts' reactions.
 
 use crate::{bundle, handler};
 use xla_ffi::__private::Handler;
@@ -41,7 +41,8 @@ impl State {
     fn execute(&self) {}
 }
 
-/// Metadata: the host's version, raised to the floor; what is raised is refused with its reason.
+/// Covers XLA's test Metadata. The version is the host's, raised to the handler's minimum; the host
+/// then rejects it with a reason.
 #[test]
 fn versions_are_negotiated() {
     for revision in Revision::ALL {
@@ -70,7 +71,7 @@ fn versions_are_negotiated() {
     assert_eq!(<State as Handler>::INFO.floor(), Revision::R1);
 }
 
-/// MetadataTraits, and the type of the state where hosts have room for it.
+/// Covers XLA's test MetadataTraits, and the type of the state on hosts that have the field.
 #[test]
 fn traits_and_types_are_told() {
     for revision in Revision::ALL.into_iter().skip(1) {

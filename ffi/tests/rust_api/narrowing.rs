@@ -1,4 +1,4 @@
-//! Integers and floats that are narrower than what was sent.
+//! Integers and floats that are narrower than the values from the caller.
 
 use crate::attributes::{answer, wrong};
 use crate::call;
@@ -15,7 +15,7 @@ fn narrowing(
     y.copy_from(&[a.into(), b.into(), c.into(), d])
 }
 
-/// Python's integers are i64 and its floats f64: allowed where they fit.
+/// Python's integers are i64 and its floats f64. They are accepted if they fit.
 #[xla_ffi::handler]
 fn narrowed_arrays(
     mut y: Out<f64, 1>,
@@ -30,7 +30,7 @@ fn narrowed_arrays(
     y.write_iter(all.chain(d.unwrap_or_default().iter().map(|d| f64::from(*d))))
 }
 
-/// Arrays are narrowed element by element, where the type owns its elements.
+/// Arrays are narrowed element by element if the type owns its elements.
 #[test]
 fn arrays_are_narrowed_by_element() {
     let run = |text: &str| answer(call::<narrowed_arrays>(text), 4);

@@ -16,7 +16,7 @@ pub(crate) fn double(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
     Ok(())
 }
 
-/// BufferArgument, and results through every way of filling them.
+/// Covers XLA's test BufferArgument, and all methods that fill a result.
 #[test]
 fn typed_buffers() {
     let run = |dims: &[i64], elements: &[f32]| {
@@ -100,7 +100,7 @@ fn results_are_written_or_not() {
     }
 }
 
-/// How many rows there are, of which each end gives the half, and how many elements they have.
+/// Returns the number of rows, of which each end yields half, and the number of their elements.
 #[xla_ffi::handler]
 fn rows(x: Buffer<i32>, mut y: Out<i32>, mut told: Out<u64, 1>) -> Result<()> {
     let (mut rows, mut own) = (x.rows(), y.rows_uninit());
@@ -196,7 +196,8 @@ copies! {
     copy_f8e4m3fnuz xla_ffi::element::F8E4M3FNUZ; copy_f8e8m0fnu F8E8M0FNU;
 }
 
-/// ComplexBufferArgument and all others: each Rust type takes its element type and no other.
+/// Covers XLA's test ComplexBufferArgument, and all other types: each Rust type accepts only its
+/// own element type.
 #[test]
 fn every_element_type_by_its_rust_type() {
     let copies = typed_copies();
@@ -226,7 +227,7 @@ fn ordered(_before: Token, x: Buffer<f32>, _after: TokenOut, mut y: Out<f32>) ->
     y.copy_from(&x)
 }
 
-/// TokenArgument.
+/// Covers XLA's test TokenArgument.
 #[test]
 fn tokens() {
     let token = || shape(DType::Token, &[]);
@@ -267,7 +268,7 @@ fn one_of(x: OneOf<(f32, f64, bf16), 1>, y: OneOfOut<(f32, f64), 1>) -> Result<(
     Ok(())
 }
 
-/// Match and Verify: an element type out of a set, a rank out of a set.
+/// Covers XLA's tests Match and Verify: element types and ranks from a set.
 #[test]
 fn one_of_several_element_types() {
     let half =

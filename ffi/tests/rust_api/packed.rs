@@ -1,4 +1,4 @@
-//! Elements that share bytes, and one byte each.
+//! Elements that share bytes, and elements of one byte.
 
 use crate::operands::any;
 use crate::{call, failed, on, shape};
@@ -14,7 +14,7 @@ fn invert(x: Buffer<Pred>, mut y: Out<Pred>) -> Result<()> {
     y.write_iter(x.iter().map(|x| Pred::from(!x.get())))
 }
 
-/// A byte that is neither 0 nor 1 is true, and no undefined behaviour.
+/// A byte other than 0 and 1 is true and does not cause undefined behaviour.
 #[test]
 fn booleans_are_bytes() {
     let of = || shape(DType::Pred, &[4]);
@@ -55,8 +55,8 @@ fn packed_elements_begin_in_the_low_bits() {
     assert_eq!(counted, [0b00_10_01]);
 }
 
-/// r3 and r4 do not name packed types: the sizes of their elements are not known, so nothing may
-/// look at their bytes.
+/// r3 and r4 have no numbers for packed types. The element size is therefore unknown, and the bytes
+/// must not be read.
 #[test]
 fn packed_types_without_a_name_are_refused() {
     let of = || shape(DType::S4, &[3]);

@@ -1,4 +1,4 @@
-//! The rest of the arguments and results, and those that may be missing.
+//! Remaining and optional arguments and results.
 
 use crate::{array, call, first, refused, ret, shape, vector};
 use xla_ffi::prelude::*;
@@ -25,7 +25,7 @@ fn sum(
     Ok(())
 }
 
-/// RemainingArgs.
+/// Covers XLA's test RemainingArgs.
 #[test]
 fn remaining_arguments() {
     let run = |args: Vec<Tensor>| {
@@ -87,7 +87,7 @@ fn many_results(mut ys: RemainingRets) -> Result<()> {
     Ok(())
 }
 
-/// RemainingRets; none can be had twice.
+/// Covers XLA's test RemainingRets. No result can be taken twice.
 #[test]
 fn remaining_results() {
     let f32s = |dims: &[i64]| shape(DType::F32, dims);
@@ -121,7 +121,8 @@ fn optional_args(
     y.copy_from(&[told[0], told[1], told[2], rest.len() as i64, a.len() as i64])
 }
 
-/// OptionalArgs: single, two, after required, before remaining.
+/// Covers XLA's tests for OptionalArgs: one, two, after required arguments, and before remaining
+/// arguments.
 #[test]
 fn optional_arguments() {
     let x = || vector(&[1.0_f32]);
@@ -155,7 +156,7 @@ fn optional_rets(
     Ok(())
 }
 
-/// OptionalRets: the same four.
+/// Covers XLA's tests for OptionalRets: the same four cases.
 #[test]
 fn optional_results() {
     for count in 1..6 {

@@ -1,4 +1,4 @@
-//! Sizes that attributes give to shape contracts, and sizes that results compute.
+//! Sizes in shape contracts that come from attributes, and computed sizes of results.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -10,7 +10,7 @@ fn zeros(dims: &[i64]) -> Tensor {
     array(dims, &vec![0.0_f32; dims.iter().product::<i64>() as usize])
 }
 
-/// A call with arguments and results of these dimensions.
+/// Returns a call with arguments and results of these dimensions.
 fn with(call: Call, args: &[&[i64]], rets: &[&[i64]]) -> Call {
     let call = args.iter().fold(call, |call, dims| call.arg(zeros(dims)));
     rets.iter()
@@ -49,14 +49,15 @@ struct Window {
     _stride: u8,
 }
 
-/// Attributes of a struct, one renamed and with a default, one narrowed; and one of both sides.
+/// Attributes of a struct: one is renamed and has a default, and one is narrowed. One name occurs
+/// on both sides.
 #[xla_ffi::handler(shape = "... n stride -> ... n/2 width")]
 fn windows(_x: Buffer<f32>, y: Out<f32>, #[attr(flatten)] _window: Window) -> Result<()> {
     y.leave_unwritten();
     Ok(())
 }
 
-/// An enumeration, which is an integer for its callers.
+/// An enumeration, which callers pass as an integer.
 #[derive(Attribute, Clone, Copy, PartialEq)]
 #[repr(u8)]
 enum Lanes {
@@ -71,7 +72,7 @@ fn lanes(_x: Buffer<f32>, y: Out<f32>, lanes: Lanes, _size: u64) -> Result<()> {
     Ok(())
 }
 
-/// The contract's attribute belongs to another stage.
+/// The contract's attribute belongs to a different stage.
 struct Repeated {
     times: AtomicI64,
 }

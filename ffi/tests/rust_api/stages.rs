@@ -1,4 +1,4 @@
-//! Stages, state and its end.
+//! Stages, and the lifetime of their state.
 
 use crate::{bundle, failed, handler, load, ret, shape};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -44,7 +44,7 @@ impl Counter {
     }
 }
 
-/// StatefulHandler: on every revision that has instantiate.
+/// Covers XLA's test StatefulHandler on every revision that has the instantiate stage.
 #[test]
 fn state_lives_as_long_as_the_executable() {
     for revision in Revision::ALL {
@@ -84,11 +84,11 @@ fn state_lives_as_long_as_the_executable() {
     }
 }
 
-/// What a prepare stage leaves.
+/// The state of a prepare stage.
 #[derive(HostType)]
 struct Plan(i64);
 
-/// What an initialize stage leaves.
+/// The state of an initialize stage.
 #[derive(HostType)]
 struct Ready(i64);
 
@@ -120,7 +120,7 @@ impl Staged {
     }
 }
 
-/// The states of prepare and initialize.
+/// Covers the states of the prepare and initialize stages.
 #[test]
 fn every_stage_leaves_state_for_the_later_ones() {
     for revision in [Revision::R8, Revision::R9, Revision::R10] {
@@ -133,8 +133,8 @@ fn every_stage_leaves_state_for_the_later_ones() {
         assert_eq!(ret::<i64>(&outcome, 0), [7, 8, 83]);
         let outcome = call("{base = 7 : i64, extra = 2 : i64}").run().unwrap();
         assert_eq!(ret::<i64>(&outcome, 0), [7, 9, 93]);
-        // jaxlib crashes where a CPU call asks for the state of stages that did not run: it is not
-        // asked.
+        // jaxlib crashes if a CPU call requests the state of stages that did not run, so the host
+        // is not asked.
         let fresh = Runtime::new(revision);
         let error = load::<Staged>(&fresh, "{base = 7 : i64}")
             .unwrap()
@@ -148,7 +148,8 @@ fn every_stage_leaves_state_for_the_later_ones() {
             error.message().contains("the prepare stage did not run"),
             "{error}"
         );
-        // Where the stages have run on a host, the host is asked; the embedded one tells.
+        // If the stages have already run on a host, the host is asked. The embedded runtime reports
+        // the missing state.
         let error = call("{base = 7 : i64}")
             .stages(Stages::Cpu)
             .run()
@@ -165,13 +166,13 @@ fn every_stage_leaves_state_for_the_later_ones() {
     assert!(metadata.is_command_buffer_compatible());
 }
 
-/// A function registered for another stage than its own.
+/// A function that is registered for the wrong stage.
 #[test]
 fn wrong_stages_are_told() {
     let all = bundle::<Counter>();
     let execute = all.get(Stage::Execute).unwrap();
     let instantiate = all.get(Stage::Instantiate).unwrap();
-    // SAFETY: a handler of this program.
+    // SAFETY: it is a handler of this program.
     let swapped = unsafe { Bundle::execute(instantiate) };
     // SAFETY: as above.
     let swapped = unsafe { swapped.with(Stage::Instantiate, execute) };
@@ -186,7 +187,7 @@ fn wrong_stages_are_told() {
         error.message(),
         "Counter (execute): called in stage instantiate; register each function of the handler for its own stage"
     );
-    // Without its instantiate stage, the state is not there.
+    // Without the instantiate stage, there is no state.
     // SAFETY: as above.
     let alone = unsafe { Bundle::execute(execute) };
     let executable = runtime

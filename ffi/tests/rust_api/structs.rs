@@ -22,7 +22,7 @@ fn dictionary(mut y: Out<f64, 1>, d: Dictionary) -> Result<()> {
             Some(xla_ffi::DataType::F64)
         ]
     );
-    // Read through the iterator, a fraction stays one.
+    // The iterator returns a float unchanged.
     let x = d.iter().find_map(|(_, value)| value.get::<f64>()).unwrap();
     y.copy_from(&[
         x,
@@ -40,7 +40,8 @@ fn lenient(mut y: Out<f64, 1>, n: i64) -> Result<()> {
     Ok(())
 }
 
-/// DictionaryAttr, AutoBindingDictionary; attributes that a handler ignores.
+/// Covers XLA's tests DictionaryAttr and AutoBindingDictionary, and attributes that a handler
+/// ignores.
 #[test]
 fn dictionaries() {
     let attrs = "{d = {x = 0.5, n = 3 : i64, inner = {deep = 2.5}}}";
@@ -101,7 +102,7 @@ fn from_attributes(mut y: Out<f64, 1>, #[attr(flatten)] range: Range, scale: f64
     y.write_iter(range.told().map(|told| told * scale))
 }
 
-/// StructAttr, AttrsAsStruct, AutoBindingStructs.
+/// Covers XLA's tests StructAttr, AttrsAsStruct and AutoBindingStructs.
 #[test]
 fn structs() {
     let fields = "lo = 1 : i64, hi = 9 : i64, kind = \"odd\", weight = 0.5";
@@ -180,7 +181,7 @@ fn enums(
     y.copy_from(&[modes[0], f64::from(plain as u8), word, either, modes[1]])
 }
 
-/// EnumAttr, WrongEnumAttrType, VariantAttrDecoding.
+/// Covers XLA's tests EnumAttr, WrongEnumAttrType and VariantAttrDecoding.
 #[test]
 fn enumerations_and_variants() {
     let run = |text: &str| answer(call::<enums>(text), 5);

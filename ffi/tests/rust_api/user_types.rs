@@ -1,4 +1,4 @@
-//! Parameters of users' own types.
+//! User-defined parameter types.
 
 use crate::{array, call, first, refused, shape, vector};
 use xla_ffi::{
@@ -109,14 +109,14 @@ fn types_made_from_parameters() {
             .run()
             .is_ok()
     );
-    // What it was made from is not forgotten when overlaps are looked for.
+    // The overlap check includes the operand that the parameter is made from.
     assert_eq!(
         refused(call::<copied>("{}").arg(x()).ret_alias(0)),
         "copied (execute): result `y` overlaps argument `x`; if the caller aliases them (input_output_aliases), declare an in-out operand"
     );
 }
 
-/// What is made from an operand or an attribute may be kept as that may.
+/// A type can be kept if the operand or attribute that it is made from can be kept.
 #[xla_ffi::handler]
 async fn later(x: Square<'_>, mut y: Out<f64, 0>, scale: Positive, seed: Seed) -> Result<()> {
     std::future::ready(()).await;
@@ -133,10 +133,10 @@ fn own_types_outlive_the_call() {
     assert_eq!(first::<f64>(run), [107.0]);
 }
 
-/// Two results of one shape, bound by hand.
+/// A result with two elements, implemented by hand.
 struct Pair<'f>(Out<'f, f32, 1>);
 
-// SAFETY: takes the result at its place and covers it.
+// SAFETY: it accesses only the result at its place.
 unsafe impl<'f> Bind<'f> for Pair<'f> {
     const PARAM: Param = <Out<'f, f32, 1> as Bind<'f>>::PARAM;
 
@@ -154,7 +154,7 @@ unsafe impl<'f> Bind<'f> for Pair<'f> {
     }
 }
 
-// SAFETY: holds a result and nothing of the call's context.
+// SAFETY: it holds only a result and nothing of the call's context.
 unsafe impl OutlivesCall for Pair<'_> {}
 
 #[xla_ffi::handler]

@@ -49,7 +49,7 @@ mod derive_attribute {
     }
 }
 
-/// Only numbers are narrowed.
+/// Only numbers can be narrowed.
 mod narrow {
     use xla_ffi::prelude::*;
 
@@ -81,7 +81,7 @@ mod narrow {
     fn of_words(#[attr(min = "1")] _n: i64) {}
 }
 
-/// A default of another type.
+/// A default of the wrong type.
 mod default_type {
     use xla_ffi::prelude::*;
 
@@ -89,7 +89,7 @@ mod default_type {
     fn f(#[attr(default = "one")] n: i64) {}
 }
 
-/// `#[attr]` on what is no attribute.
+/// `#[attr]` on a parameter that is not an attribute.
 mod attr_on_operand {
     use xla_ffi::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What may be kept, moved and written: operands end with their call.
+//! Values that cannot be kept, moved or written: operands end with their call.
 #![allow(unused)]
 
 /// Operands end with the call.
@@ -26,7 +26,7 @@ mod escaping_operand {
     }
 }
 
-/// No operand lives for ever, in no handler.
+/// Operands cannot be `'static` in any handler.
 mod static_operand {
     use xla_ffi::prelude::*;
 
@@ -50,7 +50,7 @@ mod static_operand {
     }
 }
 
-/// A result is one value.
+/// A result cannot be used twice.
 mod result_twice {
     use xla_ffi::prelude::*;
 
@@ -127,7 +127,7 @@ mod device_slice {
     }
 }
 
-/// What ends with the call cannot be kept by an async handler.
+/// An async handler cannot keep a parameter that ends with the call.
 mod async_context {
     use xla_ffi::prelude::*;
 
@@ -140,7 +140,7 @@ mod async_context {
     async fn alias(x: Buffer<f32>, pool: Pool) {}
 }
 
-/// The body of an async handler moves between threads.
+/// The body of an async handler must be `Send`.
 mod async_not_send {
     use std::rc::Rc;
     use xla_ffi::prelude::*;

@@ -1,7 +1,7 @@
 //! Options of handlers and libraries.
 #![allow(unused)]
 
-/// Options that there are not.
+/// Options that do not exist.
 mod options {
     use xla_ffi::prelude::*;
 
@@ -21,7 +21,7 @@ mod options {
     fn j(#[attr(flatten, narrow)] n: i64) {}
 }
 
-/// Options that speak of gradients, batches and layouts, and say what cannot be.
+/// Invalid options for gradients, batches and layouts.
 mod transforms {
     use xla_ffi::prelude::*;
 
@@ -57,7 +57,7 @@ mod transforms {
     }
 }
 
-/// Shape contracts that do not fit the handler, and sizes that they do not determine.
+/// Shape contracts that do not match the handler, and sizes that they do not determine.
 mod contract_sizes {
     use xla_ffi::prelude::*;
 
@@ -118,7 +118,7 @@ mod library {
     xla_ffi::library! { name = "twice"; scale, #[cfg(any())] gone, scale_again }
 }
 
-/// What is no handler.
+/// A function that is not a handler.
 mod library_plain_function {
     fn f() {}
 

@@ -1,4 +1,4 @@
-//! What a handler takes and returns.
+//! Parameters and return types of handlers.
 #![allow(unused)]
 
 /// A handler is one function.
@@ -29,7 +29,7 @@ mod parameter_reference {
     fn f(x: &Buffer<f32>) {}
 }
 
-/// A type that is no operand, no attribute and no part of the context.
+/// A type that is not an operand, an attribute or a part of the context.
 mod parameter_type {
     use xla_ffi::prelude::*;
 
@@ -39,7 +39,7 @@ mod parameter_type {
     fn f(x: Buffer<f32>, mine: Mine) {}
 }
 
-/// Attributes have a fixed size.
+/// Attributes must have a fixed size.
 mod parameter_usize {
     use xla_ffi::prelude::*;
 
@@ -47,7 +47,7 @@ mod parameter_usize {
     fn f(n: usize) {}
 }
 
-/// Elements of buffers.
+/// Element types of buffers.
 mod element_type {
     use xla_ffi::prelude::*;
 
@@ -63,7 +63,7 @@ mod element_type {
     fn alias(y: Out<Size>) {}
 }
 
-/// What a handler returns.
+/// Return types of handlers.
 mod return_type {
     use xla_ffi::prelude::*;
 
@@ -95,7 +95,7 @@ mod return_type {
     }
 }
 
-/// What may be absent comes last.
+/// Optional operands must be last.
 mod operand_order {
     use xla_ffi::prelude::*;
 
@@ -108,7 +108,7 @@ mod operand_order {
     xla_ffi::library! { f, g }
 }
 
-/// Remaining operands are taken once, behind all others: a further one behind them would be the same.
+/// Remaining operands must be last and can be used only once.
 mod remaining_optional {
     use xla_ffi::{Bind, prelude::*};
 

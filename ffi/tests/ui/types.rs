@@ -1,7 +1,7 @@
-//! State, user data and types of one's own.
+//! State, user data and user-defined types.
 #![allow(unused)]
 
-/// Blocks of stages.
+/// `impl` blocks with stages.
 mod stateful {
     use xla_ffi::prelude::*;
 
@@ -44,7 +44,7 @@ mod stateful {
     }
 }
 
-/// Only the execute stage may go on after it has returned.
+/// Only the execute stage can complete after it has returned.
 mod later_stages {
     use xla_ffi::{Later, prelude::*};
 
@@ -65,7 +65,7 @@ mod later_stages {
     xla_ffi::library! { Early }
 }
 
-/// State is shared between threads.
+/// State must be shareable between threads.
 mod state_not_sync {
     use std::cell::Cell;
     use xla_ffi::prelude::*;
@@ -123,7 +123,7 @@ mod host_type {
     fn f(data: UserData<Plain>) {}
 }
 
-/// `#[derive(Bind)]` wants to know from what, and that is read only.
+/// `#[derive(Bind)]` requires a read-only source type.
 mod derive_bind {
     use xla_ffi::{Bind, prelude::*};
 
@@ -148,7 +148,7 @@ mod derive_bind {
     fn f(y: Written) {}
 }
 
-/// A name that others share is `unsafe`, which a crate may forbid.
+/// Sharing a name with other images is `unsafe`, which a crate may forbid.
 mod host_type_forbidden {
     #![forbid(unsafe_code)]
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use xla_ffi::prelude::*;
 use xla_ffi_runtime::{Call, DType, ErrorCode, Revision, Runtime};
 
-/// A future that another thread wakes, `times` times.
+/// A future that a different thread wakes `times` times.
 struct Elsewhere {
     times: usize,
     twice: bool,
@@ -28,7 +28,7 @@ impl StdFuture for Elsewhere {
         self.times -= 1;
         let waker = context.waker().clone();
         if self.twice {
-            // Woken while it runs, and again from elsewhere.
+            // Wake it while it runs, and then from a different thread.
             waker.wake_by_ref();
         }
         thread::spawn(move || waker.wake());
@@ -36,7 +36,8 @@ impl StdFuture for Elsewhere {
     }
 }
 
-/// Takes what ends with the call: dimensions, names, strings, arrays, dictionaries, state.
+/// Uses parameters that end with the call: dimensions, names, strings, arrays, dictionaries and
+/// state.
 #[derive(xla_ffi::Attribute)]
 struct Options<'a> {
     name: &'a str,
@@ -115,7 +116,7 @@ fn async_functions_outlive_the_call() {
 static WAKERS: Mutex<Vec<Waker>> = Mutex::new(Vec::new());
 static ENDED: AtomicBool = AtomicBool::new(false);
 
-/// Says when it has gone.
+/// Records that it was dropped.
 struct Ending;
 
 impl Drop for Ending {
@@ -147,7 +148,7 @@ async fn ends(how: &str, y: Out<f32, 1>) -> Result<()> {
             .await;
         }
         "lost" => {
-            // Nobody keeps the waker: the task goes, and with it the promise.
+            // The waker is not kept, so the task is dropped together with the promise.
             std::future::pending::<()>().await;
         }
         "kept" => {
@@ -199,7 +200,7 @@ fn async_functions_end_before_their_call_does() {
             )
         );
         assert_eq!(run("kept"), Ok(()));
-        // Waking what is done does nothing.
+        // Waking a completed task does nothing.
         WAKERS.lock().unwrap().drain(..).for_each(Waker::wake);
     }
 }
@@ -244,7 +245,7 @@ xla_ffi::library! { name = "asynchronous_functions"; ends, scaled, Session }
 
 static GUARDS: AtomicUsize = AtomicUsize::new(0);
 
-/// Counts itself for as long as it lives.
+/// Counts its live instances.
 #[derive(xla_ffi::Bind)]
 #[bind(from = i64)]
 struct Guard;

@@ -1,4 +1,5 @@
-//! Calls that complete later: promises, parts, `async fn`; and what may cross threads.
+//! Calls that complete later: promises, parts and `async fn`. Also tests which types may cross
+//! threads.
 
 mod functions;
 mod parts;
@@ -48,8 +49,8 @@ fn add_one(x: Buffer<f32, 1>, y: Out<f32, 1>, how: &str, later: Later) -> Result
     Ok(())
 }
 
-/// FutureSetAvailable, FutureSetAvailableFromThreadPool, AsyncHandler: on every revision, hosts
-/// without futures included.
+/// Covers XLA's tests FutureSetAvailable, FutureSetAvailableFromThreadPool and AsyncHandler on
+/// every revision, including hosts without futures.
 #[test]
 fn promises_are_kept_inline_and_elsewhere() {
     for revision in Revision::ALL {
@@ -79,7 +80,8 @@ fn fail_later(later: Later, how: &str) -> Result<()> {
     Ok(())
 }
 
-/// FutureSetError, FutureSetErrorFromThreadPool; a dropped promise is an error, not a hang.
+/// Covers XLA's tests FutureSetError and FutureSetErrorFromThreadPool. A dropped promise causes an
+/// error and does not hang.
 #[test]
 fn promises_are_broken_with_an_error() {
     for revision in Revision::ALL {
@@ -109,7 +111,7 @@ fn promises_are_broken_with_an_error() {
     }
 }
 
-/// Many futures at once, completed on many threads while their calls return (FutureRace).
+/// Covers XLA's test FutureRace: many threads complete futures while the calls return.
 #[test]
 fn completions_race_with_returns() {
     let runtime = Runtime::default();
@@ -130,10 +132,10 @@ fn completions_race_with_returns() {
 
 xla_ffi::library! { name = "asynchronous_promises"; add_one, fail_later }
 
-/// What is lent of another call's operands.
+/// Operands that the promise of a different call lends.
 type Lent = (KeptBuffer<f32, 1>, KeptOut<f32, 1>, KeptAnyOut);
 
-/// The promise of that call.
+/// The promise that lends them.
 static LENDER: Mutex<Option<Promise<Lent>>> = Mutex::new(None);
 
 #[xla_ffi::handler]
@@ -142,7 +144,7 @@ fn lends(x: Buffer<f32, 1>, y: Out<f32, 1>, z: AnyOut, later: Later) {
     *LENDER.lock().unwrap() = Some(promise);
 }
 
-/// Puts an operand that another call's promise lends into its own.
+/// Adds an operand that the promise of a different call lends to its own promise.
 #[xla_ffi::handler]
 fn borrows(_own: Out<f32, 1>, how: &str, later: Later) -> Result<()> {
     let mut lender = LENDER.lock().unwrap().take().unwrap();
@@ -162,7 +164,7 @@ fn borrows(_own: Out<f32, 1>, how: &str, later: Later) -> Result<()> {
     kept.map_err(|panic| Error::internal(*panic.downcast::<&str>().unwrap()))
 }
 
-/// What a promise lends ends with its own call: no other promise keeps it.
+/// Operands that a promise lends end with its call, so no other promise can keep them.
 #[test]
 fn no_promise_keeps_the_operands_of_another_call() {
     for how in ["argument", "result", "untyped"] {
@@ -222,7 +224,7 @@ assert_not_impl_any!(AnyOut<'_>: Copy, Clone);
 assert_not_impl_any!(RemainingRets<'_>: Copy, Clone);
 assert_not_impl_any!(Promise<()>: Clone);
 assert_not_impl_any!(Later<'_>: Copy, Clone, Send, Sync);
-// What the context lends belongs to the call, and so to its thread.
+// Context parts that borrow from the call cannot leave its thread.
 assert_not_impl_any!(ThreadPool<'_>: Send, Sync);
 assert_not_impl_any!(Scratch<'_>: Send, Sync);
 assert_not_impl_any!(Stream<'_>: Send, Sync);

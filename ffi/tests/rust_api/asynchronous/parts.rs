@@ -1,4 +1,4 @@
-//! Calls whose work is done in parts.
+//! Calls that complete in parts.
 
 use super::f32s;
 use crate::{array, call, failed, ret, shape, vector};
@@ -28,7 +28,7 @@ fn in_parts(later: Later, parts: i64, how: &str) -> Result<()> {
     Ok(())
 }
 
-/// CountDownSuccess, CountDownError, CountDownSuccessFromThreadPool, CountDownErrorFromThreadPool.
+/// Covers XLA's tests CountDownSuccess and CountDownError, also FromThreadPool.
 #[test]
 fn calls_in_parts() {
     let run = |parts: i64, how: &str| {
@@ -56,7 +56,7 @@ fn calls_in_parts() {
     );
 }
 
-/// Each part writes the number of the row that it has, times the first element of `x`.
+/// Each part writes the index of its row, times the first element of `x`.
 #[xla_ffi::handler]
 fn divided(
     x: AnyBuffer,
@@ -103,12 +103,13 @@ fn run_divided(rows: i64, parts: i64) -> Call {
         .ret_alias(2)
 }
 
-/// Arguments are shared, results divided: each part writes its own rows, and all rows are written.
+/// Arguments are shared and results divided. Each part writes its own rows, and together they write
+/// all rows.
 #[test]
 fn parts_own_rows_of_the_results() {
     for (rows, parts) in [(5_i64, 2_i64), (6, 3), (2, 5), (0, 3), (7, 7), (4, 1)] {
         let outcome = run_divided(rows, parts).run().unwrap();
-        // The part of each row: the first ones have one row more.
+        // The part of each row. The first parts have one row more.
         let (each, more) = (rows / parts, rows % parts);
         let sizes = (0..parts).map(|part| each + i64::from(part < more));
         let owners: Vec<i64> = sizes
@@ -129,7 +130,7 @@ fn parts_own_rows_of_the_results() {
     }
 }
 
-/// Results that cannot be divided; the handler does not even say so.
+/// Results that cannot be divided. The handler ignores the error, which still fails the call.
 #[xla_ffi::handler]
 fn indivisible(a: AnyOut, b: AnyOut, later: Later) -> Result<()> {
     let promise = later.promise((a, b));
@@ -158,7 +159,7 @@ fn what_cannot_be_divided_is_told() {
     );
 }
 
-/// The sum of `x`, each part's share being that of its chunk; the largest share beside it.
+/// Sums `x`: each part contributes the sum of its chunk. Also returns the largest share.
 #[xla_ffi::handler]
 fn gathered(
     x: Buffer<i64, 1>,
