@@ -70,7 +70,7 @@ pub trait Attribute<'f>: Sized {
     }
 }
 
-/// An attribute of any type, which the handler inspects itself.
+/// An attribute of any type, which the handler inspects itself. Available since r0 (jaxlib 0.4.31).
 ///
 /// ```
 /// use xla_ffi::{DataType, prelude::*, bind::AttrValue};
@@ -500,7 +500,7 @@ impl<'f> Attribute<'f> for AttrValue<'f> {
     }
 }
 
-/// An address that the caller passed as an integer attribute.
+/// An address that the caller passed as an integer attribute. Available since r0 (jaxlib 0.4.31).
 ///
 /// The address is not checked. Reading it is `unsafe`, and the handler is responsible for its validity.
 ///

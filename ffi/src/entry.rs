@@ -78,6 +78,8 @@ pub unsafe extern "C" fn entry<H: Stage<S>, const S: u32>(
     unsafe { enter::<H, S>(raw) }
 }
 
+/// Runs the stage for a frame; inlined into [`entry`].
+///
 /// # Safety
 /// The same as for [`entry`].
 #[inline(always)]

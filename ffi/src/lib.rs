@@ -161,6 +161,8 @@ pub mod ext {
     };
 }
 
+/// Derives [`Attribute`](trait@Attribute), so that a struct or an enumeration can be decoded from attributes.
+///
 /// # Example
 /// ```
 /// use xla_ffi::{Attribute, prelude::*};
@@ -202,7 +204,11 @@ pub mod ext {
 /// assert!(error.message().starts_with("bounded (execute): 2 problems"));
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
+///
+/// # Details
 pub use xla_ffi_macros::Attribute;
+/// Derives [`Bind`](trait@Bind), so that a type can be created from a parameter of a different type.
+///
 /// # Example
 /// ```
 /// use xla_ffi::{Bind, prelude::*};
@@ -245,7 +251,11 @@ pub use xla_ffi_macros::Attribute;
 /// );
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
+///
+/// # Details
 pub use xla_ffi_macros::Bind;
+/// Derives [`HostType`](trait@HostType), so that hosts can store a type as state or user data.
+///
 /// # Example
 /// ```
 /// use xla_ffi::HostType;
@@ -266,7 +276,11 @@ pub use xla_ffi_macros::Bind;
 /// ```
 ///
 /// See [`UserData`] and [`State`] for handlers that use such types.
+///
+/// # Details
 pub use xla_ffi_macros::HostType;
+/// Turns a function into a handler: the code of a custom call.
+///
 /// # Example
 /// ```
 /// use xla_ffi::prelude::*;
@@ -290,7 +304,11 @@ pub use xla_ffi_macros::HostType;
 /// assert_eq!(call.run()?.rets[0].to_vec(), Some(vec![2.0_f32, 4.0]));
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
+///
+/// # Details
 pub use xla_ffi_macros::handler;
+/// Exports handlers from a library, with a manifest and a registration function.
+///
 /// # Example
 /// ```standalone_crate
 /// use xla_ffi::prelude::*;
@@ -317,7 +335,11 @@ pub use xla_ffi_macros::handler;
 /// # Ok(())
 /// # }
 /// ```
+///
+/// # Details
 pub use xla_ffi_macros::library;
+/// Turns a type into a handler with several stages, one function per stage.
+///
 /// # Example
 /// ```
 /// use std::sync::atomic::{AtomicI64, Ordering};
@@ -347,6 +369,8 @@ pub use xla_ffi_macros::library;
 /// }
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
+///
+/// # Details
 pub use xla_ffi_macros::stateful;
 /// The raw ABI, for everything that this crate does not wrap.
 pub use xla_ffi_sys as sys;

@@ -216,6 +216,9 @@ impl Param {
     }
 
     /// Returns this parameter as optional, which no longer requires a revision.
+    ///
+    /// # Panics
+    /// If the parameter is variadic.
     #[must_use]
     #[track_caller]
     pub const fn optional(mut self) -> Self {

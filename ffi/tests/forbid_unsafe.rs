@@ -82,7 +82,7 @@ pub async fn asynchronous(x: Buffer<f32>, mut y: Out<f32>, name: &str) -> Result
     y.copy_from(&x)
 }
 
-/// What prepare leaves.
+/// The state of the prepare stage.
 #[derive(HostType)]
 pub struct Plan(i64);
 

@@ -218,6 +218,8 @@ impl Kernel {
 /// kernel's limit.
 const SHARED_UNASKED: u32 = 48 << 10;
 
+/// Launches a kernel with a cluster or with programmatic dependent launch.
+///
 /// # Safety
 /// The same as for [`Kernel::launch`].
 #[cold]
@@ -294,6 +296,8 @@ pub struct View<T> {
 }
 
 impl<T> View<T> {
+    /// Creates a view of device memory.
+    ///
     /// # Safety
     /// `address` points to `len` elements on the stream's device as long as the view is used.
     pub(super) unsafe fn new(stream: &Arc<CudaStream>, address: u64, len: usize) -> Self {

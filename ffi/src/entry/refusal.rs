@@ -15,6 +15,8 @@ use xla_ffi_sys::*;
 
 // Frames are passed by value, because a frame is one pointer and then stays in a register.
 
+/// Rejects a frame that is too short.
+///
 /// # Safety
 /// `raw` is a call frame. Its `struct_size`, or that of a list in it, is too small.
 #[cold]

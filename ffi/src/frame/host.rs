@@ -53,6 +53,8 @@ unsafe impl Sync for Host {}
 type Call<A> = unsafe extern "C" fn(args: *mut A) -> *mut XLA_FFI_Error;
 
 impl Host {
+    /// Wraps a host's function table.
+    ///
     /// # Safety
     /// `api` is null or points to a host's table, which lives as long as the host.
     #[inline(always)]

@@ -12,6 +12,8 @@ use xla_ffi_sys::*;
 struct HostFuture(Mutex<Vec<bool>>, Condvar);
 
 impl HostFuture {
+    /// Completes the future.
+    ///
     /// # Safety
     /// `future` was created by `create`, and `wait` has not returned it yet.
     unsafe fn complete(future: *mut XLA_FFI_Future, well: bool) {

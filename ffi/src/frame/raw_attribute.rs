@@ -175,6 +175,8 @@ impl<'f> RawAttrs<'f> {
 /// Up to this number of attributes, a linear search is as fast as bisection.
 const FEW: usize = 32;
 
+/// Returns the bytes of a span.
+///
 /// # Safety
 /// The span's bytes live as long as `'f`.
 #[inline(always)]

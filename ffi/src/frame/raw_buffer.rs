@@ -39,6 +39,8 @@ impl<T: Element> Typed<'_, T> {
 }
 
 impl<'f> RawBuffer<'f> {
+    /// Wraps a buffer, or returns `None` if its struct is too short.
+    ///
     /// # Safety
     /// `raw` points to a buffer that lives as long as `'f`.
     #[inline(always)]

@@ -118,6 +118,8 @@ impl<'f, T: Element, const RANK: usize> InOut<'f, T, RANK> {
         self.view
     }
 
+    /// Wraps a view of an operand.
+    ///
     /// # Safety
     /// `view` describes an operand of this type, and its data is valid for `'f`.
     pub(crate) unsafe fn from_view(view: Typed<'f, T>) -> Self {
