@@ -37,8 +37,8 @@ fn present(frame: &Frame<'_>, at: &At) -> bool {
     }
 }
 
-/// `None` if the operand, the attribute or the context part is absent. An optional context part does
-/// not raise the handler's minimum revision (its floor).
+/// An optional parameter, which is `None` if the operand, the attribute or the context part is absent.
+/// An optional context part does not raise the handler's minimum revision (its floor).
 ///
 /// User data and state are `None` if the host has none to give. If the host does not know their type,
 /// or has an object of a different type, the call is rejected.

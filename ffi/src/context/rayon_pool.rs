@@ -42,8 +42,8 @@ impl ThreadPool<'_> {
     /// Runs `work` in a rayon pool with as many threads as the host's pool, and waits for it. Requires the feature
     /// `rayon`.
     ///
-    /// Rayon loops in `work`, and in libraries that it calls, run on these threads. Otherwise they run on rayon's
-    /// global pool, which has a thread for each processor, whatever number the host is configured to use.
+    /// Rayon loops in `work`, and in libraries that it calls, run on these threads. Without this method, they run on
+    /// rayon's global pool. That pool has a thread for each processor, whatever number the host is configured to use.
     ///
     /// The pool is created by the first call and kept. Each library that is built with rayon has one pool per size. All
     /// calls share its threads, so at most [`num_threads`](Self::num_threads) of them run at the same time. Callers

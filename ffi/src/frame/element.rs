@@ -256,8 +256,8 @@ pub fn name(dtype: XLA_FFI_DataType) -> Cow<'static, str> {
     }
 }
 
-/// Returns the kind of number and the size in bits. Wider kinds have larger numbers; for complex types, the size is
-/// that of one part.
+/// Returns the order of an element type's class (bool, unsigned, signed, float, complex) and its size in bits. For
+/// complex types, the size is that of one part.
 fn kind(dtype: XLA_FFI_DataType) -> Option<(usize, usize)> {
     use xla_ffi_sys::ElementClass as Class;
     let known = ELEMENT_TYPES.iter().find(|known| known.dtype == dtype)?;
