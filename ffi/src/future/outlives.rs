@@ -13,9 +13,9 @@ use crate::operand::untyped::{AnyBuffer, AnyOut};
 
 /// A parameter that an asynchronous handler may keep after the call has returned.
 ///
-/// It accesses only operand data, copies, and objects that live until the call completes. All parameters of an `async
-/// fn` handler must implement this trait. Types that derive [`Bind`](macro@crate::Bind) implement it if the type that
-/// they are made from does.
+/// It accesses only operand data, copies, and objects that live until the call completes. All parameters of an
+/// `async fn` handler must implement this trait. Types that derive [`Bind`](macro@crate::Bind) implement it if the
+/// type that they are made from does.
 ///
 /// ```
 /// use xla_ffi::{Bind, prelude::*};

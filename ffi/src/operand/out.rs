@@ -148,8 +148,8 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
     /// without writing every nonempty result.
     ///
     /// The caller then receives the previous contents of the memory: possibly parts of other arrays, and for
-    /// `bool` elements bytes other than 0 and 1. Use this only if the caller does not read the result. `xla-ffi
-    /// run` still reports unwritten results, unless it is called with `--allow-unwritten`.
+    /// `bool` elements bytes other than 0 and 1. Use this only if the caller does not read the result.
+    /// `xla-ffi run` still reports unwritten results, unless it is called with `--allow-unwritten`.
     ///
     /// ```
     /// use xla_ffi::prelude::*;
