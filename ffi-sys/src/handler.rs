@@ -14,19 +14,19 @@ pub type XLA_FFI_Handler =
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Handler_Bundle {
-    /// Optional.
+    /// The instantiate stage; optional.
     pub instantiate:
         Option<unsafe extern "C" fn(call_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error>,
-    /// Optional.
+    /// The prepare stage; optional.
     pub prepare:
         Option<unsafe extern "C" fn(call_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error>,
-    /// Optional.
+    /// The initialize stage; optional.
     pub initialize:
         Option<unsafe extern "C" fn(call_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error>,
-    /// Required.
+    /// The execute stage; required.
     pub execute:
         Option<unsafe extern "C" fn(call_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error>,
-    /// Optional; from r9.
+    /// The record stage; optional, from r9.
     pub record:
         Option<unsafe extern "C" fn(call_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error>,
 }
@@ -42,16 +42,16 @@ layout!(XLA_FFI_Handler_Bundle, R9.., size 40 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Handler_Bundle_R0 {
-    /// Optional.
+    /// The instantiate stage; optional.
     pub instantiate:
         Option<unsafe extern "C" fn(call_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error>,
-    /// Optional.
+    /// The prepare stage; optional.
     pub prepare:
         Option<unsafe extern "C" fn(call_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error>,
-    /// Optional.
+    /// The initialize stage; optional.
     pub initialize:
         Option<unsafe extern "C" fn(call_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error>,
-    /// Required.
+    /// The execute stage; required.
     pub execute:
         Option<unsafe extern "C" fn(call_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error>,
 }
