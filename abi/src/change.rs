@@ -109,6 +109,9 @@ pub struct Change {
     pub was_c: Option<String>,
     /// How it is declared, as C spells it.
     pub now_c: Option<String>,
+    /// The line of the declaration in the newer header; `None` if the line is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<u32>,
     /// Whether it only follows from another change in the list.
     pub follows: bool,
     /// What it means where handler and runtime differ.
@@ -126,6 +129,7 @@ impl Change {
             now: None,
             was_c: None,
             now_c: None,
+            line: None,
             follows: false,
             effect: Effect::default(),
         }

@@ -3,7 +3,7 @@
 
 mod types;
 
-use crate::header::{Declared, Error, FLAT, PROBE, SUBJECT, Source, UNIT, put};
+use crate::header::{Declared, Error, FLAT, Language, PROBE, Places, SUBJECT, Source, UNIT, put};
 use crate::model::{Abi, FUNCTION, PREFIX};
 use clang::diagnostic::Severity;
 use clang::{Clang, Entity, EntityKind, EvaluationResult, Index, Linkage};
@@ -11,18 +11,22 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
-use types::{Budget, MOST, enum_layout, tag};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use types::{MOST, Types, scope};
 
 /// The library allows one instance a process at a time.
 static LIBCLANG: Mutex<()> = Mutex::new(());
 
-/// The wheel of libclang brings no headers of its own, and a hermetic parse is the better one: the
-/// two that every `c_api.h` includes, in the words of the compiler's built-in macros.
+/// The headers that every `c_api.h` includes, in terms of the compiler's built-in macros: parses do not depend on
+/// installed headers.
 const STDDEF: &str = "#pragma once
 typedef __SIZE_TYPE__ size_t;
 typedef __PTRDIFF_TYPE__ ptrdiff_t;
+#ifdef __cplusplus
 #define NULL __null
+#else
+#define NULL ((void*)0)
+#endif
 #define offsetof(type, field) __builtin_offsetof(type, field)
 ";
 const STDINT: &str = "#pragma once
@@ -38,12 +42,65 @@ typedef __INTPTR_TYPE__ intptr_t;
 typedef __UINTPTR_TYPE__ uintptr_t;
 ";
 
+/// Headers that libclang's wheel lacks, for systems without a compiler.
+const FREESTANDING: [(&str, &str); 3] = [
+    (
+        "stdarg.h",
+        "#pragma once
+typedef __builtin_va_list va_list;
+#define va_start(list, last) __builtin_va_start(list, last)
+#define va_end(list) __builtin_va_end(list)
+#define va_arg(list, type) __builtin_va_arg(list, type)
+#define va_copy(to, from) __builtin_va_copy(to, from)
+",
+    ),
+    (
+        "stdbool.h",
+        "#pragma once
+#ifndef __cplusplus
+#define bool _Bool
+#define true 1
+#define false 0
+#endif
+",
+    ),
+    (
+        "limits.h",
+        "#pragma once
+#define CHAR_BIT __CHAR_BIT__
+#define SCHAR_MAX __SCHAR_MAX__
+#define SCHAR_MIN (-__SCHAR_MAX__ - 1)
+#define UCHAR_MAX (__SCHAR_MAX__ * 2 + 1)
+#define SHRT_MAX __SHRT_MAX__
+#define SHRT_MIN (-__SHRT_MAX__ - 1)
+#define USHRT_MAX (__SHRT_MAX__ * 2 + 1)
+#define INT_MAX __INT_MAX__
+#define INT_MIN (-__INT_MAX__ - 1)
+#define UINT_MAX (__INT_MAX__ * 2U + 1U)
+#define LONG_MAX __LONG_MAX__
+#define LONG_MIN (-__LONG_MAX__ - 1L)
+#define ULONG_MAX (__LONG_MAX__ * 2UL + 1UL)
+#define LLONG_MAX __LONG_LONG_MAX__
+#define LLONG_MIN (-__LONG_LONG_MAX__ - 1LL)
+#define ULLONG_MAX (__LONG_LONG_MAX__ * 2ULL + 1ULL)
+",
+    ),
+];
+
 impl Source {
     /// Reads the header's layouts with libclang.
     ///
     /// # Errors
     /// [`Error`] if libclang is missing or rejects the header, or if the header does not declare XLA's FFI.
     pub fn read(&self) -> Result<Abi, Error> {
+        Ok(self.read_with_places()?.0)
+    }
+
+    /// Reads the header's layouts, and the names and lines of its declarations.
+    ///
+    /// # Errors
+    /// Those of [`Source::read`].
+    pub fn read_with_places(&self) -> Result<(Abi, Places), Error> {
         let folder = self.scratch()?;
         let mut found = read(self, folder.path())?;
         // Their values are enumerators of the translation unit, not of the header.
@@ -51,25 +108,30 @@ impl Source {
             .own
             .extend(self.own_macros().into_iter().map(|(name, _)| name));
         let path = self.path().to_owned();
+        let places = std::mem::take(&mut found.places);
         let abi = found.subject(self.path())?;
         if abi.is_empty() {
             return Err(Error::Foreign { path });
         }
-        Ok(abi)
+        Ok((abi, places))
     }
 }
 
-/// The folder of the headers that the system's compiler brings, `stdbool.h` for instance.
-fn compiler_headers() -> Option<String> {
-    let compilers = ["g++", "clang++", "c++"].map(str::to_owned);
-    let mut compilers = std::env::var("CXX").ok().into_iter().chain(compilers);
-    compilers.find_map(|compiler| {
-        let mut words = compiler.split_whitespace();
-        let mut command = Command::new(words.next()?);
-        let said = command.args(words).arg("-print-file-name=include").output();
-        let folder = String::from_utf8(said.ok()?.stdout).ok()?.trim().to_owned();
-        Path::new(&folder).is_dir().then_some(folder)
-    })
+/// Returns the folder of the headers of the system's compiler, for example `stdbool.h`.
+fn compiler_headers() -> Option<&'static str> {
+    static FOLDER: OnceLock<Option<String>> = OnceLock::new();
+    let find = || {
+        let compilers = ["g++", "clang++", "c++"].map(str::to_owned);
+        let mut compilers = std::env::var("CXX").ok().into_iter().chain(compilers);
+        compilers.find_map(|compiler| {
+            let mut words = compiler.split_whitespace();
+            let mut command = Command::new(words.next()?);
+            let said = command.args(words).arg("-print-file-name=include").output();
+            let folder = String::from_utf8(said.ok()?.stdout).ok()?.trim().to_owned();
+            Path::new(&folder).is_dir().then_some(folder)
+        })
+    };
+    FOLDER.get_or_init(find).as_deref()
 }
 
 /// Reads the header whose translation unit is in `folder`.
@@ -80,6 +142,11 @@ fn read(source: &Source, folder: &Path) -> Result<Declared, Error> {
     std::fs::write(standard.join("stdint.h"), STDINT)?;
     std::fs::write(standard.join("cstddef"), "#include <stddef.h>\n")?;
     std::fs::write(standard.join("cstdint"), "#include <stdint.h>\n")?;
+    let freestanding = folder.join("freestanding");
+    std::fs::create_dir(&freestanding)?;
+    for (name, text) in FREESTANDING {
+        std::fs::write(freestanding.join(name), text)?;
+    }
 
     let _one = LIBCLANG.lock().unwrap_or_else(PoisonError::into_inner);
     let clang = Clang::new().map_err(|why| {
@@ -87,19 +154,23 @@ fn read(source: &Source, folder: &Path) -> Result<Declared, Error> {
         Error::Missing(first.to_owned())
     })?;
     let index = Index::new(&clang, false, false);
+    let [language, standard_of] = match source.spoken() {
+        Language::C => ["-xc", "-std=c11"],
+        Language::Cpp => ["-xc++", "-std=c++17"],
+    };
     let mut arguments = vec![
-        "-xc++".to_owned(),
-        "-std=c++17".to_owned(),
+        language.to_owned(),
+        standard_of.to_owned(),
         "-w".to_owned(),
         "-ferror-limit=0".to_owned(),
         "-isystem".to_owned(),
         standard.display().to_string(),
+        "-idirafter".to_owned(),
+        freestanding.display().to_string(),
     ];
     // Other headers of the language come from the system's compiler, if there is one.
-    if source.includes_more() {
-        if let Some(folder) = compiler_headers() {
-            arguments.extend(["-isystem".to_owned(), folder]);
-        }
+    if let Some(folder) = compiler_headers() {
+        arguments.extend(["-isystem".to_owned(), folder.to_owned()]);
     }
     for define in source.defines() {
         arguments.push(format!("-D{define}"));
@@ -115,6 +186,7 @@ fn read(source: &Source, folder: &Path) -> Result<Declared, Error> {
         .parse()
         .map_err(|error| Error::Parse {
             path: source.path().to_owned(),
+            language: source.spoken(),
             messages: error.to_string(),
         })?;
     let (mut messages, mut not_numbers) = (Vec::new(), Vec::new());
@@ -143,26 +215,27 @@ fn read(source: &Source, folder: &Path) -> Result<Declared, Error> {
     if !messages.is_empty() {
         return Err(Error::Parse {
             path: source.path().to_owned(),
+            language: source.spoken(),
             messages: messages.join("\n"),
         });
     }
-    let mut found = Declared::default();
-    let budget = Budget {
+    let mut found = Declared {
+        places: source.places(),
+        ..Declared::default()
+    };
+    let types = Types {
+        source,
         left: Cell::new(MOST),
         too_deep: Cell::new(false),
     };
-    declarations(unit.get_entity(), &budget, &mut found);
+    declarations(unit.get_entity(), &types, &mut found);
     for name in not_numbers {
         found.abi.constants.remove(&name);
     }
-    // Those of a copy in a namespace are other symbols anyway.
-    if !source.namespaces().is_empty() {
-        found.abi.links.clear();
-    }
-    if budget.too_deep.get() {
+    if types.too_deep.get() {
         return Err(Error::Deep);
     }
-    if budget.left.get() == 0 {
+    if types.left.get() == 0 {
         return Err(Error::Endless {
             path: source.path().to_owned(),
         });
@@ -170,46 +243,61 @@ fn read(source: &Source, folder: &Path) -> Result<Declared, Error> {
     Ok(found)
 }
 
-fn declarations(parent: Entity<'_>, budget: &Budget, found: &mut Declared) {
+fn declarations(parent: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     for entity in parent.get_children() {
         match entity.get_kind() {
             // `extern "C" { … }`, under the name that the version of libclang gives it.
             EntityKind::LinkageSpec | EntityKind::UnexposedDecl | EntityKind::Namespace => {
-                declarations(entity, budget, found);
+                declarations(entity, types, found);
             }
-            EntityKind::EnumDecl => enumeration(entity, found),
+            EntityKind::EnumDecl => enumeration(entity, types, found),
             EntityKind::StructDecl | EntityKind::ClassDecl | EntityKind::UnionDecl => {
-                record(entity, budget, found);
+                record(entity, types, found);
                 // In C what is declared within is as much the header's as what stands before.
-                declarations(entity, budget, found);
+                declarations(entity, types, found);
             }
-            EntityKind::TypedefDecl | EntityKind::TypeAliasDecl => typedef(entity, budget, found),
-            EntityKind::FunctionDecl => prototype(entity, budget, found),
-            EntityKind::VarDecl => variable(entity, budget, found),
+            EntityKind::TypedefDecl | EntityKind::TypeAliasDecl => typedef(entity, types, found),
+            EntityKind::FunctionDecl => prototype(entity, types, found),
+            EntityKind::VarDecl => variable(entity, types, found),
             _ => {}
         }
     }
 }
 
-/// Whether the declaration stands in the header itself, macros of it included.
-fn is_in_subject(entity: Entity<'_>) -> bool {
-    entity
-        .get_location()
-        .and_then(|location| location.get_expansion_location().file)
-        .is_some_and(|file| file.get_path().ends_with(SUBJECT))
-}
-
-/// Notes a name that the header declares itself, and not what it includes.
+/// Notes a declaration of the header or of a file that it includes: its line and its own name.
 fn note(name: &str, entity: Entity<'_>, found: &mut Declared) {
-    if is_in_subject(entity) {
+    // Declarations by the header's macros count.
+    let place = entity.get_location().map(|one| one.get_expansion_location());
+    let file = place.and_then(|place| place.file);
+    let is_own = file.is_some_and(|file| file.get_path().ends_with(SUBJECT));
+    let line = place.map(|place| place.line).filter(|_| is_own);
+    let written = entity.get_name().unwrap_or_default();
+    found.places.note(name.to_owned(), &written, line);
+    if is_own && !name.contains('.') {
         found.own.insert(name.to_owned());
     }
 }
 
-fn record(entity: Entity<'_>, budget: &Budget, found: &mut Declared) {
+/// Notes the fields of a record, those of unnamed parts included.
+fn note_fields(name: &str, record: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
+    for child in record.get_children() {
+        match (child.get_kind(), child.get_name()) {
+            (EntityKind::FieldDecl, Some(field)) => {
+                let field = types.source.upstream_field(&field);
+                note(&format!("{name}.{field}"), child, found);
+            }
+            (EntityKind::UnionDecl | EntityKind::StructDecl, _) => {
+                note_fields(name, child, types, found);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn record(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     let Some((ty, name)) = entity
         .get_type()
-        .and_then(|ty| Some((ty, tag(ty)?)))
+        .and_then(|ty| Some((ty, types.tag(ty)?)))
         .filter(|(_, name)| name.starts_with(PREFIX))
     else {
         return;
@@ -217,33 +305,42 @@ fn record(entity: Entity<'_>, budget: &Budget, found: &mut Declared) {
     if !entity.is_definition() {
         return;
     }
-    let layout = budget.layout(ty, 0);
+    let layout = types.layout(ty, 0);
     note(&name, entity, found);
+    note_fields(&name, entity, types, found);
     put(&mut found.abi.structs, &mut found.twice, name, layout);
 }
 
-fn enumeration(entity: Entity<'_>, found: &mut Declared) {
+fn enumeration(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     let Some(ty) = entity.get_type() else { return };
-    let in_subject = is_in_subject(entity);
-    match tag(ty) {
+    let owner = types.tag(ty);
+    // Without its values it still has a size.
+    if owner.is_some() && !entity.is_definition() && entity.get_definition().is_some() {
+        return;
+    }
+    let layout = types.enum_layout(ty, entity);
+    let values = entity.get_children().into_iter();
+    let values = values.filter_map(|one| Some((one, types.upstream(one, one.get_name()?))));
+    match owner {
         Some(name) if name.starts_with(PREFIX) => {
-            // Without its values it still has a size.
-            if !entity.is_definition() && entity.get_definition().is_some() {
-                return;
-            }
-            let layout = enum_layout(ty, entity);
             note(&name, entity, found);
+            for (one, value) in values {
+                note(&format!("{name}.{value}"), one, found);
+                // Values are named in types and texts too.
+                found.places.note(value, &one.get_name().unwrap_or_default(), None);
+            }
             put(&mut found.abi.enums, &mut found.twice, name, layout);
         }
         Some(_) => {}
         None => {
-            for (name, value) in enum_layout(ty, entity).values {
+            for (one, name) in values {
+                let Some(value) = layout.values.get(&name).copied() else {
+                    continue;
+                };
                 if let Some(name) = name.strip_prefix(PROBE) {
                     found.abi.constants.insert(name.to_owned(), value);
                 } else if name.starts_with(PREFIX) {
-                    if in_subject {
-                        found.own.insert(name.clone());
-                    }
+                    note(&name, one, found);
                     put(&mut found.abi.constants, &mut found.twice, name, value);
                 }
             }
@@ -251,14 +348,17 @@ fn enumeration(entity: Entity<'_>, found: &mut Declared) {
     }
 }
 
-fn typedef(entity: Entity<'_>, budget: &Budget, found: &mut Declared) {
-    let (Some(name), Some(ty)) = (entity.get_name(), entity.get_typedef_underlying_type()) else {
+/// Returns upstream's name of a declaration of the FFI.
+fn own(entity: Entity<'_>, types: &Types<'_>) -> Option<String> {
+    let name = types.upstream(entity, entity.get_name()?);
+    name.starts_with(PREFIX).then_some(name)
+}
+
+fn typedef(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
+    let (Some(name), Some(ty)) = (own(entity, types), entity.get_typedef_underlying_type()) else {
         return;
     };
-    if !name.starts_with(PREFIX) {
-        return;
-    }
-    let target = budget.spell_held(ty, 0);
+    let target = types.spell_held(ty, 0);
     note(&name, entity, found);
     let Declared { abi, twice, .. } = found;
     if target == name {
@@ -274,9 +374,8 @@ fn typedef(entity: Entity<'_>, budget: &Budget, found: &mut Declared) {
 }
 
 /// A function that others have; what a header defines itself is nobody's interface.
-fn prototype(entity: Entity<'_>, budget: &Budget, found: &mut Declared) {
-    let named = entity.get_name().filter(|name| name.starts_with(PREFIX));
-    let (Some(name), Some(ty)) = (named, entity.get_type()) else {
+fn prototype(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
+    let (Some(name), Some(ty)) = (own(entity, types), entity.get_type()) else {
         return;
     };
     let is_own = entity.is_definition() || entity.is_inline_function();
@@ -284,37 +383,40 @@ fn prototype(entity: Entity<'_>, budget: &Budget, found: &mut Declared) {
         return;
     }
     note(&name, entity, found);
-    if let Some(signature) = budget.spell(ty, 0).strip_prefix(FUNCTION) {
+    if let Some(signature) = types.spell(ty, 0).strip_prefix(FUNCTION) {
         let (all, twice) = (&mut found.abi.prototypes, &mut found.twice);
-        link(&name, entity, &mut found.abi.links);
+        if !types.source.is_namespace(&scope(entity)) {
+            link(&name, entity, &mut found.abi.links);
+        }
         put(all, twice, name, signature.to_owned());
     }
 }
 
 /// Notes the symbol that something is linked to, where that is not its name: with `asm("other")`, or without `extern "C"`.
 fn link(name: &str, entity: Entity<'_>, links: &mut BTreeMap<String, String>) {
-    let Some(symbol) = entity.get_mangled_name() else {
+    let (Some(symbol), Some(own)) = (entity.get_mangled_name(), entity.get_name()) else {
         return;
     };
     // What an assembler is to take as it stands begins so.
     let symbol = symbol.trim_start_matches('\u{1}');
     // Some platforms put a line before all of C's.
-    if symbol != name && symbol.strip_prefix('_') != Some(name) {
+    if symbol != own && symbol.strip_prefix('_') != Some(&own) {
         links.insert(name.to_owned(), symbol.to_owned());
     }
 }
 
 /// A variable that others have, or a number under the name of a constant.
-fn variable(entity: Entity<'_>, budget: &Budget, found: &mut Declared) {
-    let named = entity.get_name().filter(|name| name.starts_with(PREFIX));
-    let (Some(name), Some(ty)) = (named, entity.get_type()) else {
+fn variable(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
+    let (Some(name), Some(ty)) = (own(entity, types), entity.get_type()) else {
         return;
     };
     note(&name, entity, found);
     if !entity.is_definition() && entity.get_linkage() == Some(Linkage::External) {
-        link(&name, entity, &mut found.abi.links);
+        if !types.source.is_namespace(&scope(entity)) {
+            link(&name, entity, &mut found.abi.links);
+        }
         let (all, twice) = (&mut found.abi.variables, &mut found.twice);
-        put(all, twice, name, budget.spell_held(ty, 0));
+        put(all, twice, name, types.spell_held(ty, 0));
     } else if ty.get_canonical_type().is_const_qualified() {
         let value = match entity.evaluate() {
             Some(EvaluationResult::SignedInteger(value)) => Some(value),

@@ -1,6 +1,7 @@
 //! A header file that is to be read.
 
-use crate::model::{Abi, Header, PREFIX};
+use crate::change::Change;
+use crate::model::{Abi, Header, PREFIX, map_words};
 use crate::snapshot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,8 +12,6 @@ const LIMIT: u64 = 4 << 20;
 pub(crate) const SUBJECT: &str = "xla_ffi_abi_subject.h";
 /// The translation unit that includes it.
 pub(crate) const UNIT: &str = "unit.cc";
-/// The macros that map names, beside it.
-const NAMES: &str = "xla_ffi_abi_names.h";
 /// A folder in which `xla/ffi/api` is the header's own folder.
 pub(crate) const FLAT: &str = "flat";
 /// Enumerators that carry the value of a macro.
@@ -39,10 +38,12 @@ pub enum Error {
         what: String,
     },
     /// A compiler refuses the header.
-    #[error("{path} does not parse as C++17:\n{messages}", path = path.display())]
+    #[error("{path} does not parse as {language}:\n{messages}", path = path.display())]
     Parse {
         /// The file.
         path: PathBuf,
+        /// The language as which it was read.
+        language: Language,
         /// What the compiler says.
         messages: String,
     },
@@ -93,6 +94,70 @@ pub enum Error {
     Scratch(#[from] std::io::Error),
 }
 
+/// The language of a header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Language {
+    /// C11.
+    C,
+    /// C++17.
+    #[default]
+    Cpp,
+}
+
+impl std::fmt::Display for Language {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::C => "C11",
+            Self::Cpp => "C++17",
+        })
+    }
+}
+
+/// The names and lines of a header's declarations.
+#[derive(Debug, Default)]
+pub struct Places {
+    /// The header's own name and line of `XLA_FFI_Buffer` or `XLA_FFI_Buffer.rank`. Only the header has lines, not
+    /// the files that it includes.
+    known: BTreeMap<String, (String, Option<u32>)>,
+    /// The prefix for names that the header lacks.
+    prefix: Option<String>,
+}
+
+impl Places {
+    pub(crate) fn note(&mut self, upstream: String, written: &str, line: Option<u32>) {
+        let known = self.known.entry(upstream);
+        known.or_insert_with(|| (written.to_owned(), line));
+    }
+
+    /// Adds the lines of this header to changes and replaces upstream's names by the header's own.
+    pub fn apply(&self, changes: &mut [Change]) {
+        for change in changes {
+            let line = |path: &str| self.known.get(path).and_then(|(_, line)| *line);
+            change.line = line(&change.path()).or_else(|| line(&change.owner));
+            let others = [&mut change.was, &mut change.now, &mut change.was_c, &mut change.now_c];
+            let texts = others.into_iter().chain([&mut change.member]).flatten();
+            for text in texts.chain([&mut change.owner]) {
+                *text = map_words(text, |word| self.written(word));
+            }
+        }
+    }
+
+    /// Returns the names without the lines, for an older header.
+    #[must_use]
+    pub fn without_lines(mut self) -> Self {
+        self.known.values_mut().for_each(|(_, line)| *line = None);
+        self
+    }
+
+    fn written(&self, upstream: &str) -> Option<String> {
+        let rest = upstream.strip_prefix(PREFIX)?;
+        match self.known.get(upstream) {
+            Some((name, _)) => Some(name.clone()),
+            None => Some(format!("{}{rest}", self.prefix.as_ref()?)),
+        }
+    }
+}
+
 /// Everything that the header and the files it includes declare, and which names the header itself declares.
 #[derive(Debug, Default)]
 pub(crate) struct Declared {
@@ -100,6 +165,7 @@ pub(crate) struct Declared {
     /// Names that two declarations have which are not the same.
     pub(crate) twice: BTreeSet<String>,
     pub(crate) own: BTreeSet<String>,
+    pub(crate) places: Places,
 }
 
 /// Puts something under its name, and notes a name that stands for something else already.
@@ -194,6 +260,7 @@ pub struct Source {
     defines: Vec<String>,
     prefixes: Vec<String>,
     namespaces: Vec<String>,
+    language: Language,
 }
 
 impl Source {
@@ -251,6 +318,7 @@ impl Source {
             defines: Vec::new(),
             prefixes: Vec::new(),
             namespaces: Vec::new(),
+            language: Language::default(),
         }
     }
 
@@ -275,32 +343,26 @@ impl Source {
         self
     }
 
-    /// Says in which C++ namespace a copy has the names without `XLA_FFI_`.
+    /// Sets a C++ namespace in which names lack `XLA_FFI_`: `acme::ffi`.
     #[must_use]
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.namespaces.push(namespace.to_owned());
         self
     }
 
-    pub(crate) fn namespaces(&self) -> &[String] {
-        &self.namespaces
+    /// Sets the language of the header.
+    #[must_use]
+    pub fn language(mut self, language: Language) -> Self {
+        self.language = language;
+        self
+    }
+
+    pub(crate) fn spoken(&self) -> Language {
+        self.language
     }
 
     pub(crate) fn defines(&self) -> &[String] {
         &self.defines
-    }
-
-    /// Whether the header includes more than what libclang is given.
-    pub(crate) fn includes_more(&self) -> bool {
-        self.text.lines().any(|line| {
-            let line = line.trim_start();
-            line.starts_with('#')
-                && line.contains("include")
-                && line.contains('<')
-                && !["<stddef.h>", "<stdint.h>", "<cstddef>", "<cstdint>"]
-                    .iter()
-                    .any(|known| line.contains(known))
-        })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -314,7 +376,6 @@ impl Source {
     pub(crate) fn scratch(&self) -> Result<tempfile::TempDir, Error> {
         let folder = tempfile::Builder::new().prefix("xla-ffi-abi-").tempdir()?;
         std::fs::write(folder.path().join(SUBJECT), &self.text)?;
-        std::fs::write(folder.path().join(NAMES), self.names())?;
         std::fs::write(folder.path().join(UNIT), self.unit())?;
         // Copies that lie flat in a folder include each other as upstream's tree has them.
         if let Some(own) = &self.home {
@@ -325,58 +386,11 @@ impl Source {
         Ok(folder)
     }
 
-    /// Macros that give the names of a copy back to upstream: libclang then sees upstream's, in
-    /// every file that is included.
-    fn names(&self) -> String {
-        let mut text = String::from("#include <stddef.h>\n#include <stdint.h>\n");
-        if self.prefixes.is_empty() && self.namespaces.is_empty() {
-            return text;
-        }
-        let defined = self.defined();
-        let mut known: BTreeSet<String> = snapshot::all()
-            .into_iter()
-            .flatten()
-            .flat_map(|snapshot| snapshot.abi.every_name())
-            .filter_map(|name| Some(name.strip_prefix(PREFIX)?.to_owned()))
-            .collect();
-        for prefix in &self.prefixes {
-            // What no jaxlib has had is a name of the copy too.
-            known.extend(
-                self.words()
-                    .filter_map(|word| Some(word.strip_prefix(prefix.as_str())?.to_owned())),
-            );
-        }
-        let froms = self.prefixes.iter().map(String::as_str);
-        for from in froms.chain((!self.namespaces.is_empty()).then_some("")) {
-            for name in &known {
-                let theirs = format!("{from}{name}");
-                let is_name = theirs.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-                if is_name && !defined.contains(theirs.as_str()) {
-                    text.push_str(&format!("#define {theirs} {PREFIX}{name}\n"));
-                }
-            }
-        }
-        text
-    }
-
-    /// The identifiers of the header's text.
-    fn words(&self) -> impl Iterator<Item = &str> {
-        let words = self
-            .text
-            .split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-        words.filter(|word| !word.is_empty())
-    }
-
-    /// Names that the header's text defines as macros.
-    fn defined(&self) -> BTreeSet<&str> {
-        macros(&self.text).map(|(name, _)| name).collect()
-    }
-
     /// The translation unit that libclang parses: it includes the header and makes enumerators of its macros. Macros that
     /// are not whole numbers are parse errors there, each in the lines of its probe.
     #[must_use]
     pub fn unit(&self) -> String {
-        let mut unit = format!("#include \"{NAMES}\"\n#include \"{SUBJECT}\"\n");
+        let mut unit = format!("#include <stddef.h>\n#include <stdint.h>\n#include \"{SUBJECT}\"\n");
         for (name, theirs) in self.probes() {
             unit.push_str(&format!(
                 "#ifdef {theirs}\nenum {{ {PROBE}{name} = ({theirs}) }};\n#endif\n"
@@ -387,7 +401,7 @@ impl Source {
 
     /// The macro that a line of the unit evaluates, by upstream's name.
     pub(crate) fn probe_at(&self, line: u32) -> Option<String> {
-        let index = (line as usize).checked_sub(3)? / 3;
+        let index = (line as usize).checked_sub(4)? / 3;
         Some(self.probes().into_iter().nth(index)?.0)
     }
 
@@ -414,26 +428,57 @@ impl Source {
             .collect()
     }
 
-    /// Upstream's name of something that the text calls `name`; `None` for what is not of the FFI.
+    /// Returns upstream's name of the macro `name`; `None` if the macro is not part of the FFI.
     pub(crate) fn upstream(&self, name: &str) -> Option<String> {
+        // Macros have no namespace: only known names count as those of a copy in a namespace.
+        let is_known = !self.namespaces.is_empty() && snapshot::is_name(name);
+        self.upstream_in(None, name).or_else(|| is_known.then(|| format!("{PREFIX}{name}")))
+    }
+
+    /// Returns upstream's name of the declaration `name` in the namespace `scope`; `None` if the declaration is not part
+    /// of the FFI.
+    pub(crate) fn upstream_in(&self, scope: Option<&str>, name: &str) -> Option<String> {
         if name.starts_with(PREFIX) {
             return Some(name.to_owned());
         }
-        let rest = self
-            .prefixes
-            .iter()
-            .find_map(|prefix| name.strip_prefix(prefix.as_str()));
-        if let Some(rest) = rest {
-            return Some(format!("{PREFIX}{rest}"));
+        let is_ours = scope.is_some_and(|scope| self.is_namespace(scope));
+        let mut prefixes = self.prefixes.iter();
+        let rest = prefixes.find_map(|prefix| name.strip_prefix(prefix.as_str()));
+        let rest = rest.or(is_ours.then_some(name))?;
+        Some(format!("{PREFIX}{rest}"))
+    }
+
+    /// Returns upstream's name of a field: that of a slot, or the field's own.
+    pub(crate) fn upstream_field(&self, name: &str) -> String {
+        let slot = self.upstream(name).filter(|slot| {
+            let rest = slot.strip_prefix(PREFIX);
+            rest.is_some_and(snapshot::is_name)
+        });
+        slot.unwrap_or_else(|| name.to_owned())
+    }
+
+    /// Returns true if names in the namespace `scope` lack `XLA_FFI_`.
+    pub(crate) fn is_namespace(&self, scope: &str) -> bool {
+        let mut namespaces = self.namespaces.iter();
+        namespaces.any(|one| one.trim_start_matches("::") == scope)
+    }
+
+    /// Returns where the header has its macros.
+    pub(crate) fn places(&self) -> Places {
+        let prefix = match (self.prefixes.as_slice(), self.namespaces.as_slice()) {
+            ([prefix], []) => Some(prefix.clone()),
+            ([], [_, ..]) => Some(String::new()),
+            _ => None,
+        };
+        let mut places = Places { prefix, ..Places::default() };
+        for (line, text) in (1..).zip(self.text.lines()) {
+            for (name, _) in macros(text) {
+                if let Some(upstream) = self.upstream(name) {
+                    places.note(upstream, name, Some(line));
+                }
+            }
         }
-        // Macros know no namespace: only those that headers have are taken for theirs.
-        let upstream = format!("{PREFIX}{name}");
-        let known = !self.namespaces.is_empty()
-            && snapshot::all().into_iter().flatten().any(|snapshot| {
-                let abi = &snapshot.abi;
-                abi.constants.contains_key(&upstream) || abi.prototypes.contains_key(&upstream)
-            });
-        known.then_some(upstream)
+        places
     }
 }
 

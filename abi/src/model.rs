@@ -446,26 +446,21 @@ pub(crate) fn integer(bytes: u64, signed: bool) -> String {
 
 /// Replaces whole identifiers in a type.
 pub(crate) fn rename_in(ty: &str, renames: &BTreeMap<String, String>) -> String {
-    if renames.is_empty() {
-        return ty.to_owned();
-    }
-    let mut out = String::with_capacity(ty.len());
-    let mut rest = ty;
-    while !rest.is_empty() {
-        let word = rest
-            .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-            .unwrap_or(rest.len());
-        if word == 0 {
-            let next = rest.chars().next().map_or(1, char::len_utf8);
-            out.push_str(&rest[..next]);
-            rest = &rest[next..];
-        } else {
-            let name = &rest[..word];
-            out.push_str(renames.get(name).map_or(name, String::as_str));
-            rest = &rest[word..];
+    map_words(ty, |word| renames.get(word).cloned())
+}
+
+/// Replaces identifiers in a text.
+pub(crate) fn map_words(text: &str, new: impl Fn(&str) -> Option<String>) -> String {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let words = text.split_inclusive(|c: char| !is_word(c));
+    let mapped = words.map(|part| {
+        let word = part.trim_end_matches(|c: char| !is_word(c));
+        match new(word) {
+            Some(new) => format!("{new}{}", &part[word.len()..]),
+            None => part.to_owned(),
         }
-    }
-    out
+    });
+    mapped.collect()
 }
 
 #[cfg(test)]

@@ -3,9 +3,10 @@
 
 use crate::declared::{EDITIONS, Edition};
 use crate::diff::{self, Change};
-use crate::model::{Abi, Header, Struct};
+use crate::model::{Abi, Header, PREFIX, Struct};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 /// A snapshot as a file.
@@ -80,6 +81,14 @@ pub fn all() -> Result<&'static [Snapshot], Broken> {
     ALL.get_or_init(|| EDITIONS.into_iter().map(load).collect())
         .as_deref()
         .map_err(Clone::clone)
+}
+
+/// Returns true if a known header declares `XLA_FFI_` and `rest`.
+pub(crate) fn is_name(rest: &str) -> bool {
+    static NAMES: OnceLock<BTreeSet<String>> = OnceLock::new();
+    let names = || all().into_iter().flatten().flat_map(|known| known.abi.every_name());
+    let names = NAMES.get_or_init(|| names().collect());
+    names.contains(&format!("{PREFIX}{rest}"))
 }
 
 /// The one that is no revision's.

@@ -49,6 +49,8 @@ pub(crate) struct Annotation {
     pub(crate) message: String,
     /// The file, as given on the command line.
     pub(crate) path: String,
+    /// The line in the file, if it is known.
+    pub(crate) line: Option<u32>,
     /// The finding's line in lists.
     pub(crate) key: String,
     /// The reason why the finding is allowed, if it is.
@@ -89,6 +91,9 @@ pub(crate) fn sarif(tool: &str, rules: &[Rule], annotations: &[Annotation]) -> V
                 }],
                 "partialFingerprints": { "key/v1": annotation.key },
             });
+            if let Some(line) = annotation.line {
+                result["locations"][0]["physicalLocation"]["region"] = json!({ "startLine": line });
+            }
             if let Some(reason) = &annotation.known {
                 result["suppressions"] = json!([{ "kind": "external", "justification": reason }]);
             }
@@ -135,8 +140,10 @@ pub(crate) fn github(annotations: &[Annotation]) -> String {
         .iter()
         .filter(|annotation| annotation.level != "note" && annotation.known.is_none());
     let lines = annotations.map(|annotation| {
+        let line = annotation.line.map(|line| format!(",line={line}"));
+        let line = line.unwrap_or_default();
         format!(
-            "::{} file={},title={}::{}\n",
+            "::{} file={}{line},title={}::{}\n",
             annotation.level,
             property(&annotation.path),
             property(annotation.id),

@@ -1,5 +1,6 @@
 //! Types as libclang tells them, in the model's notation.
 
+use crate::header::Source;
 use crate::model::{
     Enum, FUNCTION, Field, PREFIX, Struct, bit_field, complex, function, integer, pointer_to,
     qualified, with_fields, with_values,
@@ -7,53 +8,17 @@ use crate::model::{
 use clang::{Entity, EntityKind, Type, TypeKind};
 use std::cell::Cell;
 
-/// The name of a record or enumeration; `None` for those that have none.
-pub(super) fn tag(ty: Type<'_>) -> Option<String> {
-    let name = ty.get_display_name();
-    let name = ["const ", "volatile ", "struct ", "union ", "enum "]
-        .iter()
-        .fold(name.as_str(), |name, word| {
-            name.strip_prefix(word).unwrap_or(name)
-        });
-    // A copy may stand in a namespace.
-    let plain = name.rsplit("::").next().unwrap_or(name);
-    (!name.contains(['(', ' '])).then(|| plain.to_owned())
+/// Returns the namespaces around a declaration without inline ones: `acme::ffi`.
+pub(super) fn scope(of: Entity<'_>) -> String {
+    let parents = std::iter::successors(of.get_semantic_parent(), Entity::get_semantic_parent);
+    let named = parents.filter(|one| one.get_kind() == EntityKind::Namespace && !one.is_inline_namespace());
+    let mut names: Vec<String> = named.filter_map(|one| one.get_name()).collect();
+    names.reverse();
+    names.join("::")
 }
 
 /// How deep types are followed.
 const DEPTH: usize = 32;
-
-/// Notes what is in an enumeration.
-pub(super) fn enum_layout(ty: Type<'_>, declaration: Entity<'_>) -> Enum {
-    let children = declaration.get_children().into_iter();
-    let values = children.filter_map(|child| {
-        let (signed, _) = child.get_enum_constant_value()?;
-        Some((child.get_name()?, signed))
-    });
-    let underlying = declaration.get_enum_underlying_type();
-    let signed = underlying.is_some_and(|one| {
-        matches!(
-            one.get_canonical_type().get_kind(),
-            TypeKind::CharS
-                | TypeKind::SChar
-                | TypeKind::Short
-                | TypeKind::Int
-                | TypeKind::Long
-                | TypeKind::LongLong
-                | TypeKind::Int128
-        )
-    });
-    let (size, values) = (size_of(ty), values.collect());
-    match declaration.is_definition() {
-        true => Enum::new(size, signed, values),
-        // Debug information does not tell more.
-        false => Enum {
-            size,
-            signed: None,
-            values,
-        },
-    }
-}
 
 pub(super) fn size_of(ty: Type<'_>) -> u64 {
     ty.get_sizeof().unwrap_or(0) as u64
@@ -63,14 +28,69 @@ pub(super) fn size_of(ty: Type<'_>) -> u64 {
 /// takes functions, so that a kilobyte has billions.
 pub(super) const MOST: usize = 1 << 16;
 
-/// How many may still be.
-pub(super) struct Budget {
+/// Reads types under upstream's names.
+pub(super) struct Types<'s> {
+    pub(super) source: &'s Source,
+    /// How many types may still be read.
     pub(super) left: Cell<usize>,
-    /// Whether something was left out because it lies too deep.
+    /// Whether a type was omitted because it is nested too deep.
     pub(super) too_deep: Cell<bool>,
 }
 
-impl Budget {
+impl Types<'_> {
+    /// Returns upstream's name of a declaration, or its own.
+    pub(super) fn upstream(&self, declaration: Entity<'_>, name: String) -> String {
+        let scope = scope(declaration);
+        self.source.upstream_in(Some(&scope), &name).unwrap_or(name)
+    }
+
+    /// Returns the name of a record or enumeration; `None` if it has none.
+    pub(super) fn tag(&self, ty: Type<'_>) -> Option<String> {
+        let name = ty.get_display_name();
+        let name = ["const ", "volatile ", "struct ", "union ", "enum "]
+            .iter()
+            .fold(name.as_str(), |name, word| {
+                name.strip_prefix(word).unwrap_or(name)
+            });
+        let plain = name.rsplit("::").next().unwrap_or(name).to_owned();
+        (!name.contains(['(', ' '])).then(|| match ty.get_declaration() {
+            Some(declaration) => self.upstream(declaration, plain),
+            None => plain,
+        })
+    }
+
+    /// Returns the layout of an enumeration.
+    pub(super) fn enum_layout(&self, ty: Type<'_>, declaration: Entity<'_>) -> Enum {
+        let children = declaration.get_children().into_iter();
+        let values = children.filter_map(|child| {
+            let (signed, _) = child.get_enum_constant_value()?;
+            Some((self.upstream(child, child.get_name()?), signed))
+        });
+        let underlying = declaration.get_enum_underlying_type();
+        let signed = underlying.is_some_and(|one| {
+            matches!(
+                one.get_canonical_type().get_kind(),
+                TypeKind::CharS
+                    | TypeKind::SChar
+                    | TypeKind::Short
+                    | TypeKind::Int
+                    | TypeKind::Long
+                    | TypeKind::LongLong
+                    | TypeKind::Int128
+            )
+        });
+        let (size, values) = (size_of(ty), values.collect());
+        match declaration.is_definition() {
+            true => Enum::new(size, signed, values),
+            // Debug information does not tell more.
+            false => Enum {
+                size,
+                signed: None,
+                values,
+            },
+        }
+    }
+
     fn spend(&self) -> bool {
         self.left.set(self.left.get().saturating_sub(1));
         self.left.get() > 0
@@ -130,7 +150,7 @@ impl Budget {
                         spelled = bit_field(spelled, size_of(field_type), width as u64, bits);
                     }
                     found.push(Field {
-                        name,
+                        name: self.source.upstream_field(&name),
                         ty: spelled,
                         offset: bits / 8,
                         size: size_of(field_type),
@@ -149,7 +169,7 @@ impl Budget {
         let canonical = ty.get_canonical_type();
         let plain = self.spell(ty, depth);
         // Of a function's type libclang writes the whole name, which has no end that one would wait for.
-        let is_ours = || tag(canonical).is_some_and(|name| name.starts_with(PREFIX));
+        let is_ours = || self.tag(canonical).is_some_and(|name| name.starts_with(PREFIX));
         match canonical.get_kind() {
             TypeKind::ConstantArray | TypeKind::IncompleteArray => {
                 match canonical.get_element_type() {
@@ -166,7 +186,7 @@ impl Budget {
                 with_fields(&plain, &self.layout(canonical, depth + 1))
             }
             TypeKind::Enum if !is_ours() => match canonical.get_declaration() {
-                Some(declaration) => with_values(&plain, &enum_layout(canonical, declaration)),
+                Some(declaration) => with_values(&plain, &self.enum_layout(canonical, declaration)),
                 None => plain,
             },
             _ => plain,
@@ -238,7 +258,7 @@ impl Budget {
                     .map_or_else(|| "?".to_owned(), |element| self.spell(element, depth + 1));
                 array(&element, ty.get_size())
             }
-            TypeKind::Record | TypeKind::Enum => tag(ty).unwrap_or_else(|| "anonymous".to_owned()),
+            TypeKind::Record | TypeKind::Enum => self.tag(ty).unwrap_or_else(|| "anonymous".to_owned()),
             _ => {
                 let name = ty.get_display_name();
                 // The bindings do not tell its parts.

@@ -21,12 +21,13 @@ use xla_ffi_abi::snapshot::{self, Snapshot};
 use xla_ffi_abi::xla_ffi_sys::Revision;
 
 /// Options for headers, which conflict with other inputs.
-const OF_HEADERS: [&str; 6] = [
+const OF_HEADERS: [&str; 7] = [
     "variant",
     "define",
     "include",
     "prefix",
     "namespace",
+    "lang",
     "fail_on",
 ];
 /// Options for findings in files, which conflict with `--snapshots`.

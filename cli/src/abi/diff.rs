@@ -36,10 +36,8 @@ pub(super) const SCHEMA: &str = "xla-ffi-abi-diff-1";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     args.reading.wants_a_header([&args.old, &args.new]);
-    let (old, new) = (
-        args.old.layouts(&args.reading)?,
-        args.new.layouts(&args.reading)?,
-    );
+    let (old, old_places) = args.old.layouts(&args.reading)?;
+    let (new, new_places) = args.new.layouts(&args.reading)?;
     let (old_name, new_name) = (args.old.name(), args.new.name());
     if old.header() != new.header() {
         bail!(
@@ -48,7 +46,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             new.header()
         );
     }
-    let changes = diff::changes(&old, &new);
+    let mut changes = diff::changes(&old, &new);
     // Measured facts exist for revisions only.
     let facts = match (&args.old, &args.new) {
         (Input::Edition(old), Input::Edition(new)) => meaning::facts(old.revision, new.revision),
@@ -58,6 +56,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .into_iter()
         .filter(|(owner, ..)| changes.iter().any(|change| change.owner == *owner))
         .collect();
+    // Lines are those of the newer header.
+    let places = match args.new.is_header() {
+        true => new_places,
+        false => old_places.without_lines(),
+    };
+    places.apply(&mut changes);
     let fails = args.fail_on.is_some_and(|least| least.is_reached(&changes));
     let code = u8::from(fails);
     if args.output.is_json() {

@@ -27,6 +27,8 @@ pub(super) struct Found {
     /// The subject's name in lists: `XLA_FFI_Buffer.rank`.
     subject: String,
     message: String,
+    /// The line of the declaration in the file, if it is known.
+    line: Option<u32>,
     /// Whether the finding fails, unless it is allowed.
     fails: bool,
     /// The level for CI, if the finding does not fail.
@@ -40,6 +42,7 @@ impl Found {
             rule,
             subject: subject.to_owned(),
             message: message.to_owned(),
+            line: None,
             fails: true,
             level: "warning",
         }
@@ -59,6 +62,7 @@ impl Found {
                 "{title} is not {edition}: {change}: {}: {}",
                 worst.severity, worst.why
             ),
+            line: change.line,
             fails: fail_on.is_reached(std::slice::from_ref(change)),
             level: if worst.severity > Severity::None {
                 "warning"
@@ -120,6 +124,7 @@ impl Checked {
                 },
                 message: found.message.clone(),
                 path: self.path.display().to_string(),
+                line: found.line,
                 key: baseline::key(id, &file, &found.subject),
                 known,
             };

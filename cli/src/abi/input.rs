@@ -3,7 +3,7 @@
 use anyhow::Context;
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::declared::Edition;
-use xla_ffi_abi::header::Source;
+use xla_ffi_abi::header::{Language, Places, Source};
 use xla_ffi_abi::model::Abi;
 use xla_ffi_abi::snapshot;
 
@@ -20,9 +20,19 @@ pub(crate) struct Reading {
     /// Treat names with this prefix as names with XLA_FFI_; may be repeated [default: none].
     #[arg(long, value_name = "PREFIX", help_heading = "Header parsing")]
     prefix: Vec<String>,
-    /// Treat names in this C++ namespace as names with XLA_FFI_; may be repeated [default: none].
+    /// Treat names in this C++ namespace (acme::ffi) as names with XLA_FFI_; may be repeated [default: none].
     #[arg(long, value_name = "NAME", help_heading = "Header parsing")]
     namespace: Vec<String>,
+    /// Parse headers as C11 or as C++17.
+    #[arg(long, value_enum, default_value_t = Lang::Cpp, help_heading = "Header parsing")]
+    lang: Lang,
+}
+
+/// The language of headers.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Lang {
+    C,
+    Cpp,
 }
 
 /// A build variant of a header: `NAME` or `NAME:DEFINITION,DEFINITION`.
@@ -58,6 +68,7 @@ impl Reading {
             ("-I", !self.include.is_empty()),
             ("--prefix", !self.prefix.is_empty()),
             ("--namespace", !self.namespace.is_empty()),
+            ("--lang", self.lang != Lang::Cpp),
         ];
         if let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
             if !inputs.into_iter().any(Input::is_header) {
@@ -68,8 +79,12 @@ impl Reading {
         }
     }
 
-    /// Reads one variant of the header at `path`.
-    pub(crate) fn read(&self, path: &Path, variant: Option<&Variant>) -> anyhow::Result<Abi> {
+    /// Reads one variant of the header at `path`: its layouts, and the names and lines of its declarations.
+    pub(crate) fn read(
+        &self,
+        path: &Path,
+        variant: Option<&Variant>,
+    ) -> anyhow::Result<(Abi, Places)> {
         let variant = variant.map_or(&[][..], |variant| &variant.defines);
         let mut source = Source::open(path, &self.include)?;
         for define in self.define.iter().chain(variant) {
@@ -81,7 +96,10 @@ impl Reading {
         for namespace in &self.namespace {
             source = source.namespace(namespace);
         }
-        Ok(source.read()?)
+        if self.lang == Lang::C {
+            source = source.language(Language::C);
+        }
+        Ok(source.read_with_places()?)
     }
 }
 
@@ -119,18 +137,19 @@ impl Input {
         path.extension().is_some_and(|e| e == "json")
     }
 
-    fn is_header(&self) -> bool {
+    pub(crate) fn is_header(&self) -> bool {
         matches!(self, Self::File(path) if !Self::is_snapshot(path))
     }
 
-    /// Returns the layouts.
-    pub(crate) fn layouts(&self, reading: &Reading) -> anyhow::Result<Abi> {
+    /// Returns the layouts, and the names and lines of a header's declarations.
+    pub(crate) fn layouts(&self, reading: &Reading) -> anyhow::Result<(Abi, Places)> {
+        let without_places = |abi| Ok((abi, Places::default()));
         match self {
-            Self::Edition(edition) => Ok(snapshot::of_edition(*edition)?.abi.clone()),
+            Self::Edition(edition) => without_places(snapshot::of_edition(*edition)?.abi.clone()),
             Self::File(path) if Self::is_snapshot(path) => {
                 let shown = path.display().to_string();
                 let text = std::fs::read_to_string(path).with_context(|| shown.clone())?;
-                Ok(snapshot::parse(&shown, &text)?)
+                without_places(snapshot::parse(&shown, &text)?)
             }
             Self::File(path) => reading.read(path, None),
         }

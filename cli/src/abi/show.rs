@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let snapshot = match &args.input {
         Input::Edition(edition) => snapshot::of_edition(*edition)?.clone(),
         Input::File(_) => {
-            let abi = args.input.layouts(&args.reading)?;
+            let (abi, _) = args.input.layouts(&args.reading)?;
             let edition = match abi.header() {
                 Header::Other => Edition {
                     header: Header::Other,

@@ -47,6 +47,7 @@ pub(super) fn unreadable(args: &Args, error: &anyhow::Error) -> Annotation {
         key: baseline::key(UNREADABLE.id, name, "library"),
         message,
         path,
+        line: None,
         known: None,
     }
 }
@@ -62,6 +63,7 @@ pub(super) fn for_ci(items: &[Item], decision: &Decision) -> Vec<Annotation> {
             message: message(item),
             path: item.path.clone(),
             key: item.key(),
+            line: None,
             known: known.map(|(_, reason)| reason.clone()),
         }
     });

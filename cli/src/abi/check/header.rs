@@ -44,7 +44,7 @@ pub(super) fn check(
     fail_on: Threshold,
 ) -> anyhow::Result<Checked> {
     let title = title(path, variant);
-    let abi = reading.read(path, variant)?;
+    let (abi, places) = reading.read(path, variant)?;
     if abi.header() == Header::Other {
         bail!(
             "{title} is a header that no supported jaxlib ships: compare two of its versions with `xla-ffi abi diff`"
@@ -54,10 +54,11 @@ pub(super) fn check(
         Some(wanted) => against(wanted, &abi)?,
         None => snapshot::identify(&abi)?,
     };
-    let (known, nearest, changes): (_, _, &[Change]) = match &verdict {
-        Verdict::Known(snapshot) => (Some(*snapshot), *snapshot, &[]),
-        Verdict::Unknown { nearest, changes } => (None, *nearest, changes),
+    let (known, nearest, mut changes) = match verdict {
+        Verdict::Known(snapshot) => (Some(snapshot), snapshot, Vec::new()),
+        Verdict::Unknown { nearest, changes } => (None, nearest, changes),
     };
+    places.apply(&mut changes);
     let value = json!({
         "header": path.display().to_string(),
         "variant": variant.map(|variant| &variant.name),
@@ -91,7 +92,7 @@ pub(super) fn check(
             1 => "1 difference".to_owned(),
             own => format!("{own} differences"),
         };
-        let text = report(changes, &name, "this header");
+        let text = report(&changes, &name, "this header");
         let what = match revision {
             Some(_) => format!("{title} is not {name} ({}): {own}", edition.jaxlibs()),
             None => format!(
