@@ -4,7 +4,7 @@
 mod types;
 
 use crate::header::{Declared, Error, FLAT, Language, PROBE, Places, SUBJECT, Source, UNIT, put};
-use crate::model::{Abi, FUNCTION, PREFIX};
+use crate::model::{Abi, FUNCTION, PREFIX, function_of};
 use clang::diagnostic::Severity;
 use clang::{Clang, Entity, EntityKind, EvaluationResult, Index, Linkage};
 use std::cell::Cell;
@@ -40,6 +40,26 @@ typedef __UINT32_TYPE__ uint32_t;
 typedef __UINT64_TYPE__ uint64_t;
 typedef __INTPTR_TYPE__ intptr_t;
 typedef __UINTPTR_TYPE__ uintptr_t;
+typedef __INTMAX_TYPE__ intmax_t;
+typedef __UINTMAX_TYPE__ uintmax_t;
+#define INT8_MAX __INT8_MAX__
+#define INT8_MIN (-__INT8_MAX__ - 1)
+#define UINT8_MAX __UINT8_MAX__
+#define INT16_MAX __INT16_MAX__
+#define INT16_MIN (-__INT16_MAX__ - 1)
+#define UINT16_MAX __UINT16_MAX__
+#define INT32_MAX __INT32_MAX__
+#define INT32_MIN (-__INT32_MAX__ - 1)
+#define UINT32_MAX __UINT32_MAX__
+#define INT64_MAX __INT64_MAX__
+#define INT64_MIN (-__INT64_MAX__ - 1)
+#define UINT64_MAX __UINT64_MAX__
+#define INTPTR_MAX __INTPTR_MAX__
+#define UINTPTR_MAX __UINTPTR_MAX__
+#define PTRDIFF_MAX __PTRDIFF_MAX__
+#define SIZE_MAX __SIZE_MAX__
+#define INT64_C(number) number##LL
+#define UINT64_C(number) number##ULL
 ";
 
 /// Headers that libclang's wheel lacks, for systems without a compiler.
@@ -267,7 +287,9 @@ fn declarations(parent: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
 /// Notes a declaration of the header or of a file that it includes: its line and its own name.
 fn note(name: &str, entity: Entity<'_>, found: &mut Declared) {
     // Declarations by the header's macros count.
-    let place = entity.get_location().map(|one| one.get_expansion_location());
+    let place = entity
+        .get_location()
+        .map(|one| one.get_expansion_location());
     let file = place.and_then(|place| place.file);
     let is_own = file.is_some_and(|file| file.get_path().ends_with(SUBJECT));
     let line = place.map(|place| place.line).filter(|_| is_own);
@@ -327,7 +349,9 @@ fn enumeration(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
             for (one, value) in values {
                 note(&format!("{name}.{value}"), one, found);
                 // Values are named in types and texts too.
-                found.places.note(value, &one.get_name().unwrap_or_default(), None);
+                found
+                    .places
+                    .note(value, &one.get_name().unwrap_or_default(), None);
             }
             put(&mut found.abi.enums, &mut found.twice, name, layout);
         }
@@ -366,7 +390,7 @@ fn typedef(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
         if ty.get_canonical_type().get_sizeof().is_err() {
             abi.opaque.insert(name);
         }
-    } else if let Some(signature) = target.strip_prefix(FUNCTION) {
+    } else if let Some(signature) = function_of(&target) {
         put(&mut abi.functions, twice, name, signature.to_owned());
     } else {
         put(&mut abi.aliases, twice, name, target);

@@ -1,6 +1,6 @@
 //! What changed between two sets of layouts, classified.
 
-mod added_field;
+mod effect;
 mod layout;
 mod names;
 mod rename;
@@ -61,12 +61,7 @@ pub fn changes(old: &Abi, new: &Abi) -> Vec<Change> {
     diff.structs();
     diff.enums();
     diff.opaque();
-    diff.functions();
-    diff.prototypes();
-    diff.variables();
-    diff.links();
-    diff.aliases();
-    diff.constants();
+    diff.declarations();
     let mut changes = diff.changes;
     follow_typedefs(&mut changes);
     // Something has to be the cause: where everything seems to follow, nothing does.
@@ -78,7 +73,7 @@ pub fn changes(old: &Abi, new: &Abi) -> Vec<Change> {
     for change in &mut changes {
         change.effect = meaning::effect_of(change);
     }
-    added_field::assess(&renamed, new, &mut changes);
+    effect::assess(&renamed, new, &mut changes);
     spell(&renamed, new, &mut changes);
     changes.sort_by_key(|change| change.follows);
     changes

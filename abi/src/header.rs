@@ -134,7 +134,12 @@ impl Places {
         for change in changes {
             let line = |path: &str| self.known.get(path).and_then(|(_, line)| *line);
             change.line = line(&change.path()).or_else(|| line(&change.owner));
-            let others = [&mut change.was, &mut change.now, &mut change.was_c, &mut change.now_c];
+            let others = [
+                &mut change.was,
+                &mut change.now,
+                &mut change.was_c,
+                &mut change.now_c,
+            ];
             let texts = others.into_iter().chain([&mut change.member]).flatten();
             for text in texts.chain([&mut change.owner]) {
                 *text = map_words(text, |word| self.written(word));
@@ -390,7 +395,8 @@ impl Source {
     /// are not whole numbers are parse errors there, each in the lines of its probe.
     #[must_use]
     pub fn unit(&self) -> String {
-        let mut unit = format!("#include <stddef.h>\n#include <stdint.h>\n#include \"{SUBJECT}\"\n");
+        let mut unit =
+            format!("#include <stddef.h>\n#include <stdint.h>\n#include \"{SUBJECT}\"\n");
         for (name, theirs) in self.probes() {
             unit.push_str(&format!(
                 "#ifdef {theirs}\nenum {{ {PROBE}{name} = ({theirs}) }};\n#endif\n"
@@ -432,7 +438,8 @@ impl Source {
     pub(crate) fn upstream(&self, name: &str) -> Option<String> {
         // Macros have no namespace: only known names count as those of a copy in a namespace.
         let is_known = !self.namespaces.is_empty() && snapshot::is_name(name);
-        self.upstream_in(None, name).or_else(|| is_known.then(|| format!("{PREFIX}{name}")))
+        self.upstream_in(None, name)
+            .or_else(|| is_known.then(|| format!("{PREFIX}{name}")))
     }
 
     /// Returns upstream's name of the declaration `name` in the namespace `scope`; `None` if the declaration is not part
@@ -470,7 +477,10 @@ impl Source {
             ([], [_, ..]) => Some(String::new()),
             _ => None,
         };
-        let mut places = Places { prefix, ..Places::default() };
+        let mut places = Places {
+            prefix,
+            ..Places::default()
+        };
         for (line, text) in (1..).zip(self.text.lines()) {
             for (name, _) in macros(text) {
                 if let Some(upstream) = self.upstream(name) {

@@ -7,24 +7,24 @@ pub use crate::change::{Effect, Meaning, Severity};
 use crate::change::{Change, Class, Subject};
 use xla_ffi_sys::Revision;
 
-/// Returns the effect of a field in former padding, which moves no other field.
-pub(crate) fn in_padding(owner: &str) -> Effect {
+/// Returns the effect of a field in bytes that the other side does not fill: padding, or the end of the struct.
+pub(crate) fn unfilled(owner: &str, what: &str) -> Effect {
     use Severity::{Breaks, Lacks, None};
-    const LEAVES: &str = "the handler does not access padding";
+    let leaves = format!("the handler does not access {what}");
     match role(owner) {
         Role::Table | Role::Frame | Role::Part => Effect::new(
-            (None, LEAVES),
+            (None, &leaves),
             (
                 Breaks,
-                "the handler reads padding, which the older runtime does not fill",
+                &format!("the handler reads {what}, which the older runtime does not fill"),
             ),
         ),
         Role::Request => Effect::new(
             (
                 Breaks,
-                "the newer runtime reads padding, which the handler does not fill",
+                &format!("the newer runtime reads {what}, which the handler does not fill"),
             ),
-            (None, "the older runtime does not read padding"),
+            (None, &format!("the older runtime does not read {what}")),
         ),
         Role::Answer => Effect::new(
             (
@@ -33,7 +33,7 @@ pub(crate) fn in_padding(owner: &str) -> Effect {
             ),
             (
                 None,
-                "the handler writes padding, which the runtime does not read",
+                &format!("the handler writes {what}, which the runtime does not read"),
             ),
         ),
     }
@@ -132,7 +132,7 @@ pub(crate) fn effect_of(change: &Change) -> Effect {
         (Class::Resized, _) => {
             Effect::both(Breaks, "fields and elements after it have other offsets")
         }
-        (Class::Retyped, subject) => retyped(change, subject),
+        (Class::Retyped, subject) => retyped(subject),
         (Class::Removed, Subject::Field | Subject::Slot) => removed(role),
         (Class::Removed, Subject::Struct) => Effect::new(
             (
@@ -162,6 +162,9 @@ pub(crate) fn effect_of(change: &Change) -> Effect {
             None,
             "a missing declaration matters only to compile sources",
         ),
+        (Class::Added, Subject::Alias | Subject::Function | Subject::Opaque) => {
+            Effect::both(None, "a name of a type matters only to compile sources")
+        }
         (Class::Added, _) => Effect::new(
             (None, "the handler does not use the declaration"),
             (
@@ -303,34 +306,7 @@ fn removed(role: Role) -> Effect {
     }
 }
 
-/// Returns a type without qualifiers that do not affect its bytes.
-fn plain(ty: &Option<String>) -> String {
-    let mut ty = ty.as_deref().unwrap_or_default().to_owned();
-    for (word, instead) in [
-        ("*const ", "*"),
-        ("*mut ", "*"),
-        ("const ", ""),
-        ("volatile ", ""),
-    ] {
-        ty = ty.replace(word, instead);
-    }
-    let mut element = ty.as_str();
-    while let Some(one) = element
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix("; 1]"))
-    {
-        element = one;
-    }
-    element.to_owned()
-}
-
-fn retyped(change: &Change, subject: Subject) -> Effect {
-    if plain(&change.was) == plain(&change.now) {
-        return Effect::both(
-            Severity::None,
-            "the bytes are equal: const, volatile and arrays of one element do not affect layouts",
-        );
-    }
+fn retyped(subject: Subject) -> Effect {
     match subject {
         Subject::Slot | Subject::Function | Subject::Prototype => Effect::both(
             Severity::Breaks,

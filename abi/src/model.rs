@@ -61,10 +61,24 @@ pub struct Field {
 }
 
 impl Field {
-    /// The byte behind the field.
+    /// The byte after the field; for a bit-field, after its last bit.
     #[must_use]
     pub fn end(&self) -> u64 {
-        self.offset.saturating_add(self.size)
+        self.offset
+            .saturating_add(self.bits_end().unwrap_or(self.size))
+    }
+
+    /// Returns true if the field is a bit-field.
+    #[must_use]
+    pub fn is_bits(&self) -> bool {
+        self.bits_end().is_some()
+    }
+
+    fn bits_end(&self) -> Option<u64> {
+        let (ty, first) = self.ty.rsplit_once(" bits from bit ")?;
+        let (_, bits) = ty.rsplit_once(": ")?;
+        let end = first.parse::<u64>().ok()?.checked_add(bits.parse().ok()?)?;
+        Some(end.div_ceil(8))
     }
 
     /// Whether the field is a pointer to a function: a slot.
@@ -372,6 +386,12 @@ fn stripped<'a>(spelled: &'a str, word: &str) -> (bool, &'a str) {
 /// Marks a function type while a reader works, so that a pointer to it (the slot's type) and a
 /// pointer to that pointer stay apart.
 pub(crate) const FUNCTION: &str = "function ";
+
+/// Returns the signature of a function type or of a pointer to a function.
+pub(crate) fn function_of(ty: &str) -> Option<&str> {
+    let pointer = ty.starts_with("fn(").then_some(ty);
+    ty.strip_prefix(FUNCTION).or(pointer)
+}
 
 /// Writes a pointer to a function; `result` is `void` for none.
 pub(crate) fn function(parameters: &[String], result: &str) -> String {

@@ -86,7 +86,12 @@ pub fn all() -> Result<&'static [Snapshot], Broken> {
 /// Returns true if a known header declares `XLA_FFI_` and `rest`.
 pub(crate) fn is_name(rest: &str) -> bool {
     static NAMES: OnceLock<BTreeSet<String>> = OnceLock::new();
-    let names = || all().into_iter().flatten().flat_map(|known| known.abi.every_name());
+    let names = || {
+        all()
+            .into_iter()
+            .flatten()
+            .flat_map(|known| known.abi.every_name())
+    };
     let names = NAMES.get_or_init(|| names().collect());
     names.contains(&format!("{PREFIX}{rest}"))
 }
@@ -161,13 +166,7 @@ fn check_layout(layout: &Struct) -> Result<(), String> {
     if i64::try_from(*size).is_err() || !align.is_power_of_two() {
         return Err(format!("has {size} bytes, aligned to {align}"));
     }
-    let outside = layout.fields.iter().find(|field| {
-        // The bits of a field may end before the type does that they are some of.
-        let is_bits = field.ty.contains(" bits from bit ");
-        let own = if is_bits { 0 } else { field.size };
-        field.offset.checked_add(own).is_none_or(|end| end > *size)
-    });
-    match outside {
+    match layout.fields.iter().find(|field| field.end() > *size) {
         Some(field) => Err(format!("ends before its field {} does", field.name)),
         None => Ok(()),
     }

@@ -11,7 +11,8 @@ use std::cell::Cell;
 /// Returns the namespaces around a declaration without inline ones: `acme::ffi`.
 pub(super) fn scope(of: Entity<'_>) -> String {
     let parents = std::iter::successors(of.get_semantic_parent(), Entity::get_semantic_parent);
-    let named = parents.filter(|one| one.get_kind() == EntityKind::Namespace && !one.is_inline_namespace());
+    let named =
+        parents.filter(|one| one.get_kind() == EntityKind::Namespace && !one.is_inline_namespace());
     let mut names: Vec<String> = named.filter_map(|one| one.get_name()).collect();
     names.reverse();
     names.join("::")
@@ -169,7 +170,10 @@ impl Types<'_> {
         let canonical = ty.get_canonical_type();
         let plain = self.spell(ty, depth);
         // Of a function's type libclang writes the whole name, which has no end that one would wait for.
-        let is_ours = || self.tag(canonical).is_some_and(|name| name.starts_with(PREFIX));
+        let is_ours = || {
+            self.tag(canonical)
+                .is_some_and(|name| name.starts_with(PREFIX))
+        };
         match canonical.get_kind() {
             TypeKind::ConstantArray | TypeKind::IncompleteArray => {
                 match canonical.get_element_type() {
@@ -258,7 +262,9 @@ impl Types<'_> {
                     .map_or_else(|| "?".to_owned(), |element| self.spell(element, depth + 1));
                 array(&element, ty.get_size())
             }
-            TypeKind::Record | TypeKind::Enum => self.tag(ty).unwrap_or_else(|| "anonymous".to_owned()),
+            TypeKind::Record | TypeKind::Enum => {
+                self.tag(ty).unwrap_or_else(|| "anonymous".to_owned())
+            }
             _ => {
                 let name = ty.get_display_name();
                 // The bindings do not tell its parts.

@@ -3,7 +3,7 @@
 use super::layout::Diff;
 use crate::change::{Change, Class, Subject};
 use crate::model::{Abi, Enum, Field};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Diff<'_> {
     pub(super) fn enums(&mut self) {
@@ -103,89 +103,75 @@ impl Diff<'_> {
         }
     }
 
-    pub(super) fn functions(&mut self) {
+    /// Adds the changes of what is a type or a number under a name.
+    fn pairs<T: PartialEq + ToString>(
+        &mut self,
+        (subject, changed): (Subject, Class),
+        [old, new]: [&BTreeMap<String, T>; 2],
+        follows: impl Fn(&[Change], Class, &String) -> bool,
+    ) {
+        let added = new.keys().filter(|name| !old.contains_key(*name));
+        for name in old.keys().chain(added) {
+            let (was, now) = (old.get(name), new.get(name));
+            let class = match (was, now) {
+                _ if was == now => continue,
+                (Some(_), Some(_)) => changed,
+                (Some(_), None) => Class::Removed,
+                (None, _) => Class::Added,
+            };
+            let mut change = Change::new(class, subject, name);
+            change.was = was.map(ToString::to_string);
+            change.now = now.map(ToString::to_string);
+            change.follows = follows(&self.changes, class, name);
+            self.push(change);
+        }
+    }
+
+    /// Function types, functions and variables, typedefs, and numbers.
+    pub(super) fn declarations(&mut self) {
         let (old, new) = (self.old, self.new);
         let is_slot = |abi: &Abi, name: &str| {
-            abi.structs
-                .values()
-                .any(|layout| layout.field(name).is_some_and(Field::is_function))
+            let mut structs = abi.structs.values();
+            structs.any(|layout| layout.field(name).is_some_and(Field::is_function))
         };
         // A slot and the type of its function change together: the slot's line is the telling one.
-        for (name, ty) in &old.functions {
-            match new.functions.get(name) {
-                Some(other) if other == ty => {}
-                Some(other) => {
-                    let slot_too = self.changes.iter().any(|change| {
-                        change.class == Class::Retyped
-                            && change.subject == Subject::Slot
-                            && change.member.as_ref() == Some(name)
-                    });
-                    let change = Change::new(Class::Retyped, Subject::Function, name)
-                        .was(ty.as_str())
-                        .now(other.as_str())
-                        .follows(slot_too);
-                    self.push(change);
-                }
-                None => {
-                    let change = Change::new(Class::Removed, Subject::Function, name)
-                        .was(ty.as_str())
-                        .follows(is_slot(old, name) && !is_slot(new, name));
-                    self.push(change);
-                }
-            }
+        let slot_too = |changes: &[Change], class: Class, name: &String| match class {
+            Class::Retyped => changes.iter().any(|change| {
+                (change.class, change.subject) == (Class::Retyped, Subject::Slot)
+                    && change.member.as_ref() == Some(name)
+            }),
+            Class::Removed => is_slot(old, name) && !is_slot(new, name),
+            _ => is_slot(new, name) && !is_slot(old, name),
+        };
+        let types = (Subject::Function, Class::Retyped);
+        self.pairs(types, [&old.functions, &new.functions], slot_too);
+        let symbols = [
+            (Subject::Prototype, [&old.prototypes, &new.prototypes]),
+            (Subject::Variable, [&old.variables, &new.variables]),
+        ];
+        for (subject, both) in symbols {
+            self.pairs((subject, Class::Retyped), both, |_, _, _| false);
         }
-        for (name, ty) in &new.functions {
-            if !old.functions.contains_key(name) {
-                let change = Change::new(Class::Added, Subject::Function, name)
-                    .now(ty.as_str())
-                    .follows(is_slot(new, name) && !is_slot(old, name));
-                self.push(change);
-            }
-        }
-    }
-
-    /// Functions that are linked to by their names: another name is another function.
-    pub(super) fn prototypes(&mut self) {
-        let (old, new) = (self.old, self.new);
-        for (name, ty) in &old.prototypes {
-            let class = match new.prototypes.get(name) {
-                Some(other) if other == ty => continue,
-                Some(_) => Class::Retyped,
-                None => Class::Removed,
-            };
-            let mut change = Change::new(class, Subject::Prototype, name).was(ty.as_str());
-            change.now = new.prototypes.get(name).cloned();
-            self.push(change);
-        }
-        for (name, ty) in &new.prototypes {
-            if !old.prototypes.contains_key(name) {
-                self.push(Change::new(Class::Added, Subject::Prototype, name).now(ty.as_str()));
-            }
-        }
-    }
-
-    /// Variables that are linked to by their names.
-    pub(super) fn variables(&mut self) {
-        let (old, new) = (self.old, self.new);
-        for (name, ty) in &old.variables {
-            let class = match new.variables.get(name) {
-                Some(other) if other == ty => continue,
-                Some(_) => Class::Retyped,
-                None => Class::Removed,
-            };
-            let mut change = Change::new(class, Subject::Variable, name).was(ty.as_str());
-            change.now = new.variables.get(name).cloned();
-            self.push(change);
-        }
-        for (name, ty) in &new.variables {
-            if !old.variables.contains_key(name) {
-                self.push(Change::new(Class::Added, Subject::Variable, name).now(ty.as_str()));
-            }
-        }
+        self.links();
+        // What an alias named has taken its name, or it is the old name of something renamed.
+        let renamed = |changes: &[Change], class: Class, name: &String| {
+            let mut renames = changes
+                .iter()
+                .filter(|change| change.class == Class::Renamed);
+            renames.any(|change| match class {
+                Class::Removed => change.owner == *name,
+                Class::Added => change.was.as_ref() == Some(name),
+                _ => false,
+            })
+        };
+        let typedefs = (Subject::Alias, Class::Retyped);
+        self.pairs(typedefs, [&old.aliases, &new.aliases], renamed);
+        let numbers = (Subject::Constant, Class::ConstantChanged);
+        self.pairs(numbers, [&old.constants, &new.constants], |_, _, _| false);
     }
 
     /// The symbols of functions and variables that both have.
-    pub(super) fn links(&mut self) {
+    fn links(&mut self) {
         let (old, new) = (self.old, self.new);
         let kinds = [
             (Subject::Prototype, &old.prototypes, &new.prototypes),
@@ -202,69 +188,6 @@ impl Diff<'_> {
                             .now(format!("the symbol {is}")),
                     );
                 }
-            }
-        }
-    }
-
-    pub(super) fn aliases(&mut self) {
-        let (old, new) = (self.old, self.new);
-        for (name, ty) in &old.aliases {
-            match new.aliases.get(name) {
-                Some(other) if other == ty => {}
-                Some(other) => self.push(
-                    Change::new(Class::Retyped, Subject::Alias, name)
-                        .was(ty.as_str())
-                        .now(other.as_str()),
-                ),
-                None => {
-                    // What it named has taken its name.
-                    let taken = self
-                        .changes
-                        .iter()
-                        .any(|change| change.class == Class::Renamed && change.owner == *name);
-                    self.push(
-                        Change::new(Class::Removed, Subject::Alias, name)
-                            .was(ty.as_str())
-                            .follows(taken),
-                    );
-                }
-            }
-        }
-        for (name, ty) in &new.aliases {
-            if !old.aliases.contains_key(name) {
-                // The old name of something renamed.
-                let kept = self.changes.iter().any(|change| {
-                    change.class == Class::Renamed && change.was.as_ref() == Some(name)
-                });
-                self.push(
-                    Change::new(Class::Added, Subject::Alias, name)
-                        .now(ty.as_str())
-                        .follows(kept),
-                );
-            }
-        }
-    }
-
-    pub(super) fn constants(&mut self) {
-        let (old, new) = (self.old, self.new);
-        for (name, value) in &old.constants {
-            match new.constants.get(name) {
-                Some(other) if other == value => {}
-                Some(other) => self.push(
-                    Change::new(Class::ConstantChanged, Subject::Constant, name)
-                        .was(value.to_string())
-                        .now(other.to_string()),
-                ),
-                None => self.push(
-                    Change::new(Class::Removed, Subject::Constant, name).was(value.to_string()),
-                ),
-            }
-        }
-        for (name, value) in &new.constants {
-            if !old.constants.contains_key(name) {
-                self.push(
-                    Change::new(Class::Added, Subject::Constant, name).now(value.to_string()),
-                );
             }
         }
     }

@@ -160,42 +160,28 @@ impl Renames {
 
     pub(super) fn apply(&self, old: &Abi) -> Abi {
         let name = |name: &String| self.types.get(name).unwrap_or(name).clone();
+        let types = |all: &BTreeMap<String, String>| -> BTreeMap<String, String> {
+            let renamed = all.iter();
+            let renamed = renamed.map(|(key, ty)| (key.clone(), rename_in(ty, &self.types)));
+            renamed.collect()
+        };
+        let structs = old.structs.iter();
+        let structs = structs.map(|(key, layout)| (name(key), rename_layout(layout, &self.types)));
+        let functions = types(&old.functions).into_iter();
+        let functions = functions.map(|(key, ty)| match self.functions.get(&key) {
+            Some(new) => (new.clone(), ty),
+            None => (key, ty),
+        });
+        let enums = old.enums.iter();
         Abi {
-            structs: old
-                .structs
-                .iter()
-                .map(|(key, layout)| (name(key), rename_layout(layout, &self.types)))
-                .collect(),
+            structs: structs.collect(),
             opaque: old.opaque.iter().map(name).collect(),
-            enums: old
-                .enums
-                .iter()
-                .map(|(key, layout)| (name(key), layout.clone()))
-                .collect(),
-            functions: old
-                .functions
-                .iter()
-                .map(|(key, ty)| {
-                    let key = self.functions.get(key).unwrap_or(key);
-                    (key.clone(), rename_in(ty, &self.types))
-                })
-                .collect(),
-            prototypes: old
-                .prototypes
-                .iter()
-                .map(|(key, ty)| (key.clone(), rename_in(ty, &self.types)))
-                .collect(),
+            enums: enums.map(|(key, one)| (name(key), one.clone())).collect(),
+            functions: functions.collect(),
+            prototypes: types(&old.prototypes),
             links: old.links.clone(),
-            variables: old
-                .variables
-                .iter()
-                .map(|(key, ty)| (key.clone(), rename_in(ty, &self.types)))
-                .collect(),
-            aliases: old
-                .aliases
-                .iter()
-                .map(|(key, ty)| (key.clone(), rename_in(ty, &self.types)))
-                .collect(),
+            variables: types(&old.variables),
+            aliases: types(&old.aliases),
             constants: old.constants.clone(),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::types::{Budget, Dwarf, Entry, Types, Unit};
 use crate::header::Error;
-use crate::model::{Abi, FUNCTION, PREFIX};
+use crate::model::{Abi, PREFIX, function_of};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) struct UnitReader<'a, 'b> {
@@ -159,7 +159,7 @@ impl<'a, 'b> UnitReader<'a, 'b> {
             return Ok(());
         };
         let target = self.types.spell(Some(at))?;
-        if let Some(signature) = target.strip_prefix(FUNCTION) {
+        if let Some(signature) = function_of(&target) {
             let functions = self.abi.functions.entry(name);
             functions.or_insert_with(|| signature.to_owned());
         } else if target != name {

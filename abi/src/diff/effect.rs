@@ -1,0 +1,330 @@
+//! Effects of changes that depend on the layouts around them.
+
+use crate::change::{Change, Class, Effect, Severity, Subject};
+use crate::meaning;
+use crate::model::{Abi, Field, Struct};
+use crate::spelling::signature;
+
+/// Structs in structs in structs: no deeper.
+const DEPTH: usize = 8;
+
+pub(super) fn assess(old: &Abi, new: &Abi, changes: &mut [Change]) {
+    let both = Both { old, new };
+    for change in changes {
+        let effect = match (change.class, change.subject) {
+            (Class::Inserted | Class::AddedAtEnd, _) => both.added(change),
+            (Class::Removed, Subject::Field | Subject::Slot) => both.removed(change),
+            (Class::Retyped, _) => both.retyped(change),
+            (Class::Added, _) => both.defined(change),
+            _ => None,
+        };
+        change.effect = effect.unwrap_or_else(|| std::mem::take(&mut change.effect));
+    }
+}
+
+/// Layouts before and after.
+#[derive(Clone, Copy)]
+struct Both<'a> {
+    old: &'a Abi,
+    new: &'a Abi,
+}
+
+impl<'a> Both<'a> {
+    fn structs(self, change: &Change) -> Option<(&'a Struct, &'a Struct)> {
+        let was = self.old.structs.get(&change.owner)?;
+        Some((was, self.new.structs.get(&change.owner)?))
+    }
+
+    /// Returns the effect of an added field that moves no other, or that grows a struct which others contain by value.
+    fn added(self, change: &Change) -> Option<Effect> {
+        let (was, is) = self.structs(change)?;
+        if was.size != is.size {
+            return embedded(self.old, self.new, &change.owner, 0);
+        }
+        let field = is.field(change.member.as_ref()?)?;
+        if !has_same_offsets(was, is) {
+            return None;
+        }
+        if field.end() == field.offset {
+            let what = "bytes after the fields";
+            return Some(meaning::unfilled(&change.owner, what));
+        }
+        let mut holes = was.holes().into_iter();
+        if holes.any(|(start, end)| start < field.end() && field.offset < end) {
+            return Some(meaning::unfilled(&change.owner, "padding"));
+        }
+        let why = format!(
+            "the field shares the bytes of {}",
+            overlapping(was, field).0
+        );
+        Some(Effect::both(Severity::None, &why))
+    }
+
+    /// Returns the effect of a removed field whose bytes belong to other fields.
+    fn removed(self, change: &Change) -> Option<Effect> {
+        let (was, is) = self.structs(change)?;
+        let field = was.field(change.member.as_ref()?)?;
+        let (names, are_bits) = overlapping(is, field);
+        if names.is_empty() || was.size != is.size || !has_same_offsets(was, is) {
+            return None;
+        }
+        Some(match are_bits || field.is_bits() {
+            true => Effect::both(Severity::None, &format!("the same bits are {names}")),
+            false => Effect::both(Severity::Breaks, &format!("the bytes belong to {names}")),
+        })
+    }
+
+    /// Returns the effect of a definition of a type that only the runtime defines.
+    fn defined(self, change: &Change) -> Option<Effect> {
+        let is_body = change.subject == Subject::Struct
+            || change.now.as_ref().is_some_and(|now| now.contains('{'));
+        (self.old.opaque.contains(&change.owner) && is_body).then(|| {
+            Effect::new(
+                (Severity::None, "the handler does not look into the type"),
+                (
+                    Severity::Breaks,
+                    "the type is opaque: the handler accesses bytes whose layout only the runtime knows",
+                ),
+            )
+        })
+    }
+
+    /// Returns the effect of a type whose values have the same bytes.
+    fn retyped(self, change: &Change) -> Option<Effect> {
+        let (was, now) = (change.was.as_ref()?, change.now.as_ref()?);
+        // Unions are passed to functions differently, but are in the same place in structs.
+        let is_view = |one: &str, other: &str| {
+            let is_union = one.trim_start_matches("const ").starts_with("union ");
+            is_union && one.contains(&format!(": {other} at 0"))
+        };
+        let is_field = change.subject == Subject::Field;
+        let views = is_field && (is_view(was, now) || is_view(now, was));
+        (views || self.has_same_bytes(was, now, 0)).then(|| {
+            Effect::both(
+                Severity::None,
+                "the bytes are equal: qualifiers, names of integers and targets of opaque pointers have no effect at run time",
+            )
+        })
+    }
+
+    fn has_same_bytes(self, was: &str, is: &str, depth: usize) -> bool {
+        let (was, is) = (core(was), core(is));
+        if was == is || depth > 4 * DEPTH {
+            return was == is;
+        }
+        let same = |was: &str, is: &str| self.has_same_bytes(was, is, depth + 1);
+        if let (Some((was, before)), Some((is, after))) = (signature(was), signature(is)) {
+            let mut parameters = was.iter().zip(&is);
+            return was.len() == is.len()
+                && same(before, after)
+                && parameters.all(|(was, is)| same(was, is));
+        }
+        match (target(was), target(is)) {
+            (Some(was), Some(is)) => {
+                // The name of an opaque type may be any that is not another type's.
+                let is_any =
+                    |one, other| one == "void" || self.is_opaque(one) && !self.is_known(other);
+                return is_any(was, is) || is_any(is, was) || same(was, is);
+            }
+            // An `uintptr_t` for a handle.
+            (Some(handle), None) => return self.is_opaque(handle) && is == "u64",
+            (None, Some(handle)) => return self.is_opaque(handle) && was == "u64",
+            (None, None) => {}
+        }
+        if let (Some((was, many)), Some((is, as_many))) = (array(was), array(is)) {
+            return many == as_many && same(was, is);
+        }
+        let are_letters = [was, is].contains(&"char")
+            && [was, is]
+                .iter()
+                .all(|ty| matches!(*ty, "char" | "i8" | "u8"));
+        let (within, inside) = (held(self.old, was), held(self.new, is));
+        let is_wrapped = within.is_some() || inside.is_some();
+        are_letters
+            || is_wrapped
+                && same(
+                    within.as_deref().unwrap_or(was),
+                    inside.as_deref().unwrap_or(is),
+                )
+    }
+
+    fn is_opaque(self, ty: &str) -> bool {
+        self.old.opaque.contains(ty) || self.new.opaque.contains(ty)
+    }
+
+    fn is_known(self, ty: &str) -> bool {
+        let structs = |abi: &Abi| abi.structs.contains_key(ty);
+        self.is_opaque(ty) || structs(self.old) || structs(self.new)
+    }
+}
+
+/// Returns a type without qualifiers and arrays of one element.
+fn core(ty: &str) -> &str {
+    let plain = ty
+        .trim_start_matches("const ")
+        .trim_start_matches("volatile ");
+    match array(plain) {
+        Some((element, "1")) => core(element),
+        _ => plain,
+    }
+}
+
+fn array(ty: &str) -> Option<(&str, &str)> {
+    ty.strip_prefix('[')?.strip_suffix(']')?.rsplit_once("; ")
+}
+
+/// Returns the target of a pointer, which is the function itself for a slot.
+fn target(ty: &str) -> Option<&str> {
+    let pointers = ["*mut ", "*const ", "&"];
+    let to = pointers.iter().find_map(|word| ty.strip_prefix(word));
+    to.map(core).or_else(|| ty.starts_with("fn(").then_some(ty))
+}
+
+/// Returns the integer of an enumeration, or the only field of a struct.
+fn held(abi: &Abi, ty: &str) -> Option<String> {
+    if let Some(numbers) = abi.enums.get(ty) {
+        return Some(numbers.integer());
+    }
+    let layout = abi.structs.get(ty)?;
+    match layout.fields.as_slice() {
+        [field] if field.size == layout.size && layout.bases.is_empty() => Some(field.ty.clone()),
+        _ => None,
+    }
+}
+
+/// Returns the names of the fields that share a byte with `field`, and whether all are bit-fields.
+fn overlapping(layout: &Struct, field: &Field) -> (String, bool) {
+    let others = layout
+        .fields
+        .iter()
+        .filter(|other| other.offset < field.end() && field.offset < other.end());
+    let names: Vec<String> = others
+        .clone()
+        .map(|other| format!("`{}`", other.name))
+        .collect();
+    (names.join(", "), others.clone().all(Field::is_bits))
+}
+
+/// Whether every field that both have stands where it stood.
+fn has_same_offsets(was: &Struct, is: &Struct) -> bool {
+    was.fields.iter().all(|field| {
+        is.field(&field.name)
+            .is_none_or(|other| other.offset == field.offset)
+    })
+}
+
+/// What the growth of a struct means for those that hold it by value; `None` where nobody does.
+fn embedded(old: &Abi, new: &Abi, name: &str, depth: usize) -> Option<Effect> {
+    let array = format!("[{name}; ");
+    let mut worst = None;
+    for (holder, layout) in &old.structs {
+        if depth > DEPTH || !new.structs.contains_key(holder) {
+            continue;
+        }
+        let Some(field) = layout
+            .fields
+            .iter()
+            .rev()
+            .find(|field| field.ty == name || field.ty.starts_with(&array))
+        else {
+            continue;
+        };
+        let next = layout
+            .fields
+            .iter()
+            .filter(|other| other.offset >= field.end())
+            .min_by_key(|other| other.offset);
+        let effect = match next {
+            Some(next) => meaning::pushed(holder, &next.name),
+            None => embedded(old, new, holder, depth + 1).unwrap_or_else(|| meaning::grown(holder)),
+        };
+        if worst
+            .as_ref()
+            .is_none_or(|known: &Effect| known.severity() < effect.severity())
+        {
+            worst = Some(effect);
+        }
+    }
+    worst
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::declared::Edition;
+    use crate::diff::{Class, changes};
+    use crate::meaning::Severity;
+    use crate::model::Field;
+
+    /// A field put into the first hole of a struct of the newest header: what it means, in both directions.
+    fn in_first_hole(name: &str) -> (Severity, Severity, String) {
+        let old = Edition::find("r10").unwrap().declared();
+        let mut new = old.clone();
+        let layout = new.structs.get_mut(name).unwrap();
+        let (start, end) = layout.holes()[0];
+        layout.fields.push(Field {
+            name: "added".to_owned(),
+            ty: "u32".to_owned(),
+            offset: start,
+            size: end - start,
+        });
+        layout.fields.sort_by_key(|field| field.offset);
+        let changed = changes(&old, &new);
+        let change = changed
+            .iter()
+            .find(|change| change.member.as_deref() == Some("added"))
+            .unwrap();
+        assert!(matches!(change.class, Class::Inserted | Class::AddedAtEnd));
+        let effect = &change.effect;
+        let words = format!("{} {}", effect.old_on_new.why, effect.new_on_old.why);
+        assert!(
+            !words.contains("other offset") && !words.contains("past the end"),
+            "{words}"
+        );
+        (
+            effect.old_on_new.severity,
+            effect.new_on_old.severity,
+            words,
+        )
+    }
+
+    #[test]
+    fn a_field_in_padding_moves_nothing() {
+        // The runtime fills it: only a newer handler misses it.
+        let (old, new, words) = in_first_hole("XLA_FFI_Buffer");
+        assert_eq!((old, new), (Severity::None, Severity::Breaks), "{words}");
+        // The handler fills it: only a newer runtime misses it.
+        let (old, new, words) = in_first_hole("XLA_FFI_Error_Create_Args");
+        assert_eq!((old, new), (Severity::Breaks, Severity::None), "{words}");
+    }
+
+    #[test]
+    fn growth_is_judged_where_the_struct_is_held() {
+        let old = Edition::find("r10").unwrap().declared();
+        let mut new = old.clone();
+        // Behind `attrs` in the call frame stands `future`; `args` comes before both.
+        for name in ["XLA_FFI_Args", "XLA_FFI_Attrs"] {
+            let layout = new.structs.get_mut(name).unwrap();
+            layout.fields.push(Field {
+                name: "more".to_owned(),
+                ty: "u64".to_owned(),
+                offset: layout.size,
+                size: 8,
+            });
+            layout.size += 8;
+        }
+        for change in changes(&old, &new) {
+            if change.member.as_deref() == Some("more") {
+                let (old, new) = (&change.effect.old_on_new, &change.effect.new_on_old);
+                assert_eq!(
+                    (old.severity, new.severity),
+                    (Severity::Breaks, Severity::Breaks),
+                    "{change:?}"
+                );
+                assert!(
+                    old.why.contains("by value in XLA_FFI_CallFrame, before"),
+                    "{old:?}"
+                );
+            }
+        }
+    }
+}
