@@ -5,11 +5,11 @@ mod unit;
 
 use crate::header::Error;
 use crate::mirror::{Layout, StatedEnum, StatedField, StatedStruct};
-use crate::model::Abi;
+use crate::model::{Abi, ELSEWHERE};
 use gimli::{AbbreviationsCacheStrategy, EndianSlice, RunTimeEndian};
 use object::{BinaryFormat, CompressionFormat, Object, ObjectKind, ObjectSection};
 use std::collections::BTreeSet;
-use types::{Budget, Dwarf, Unit};
+use types::{Budget, Dwarf, Given, Types};
 use unit::UnitReader;
 
 impl From<gimli::Error> for Error {
@@ -25,11 +25,19 @@ impl From<gimli::Error> for Error {
 /// [`Error::Dwarf`] when the debug information does not parse.
 pub fn read_library(library: &[u8]) -> Result<Vec<Abi>, Error> {
     let mut found: Vec<Abi> = Vec::new();
-    for_each_unit(library, |dwarf, unit, budget| {
-        let (mut abi, _) = UnitReader::new(dwarf, unit, budget, None)?.read()?;
-        abi.settle();
-        if !abi.structs.is_empty() && !found.contains(&abi) {
-            found.push(abi);
+    for_each_unit(library, None, |types| {
+        let abis = UnitReader::new(types, None).read()?.unwrap_or_default();
+        for mut abi in abis.into_iter().take(1) {
+            abi.settle();
+            abi.structs.retain(|_, layout| {
+                let mut fields = layout.fields.iter();
+                !fields.any(|field| field.ty.contains(ELSEWHERE) || field.name == ELSEWHERE)
+            });
+            abi.enums
+                .retain(|_, numbers| !numbers.values.contains_key(ELSEWHERE));
+            if !abi.structs.is_empty() && !found.contains(&abi) {
+                found.push(abi);
+            }
         }
         Ok(())
     })?;
@@ -56,53 +64,50 @@ pub fn read_mirror(library: &[u8], expected: &Layout) -> Result<Vec<Layout>, Err
         ));
     }
     let mut found: Vec<Layout> = Vec::new();
-    let mut units = 0;
-    let mut split = false;
-    let mut apart = false;
-    for_each_unit(library, |dwarf, unit, budget| {
+    let (mut units, mut has_types) = (0, false);
+    let (mut apart, mut split) = (false, false);
+    for_each_unit(library, Some(&wanted), |types| {
         units += 1;
-        apart |= dwarf.type_units().next()?.is_some()
-            || matches!(unit.header.type_(), gimli::UnitType::Type { .. });
-        split |= unit.dwo_id.is_some();
-        let (abi, others) = UnitReader::new(dwarf, unit, budget, Some(&wanted))?.read()?;
-        for abi in [&abi].into_iter().chain(&others) {
+        apart |= types.dwarf.type_units().next()?.is_some()
+            || matches!(types.unit.header.type_(), gimli::UnitType::Type { .. });
+        split |= types.unit.dwo_id.is_some();
+        let abis = UnitReader::new(types, Some(&wanted)).read()?;
+        has_types |= abis.is_some();
+        for abi in &abis.unwrap_or_default() {
             let layout = stated(abi, expected);
-            if layout != Layout::default() && !found.contains(&layout) {
+            if layout != Layout::default() && !found.iter_mut().any(|one| one.absorb(&layout)) {
                 found.push(layout);
             }
         }
         Ok(())
     })?;
-    if apart {
-        return Err(Error::Dwarf(
-            "its types are in separate units: build without -fdebug-types-section".to_owned(),
-        ));
-    }
-    if split {
-        return Err(Error::Dwarf(
-            "its types are in .dwo files: build with -gno-split-dwarf".to_owned(),
-        ));
-    }
-    if found.is_empty() {
-        let apple = matches!(
-            object::FileKind::parse(library),
-            Ok(object::FileKind::MachO64)
-        );
-        return Err(Error::Dwarf(
-            match units {
-                0 if apple => {
-                    "there is none, because linkers for macOS keep it in object files: compile with -g and pass an object \
-                     file, or the file in the .dSYM of dsymutil"
-                }
-                0 => "there is none: build with -g and do not strip the library",
-                _ => {
-                    "it has none of the mirror's types: map their names with --names"
-                }
-            }
-            .to_owned(),
-        ));
-    }
-    Ok(found)
+    let name = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let is_apple = object.format() == BinaryFormat::MachO;
+    let other = object.gnu_debugaltlink().ok().flatten();
+    let apart_from = object.gnu_debuglink().ok().flatten();
+    let why = match (other, apart_from) {
+        _ if apart => "its types are in separate units: build without -fdebug-types-section".to_owned(),
+        _ if split => "its types are in .dwo files: build with -gno-split-dwarf".to_owned(),
+        _ if !found.is_empty() => return Ok(found),
+        (Some((file, _)), _) => format!(
+            "its types are in {} (dwz -m): pass the library as it was before dwz",
+            name(file)
+        ),
+        (_, Some((file, _))) if units == 0 => {
+            format!("it was stripped and is in {0} (.gnu_debuglink): pass {0}", name(file))
+        }
+        _ if units == 0 && is_apple => {
+            "there is none, because linkers for macOS keep it in object files: compile with -g and pass an object file, \
+             or the file in the .dSYM of dsymutil"
+                .to_owned()
+        }
+        _ if units == 0 => "there is none: build with -g and do not strip the library".to_owned(),
+        _ if !has_types => {
+            "it has line numbers but no types (-g1, debug = \"line-tables-only\"): build with -g".to_owned()
+        }
+        _ => "it has none of the mirror's types: map their names with --names".to_owned(),
+    };
+    Err(Error::Dwarf(why))
 }
 
 /// Layouts as a mirror states them. A number in a struct of its own (a Rust newtype) is no enumeration.
@@ -113,6 +118,13 @@ fn stated(abi: &Abi, expected: &Layout) -> Layout {
             continue;
         }
         let fields = found.fields.iter();
+        // Fields whose names are in another file would be missing.
+        if fields
+            .clone()
+            .any(|field| field.name == ELSEWHERE || field.name.is_empty() && field.ty == ELSEWHERE)
+        {
+            continue;
+        }
         let fields = fields.map(|field| (field.name.clone(), StatedField::of(field)));
         let stated = StatedStruct {
             size: found.size,
@@ -121,7 +133,8 @@ fn stated(abi: &Abi, expected: &Layout) -> Layout {
         };
         layout.structs.insert(name.clone(), stated);
     }
-    for (name, found) in &abi.enums {
+    let enums = abi.enums.iter();
+    for (name, found) in enums.filter(|(_, found)| !found.values.contains_key(ELSEWHERE)) {
         let stated = StatedEnum {
             size: Some(found.size),
             values: found.values.clone(),
@@ -134,9 +147,10 @@ fn stated(abi: &Abi, expected: &Layout) -> Layout {
     layout
 }
 
-fn for_each_unit<'a>(
-    library: &'a [u8],
-    mut visit: impl FnMut(&Dwarf<'a>, &Unit<'a>, &Budget) -> Result<(), Error>,
+fn for_each_unit(
+    library: &[u8],
+    wanted: Option<&BTreeSet<String>>,
+    mut visit: impl FnMut(Types<'_, '_>) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let object = object::File::parse(library).map_err(|error| Error::Dwarf(error.to_string()))?;
     let endian = if object.is_little_endian() {
@@ -168,12 +182,27 @@ fn for_each_unit<'a>(
     dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
     let budget = Budget::of(library);
     let mut headers = dwarf.units();
+    let mut units = Vec::new();
     while let Some(header) = headers.next()? {
         let unit = dwarf.unit(header)?;
         // The names of source files, too, may be shared by any number of units.
         let files = unit.line_program.as_ref();
         budget.spend(files.map_or(0, |lines| lines.header().file_names().len()))?;
-        visit(&dwarf, &unit, &budget)?;
+        units.push(unit);
+    }
+    let (mut given, none) = (Given::new(), Given::new());
+    let types = |unit, given| Types {
+        dwarf: &dwarf,
+        unit,
+        units: &units,
+        budget: &budget,
+        given,
+    };
+    for unit in &units {
+        UnitReader::new(types(unit, &none), wanted).note_typedefs(&mut given)?;
+    }
+    for unit in &units {
+        visit(types(unit, &given))?;
     }
     Ok(())
 }

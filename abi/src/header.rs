@@ -80,8 +80,8 @@ pub enum Error {
         /// What has two declarations.
         name: String,
     },
-    /// Debug information that makes no sense.
-    #[error("debug information does not parse: {0}")]
+    /// Debug information that is damaged or lacks types.
+    #[error("debug information cannot be used: {0}")]
     Dwarf(String),
     /// libclang cannot be loaded.
     #[error(

@@ -1,7 +1,7 @@
 //! Mirrors of the ABI in other languages: what they call things, what a program says of its own layouts, and
 //! how both compare with a revision.
 
-use crate::model::{Abi, Field, PREFIX, STRUCT_SIZE};
+use crate::model::{Abi, ELSEWHERE, Field, PREFIX, STRUCT_SIZE};
 use crate::spelling::signature;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -155,6 +155,9 @@ pub struct StatedField {
     /// no bytes, and every language spells it otherwise: neither is stated.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub number: Option<String>,
+    /// Whether its type is in another file, so that neither its size nor its type is known.
+    #[serde(skip)]
+    pub is_elsewhere: bool,
 }
 
 /// A function as a program states it.
@@ -218,7 +221,7 @@ pub struct Comparison {
     pub judged: usize,
     /// What is otherwise, one line each, the mirror's name first.
     pub mistakes: Vec<String>,
-    /// Structs and enumerations of the revision that the mirror does not state.
+    /// Structs and enumerations of the revision that the mirror does not state, and fields whose types are in another file.
     pub absent: Vec<String>,
 }
 
@@ -277,6 +280,23 @@ impl Layout {
         layout
     }
 
+    /// Adds what `other` states; returns false if the two differ in something.
+    pub(crate) fn absorb(&mut self, other: &Self) -> bool {
+        fn agrees<T: PartialEq>(ours: &BTreeMap<String, T>, theirs: &BTreeMap<String, T>) -> bool {
+            let mut theirs = theirs.iter();
+            theirs.all(|(name, one)| ours.get(name).is_none_or(|known| known == one))
+        }
+        let agree = agrees(&self.structs, &other.structs)
+            && agrees(&self.enums, &other.enums)
+            && agrees(&self.constants, &other.constants);
+        if agree {
+            self.structs.extend(other.structs.clone());
+            self.enums.extend(other.enums.clone());
+            self.constants.extend(other.constants.clone());
+        }
+        agree
+    }
+
     /// Compares what is stated with a revision. A field or a value that is not stated is a mistake, unless the map
     /// leaves it out: a mirror that lost its last field has the right offsets everywhere else.
     #[must_use]
@@ -289,7 +309,7 @@ impl Layout {
                 continue;
             };
             told.judged += 1;
-            stated.compare(name, known, &mut told.mistakes);
+            stated.compare(name, known, &mut told);
         }
         for (name, known) in &expected.enums {
             let Some(stated) = self.enums.get(name) else {
@@ -348,10 +368,12 @@ impl Layout {
 impl StatedField {
     /// A field of the model.
     pub(crate) fn of(field: &Field) -> Self {
+        let is_elsewhere = field.size == 0 && field.ty.contains(ELSEWHERE);
         Self {
             offset: field.offset,
-            size: Some(field.size),
+            size: (!is_elsewhere).then_some(field.size),
             number: is_number(&field.ty).then(|| field.ty.clone()),
+            is_elsewhere,
         }
     }
 }
@@ -409,7 +431,10 @@ fn size_of(abi: &Abi, ty: &str) -> Option<u64> {
 }
 
 impl StatedStruct {
-    fn compare(&self, name: &str, known: &Self, mistakes: &mut Vec<String>) {
+    fn compare(&self, name: &str, known: &Self, told: &mut Comparison) {
+        let Comparison {
+            mistakes, absent, ..
+        } = told;
         if self.size != known.size {
             mistakes.push(format!(
                 "{name} is {} bytes, expected {}",
@@ -434,6 +459,9 @@ impl StatedStruct {
                     "{name}.{field} is at byte {}, expected {}",
                     stated.offset, wanted.offset
                 ));
+            }
+            if stated.is_elsewhere {
+                absent.push(format!("{name}.{field}"));
             }
             let sizes = stated.size.zip(wanted.size);
             let numbers = stated.number.as_ref().zip(wanted.number.as_ref());

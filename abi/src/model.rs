@@ -383,6 +383,9 @@ fn stripped<'a>(spelled: &'a str, word: &str) -> (bool, &'a str) {
     }
 }
 
+/// A type in another file than that which is read.
+pub(crate) const ELSEWHERE: &str = "(in another file)";
+
 /// Marks a function type while a reader works, so that a pointer to it (the slot's type) and a
 /// pointer to that pointer stay apart.
 pub(crate) const FUNCTION: &str = "function ";

@@ -2,11 +2,12 @@
 
 use crate::header::Error;
 use crate::model::{
-    Enum, FUNCTION, Field, Struct, bit_field, complex, function, integer, pointer_to, qualified,
+    ELSEWHERE, Enum, FUNCTION, Field, Struct, bit_field, complex, function, integer, pointer_to,
+    qualified,
 };
 use gimli::{
-    AttributeValue, DebuggingInformationEntry, EndianSlice, Endianity, Operation, Reader,
-    RunTimeEndian, Section, UnitOffset,
+    AttributeValue, DebugInfoOffset, DebuggingInformationEntry, EndianSlice, Endianity, Operation,
+    Reader, RunTimeEndian, Section, UnitOffset,
 };
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -20,24 +21,28 @@ pub(super) type Entry<'a, 'b> = DebuggingInformationEntry<'b, 'b, Slice<'a>>;
 /// How deep a type is followed: a pointer to a constant of an array … .
 const DEPTH: usize = 32;
 
+/// Names that typedefs give to structs and enumerations without one.
+pub(super) type Given<'a> = BTreeMap<DebugInfoOffset, Cow<'a, str>>;
+
+/// The types of one unit.
+#[derive(Clone, Copy)]
 pub(super) struct Types<'a, 'b> {
     pub(super) dwarf: &'b Dwarf<'a>,
     pub(super) unit: &'b Unit<'a>,
-    budget: &'b Budget,
-    /// Names that a typedef gives to a struct or enumeration without one.
-    given: BTreeMap<UnitOffset, Cow<'a, str>>,
+    /// All units of the file, in their order.
+    pub(super) units: &'b [Unit<'a>],
+    pub(super) budget: &'b Budget,
+    pub(super) given: &'b Given<'a>,
+}
+
+/// A reference to a type: its unit, and its place there unless it is in another file.
+#[derive(Clone, Copy)]
+pub(super) struct Target<'a, 'b> {
+    pub(super) types: Types<'a, 'b>,
+    pub(super) at: Option<UnitOffset>,
 }
 
 impl<'a, 'b> Types<'a, 'b> {
-    pub(super) fn new(dwarf: &'b Dwarf<'a>, unit: &'b Unit<'a>, budget: &'b Budget) -> Self {
-        Self {
-            dwarf,
-            unit,
-            budget,
-            given: BTreeMap::new(),
-        }
-    }
-
     /// What is in a record.
     pub(super) fn layout(&self, entry: &Entry<'a, 'b>, depth: usize) -> Result<Struct, Error> {
         let mut layout = Struct {
@@ -61,14 +66,25 @@ impl<'a, 'b> Types<'a, 'b> {
     }
 
     /// Notes the name that a typedef gives to what has none.
-    pub(super) fn note_typedef(&mut self, entry: &Entry<'a, 'b>) -> Result<(), Error> {
+    pub(super) fn note_typedef(
+        &self,
+        entry: &Entry<'a, 'b>,
+        given: &mut Given<'a>,
+    ) -> Result<(), Error> {
         if entry.tag() != gimli::DW_TAG_typedef {
             return Ok(());
         }
-        if let (Some(name), Some(target)) = (self.name(entry)?, self.target(entry)?) {
-            let target = self.unit.entry(target)?;
-            if self.name(&target)?.is_none() {
-                self.given.entry(target.offset()).or_insert(name);
+        if let (
+            Some(name),
+            Some(Target {
+                types,
+                at: Some(at),
+            }),
+        ) = (self.name(entry)?, self.target(entry)?)
+        {
+            if types.name(&types.unit.entry(at)?)?.is_none() {
+                let at = at.to_debug_info_offset(&types.unit.header);
+                at.map(|at| given.entry(at).or_insert(name));
             }
         }
         Ok(())
@@ -79,6 +95,9 @@ impl<'a, 'b> Types<'a, 'b> {
         let Some(value) = entry.attr_value(gimli::DW_AT_name)? else {
             return Ok(None);
         };
+        if let AttributeValue::DebugStrRefSup(_) = value {
+            return Ok(Some(ELSEWHERE.into()));
+        }
         let name = self.dwarf.attr_string(self.unit, value)?.to_string_lossy();
         self.budget.spend(1 + name.len() / 64)?;
         Ok(Some(name))
@@ -99,17 +118,34 @@ impl<'a, 'b> Types<'a, 'b> {
     pub(super) fn tag_name(&self, entry: &Entry<'a, 'b>) -> Result<Option<Cow<'a, str>>, Error> {
         Ok(match self.name(entry)? {
             Some(name) => Some(name),
-            None => self.given.get(&entry.offset()).cloned(),
+            None => {
+                let at = entry.offset().to_debug_info_offset(&self.unit.header);
+                at.and_then(|at| self.given.get(&at).cloned())
+            }
         })
     }
 
-    /// The type that an entry refers to.
-    pub(super) fn target(&self, entry: &Entry<'a, 'b>) -> Result<Option<UnitOffset>, Error> {
-        Ok(match entry.attr_value(gimli::DW_AT_type)? {
-            Some(AttributeValue::UnitRef(offset)) => Some(offset),
-            Some(AttributeValue::DebugInfoRef(offset)) => offset.to_unit_offset(&self.unit.header),
-            _ => None,
-        })
+    /// The type that an entry refers to, in this unit or another one.
+    pub(super) fn target(&self, entry: &Entry<'a, 'b>) -> Result<Option<Target<'a, 'b>>, Error> {
+        let at = match entry.attr_value(gimli::DW_AT_type)? {
+            None => return Ok(None),
+            Some(AttributeValue::UnitRef(offset)) => return Ok(Some(self.at(offset))),
+            Some(AttributeValue::DebugInfoRef(offset)) => Some(offset),
+            Some(_) => None,
+        };
+        let start = |unit: &Unit<'a>| unit.header.offset().as_debug_info_offset();
+        let later = self.units.partition_point(|unit| start(unit) <= at);
+        let unit = later
+            .checked_sub(1)
+            .map_or(self.unit, |index| &self.units[index]);
+        let at = at.and_then(|at| at.to_unit_offset(&unit.header));
+        let types = Self { unit, ..*self };
+        Ok(Some(Target { types, at }))
+    }
+
+    fn at(self, at: UnitOffset) -> Target<'a, 'b> {
+        let (types, at) = (self, Some(at));
+        Target { types, at }
     }
 
     pub(super) fn number(
@@ -175,9 +211,12 @@ impl<'a, 'b> Types<'a, 'b> {
             let target = self.target(member)?;
             let name = self.name(member)?.unwrap_or_default();
             let place = self.place(member)?;
-            if name.is_empty() && target.is_some() && depth < DEPTH {
-                let target = target.unwrap_or(of);
-                return self.fields(target, start.wrapping_add(place), depth + 1, found);
+            if let Some(Target {
+                types,
+                at: Some(at),
+            }) = target.filter(|_| name.is_empty() && depth < DEPTH)
+            {
+                return types.fields(at, start.wrapping_add(place), depth + 1, found);
             }
             let mut ty = self.spell_within(target, depth)?;
             let mut offset = start.wrapping_add(place);
@@ -205,7 +244,7 @@ impl<'a, 'b> Types<'a, 'b> {
         member: &Entry<'a, 'b>,
         place: u64,
         bits: u64,
-        target: Option<UnitOffset>,
+        target: Option<Target<'a, 'b>>,
     ) -> Result<u64, Error> {
         if let Some(first) = self.number(member, gimli::DW_AT_data_bit_offset)? {
             return Ok(first);
@@ -253,25 +292,28 @@ impl<'a, 'b> Types<'a, 'b> {
     }
 
     /// A type in the model's notation.
-    pub(super) fn spell(&self, at: Option<UnitOffset>) -> Result<String, Error> {
+    pub(super) fn spell(&self, at: Option<Target<'a, 'b>>) -> Result<String, Error> {
         self.spell_within(at, 0)
     }
 
-    fn spell_within(&self, at: Option<UnitOffset>, depth: usize) -> Result<String, Error> {
+    fn spell_within(&self, at: Option<Target<'a, 'b>>, depth: usize) -> Result<String, Error> {
         let spelled = self.spell_one(at, depth)?;
         self.budget.spend(1 + spelled.len())?;
         Ok(spelled)
     }
 
-    fn spell_one(&self, at: Option<UnitOffset>, depth: usize) -> Result<String, Error> {
-        let Some(at) = at else {
+    fn spell_one(&self, at: Option<Target<'a, 'b>>, depth: usize) -> Result<String, Error> {
+        let Some(Target { types, at }) = at else {
             return Ok("void".to_owned());
         };
         if depth > DEPTH {
             return Ok("…".to_owned());
         }
-        let entry = self.unit.entry(at)?;
-        let inner = || self.spell_within(self.target(&entry)?, depth + 1);
+        let Some(at) = at else {
+            return Ok(ELSEWHERE.to_owned());
+        };
+        let entry = types.unit.entry(at)?;
+        let inner = || types.spell_within(types.target(&entry)?, depth + 1);
         Ok(match entry.tag() {
             gimli::DW_TAG_pointer_type => pointer_to(&inner()?),
             gimli::DW_TAG_const_type => qualified(true, false, inner()?),
@@ -281,10 +323,10 @@ impl<'a, 'b> Types<'a, 'b> {
                 format!("&{}", inner()?)
             }
             gimli::DW_TAG_typedef => inner()?,
-            gimli::DW_TAG_base_type => self.base(&entry)?,
-            gimli::DW_TAG_subroutine_type => self.signature(&entry, depth)?,
-            gimli::DW_TAG_array_type => self.array(&entry, depth)?,
-            _ => self
+            gimli::DW_TAG_base_type => types.base(&entry)?,
+            gimli::DW_TAG_subroutine_type => types.signature(&entry, depth)?,
+            gimli::DW_TAG_array_type => types.array(&entry, depth)?,
+            _ => types
                 .tag_name(&entry)?
                 .map_or_else(|| "anonymous".to_owned(), Cow::into_owned),
         })
@@ -377,34 +419,39 @@ impl<'a, 'b> Types<'a, 'b> {
     }
 
     /// The bytes that a value of a type takes.
-    pub(super) fn size(&self, at: Option<UnitOffset>) -> Result<u64, Error> {
+    pub(super) fn size(&self, at: Option<Target<'a, 'b>>) -> Result<u64, Error> {
         self.size_within(at, 0)
     }
 
-    fn size_within(&self, at: Option<UnitOffset>, depth: usize) -> Result<u64, Error> {
+    fn size_within(&self, at: Option<Target<'a, 'b>>, depth: usize) -> Result<u64, Error> {
         self.budget.spend(1)?;
-        let Some(at) = at.filter(|_| depth <= DEPTH) else {
+        let Some(Target {
+            types,
+            at: Some(at),
+        }) = at.filter(|_| depth <= DEPTH)
+        else {
             return Ok(0);
         };
-        let entry = self.unit.entry(at)?;
-        if let Some(size) = self.number(&entry, gimli::DW_AT_byte_size)? {
+        let entry = types.unit.entry(at)?;
+        if let Some(size) = types.number(&entry, gimli::DW_AT_byte_size)? {
             return Ok(size);
         }
-        let target = self.target(&entry)?;
+        let target = types.target(&entry)?;
         Ok(match entry.tag() {
             gimli::DW_TAG_pointer_type
             | gimli::DW_TAG_reference_type
-            | gimli::DW_TAG_rvalue_reference_type => u64::from(self.unit.encoding().address_size),
+            | gimli::DW_TAG_rvalue_reference_type => u64::from(types.unit.encoding().address_size),
             gimli::DW_TAG_array_type => {
-                let element = self.size_within(target, depth + 1)?;
-                self.dimensions(&entry)?
+                let element = types.size_within(target, depth + 1)?;
+                types
+                    .dimensions(&entry)?
                     .into_iter()
                     .fold(element, |size, count| {
                         size.saturating_mul(count.unwrap_or(0))
                     })
             }
             gimli::DW_TAG_subroutine_type => 0,
-            _ => self.size_within(target, depth + 1)?,
+            _ => types.size_within(target, depth + 1)?,
         })
     }
 
@@ -429,8 +476,12 @@ impl<'a, 'b> Types<'a, 'b> {
                     if is_field(member)? || member.tag() == gimli::DW_TAG_inheritance {
                         let asked = self.number(member, gimli::DW_AT_alignment)?.unwrap_or(1);
                         align = align.max(asked);
-                        if let Some(target) = self.target(member)? {
-                            align = align.max(self.align_within(target, depth + 1)?);
+                        if let Some(Target {
+                            types,
+                            at: Some(at),
+                        }) = self.target(member)?
+                        {
+                            align = align.max(types.align_within(at, depth + 1)?);
                         }
                     }
                     Ok(())
@@ -438,19 +489,24 @@ impl<'a, 'b> Types<'a, 'b> {
                 align
             }
             gimli::DW_TAG_base_type if is_complex(&entry)? => {
-                (self.size_within(Some(at), depth)? / 2).max(1)
+                (self.size_within(Some(self.at(at)), depth)? / 2).max(1)
             }
             gimli::DW_TAG_array_type if is_vector(&entry)? => {
-                self.size_within(Some(at), depth)?.max(1)
+                self.size_within(Some(self.at(at)), depth)?.max(1)
             }
             gimli::DW_TAG_pointer_type
             | gimli::DW_TAG_base_type
             | gimli::DW_TAG_enumeration_type
             | gimli::DW_TAG_reference_type
-            | gimli::DW_TAG_rvalue_reference_type => self.size_within(Some(at), depth)?.max(1),
+            | gimli::DW_TAG_rvalue_reference_type => {
+                self.size_within(Some(self.at(at)), depth)?.max(1)
+            }
             _ => match target {
-                Some(target) => self.align_within(target, depth + 1)?,
-                None => 1,
+                Some(Target {
+                    types,
+                    at: Some(at),
+                }) => types.align_within(at, depth + 1)?,
+                _ => 1,
             },
         };
         Ok(natural.max(asked))

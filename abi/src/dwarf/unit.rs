@@ -1,6 +1,6 @@
 //! What one unit declares of the ABI.
 
-use super::types::{Budget, Dwarf, Entry, Types, Unit};
+use super::types::{Entry, Given, Target, Types};
 use crate::header::Error;
 use crate::model::{Abi, PREFIX, function_of};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,40 +11,46 @@ pub(super) struct UnitReader<'a, 'b> {
     wanted: Option<&'b BTreeSet<String>>,
     /// The namespaces around the entry that is looked at, outermost first.
     path: Vec<String>,
+    /// Whether there are types, of the ABI or not.
+    has_types: bool,
     abi: Abi,
     /// Types that have the name of another one of the unit, each alone.
     others: Vec<Abi>,
 }
 
 impl<'a, 'b> UnitReader<'a, 'b> {
-    pub(super) fn new(
-        dwarf: &'b Dwarf<'a>,
-        unit: &'b Unit<'a>,
-        budget: &'b Budget,
-        wanted: Option<&'b BTreeSet<String>>,
-    ) -> Result<Self, Error> {
-        let mut reader = Self {
-            types: Types::new(dwarf, unit, budget),
+    pub(super) fn new(types: Types<'a, 'b>, wanted: Option<&'b BTreeSet<String>>) -> Self {
+        Self {
+            types,
             wanted,
+            has_types: false,
             path: Vec::new(),
             abi: Abi::default(),
             others: Vec::new(),
-        };
-        reader.each(|reader, entry| reader.types.note_typedef(entry))?;
-        Ok(reader)
+        }
     }
 
-    /// Returns the unit's layouts, and the types that have the name of another one, each alone.
-    pub(super) fn read(mut self) -> Result<(Abi, Vec<Abi>), Error> {
-        self.each(|reader, entry| match entry.tag() {
-            gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type | gimli::DW_TAG_union_type => {
-                reader.record(entry)
+    /// Notes names that typedefs give.
+    pub(super) fn note_typedefs(mut self, given: &mut Given<'a>) -> Result<(), Error> {
+        self.each(|reader, entry| reader.types.note_typedef(entry, given))
+    }
+
+    /// Returns the unit's layouts and the types that have the name of another one, each alone; `None` if the unit has no
+    /// types.
+    pub(super) fn read(mut self) -> Result<Option<Vec<Abi>>, Error> {
+        self.each(|reader, entry| {
+            reader.has_types |= entry.attr_value(gimli::DW_AT_byte_size)?.is_some();
+            match entry.tag() {
+                gimli::DW_TAG_structure_type
+                | gimli::DW_TAG_class_type
+                | gimli::DW_TAG_union_type => reader.record(entry),
+                gimli::DW_TAG_enumeration_type => reader.enumeration(entry),
+                gimli::DW_TAG_typedef => reader.typedef(entry),
+                _ => Ok(()),
             }
-            gimli::DW_TAG_enumeration_type => reader.enumeration(entry),
-            gimli::DW_TAG_typedef => reader.typedef(entry),
-            _ => Ok(()),
         })?;
-        Ok((self.abi, self.others))
+        self.others.insert(0, self.abi);
+        Ok(self.has_types.then_some(self.others))
     }
 
     fn is_wanted(&self, name: &str) -> bool {
@@ -155,17 +161,20 @@ impl<'a, 'b> UnitReader<'a, 'b> {
             return Ok(());
         };
         let name = self.types.keep(&name)?;
-        let Some(at) = self.types.target(entry)? else {
+        let Some(Target {
+            types,
+            at: Some(at),
+        }) = self.types.target(entry)?
+        else {
             return Ok(());
         };
-        let target = self.types.spell(Some(at))?;
+        let target = self.types.spell(self.types.target(entry)?)?;
         if let Some(signature) = function_of(&target) {
             let functions = self.abi.functions.entry(name);
             functions.or_insert_with(|| signature.to_owned());
         } else if target != name {
             self.abi.aliases.entry(name).or_insert(target);
-        } else if self
-            .types
+        } else if types
             .unit
             .entry(at)?
             .attr_value(gimli::DW_AT_declaration)?
