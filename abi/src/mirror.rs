@@ -27,11 +27,32 @@ pub struct Names {
     /// Whether only what is named is mirrored.
     #[serde(default)]
     only: bool,
+    /// How enumerators are named.
+    #[serde(default)]
+    enumerators: Enumerators,
     /// `XLA_FFI_Buffer`, `XLA_FFI_Buffer.data` or `XLA_FFI_DataType_F32`, and what the mirror calls it; null for
     /// what it leaves out.
     #[serde(default)]
     names: BTreeMap<String, Option<String>>,
 }
+
+/// The rule for names of enumerators.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Enumerators {
+    /// Their own names.
+    #[default]
+    Plain,
+    /// As bindgen does by default: `Enum_VALUE`, and fields that are keywords of Rust end with `_`.
+    Bindgen,
+}
+
+/// Keywords of Rust that can be names of fields in C.
+const KEYWORDS: [&str; 29] = [
+    "abstract", "as", "async", "await", "become", "box", "crate", "dyn", "final", "fn", "impl",
+    "in", "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref",
+    "trait", "type", "unsafe", "unsized", "use", "where",
+];
 
 impl Names {
     /// Reads a map.
@@ -103,12 +124,11 @@ impl Names {
             });
             twice(&mut told, fields);
         }
-        for layout in abi.enums.values() {
+        for (owner, layout) in &abi.enums {
             let values = layout.values.iter();
-            twice(
-                &mut told,
-                values.map(|(name, value)| (self.of(name), name.clone(), *value)),
-            );
+            let values =
+                values.map(|(name, value)| (self.value(owner, name), name.clone(), *value));
+            twice(&mut told, values);
         }
         told
     }
@@ -127,6 +147,18 @@ impl Names {
         }
     }
 
+    /// What the mirror calls an enumerator of `owner`; `None` for one that it leaves out.
+    #[must_use]
+    pub fn value(&self, owner: &str, upstream: &str) -> Option<String> {
+        let name = self.of(upstream)?;
+        match self.enumerators {
+            Enumerators::Bindgen if !self.has_name_for(upstream) => {
+                Some(format!("{}_{name}", self.of(owner)?))
+            }
+            _ => Some(name),
+        }
+    }
+
     /// Whether the map says what `upstream` is called.
     pub(crate) fn has_name_for(&self, upstream: &str) -> bool {
         self.names.get(upstream).is_some_and(Option::is_some)
@@ -137,6 +169,9 @@ impl Names {
     pub fn field(&self, owner: &str, field: &str) -> Option<String> {
         match self.names.get(&format!("{owner}.{field}")) {
             Some(name) => name.clone(),
+            None if self.enumerators == Enumerators::Bindgen && KEYWORDS.contains(&field) => {
+                Some(format!("{field}_"))
+            }
             None => Some(field.to_owned()),
         }
     }
@@ -252,12 +287,17 @@ impl Layout {
             };
             layout.structs.insert(theirs, stated);
         }
+        let mut values_alone = BTreeMap::new();
         for (name, known) in &abi.enums {
+            let values = known.values.iter();
             let Some(theirs) = names.of(name) else {
+                let values = values.filter(|(value, _)| names.has_name_for(value));
+                values_alone
+                    .extend(values.filter_map(|(value, number)| Some((names.of(value)?, *number))));
                 continue;
             };
-            let values = known.values.iter();
-            let values = values.filter_map(|(value, number)| Some((names.of(value)?, *number)));
+            let values =
+                values.filter_map(|(value, number)| Some((names.value(name, value)?, *number)));
             let stated = StatedEnum {
                 size: Some(known.size),
                 values: values.collect(),
@@ -276,6 +316,7 @@ impl Layout {
         layout.constants = constants
             .filter_map(|(name, number)| Some((names.of(name)?, *number)))
             .chain(sizes)
+            .chain(values_alone)
             .collect();
         layout
     }
@@ -336,17 +377,14 @@ impl Layout {
                 stated.compare(name, known, &mut told.mistakes);
             }
         }
-        let stated: BTreeMap<String, i64> = self
+        let (known, unstated): (BTreeMap<String, i64>, BTreeMap<String, i64>) = expected
             .constants
-            .iter()
-            .map(|(name, value)| (name.clone(), *value))
-            .collect();
-        let known = expected
-            .constants
-            .iter()
-            .filter(|(name, _)| stated.contains_key(*name));
-        let known = known.map(|(name, value)| (name.clone(), *value)).collect();
-        compare_numbers("", &stated, &known, &mut told.mistakes);
+            .into_iter()
+            .partition(|(name, _)| self.constants.contains_key(name));
+        let named = |name: &&String| names.names.values().flatten().any(|one| one == *name);
+        told.judged += known.keys().filter(named).count();
+        told.absent.extend(unstated.keys().filter(named).cloned());
+        compare_numbers("", &self.constants, &known, &mut told.mistakes);
         let mut others: Vec<&String> = self.structs.keys().collect();
         others.retain(|name| !expected.structs.contains_key(*name));
         others.extend(

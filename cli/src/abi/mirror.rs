@@ -190,7 +190,9 @@ pub(super) fn check(
     let text = match found.is_empty() {
         true => match source {
             Source::Layout(_) => {
-                format!("{shown}: {judged} structs, enumerations and functions match {name}\n")
+                format!(
+                    "{shown}: {judged} structs, enumerations, functions and named values match {name}\n"
+                )
             }
             Source::Library(_) => format!(
                 "{shown}: {judged} structs and enumerations match {name} in sizes, offsets and values; function signatures \
@@ -204,10 +206,12 @@ pub(super) fn check(
     };
     let mut notes = Vec::new();
     if !absent.is_empty() {
-        notes.push(format!(
-            "not in the mirror, so not checked: {}",
-            absent.join(", ")
-        ));
+        let place = match source {
+            Source::Layout(_) => "the mirror",
+            Source::Library(_) => "this file's debug information, or not used",
+        };
+        let absent = absent.join(", ");
+        notes.push(format!("not in {place}, so not checked: {absent}"));
     }
     Ok(Checked::new(path, found, text, value).notes(notes))
 }
