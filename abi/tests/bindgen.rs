@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use syn::{Expr, GenericArgument, Item, Lit, PathArguments, ReturnType, Stmt, Type};
-use xla_ffi_abi::declared::{Edition, witnesses};
+use xla_ffi_abi::declared::{EDITIONS, Edition, witnesses};
+use xla_ffi_abi::dwarf::read_mirror;
+use xla_ffi_abi::emit::{Language, emit};
+use xla_ffi_abi::mirror::{Layout, Names};
 use xla_ffi_abi::model::Header;
 use xla_ffi_sys::JAXLIBS;
 use xla_ffi_testing::headers::{api_folder, folder_or_skip};
-use xla_ffi_testing::skip;
+use xla_ffi_testing::{root, skip};
 
 /// What bindgen says of a header.
 #[derive(Default)]
@@ -51,16 +54,19 @@ fn layout(statement: &Stmt) -> Option<(String, u64)> {
     Some((what.value(), number(&difference.right)?.try_into().ok()?))
 }
 
+/// The folder of a compiler's headers.
+fn standard_headers() -> String {
+    let output = Command::new("cc").arg("-print-file-name=include").output();
+    let folder = output.expect("a compiler's headers").stdout;
+    String::from_utf8(folder).unwrap().trim().to_owned()
+}
+
 impl Bindings {
     fn of(header: &Path, include: &Path) -> Self {
-        let standard = Command::new("cc")
-            .arg("-print-file-name=include")
-            .output()
-            .expect("a compiler's headers");
-        let standard = String::from_utf8(standard.stdout).unwrap();
+        let standard = standard_headers();
         let text = bindgen::Builder::default()
             .header(header.display().to_string())
-            .clang_args(["-xc++", "-std=c++17", "-isystem", standard.trim(), "-I"])
+            .clang_args(["-xc++", "-std=c++17", "-isystem", &standard, "-I"])
             .clang_arg(include.display().to_string())
             .prepend_enum_name(false)
             .generate()
@@ -218,4 +224,68 @@ fn bindgen_reads_what_ffi_sys_declares() {
         }
     }
     assert!(fields > 200, "there are no headers");
+}
+
+/// bindgen's output without options is a mirror: its test compiles, and its debug information is judged.
+#[test]
+fn the_default_output_of_bindgen_is_a_mirror() {
+    let test = "the_default_output_of_bindgen_is_a_mirror";
+    if let Err(why) = clang::Clang::new() {
+        return skip(test, &why);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let names = Names::parse(r#"{ "enumerators": "bindgen" }"#).unwrap();
+    for header in Header::ALL {
+        let path = root().join("include/xla/ffi/api").join(header.file_name());
+        let abi = EDITIONS.iter().rfind(|edition| edition.header == header);
+        let abi = abi.unwrap().declared();
+        let mirror = bindgen::Builder::default()
+            .header(path.display().to_string())
+            .clang_args(["-xc++", "-std=c++17", "-isystem", &standard_headers(), "-I"])
+            .clang_arg(root().join("include").display().to_string())
+            .generate()
+            .unwrap()
+            .to_string();
+        let check = emit(&abi, "newest", &names, Language::Rust);
+        let used = abi.structs.keys().map(|name| format!("*const {name}, "));
+        let user = format!(
+            "#[unsafe(no_mangle)] pub extern \"C\" fn user(_: ({})) {{}}\n",
+            used.collect::<String>()
+        );
+        let build = |check: &str| {
+            let text = format!("#![allow(warnings)]\n{mirror}\n{check}\n{user}");
+            std::fs::write(folder.path().join("mirror.rs"), text).unwrap();
+            let output = Command::new("rustc")
+                .args([
+                    "--edition=2024",
+                    "--crate-type=cdylib",
+                    "-g",
+                    "mirror.rs",
+                    "-olibmirror.so",
+                ])
+                .current_dir(folder.path())
+                .output();
+            output.unwrap()
+        };
+        let output = build(&check);
+        assert!(
+            output.status.success(),
+            "{header}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let wrong = check.replacen("() == ", "() == 1 + ", 1);
+        assert!(wrong != check && !build(&wrong).status.success());
+        let library = std::fs::read(folder.path().join("libmirror.so")).unwrap();
+        let layouts = read_mirror(&library, &Layout::of(&abi, &names)).unwrap();
+        for layout in layouts {
+            let told = layout.compare(&abi, &names);
+            assert_eq!(
+                (told.judged, told.mistakes),
+                (abi.structs.len(), Vec::new()),
+                "{header}"
+            );
+            // Enumerators are numbers, so there is nothing to judge.
+            assert_eq!(told.absent, abi.enums.keys().cloned().collect::<Vec<_>>());
+        }
+    }
 }

@@ -23,7 +23,7 @@ fn write(folder: &Path, name: &str, text: &str) {
     std::fs::write(folder.join(name), text).unwrap();
 }
 
-/// A copy of the newest header with two differences: a rank of another sign (breaks), a function's type more (lacks).
+/// A copy of the newest header with two differences: a rank of another sign (breaks), a struct more (lacks).
 fn edited(folder: &Path) {
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../include/xla/ffi/api/c_api.h");
     let text = std::fs::read_to_string(ours).unwrap();
@@ -32,7 +32,7 @@ fn edited(folder: &Path) {
     assert_eq!(text.matches(more).count(), 1);
     let text = text.replacen(
         more,
-        &format!("typedef void XLA_FFI_Ours(void);\n{more}"),
+        &format!("struct XLA_FFI_Ours {{ int a; }};\n{more}"),
         1,
     );
     write(folder, "c_api.h", &text);
@@ -119,12 +119,22 @@ fn ci_reads_headers_in_its_own_forms() {
         .as_array()
         .unwrap();
     let results = sarif["runs"][0]["results"].as_array().unwrap();
+    let text = std::fs::read_to_string(folder.join("c_api.h")).unwrap();
     let told: Vec<[&str; 3]> = results
         .iter()
         .map(|result| {
             assert!(rules.iter().any(|rule| rule["id"] == result["ruleId"]));
             assert!(!result["message"]["text"].as_str().unwrap().is_empty());
-            let place = &result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"];
+            let place = &result["locations"][0]["physicalLocation"];
+            let line = place["region"]["startLine"].as_u64();
+            let line = line.map(|line| text.lines().nth(line as usize - 1).unwrap());
+            let expected = match result["ruleId"].as_str().unwrap() {
+                "XF306" => Some("  uint64_t rank;"),
+                "XF301" => Some("struct XLA_FFI_Ours { int a; };"),
+                _ => None,
+            };
+            assert_eq!(line, expected, "{result:#}");
+            let place = &place["artifactLocation"]["uri"];
             [&result["ruleId"], &result["level"], place].map(|value| value.as_str().unwrap())
         })
         .collect();
@@ -141,7 +151,7 @@ fn ci_reads_headers_in_its_own_forms() {
     let lines: Vec<&str> = github.lines().collect();
     assert_eq!(lines.len(), 3, "{github}");
     assert!(
-        lines[0].starts_with("::error file=c_api.h,title=XF306::"),
+        lines[0].starts_with("::error file=c_api.h,line=") && lines[0].contains(",title=XF306::"),
         "{github}"
     );
     assert!(lines[0].contains("was i64, is u64"), "{github}");
