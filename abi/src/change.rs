@@ -1,5 +1,6 @@
 //! A change from one header to another, and what it means for a handler that was built on one side of it.
 
+use crate::model::Field;
 use serde::Serialize;
 use std::fmt;
 
@@ -90,6 +91,15 @@ pub enum Subject {
     Constant,
 }
 
+impl Subject {
+    pub(crate) fn of(field: &Field) -> Self {
+        match field.is_function() {
+            true => Self::Slot,
+            false => Self::Field,
+        }
+    }
+}
+
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
@@ -165,15 +175,23 @@ impl Change {
     }
 }
 
+impl Change {
+    /// Describes the change, with `name` for what has changed.
+    #[must_use]
+    pub fn describe(&self, name: &str) -> String {
+        let what = match (&self.was, &self.now) {
+            (Some(was), Some(now)) => format!(", was {was}, is {now}"),
+            (Some(was), None) => format!(", was {was}"),
+            (None, Some(now)) => format!(": {now}"),
+            (None, None) => String::new(),
+        };
+        format!("{}: {name}{what}", self.class)
+    }
+}
+
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.class, self.path())?;
-        match (&self.was, &self.now) {
-            (Some(was), Some(now)) => write!(f, ", was {was}, is {now}"),
-            (Some(was), None) => write!(f, ", was {was}"),
-            (None, Some(now)) => write!(f, ": {now}"),
-            (None, None) => Ok(()),
-        }
+        f.write_str(&self.describe(&self.path()))
     }
 }
 

@@ -54,6 +54,19 @@ const fn later(revision: Revision, first: &'static str) -> Edition {
     }
 }
 
+/// The header of an extension in a revision.
+const fn extension(header: Header, revision: Revision) -> Edition {
+    Edition {
+        header,
+        first_jaxlib: match revision {
+            // The first wheel of r9 had no headers of extensions.
+            Revision::R9 => "0.11.2",
+            _ => revision.first_jaxlib(),
+        },
+        ..only_edition(revision)
+    }
+}
+
 /// All editions, oldest first, extensions last.
 pub const EDITIONS: [Edition; 18] = [
     only_edition(Revision::R0),
@@ -70,34 +83,10 @@ pub const EDITIONS: [Edition; 18] = [
     only_edition(Revision::R8),
     only_edition(Revision::R9),
     only_edition(Revision::R10),
-    Edition {
-        header: Header::Record,
-        revision: Revision::R9,
-        // The first wheel of r9 had no headers of extensions.
-        first_jaxlib: "0.11.2",
-        last_jaxlib: Revision::R9.last_jaxlib(),
-    },
-    Edition {
-        header: Header::Record,
-        revision: Revision::R10,
-        first_jaxlib: Revision::R10.first_jaxlib(),
-        // No newer one is known.
-        last_jaxlib: None,
-    },
-    Edition {
-        header: Header::Collectives,
-        revision: Revision::R9,
-        // The first wheel of r9 had no headers of extensions.
-        first_jaxlib: "0.11.2",
-        last_jaxlib: Revision::R9.last_jaxlib(),
-    },
-    Edition {
-        header: Header::Collectives,
-        revision: Revision::R10,
-        first_jaxlib: Revision::R10.first_jaxlib(),
-        // No newer one is known.
-        last_jaxlib: None,
-    },
+    extension(Header::Record, Revision::R9),
+    extension(Header::Record, Revision::R10),
+    extension(Header::Collectives, Revision::R9),
+    extension(Header::Collectives, Revision::R10),
 ];
 
 impl Edition {

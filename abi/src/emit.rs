@@ -62,7 +62,7 @@ pub fn emit(abi: &Abi, name: &str, names: &Names, language: Language) -> String 
         language.usage()
     );
     let head = match language {
-        Language::C => "#include <stddef.h>\n",
+        Language::C => "#include <assert.h>\n#include <stddef.h>\n",
         Language::Cpp => "#include <cstddef>\n",
         // Who states no field has no use for it.
         Language::Rust if layout.structs.values().all(|stated| stated.fields.is_empty()) => "",
@@ -116,11 +116,7 @@ const mirror = @import(\"mirror.zig\");
 
 fn size(text: &mut String, language: Language, owner: &str, size: u64) {
     let _ = match language {
-        Language::C => writeln!(
-            text,
-            "_Static_assert(sizeof({owner}) == {size}, \"size of {owner}\");"
-        ),
-        Language::Cpp => writeln!(
+        Language::C | Language::Cpp => writeln!(
             text,
             "static_assert(sizeof({owner}) == {size}, \"size of {owner}\");"
         ),
@@ -145,15 +141,10 @@ fn size(text: &mut String, language: Language, owner: &str, size: u64) {
 
 fn member(text: &mut String, language: Language, owner: &str, field: &str, offset: u64, size: u64) {
     let _ = match language {
-        Language::C => writeln!(
-            text,
-            "_Static_assert(offsetof({owner}, {field}) == {offset}, \"offset of {owner}.{field}\");\n\
-             _Static_assert(sizeof((({owner}*)0)->{field}) == {size}, \"size of {owner}.{field}\");"
-        ),
-        Language::Cpp => writeln!(
+        Language::C | Language::Cpp => writeln!(
             text,
             "static_assert(offsetof({owner}, {field}) == {offset}, \"offset of {owner}.{field}\");\n\
-             static_assert(sizeof({owner}::{field}) == {size}, \"size of {owner}.{field}\");"
+             static_assert(sizeof((({owner}*)0)->{field}) == {size}, \"size of {owner}.{field}\");"
         ),
         Language::Rust => writeln!(
             text,
@@ -176,11 +167,7 @@ fn member(text: &mut String, language: Language, owner: &str, field: &str, offse
 
 fn value(text: &mut String, language: Language, name: &str, number: i64) {
     let _ = match language {
-        Language::C => writeln!(
-            text,
-            "_Static_assert({name} == {number}, \"value of {name}\");"
-        ),
-        Language::Cpp => writeln!(
+        Language::C | Language::Cpp => writeln!(
             text,
             "static_assert({name} == {number}, \"value of {name}\");"
         ),

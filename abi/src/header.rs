@@ -198,19 +198,16 @@ impl Declared {
     /// # Errors
     /// [`Error::Twice`] where a name of it stands for two things.
     pub(crate) fn subject(mut self, path: &Path) -> Result<Abi, Error> {
-        let own = self.part(|name| self.own.contains(name));
+        let mut own = self.abi.clone();
+        own.keep(|name| self.own.contains(name));
         let header = own.header();
-        let mut abi = if own.is_empty() || header == Header::Main {
-            std::mem::take(&mut self.abi)
-        } else {
-            let known: BTreeSet<&String> = snapshot::all()
-                .into_iter()
-                .flatten()
-                .filter(|snapshot| snapshot.edition.header == header)
-                .flat_map(|snapshot| snapshot.abi.names())
-                .collect();
-            self.part(|name| self.own.contains(name) || known.contains(&name.to_owned()))
-        };
+        let mut abi = std::mem::take(&mut self.abi);
+        if !own.is_empty() && header != Header::Main {
+            let known = snapshot::all().into_iter().flatten();
+            let known = known.filter(|snapshot| snapshot.edition.header == header);
+            let known: BTreeSet<&String> = known.flat_map(|known| known.abi.names()).collect();
+            abi.keep(|name| self.own.contains(name) || known.contains(name));
+        }
         let mut twice = self.twice.iter();
         let kept: BTreeSet<&String> = abi.names().collect();
         if let Some(name) = twice.find(|name| kept.contains(name)) {
@@ -221,36 +218,6 @@ impl Declared {
         }
         abi.settle();
         Ok(abi)
-    }
-
-    /// What of the whole has a name that is wanted.
-    fn part(&self, wanted: impl Fn(&str) -> bool) -> Abi {
-        fn kept<V: Clone>(
-            all: &BTreeMap<String, V>,
-            wanted: &impl Fn(&str) -> bool,
-        ) -> BTreeMap<String, V> {
-            let pairs = all.iter().filter(|(name, _)| wanted(name));
-            pairs
-                .map(|(name, value)| (name.clone(), value.clone()))
-                .collect()
-        }
-        let abi = &self.abi;
-        Abi {
-            structs: kept(&abi.structs, &wanted),
-            opaque: abi
-                .opaque
-                .iter()
-                .filter(|name| wanted(name))
-                .cloned()
-                .collect(),
-            enums: kept(&abi.enums, &wanted),
-            functions: kept(&abi.functions, &wanted),
-            prototypes: kept(&abi.prototypes, &wanted),
-            links: kept(&abi.links, &wanted),
-            variables: kept(&abi.variables, &wanted),
-            aliases: kept(&abi.aliases, &wanted),
-            constants: kept(&abi.constants, &wanted),
-        }
     }
 }
 

@@ -222,6 +222,23 @@ impl Abi {
         !has_types && self.functions.is_empty() && self.prototypes.is_empty()
     }
 
+    /// Removes what has other names than those that are wanted.
+    pub(crate) fn keep(&mut self, wanted: impl Fn(&String) -> bool) {
+        self.structs.retain(|name, _| wanted(name));
+        self.opaque.retain(|name| wanted(name));
+        self.enums.retain(|name, _| wanted(name));
+        self.constants.retain(|name, _| wanted(name));
+        for types in [
+            &mut self.functions,
+            &mut self.prototypes,
+            &mut self.links,
+            &mut self.variables,
+            &mut self.aliases,
+        ] {
+            types.retain(|name, _| wanted(name));
+        }
+    }
+
     /// Every name that it has.
     pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
         let types = self

@@ -8,393 +8,198 @@ use xla_ffi_abi::meaning::Severity;
 use xla_ffi_abi::model::Field;
 use xla_ffi_testing::{root, skip};
 
-/// Our header after replacements, each of which changes something.
-fn edited(edits: &[(&str, &str)]) -> String {
-    let path = root().join("include/xla/ffi/api/c_api.h");
-    let text = std::fs::read_to_string(path).unwrap();
-    edits.iter().fold(text, |text, (from, to)| {
-        assert!(text.contains(from), "{from}");
-        text.replace(from, to)
-    })
+fn ours() -> String {
+    std::fs::read_to_string(root().join("include/xla/ffi/api/c_api.h")).unwrap()
 }
 
 /// The changes from r10 to a header, under the header's own names; `None` without libclang.
-fn changes_of(text: &str, set: impl Fn(Source) -> Source) -> Option<Result<Vec<Change>, Error>> {
-    let source = set(Source::from_text(Path::new("c_api.h"), text.to_owned()));
-    match source.read_with_places() {
-        Ok((abi, places)) => {
-            let r10 = Edition::find("r10").unwrap().declared();
-            let mut changes = changes(&r10, &abi);
-            places.apply(&mut changes);
-            Some(Ok(changes))
-        }
+fn changes_of(source: Source) -> Option<Result<Vec<Change>, Error>> {
+    let (abi, places) = match source.read_with_places() {
+        Ok(read) => read,
         Err(Error::Missing(why)) => {
             skip("what changes mean", &why);
-            None
+            return None;
         }
-        Err(error) => Some(Err(error)),
-    }
+        Err(error) => return Some(Err(error)),
+    };
+    let mut changes = changes(&Edition::find("r10").unwrap().declared(), &abi);
+    places.apply(&mut changes);
+    Some(Ok(changes))
 }
 
-/// The changes that follow from no other: class, path and severity.
-fn own(changes: &[Change]) -> Vec<(Class, String, Severity)> {
+fn source(text: &str) -> Source {
+    Source::from_text(Path::new("c_api.h"), text.to_owned())
+}
+
+/// The changes that follow from no other.
+fn own(changes: &[Change]) -> Vec<String> {
     let own = changes.iter().filter(|change| !change.follows);
-    own.map(|change| (change.class, change.path(), change.effect.severity()))
-        .collect()
+    let told = own.map(|one| format!("{:?} {} {}", one.class, one.path(), one.effect.severity()));
+    told.map(|told| told.replace("XLA_FFI_", "")).collect()
 }
 
-const RANK: &str = "  int64_t rank;";
-const DTYPE: &str = "  XLA_FFI_DataType dtype;\n  // First element; may be null when a dimension";
-const DIMS: &str = "  int64_t* dims;\n};";
-const TASK: &str = "  void (*task)(void* data);";
-const TYPES: &str = "// A handler: null is success";
+/// Where, what, by what it is replaced, and the changes.
+const EDITS: &str = r#"
+Buffer | int64_t rank; | union { int64_t rank; uint64_t order; }; | Inserted Buffer.order harmless
+Buffer | int64_t rank; | union { int64_t rank; struct { int32_t a, b; }; }; | Inserted Buffer.a harmless, Inserted Buffer.b harmless
+Buffer | int64_t rank; | uint64_t a : 8; uint64_t b : 56; | Removed Buffer.rank harmless, Inserted Buffer.a harmless, Inserted Buffer.b harmless
+Buffer | int64_t rank; | int64_t rank : 8; int64_t b : 56; | Inserted Buffer.b harmless, Retyped Buffer.rank breaks
+Buffer | int64_t rank; | int32_t rank; int32_t b; | Inserted Buffer.b harmless, Resized Buffer.rank breaks
+Buffer | int64_t rank; | int32_t a; int32_t b; | Removed Buffer.rank breaks, Inserted Buffer.a harmless, Inserted Buffer.b harmless
+Buffer | int64_t* dims; | int64_t* dims; int64_t more[]; | AddedAtEnd Buffer.more breaks
+Buffer | int64_t* dims; | int64_t* dims; char more[0]; | AddedAtEnd Buffer.more breaks
+Buffer | dtype; | dtype; int32_t in_padding; | Inserted Buffer.in_padding breaks
+Buffer | XLA_FFI_DataType dtype; | union { XLA_FFI_DataType dtype; uint8_t in_padding[8]; }; | Inserted Buffer.in_padding breaks
+Api | XLA_FFI_InternalApi* | void* | Retyped Api.internal_api harmless
+Api | XLA_FFI_InternalApi* | struct VendorApi* | Retyped Api.internal_api harmless
+Api | const XLA_FFI_InternalApi* | uintptr_t | Retyped Api.internal_api harmless
+Api | XLA_FFI_InternalApi* | XLA_FFI_Buffer* | Retyped Api.internal_api breaks
+Api | XLA_FFI_InternalApi* | XLA_FFI_Error* | Retyped Api.internal_api breaks
+Error_Create_Args | char* | uint8_t* | Retyped Error_Create_Args.message harmless
+Buffer | XLA_FFI_DataType dtype | uint32_t dtype | Retyped Buffer.dtype harmless
+Buffer | XLA_FFI_DataType dtype | int32_t dtype | Retyped Buffer.dtype breaks
+Buffer | XLA_FFI_DataType dtype | float dtype | Retyped Buffer.dtype breaks
+Buffer | int64_t rank; | uint64_t rank; | Retyped Buffer.rank breaks
+Buffer | int64_t rank; | union { int64_t i; double d; } rank; | Retyped Buffer.rank harmless
+Buffer | int64_t rank; | struct { int32_t i; float d; } rank; | Retyped Buffer.rank breaks
+Metadata | XLA_FFI_TypeId state_type_id | int64_t state_type_id | Retyped Metadata.state_type_id harmless
+ThreadPool_Schedule_Args | void (*task)(void* data); | void* task; | Retyped ThreadPool_Schedule_Args.task harmless
+ThreadPool_Schedule_Args | void (*task) | int64_t (*task) | Retyped ThreadPool_Schedule_Args.task breaks
+ThreadPool_Schedule_Args | void (*task)(void* data); | XLA_FFI_Task* task; |
+ThreadPool_Schedule_Args | void (*task)(void* data); | void (*task)(void* const other); |
+- | typedef void XLA_FFI_Task(void* data); | using XLA_FFI_Task = void(void*); |
+- | typedef XLA_FFI_Error* XLA_FFI_Handler(XLA_FFI_CallFrame* call_frame); | typedef XLA_FFI_Error* (*XLA_FFI_Handler)(XLA_FFI_CallFrame* const frame); |
+- | typedef void XLA_FFI_Task(void* data); | typedef void XLA_FFI_Task(void*); typedef void (*XLA_FFI_TaskFn)(void*); | Added TaskFn harmless
+- | struct XLA_FFI_Buffer { | struct XLA_FFI_InternalApi { int a; }; struct XLA_FFI_Buffer { | Added InternalApi breaks
+- | struct XLA_FFI_Buffer { | struct XLA_FFI_Error {}; struct XLA_FFI_Buffer { | Added Error breaks
+"#;
 
 #[test]
-fn bytes_that_fields_share_are_no_padding() {
-    use Class::{AddedAtEnd, Inserted, Removed, Resized, Retyped};
-    use Severity::{Breaks, None};
-    let bits = "  uint64_t a : 8; uint64_t b : 56;";
-    let cases: &[(&str, &str, &[(Class, &str, Severity)])] = &[
-        (
-            RANK,
-            "  union { int64_t rank; uint64_t order; };",
-            &[(Inserted, "order", None)],
-        ),
-        (
-            RANK,
-            "  union { int64_t rank; struct { int32_t a, b; }; };",
-            &[(Inserted, "a", None), (Inserted, "b", None)],
-        ),
-        (
-            RANK,
-            bits,
-            &[
-                (Removed, "rank", None),
-                (Inserted, "a", None),
-                (Inserted, "b", None),
-            ],
-        ),
-        (
-            RANK,
-            "  int64_t rank : 8; int64_t b : 56;",
-            &[(Retyped, "rank", Breaks), (Inserted, "b", None)],
-        ),
-        (
-            RANK,
-            "  int32_t rank; int32_t b;",
-            &[(Resized, "rank", Breaks), (Inserted, "b", None)],
-        ),
-        (
-            RANK,
-            "  int32_t a; int32_t b;",
-            &[
-                (Removed, "rank", Breaks),
-                (Inserted, "a", None),
-                (Inserted, "b", None),
-            ],
-        ),
-        (
-            DIMS,
-            "  int64_t* dims;\n  int64_t more[];\n};",
-            &[(AddedAtEnd, "more", Breaks)],
-        ),
-        (
-            DIMS,
-            "  int64_t* dims;\n  char more[0];\n};",
-            &[(AddedAtEnd, "more", Breaks)],
-        ),
-    ];
-    for (from, to, expected) in cases {
-        let text = edited(&[(from, to)]);
-        let Some(found) = changes_of(&text, |source| source) else {
+fn edits_as_vendors_make_them_have_true_effects() {
+    for case in EDITS.trim().lines() {
+        let [place, from, to, told] = case.split('|').map(str::trim).collect::<Vec<_>>()[..] else {
+            panic!("{case}");
+        };
+        let text = ours();
+        let at = text
+            .find(&format!("struct XLA_FFI_{place} {{"))
+            .unwrap_or(0);
+        let (before, after) = text.split_at(at);
+        assert!(after.contains(from), "{case}");
+        let text = format!("{before}{}", after.replacen(from, to, 1));
+        let Some(found) = changes_of(source(&text)) else {
             return;
         };
         let found = found.unwrap();
-        let buffer: Vec<_> = own(&found)
-            .into_iter()
-            .filter(|(_, path, _)| path.starts_with("XLA_FFI_Buffer."))
-            .collect();
-        for (class, member, severity) in *expected {
-            let expected = (*class, format!("XLA_FFI_Buffer.{member}"), *severity);
-            assert!(
-                buffer.contains(&expected),
-                "{to}: {expected:?} in {buffer:#?}"
-            );
-        }
-        assert_eq!(buffer.len(), expected.len(), "{to}: {buffer:#?}");
-        for effect in found.iter().map(|change| &change.effect) {
-            let words = format!("{} {}", effect.old_on_new.why, effect.new_on_old.why);
-            assert!(!words.contains("padding"), "{to}: {words}");
-        }
-    }
-    // These bytes are padding after `dtype`.
-    let text = edited(&[(
-        DTYPE,
-        &DTYPE.replace(
-            "XLA_FFI_DataType dtype;",
-            "XLA_FFI_DataType dtype; int32_t more;",
-        ),
-    )]);
-    let found = changes_of(&text, |source| source).unwrap().unwrap();
-    assert!(
-        found[0].effect.new_on_old.why.contains("padding"),
-        "{found:#?}"
-    );
-}
-
-#[test]
-fn the_same_bytes_are_no_break() {
-    let (old, new) = (
-        "const XLA_FFI_InternalApi* internal_api",
-        "XLA_FFI_Api.internal_api",
-    );
-    let message = "XLA_FFI_Error_Create_Args.message";
-    let task = "XLA_FFI_ThreadPool_Schedule_Args.task";
-    let dtype = |ty: &str| DTYPE.replace("XLA_FFI_DataType", ty);
-    for (from, to, path, severity) in [
-        (
-            old,
-            "const void* internal_api".to_owned(),
-            new,
-            Severity::None,
-        ),
-        (
-            old,
-            "const struct VendorApi* internal_api".to_owned(),
-            new,
-            Severity::None,
-        ),
-        (
-            old,
-            "uintptr_t internal_api".to_owned(),
-            new,
-            Severity::None,
-        ),
-        (
-            old,
-            "const XLA_FFI_Buffer* internal_api".to_owned(),
-            new,
-            Severity::Breaks,
-        ),
-        (
-            old,
-            "const XLA_FFI_Error* internal_api".to_owned(),
-            new,
-            Severity::Breaks,
-        ),
-        (
-            "  const char* message;\n  // The code",
-            "  const uint8_t* message;\n  // The code".to_owned(),
-            message,
-            Severity::None,
-        ),
-        (
-            DTYPE,
-            dtype("uint32_t"),
-            "XLA_FFI_Buffer.dtype",
-            Severity::None,
-        ),
-        (
-            DTYPE,
-            dtype("int32_t"),
-            "XLA_FFI_Buffer.dtype",
-            Severity::Breaks,
-        ),
-        (
-            DTYPE,
-            dtype("float"),
-            "XLA_FFI_Buffer.dtype",
-            Severity::Breaks,
-        ),
-        (
-            RANK,
-            "  uint64_t rank;".to_owned(),
-            "XLA_FFI_Buffer.rank",
-            Severity::Breaks,
-        ),
-        (
-            RANK,
-            "  union { int64_t i; double d; } rank;".to_owned(),
-            "XLA_FFI_Buffer.rank",
-            Severity::None,
-        ),
-        (
-            RANK,
-            "  struct { int32_t i; float d; } rank;".to_owned(),
-            "XLA_FFI_Buffer.rank",
-            Severity::Breaks,
-        ),
-        (TASK, "  void* task;".to_owned(), task, Severity::None),
-        (
-            TASK,
-            "  int64_t (*task)(void* data);".to_owned(),
-            task,
-            Severity::Breaks,
-        ),
-        (
-            "XLA_FFI_TypeId state_type_id;",
-            "int64_t state_type_id;".to_owned(),
-            "XLA_FFI_Metadata.state_type_id",
-            Severity::None,
-        ),
-    ] {
-        let text = edited(&[(from, &to)]);
-        let Some(found) = changes_of(&text, |source| source) else {
-            return;
-        };
-        let expected = [(Class::Retyped, path.to_owned(), severity)];
-        assert_eq!(own(&found.unwrap()), expected, "{to}");
+        assert_eq!(own(&found).join(", "), told, "{case}");
+        let words = format!("{found:?}").replace("in_padding", "");
+        assert_eq!(
+            words.contains("padding"),
+            case.contains("in_padding"),
+            "{case}"
+        );
     }
 }
 
 #[test]
-fn spellings_of_one_function_type_are_equal() {
-    let pointer = "typedef XLA_FFI_Error* (*XLA_FFI_Handler)(XLA_FFI_CallFrame* const frame);";
-    for edits in [
-        &[(TASK, "  XLA_FFI_Task* task;")][..],
-        &[(TASK, "  void (*task)(void* const other);")],
-        &[
-            (TASK, "  Vendor task;"),
-            (TYPES, "typedef void (*Vendor)(void*);\n// A handler"),
-        ],
-        &[(
-            "typedef XLA_FFI_Error* XLA_FFI_Handler(XLA_FFI_CallFrame* call_frame);",
-            pointer,
-        )],
-        &[(
-            "typedef void XLA_FFI_Task(void* data);",
-            "using XLA_FFI_Task = void(void*);",
-        )],
-    ] {
-        let Some(found) = changes_of(&edited(edits), |source| source) else {
-            return;
-        };
-        assert_eq!(own(&found.unwrap()), [], "{edits:?}");
-    }
-}
-
-#[test]
-fn a_body_for_an_opaque_type_breaks() {
-    for (name, body) in [
-        (
-            "XLA_FFI_InternalApi",
-            "struct XLA_FFI_InternalApi { int version; };",
-        ),
-        ("XLA_FFI_Error", "struct XLA_FFI_Error {};"),
-    ] {
-        let text = edited(&[(TYPES, &format!("{body}\n{TYPES}"))]);
-        let Some(found) = changes_of(&text, |source| source) else {
-            return;
-        };
-        let expected = [(Class::Added, name.to_owned(), Severity::Breaks)];
-        assert_eq!(own(&found.unwrap()), expected, "{body}");
-    }
-    // The same behind a typedef of another tag.
+fn a_body_behind_a_typedef_of_an_opaque_type_breaks() {
     let declared = "typedef struct XLA_FFI_Future XLA_FFI_Future;";
-    let text = edited(&[(declared, "typedef struct tag { int a; } XLA_FFI_Future;")]);
-    let found = own(&changes_of(&text, |source| source).unwrap().unwrap());
-    let breaks = found
-        .into_iter()
-        .filter(|(_, _, severity)| *severity == Severity::Breaks);
-    let breaks: Vec<_> = breaks.map(|(_, path, _)| path).collect();
-    assert_eq!(breaks, ["XLA_FFI_Future"]);
+    let text = ours().replace(declared, "typedef struct tag { int a; } XLA_FFI_Future;");
+    if let Some(found) = changes_of(source(&text)) {
+        let mut found = own(&found.unwrap());
+        found.retain(|told| told.ends_with("breaks"));
+        assert_eq!(found, ["Added Future breaks"]);
+    }
 }
 
 /// Our header in a namespace, without prefixes.
 fn in_namespace(open: &str, close: &str) -> String {
-    edited(&[
-        ("XLA_FFI_", ""),
-        ("#ifdef __cplusplus\nextern \"C\" {\n#endif", open),
-        ("#ifdef __cplusplus\n}\n#endif", close),
-    ])
+    let text = ours().replace("XLA_FFI_", "");
+    let text = text.replace("#ifdef __cplusplus\nextern \"C\" {\n#endif", open);
+    text.replace("#ifdef __cplusplus\n}\n#endif", close)
 }
 
 #[test]
 fn namespaces_count_by_their_whole_name() {
-    for (open, close, namespace, reads) in [
-        ("namespace acme::ffi {", "}", "acme::ffi", true),
-        ("namespace acme { namespace ffi {", "}}", "acme::ffi", true),
-        ("namespace acme { inline namespace v1 {", "}}", "acme", true),
-        ("namespace acme { extern \"C\" {", "}}", "::acme", true),
-        (
-            "namespace other { struct Buffer { int x; }; }\nnamespace acme::ffi {",
-            "}",
-            "acme::ffi",
-            true,
-        ),
-        ("namespace acme::ffi {", "}", "other", false),
-        ("namespace acme::ffi {", "}", "ffi", false),
+    for case in [
+        "namespace acme::ffi { | } | acme::ffi | reads",
+        "namespace acme { namespace ffi { | }} | acme::ffi | reads",
+        "namespace acme { inline namespace v1 { | }} | acme | reads",
+        "namespace acme { extern \"C\" { | }} | ::acme | reads",
+        "namespace other { struct Buffer { int x; }; } namespace acme::ffi { | } | acme::ffi | reads",
+        "namespace acme::ffi { | } | other | is foreign",
+        "namespace acme::ffi { | } | ffi | is foreign",
     ] {
-        let text = in_namespace(open, close);
-        let Some(found) = changes_of(&text, |source| source.namespace(namespace)) else {
-            return;
+        let [open, close, namespace, outcome] = case.split(" | ").collect::<Vec<_>>()[..] else {
+            panic!("{case}");
         };
-        match found {
-            Ok(found) => assert!(reads && found.is_empty(), "{open}: {found:#?}"),
-            Err(error) => assert!(!reads && matches!(error, Error::Foreign { .. }), "{error}"),
-        }
+        let told = match changes_of(source(&in_namespace(open, close)).namespace(namespace)) {
+            None => return,
+            Some(Ok(found)) if found.is_empty() => "reads",
+            Some(Err(Error::Foreign { .. })) => "is foreign",
+            other => panic!("{case}: {other:?}"),
+        };
+        assert_eq!(told, outcome, "{case}");
     }
 }
 
 #[test]
 fn copies_are_reported_under_their_own_names_and_lines() {
     let spaced = in_namespace("namespace acme::ffi {", "}");
-    let prefixed = edited(&[("XLA_FFI_", "MY_")]);
-    let edit = |text: &str, owner: &str| {
-        let text = text.replace(RANK, "  int32_t rank;");
-        let text = text.replace("API_MINOR 5", "API_MINOR 6");
-        text.replace(
-            &format!("struct {owner} {{"),
-            &format!("struct {owner}2 {{ int a; }};\nstruct {owner} {{"),
-        )
-    };
-    for (text, prefix) in [
-        (edit(&spaced, "Buffer"), ""),
-        (edit(&prefixed, "MY_Buffer"), "MY_"),
-    ] {
-        let set = |source: Source| match prefix {
-            "" => source.namespace("acme::ffi"),
-            prefix => source.prefix(prefix),
+    let prefixed = ours().replace("XLA_FFI_", "MY_");
+    for (text, prefix) in [(spaced, ""), (prefixed, "MY_")] {
+        let buffer = format!("struct {prefix}Buffer {{");
+        let more = format!("struct {prefix}Buffer2 {{ int a; }};\n{buffer}");
+        let text = text.replace("  int64_t rank;", "  int32_t rank;");
+        let text = text
+            .replace("API_MINOR 5", "API_MINOR 6")
+            .replace(&buffer, &more);
+        let source = match prefix {
+            "" => source(&text).namespace("acme::ffi"),
+            prefix => source(&text).prefix(prefix),
         };
-        let Some(found) = changes_of(&text, set) else {
+        let Some(found) = changes_of(source) else {
             return;
         };
         let found = found.unwrap();
         let found = found.iter().filter(|change| !change.follows);
         let found: Vec<_> = found.map(|change| (change.path(), change.line)).collect();
-        let line = |of: &str| {
-            let index = text.lines().position(|line| line.contains(of));
-            index.map(|index| index as u32 + 1)
-        };
-        let expected = [
-            (format!("{prefix}Buffer.rank"), line("  int32_t rank;")),
-            (format!("{prefix}Buffer2"), line("Buffer2 {")),
-            (format!("{prefix}API_MINOR"), line("API_MINOR 6")),
+        let parts = [
+            ("Buffer.rank", "int32_t rank;"),
+            ("Buffer2", "Buffer2 {"),
+            ("API_MINOR", "API_MINOR 6"),
         ];
+        let expected = parts.map(|(name, line)| {
+            let line = text.lines().position(|one| one.contains(line));
+            (format!("{prefix}{name}"), line.map(|line| line as u32 + 1))
+        });
         assert_eq!(found, expected);
     }
 }
 
 #[test]
 fn headers_in_c_are_read_as_c() {
-    let includes = "#include <stdint.h>\n#include <stdarg.h>\n#include <limits.h>\n#include <stdbool.h>\n\
-                    #include <inttypes.h>\n_Static_assert(INT_MAX > 0 && ULLONG_MAX > 1, \"limits\");\n\
-                    void vendor_log(const char* restrict format, va_list arguments);\n\
-                    static inline _Bool vendor_is(const char* restrict a, bool b) { return a && b; }\n";
-    let text = edited(&[("#include <stdint.h>\n", includes)]);
-    let Some(found) = changes_of(&text, |source| source.language(Language::C)) else {
-        return;
-    };
-    assert_eq!(own(&found.unwrap()), []);
-    let narrow = text.replace(RANK, "  int32_t rank;");
-    let found = changes_of(&narrow, |source| source.language(Language::C)).unwrap();
-    let expected = (
-        Class::Resized,
-        "XLA_FFI_Buffer.rank".to_owned(),
-        Severity::Breaks,
+    let text = ours().replace(
+        "#include <stdint.h>\n",
+        r#"
+#include <stdint.h>
+#include <stdarg.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <inttypes.h>
+_Static_assert(INT_MAX > 0 && ULLONG_MAX > 1, "limits");
+void vendor_log(const char* restrict format, va_list arguments);
+static inline _Bool vendor_is(const char* restrict a, bool b) { return a && b; }
+"#,
     );
-    assert_eq!(own(&found.unwrap()), [expected]);
-    let error = changes_of(&text, |source| source).unwrap().unwrap_err();
+    let narrow = text.replace("  int64_t rank;", "  int32_t rank;");
+    for (text, told) in [(&text, ""), (&narrow, "Resized Buffer.rank breaks")] {
+        let Some(found) = changes_of(source(text).language(Language::C)) else {
+            return;
+        };
+        assert_eq!(own(&found.unwrap()).join(", "), told);
+    }
+    let error = changes_of(source(&text)).unwrap().unwrap_err();
     assert!(
         matches!(
             error,

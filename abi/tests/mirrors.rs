@@ -180,68 +180,63 @@ fn every_age_of_debug_information_is_read_alike() {
     }
 }
 
-/// Runs a program in `folder`; `None`, told as a skip, if it is not there.
-fn run(test: &str, folder: &Path, program: &str, arguments: &[&str]) -> Option<()> {
+/// Runs a command line in `folder`; false, told as a skip, if its program is not there.
+fn run(test: &str, folder: &Path, line: &str) -> bool {
+    let mut words = line.split(' ');
+    let program = words.next().unwrap();
     if !works(program) {
         skip(test, &format!("no {program}"));
-        return None;
+        return false;
     }
     let status = Command::new(program)
-        .args(arguments)
+        .args(words)
         .current_dir(folder)
         .status();
-    assert!(status.unwrap().success(), "{program} {arguments:?}");
-    Some(())
+    assert!(status.unwrap().success(), "{line}");
+    true
 }
 
 /// A unit that uses a mirror of a buffer.
 fn unit(function: &str, rank: &str) -> String {
-    let (buffer, errors) = (buffer(rank, ""), "enum Errors { NONE = 0, CANCELLED = 1 };");
-    format!("#include <stddef.h>\n#include <stdint.h>\n{buffer}{errors}\nextern \"C\" long {function}(Buffer* b, Errors e) {{ return b->rank + e; }}\n")
-        .replace("Buffer one;", "")
+    let buffer = buffer(rank, "").replace("Buffer one;", "");
+    format!(
+        "#include <stddef.h>\n#include <stdint.h>\n{buffer}\n\
+         struct Both {{ long a, b; short c; const char* d; }} both_{function};\n\
+         extern \"C\" long {function}(Buffer* b) {{ return b->rank; }}\n"
+    )
 }
 
-/// How `library` compares: what is judged, the mistakes and what is absent.
-fn compared(library: &Path, names: &str) -> Result<Comparison, String> {
+/// How the buffer of a library compares.
+fn compared(library: &Path, buffer: &str) -> Result<Comparison, String> {
     let abi = Edition::find("r10").unwrap().declared();
-    let names = Names::parse(names).unwrap();
+    let names = format!(r#"{{ "only": true, "names": {{ "XLA_FFI_Buffer": "{buffer}" }} }}"#);
+    let names = Names::parse(&names).unwrap();
     let bytes = std::fs::read(library).unwrap();
-    let layouts =
-        dwarf::read_mirror(&bytes, &Layout::of(&abi, &names)).map_err(|why| why.to_string())?;
+    let layouts = dwarf::read_mirror(&bytes, &Layout::of(&abi, &names));
+    let layouts = layouts.map_err(|why| why.to_string())?;
     assert_eq!(layouts.len(), 1, "{layouts:#?}");
     Ok(layouts[0].compare(&abi, &names))
 }
-
-const BUFFER: &str = r#"{ "only": true, "names": { "XLA_FFI_Buffer": "Buffer" } }"#;
 
 #[test]
 fn types_in_other_units_are_followed() {
     let test = "types_in_other_units_are_followed";
     for (rank, mistakes) in [("int64_t", 0), ("int32_t", 1)] {
         let folder = tempfile::tempdir().unwrap();
-        let folder = folder.path();
         for name in ["a", "b"] {
-            std::fs::write(folder.join(format!("{name}.cc")), unit(name, rank)).unwrap();
+            let file = folder.path().join(format!("{name}.cc"));
+            std::fs::write(file, unit(name, rank)).unwrap();
         }
-        let bitcode = ["-g", "-O1", "-fPIC", "-emit-llvm", "-c", "a.cc", "b.cc"];
-        let linked = run(test, folder, "clang++", &bitcode)
-            .and_then(|()| run(test, folder, "llvm-link", &["a.bc", "b.bc", "-o", "ab.bc"]))
-            .and_then(|()| {
-                run(
-                    test,
-                    folder,
-                    "clang++",
-                    &["-shared", "-fPIC", "ab.bc", "-o", "ab.so"],
-                )
-            });
-        let whole = ["-g", "-shared", "-fPIC", "a.cc", "b.cc", "-o", "dwz.so"];
-        let packed =
-            run(test, folder, "g++", &whole).and_then(|()| run(test, folder, "dwz", &["dwz.so"]));
-        for library in [linked.map(|()| "ab.so"), packed.map(|()| "dwz.so")]
-            .into_iter()
-            .flatten()
+        let run = |line: &str| run(test, folder.path(), line);
+        let linked = run("clang++ -g -O1 -fPIC -emit-llvm -c a.cc b.cc")
+            && run("llvm-link a.bc b.bc -o ab.bc")
+            && run("clang++ -shared -fPIC ab.bc -o linked.so");
+        let packed = run("g++ -g -shared -fPIC a.cc b.cc -o packed.so") && run("dwz packed.so");
+        for (library, _) in [("linked.so", linked), ("packed.so", packed)]
+            .iter()
+            .filter(|one| one.1)
         {
-            let told = compared(&folder.join(library), BUFFER).unwrap();
+            let told = compared(&folder.path().join(library), "Buffer").unwrap();
             assert_eq!(
                 (told.judged, told.mistakes.len()),
                 (1, mistakes),
@@ -255,37 +250,28 @@ fn types_in_other_units_are_followed() {
 fn types_in_another_file_are_not_judged() {
     let test = "types_in_another_file_are_not_judged";
     let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path();
-    for name in ["a", "b"] {
-        // Types that both have move to the common file: numbers for one library, the whole struct for the other.
-        let text = unit(name, "int64_t")
-            + "struct Both { long a, b; short c; const char* d; } both; enum More { A, B } more;\n";
-        let own = text.replace("Buffer", &format!("Buffer{name}"));
-        for (kind, text) in [("whole", text), ("own", own)] {
-            let (file, library) = (format!("{kind}_{name}.cc"), format!("{kind}_{name}.so"));
-            std::fs::write(folder.join(&file), text).unwrap();
-            let arguments = ["-g", "-shared", "-fPIC", &file, "-o", &library];
-            if run(test, folder, "g++", &arguments).is_none() {
+    // What both libraries have moves to the common file: the whole struct, or the types of its fields.
+    for shared in [true, false] {
+        for name in ["a", "b"] {
+            let text = unit(name, "int64_t");
+            let own = text.replace("Buffer", &format!("Buffer_{name}"));
+            let text = if shared { text } else { own };
+            std::fs::write(folder.path().join(format!("{name}.cc")), text).unwrap();
+            if !run(
+                test,
+                folder.path(),
+                &format!("g++ -g -shared -fPIC {name}.cc -o {name}.so"),
+            ) {
                 return;
             }
         }
-    }
-    for kind in ["whole", "own"] {
-        let [a, b] = ["a", "b"].map(|name| format!("{kind}_{name}.so"));
-        if run(test, folder, "dwz", &["-m", "common.debug", &a, &b]).is_none() {
+        if !run(test, folder.path(), "dwz -m common.debug a.so b.so") {
             return;
         }
-        let names = BUFFER.replace(
-            ": \"Buffer\"",
-            if kind == "own" {
-                ": \"Buffera\""
-            } else {
-                ": \"Buffer\""
-            },
-        );
-        match compared(&folder.join(&a), &names) {
-            Ok(told) => assert_eq!(told.mistakes, [""; 0], "{kind}"),
-            Err(why) => assert!(why.contains("common.debug"), "{kind}: {why}"),
+        let buffer = if shared { "Buffer" } else { "Buffer_a" };
+        match compared(&folder.path().join("a.so"), buffer) {
+            Ok(told) => assert_eq!(told.mistakes, [""; 0], "{shared}"),
+            Err(why) => assert!(why.contains("common.debug"), "{shared}: {why}"),
         }
     }
 }
@@ -296,40 +282,38 @@ fn libraries_without_types_are_told_what_they_are() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let text = unit("a", "int64_t");
-    for (compiler, flag) in [
-        ("g++", "-g1"),
-        ("clang++", "-g1"),
-        ("clang++", "-gline-tables-only"),
-    ] {
-        let Some(library) = library_of_text(folder, "lines", compiler, &text, &[flag]) else {
-            skip(test, &format!("no {compiler}"));
-            continue;
-        };
-        let why = compared(&library, BUFFER).unwrap_err();
-        assert!(
-            why.contains("build with -g") && !why.contains("--names"),
-            "{why}"
-        );
+    std::fs::write(folder.join("a.cc"), text).unwrap();
+    for compiler in ["g++ -g1", "clang++ -g1", "clang++ -gline-tables-only"] {
+        if run(
+            test,
+            folder,
+            &format!("{compiler} -shared -fPIC a.cc -o lines.so"),
+        ) {
+            let why = compared(&folder.join("lines.so"), "Buffer").unwrap_err();
+            assert!(
+                why.contains("build with -g") && !why.contains("--names"),
+                "{why}"
+            );
+        }
     }
-    let Some(library) = library_of_text(folder, "whole", "g++", &text, &["-g"]) else {
-        return skip(test, "no g++");
-    };
-    assert_eq!(compared(&library, BUFFER).unwrap().judged, 1);
-    let library = library.to_str().unwrap();
-    let apart = ["--only-keep-debug", library, "mine.debug"];
-    let linked = [
-        "--strip-debug",
-        "--add-gnu-debuglink=mine.debug",
-        library,
-        "stripped.so",
-    ];
-    let both =
-        run(test, folder, "objcopy", &apart).and_then(|()| run(test, folder, "objcopy", &linked));
-    if both.is_some() {
-        let why = compared(&folder.join("stripped.so"), BUFFER).unwrap_err();
+    if run(test, folder, "g++ -g -shared -fPIC a.cc -o whole.so")
+        && run(
+            test,
+            folder,
+            "objcopy --only-keep-debug whole.so mine.debug",
+        )
+        && run(
+            test,
+            folder,
+            "objcopy -g --add-gnu-debuglink=mine.debug whole.so stripped.so",
+        )
+    {
+        let why = compared(&folder.join("stripped.so"), "Buffer").unwrap_err();
         assert!(why.contains("mine.debug"), "{why}");
         assert_eq!(
-            compared(&folder.join("mine.debug"), BUFFER).unwrap().judged,
+            compared(&folder.join("mine.debug"), "Buffer")
+                .unwrap()
+                .judged,
             1
         );
     }
@@ -338,11 +322,11 @@ fn libraries_without_types_are_told_what_they_are() {
 #[test]
 fn a_value_named_without_its_enumeration_is_judged() {
     let abi = Edition::find("r10").unwrap().declared();
-    for (only, enumeration) in [(true, ""), (false, r#", "XLA_FFI_DataType": null"#)] {
-        let map = format!(
-            r#"{{ "only": {only}, "names": {{ "XLA_FFI_DataType_F32": "F32"{enumeration} }} }}"#
-        );
-        let names = Names::parse(&map).unwrap();
+    for map in [
+        r#"{ "only": true, "names": { "XLA_FFI_DataType_F32": "F32" } }"#,
+        r#"{ "names": { "XLA_FFI_DataType_F32": "F32", "XLA_FFI_DataType": null } }"#,
+    ] {
+        let names = Names::parse(map).unwrap();
         let constants = Layout::of(&abi, &names).constants;
         assert_eq!(constants.get("F32"), Some(&11));
         assert!(
@@ -350,9 +334,8 @@ fn a_value_named_without_its_enumeration_is_judged() {
             "{constants:?}"
         );
         for (value, mistakes) in [(11, 0), (12, 1)] {
-            let layout =
-                Layout::parse(&format!(r#"{{ "constants": {{ "F32": {value} }} }}"#)).unwrap();
-            let told = layout.compare(&abi, &names);
+            let layout = format!(r#"{{ "constants": {{ "F32": {value} }} }}"#);
+            let told = Layout::parse(&layout).unwrap().compare(&abi, &names);
             assert_eq!(
                 (told.judged, told.mistakes.len()),
                 (1, mistakes),

@@ -29,11 +29,7 @@ fn names() -> String {
 
 /// The test that `abi emit` writes for the stand-ins.
 fn emitted(lang: &str) -> String {
-    emitted_for(lang, &names())
-}
-
-fn emitted_for(lang: &str, names: &str) -> String {
-    let output = abi(&["emit", "r10", "--lang", lang, "--names", names]);
+    let output = abi(&["emit", "r10", "--lang", lang, "--names", &names()]);
     assert!(output.status.success(), "{}", words(&output));
     String::from_utf8(output.stdout).unwrap()
 }
@@ -90,51 +86,30 @@ fn mirrors_in_c_and_cpp() {
 
 #[test]
 fn mirrors_in_rust() {
-    let bindgen = fixtures().join("bindgen.json").display().to_string();
-    for (mirror, names, mistake, told) in [
-        (
-            "hand.rs",
-            names(),
-            ["rank: i64", "rank: i32"],
-            "size of Buffer.rank",
-        ),
-        (
-            "bindgen.rs",
-            bindgen.clone(),
-            ["pub data: *mut ::core::ffi::c_void,\n", ""],
-            "data",
-        ),
-        (
-            "bindgen.rs",
-            bindgen,
-            ["XLA_FFI_ExecutionStage = 3;", "XLA_FFI_ExecutionStage = 4;"],
-            "value of XLA_FFI_ExecutionStage_XLA_FFI_ExecutionStage_EXECUTE",
-        ),
-    ] {
-        let check = emitted_for("rust", &names);
-        judge(mirror, mistake, told, |folder, text| {
-            write(folder, "check.rs", &check);
-            let mirror = write(
-                folder,
-                "lib.rs",
-                &format!("{text}\ninclude!(\"check.rs\");\n"),
-            );
-            Command::new("rustc")
-                .args([
-                    "--edition",
-                    "2024",
-                    "--crate-type",
-                    "lib",
-                    "--emit",
-                    "metadata",
-                ])
-                // Names are the mirror's; what is not used would be the emitted test's.
-                .args(["-Anonstandard-style", "-Dunused", "--out-dir"])
-                .args([folder, &mirror])
-                .output()
-                .unwrap()
-        });
-    }
+    let check = emitted("rust");
+    let mistake = ["rank: i64", "rank: i32"];
+    judge("hand.rs", mistake, "size of Buffer.rank", |folder, text| {
+        write(folder, "check.rs", &check);
+        let mirror = write(
+            folder,
+            "lib.rs",
+            &format!("{text}\ninclude!(\"check.rs\");\n"),
+        );
+        Command::new("rustc")
+            .args([
+                "--edition",
+                "2024",
+                "--crate-type",
+                "lib",
+                "--emit",
+                "metadata",
+            ])
+            // Names are the mirror's; what is not used would be the emitted test's.
+            .args(["-Anonstandard-style", "-Dunused", "--out-dir"])
+            .args([folder, &mirror])
+            .output()
+            .unwrap()
+    });
 }
 
 #[test]

@@ -58,13 +58,6 @@ impl Diff<'_> {
                     .map(|(_, is)| *is)
             })
         };
-        let subject = |field: &Field| {
-            if field.is_function() {
-                Subject::Slot
-            } else {
-                Subject::Field
-            }
-        };
         let matched: Vec<(&Field, &Field)> = old
             .fields
             .iter()
@@ -72,7 +65,7 @@ impl Diff<'_> {
             .collect();
         for (was, is) in &pairs {
             self.push(
-                Change::new(Class::Renamed, subject(is), name)
+                Change::new(Class::Renamed, Subject::of(is), name)
                     .member(&is.name)
                     .was(was.name.as_str())
                     .now(is.name.as_str()),
@@ -81,7 +74,7 @@ impl Diff<'_> {
         for was in &old.fields {
             if partner(was).is_none() {
                 self.push(
-                    Change::new(Class::Removed, subject(was), name)
+                    Change::new(Class::Removed, Subject::of(was), name)
                         .member(&was.name)
                         .was(format!("{} at {}", was.ty, was.offset)),
                 );
@@ -103,7 +96,7 @@ impl Diff<'_> {
                 Class::Inserted
             };
             self.push(
-                Change::new(class, subject(is), name)
+                Change::new(class, Subject::of(is), name)
                     .member(&is.name)
                     .now(format!("{} at {}", is.ty, is.offset)),
             );
@@ -149,11 +142,7 @@ impl Diff<'_> {
 
     fn types(&mut self, name: &str, matched: &[(&Field, &Field)]) {
         for (was, is) in matched {
-            let subject = if is.is_function() {
-                Subject::Slot
-            } else {
-                Subject::Field
-            };
+            let subject = Subject::of(is);
             if was.size != is.size {
                 // A member that is a struct grows with it.
                 let follows = was.ty == is.ty
@@ -193,11 +182,7 @@ impl Diff<'_> {
             if was.offset == is.offset {
                 continue;
             }
-            let subject = if is.is_function() {
-                Subject::Slot
-            } else {
-                Subject::Field
-            };
+            let subject = Subject::of(is);
             let exchanged = matched.iter().any(|(other_was, other_is)| {
                 other_was.offset == is.offset && other_is.offset == was.offset
             });

@@ -115,19 +115,7 @@ pub(super) fn report(changes: &[Change], old: &str, new: &str) -> String {
                 true => String::new(), // no list names it
                 false => format!("{} ", change.class.rule().id),
             };
-            let _ = write!(text, "  {number}{}: {what}", change.class);
-            match (&change.was, &change.now) {
-                (Some(was), Some(now)) => {
-                    let _ = write!(text, ", was {was}, is {now}");
-                }
-                (Some(was), None) => {
-                    let _ = write!(text, ", was {was}");
-                }
-                (None, Some(now)) => {
-                    let _ = write!(text, ": {now}");
-                }
-                (None, None) => {}
-            }
+            let _ = write!(text, "  {number}{}", change.describe(what));
             text.push_str(if change.follows { " (implied)\n" } else { "\n" });
             if change.follows {
                 continue;
@@ -155,21 +143,13 @@ pub(super) fn report(changes: &[Change], old: &str, new: &str) -> String {
             }
         }
     }
+    let own = changes.iter().filter(|change| !change.follows);
     let count = |severity: Severity| {
-        changes
-            .iter()
-            .filter(|change| {
-                !change.follows
-                    && change
-                        .effect
-                        .old_on_new
-                        .severity
-                        .max(change.effect.new_on_old.severity)
-                        == severity
-            })
+        let same = own.clone();
+        same.filter(|change| change.effect.severity() == severity)
             .count()
     };
-    let own = changes.iter().filter(|change| !change.follows).count();
+    let own = own.clone().count();
     let changes_noun = if own == 1 { "change" } else { "changes" };
     let _ = writeln!(
         text,
@@ -177,7 +157,7 @@ pub(super) fn report(changes: &[Change], old: &str, new: &str) -> String {
         count(Severity::Breaks),
         count(Severity::Lacks),
         count(Severity::None),
-        changes.iter().filter(|change| change.follows).count()
+        changes.len() - own
     );
     text
 }
