@@ -40,22 +40,16 @@ pub enum Class {
 
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Added => "added",
-            Self::AddedAtEnd => "added at end",
-            Self::Inserted => "inserted",
-            Self::Moved => "moved",
-            Self::Resized => "resized",
-            Self::Retyped => "retyped",
-            Self::Renamed => "renamed",
-            Self::Removed => "removed",
-            Self::EnumValueAdded => "enum value added",
-            Self::EnumValueChanged => "enum value changed",
-            Self::EnumValueRenamed => "enum value renamed",
-            Self::EnumValueRemoved => "enum value removed",
-            Self::SizeMacroChanged => "size macro changed",
-            Self::ConstantChanged => "constant changed",
-        })
+        // `AddedAtEnd` is "added at end".
+        for (index, letter) in self.rule().name.char_indices() {
+            let space = if letter.is_uppercase() && index > 0 {
+                " "
+            } else {
+                ""
+            };
+            write!(f, "{space}{}", letter.to_ascii_lowercase())?;
+        }
+        Ok(())
     }
 }
 
@@ -119,7 +113,7 @@ pub struct Change {
     pub was_c: Option<String>,
     /// How it is declared, as C spells it.
     pub now_c: Option<String>,
-    /// The line of the declaration in the newer header; `None` if the line is not known.
+    /// The line of the declaration in the header, the newer of two; `None` if it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
     /// Whether it only follows from another change in the list.

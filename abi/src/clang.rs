@@ -8,7 +8,6 @@ use crate::model::{Abi, FUNCTION, PREFIX, function_of};
 use clang::diagnostic::Severity;
 use clang::{Clang, Entity, EntityKind, EvaluationResult, Index, Linkage};
 use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -408,23 +407,23 @@ fn prototype(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     }
     note(&name, entity, found);
     if let Some(signature) = types.spell(ty, 0).strip_prefix(FUNCTION) {
+        link(&name, entity, types, found);
         let (all, twice) = (&mut found.abi.prototypes, &mut found.twice);
-        if !types.source.is_namespace(&scope(entity)) {
-            link(&name, entity, &mut found.abi.links);
-        }
         put(all, twice, name, signature.to_owned());
     }
 }
 
 /// Notes the symbol that something is linked to, where that is not its name: with `asm("other")`, or without `extern "C"`.
-fn link(name: &str, entity: Entity<'_>, links: &mut BTreeMap<String, String>) {
+fn link(name: &str, entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     let (Some(symbol), Some(own)) = (entity.get_mangled_name(), entity.get_name()) else {
         return;
     };
     // What an assembler is to take as it stands begins so.
     let symbol = symbol.trim_start_matches('\u{1}');
-    // Some platforms put a line before all of C's.
-    if symbol != own && symbol.strip_prefix('_') != Some(&own) {
+    // Some platforms put a line before all of C's. The symbols of a copy in a namespace differ anyway.
+    let is_own = symbol == own || symbol.strip_prefix('_') == Some(&own);
+    if !is_own && !types.source.is_namespace(&scope(entity)) {
+        let links = &mut found.abi.links;
         links.insert(name.to_owned(), symbol.to_owned());
     }
 }
@@ -436,9 +435,7 @@ fn variable(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     };
     note(&name, entity, found);
     if !entity.is_definition() && entity.get_linkage() == Some(Linkage::External) {
-        if !types.source.is_namespace(&scope(entity)) {
-            link(&name, entity, &mut found.abi.links);
-        }
+        link(&name, entity, types, found);
         let (all, twice) = (&mut found.abi.variables, &mut found.twice);
         put(all, twice, name, types.spell_held(ty, 0));
     } else if ty.get_canonical_type().is_const_qualified() {

@@ -258,34 +258,28 @@ impl Edition {
                     .insert(name.to_owned(), slot_type(slot, revision, renames));
             }
         }
-        abi.functions.insert(
-            "XLA_FFI_Handler".to_owned(),
-            "fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error".to_owned(),
+        let mut add = |name: &str, ty: &str| abi.functions.insert(name.to_owned(), ty.to_owned());
+        add(
+            "XLA_FFI_Handler",
+            "fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error",
         );
         if revision >= Revision::R1 {
-            abi.functions
-                .insert("XLA_FFI_Task".to_owned(), "fn(*mut void)".to_owned());
+            add("XLA_FFI_Task", "fn(*mut void)");
         }
-        abi.prototypes.insert(
-            "XLA_FFI_GetApi".to_owned(),
-            "fn() -> *const XLA_FFI_Api".to_owned(),
-        );
+        let get_api = ("XLA_FFI_GetApi", "fn() -> *const XLA_FFI_Api");
+        let traits = ("XLA_FFI_Handler_Traits", "u32");
+        let context = ("XLA_FFI_ExecutionContext", "XLA_FFI_InvokeContext");
+        let owned = |(name, ty): (&str, &str)| (name.to_owned(), ty.to_owned());
+        abi.prototypes.extend([owned(get_api)]);
+        abi.aliases.extend([owned(traits)]);
         abi.aliases
-            .insert("XLA_FFI_Handler_Traits".to_owned(), "u32".to_owned());
-        if revision >= Revision::R9 {
-            abi.aliases.insert(
-                "XLA_FFI_ExecutionContext".to_owned(),
-                "XLA_FFI_InvokeContext".to_owned(),
-            );
-        }
-        abi.constants.insert(
-            "XLA_FFI_API_MAJOR".to_owned(),
-            i64::from(sys::XLA_FFI_API_MAJOR),
-        );
-        abi.constants.insert(
-            "XLA_FFI_API_MINOR".to_owned(),
-            i64::from(revision.minor_version()),
-        );
+            .extend((revision >= Revision::R9).then(|| owned(context)));
+        let version = [
+            ("XLA_FFI_API_MAJOR", sys::XLA_FFI_API_MAJOR),
+            ("XLA_FFI_API_MINOR", revision.minor_version()),
+        ];
+        let version = version.map(|(name, number)| (name.to_owned(), i64::from(number)));
+        abi.constants.extend(version);
     }
 
     fn collectives_parts(&self, abi: &mut Abi) {

@@ -4,7 +4,6 @@ use crate::declared::Edition;
 use crate::diff::{self, Change, Class};
 use crate::model::{Abi, Field, Struct};
 use crate::snapshot::Snapshot;
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// A struct beside the last older layout that it had.
@@ -52,19 +51,11 @@ pub fn pictures<'a>(
         if pictures.iter().all(|picture| picture.before.is_some()) {
             break;
         }
-        let mut by_owner: BTreeMap<String, Vec<Change>> = BTreeMap::new();
-        for change in diff::changes(&old.abi, &snapshot.abi) {
-            by_owner
-                .entry(change.owner.clone())
-                .or_default()
-                .push(change);
-        }
-        for picture in &mut pictures {
-            if picture.before.is_none() {
-                if let Some(changes) = by_owner.remove(picture.name) {
-                    picture.before = Some((old.edition, changes));
-                }
-            }
+        let changes = diff::changes(&old.abi, &snapshot.abi);
+        for picture in pictures.iter_mut().filter(|one| one.before.is_none()) {
+            let own = changes.iter().filter(|change| change.owner == picture.name);
+            let own: Vec<Change> = own.cloned().collect();
+            picture.before = (!own.is_empty()).then_some((old.edition, own));
         }
     }
     pictures
@@ -96,13 +87,11 @@ impl Part<'_> {
 
 impl Picture<'_> {
     fn parts(&self) -> Vec<Part<'_>> {
-        let mut parts: Vec<Part<'_>> = self.layout.fields.iter().map(Part::Field).collect();
-        parts.extend(
-            self.layout
-                .holes()
-                .into_iter()
-                .map(|(start, end)| Part::Hole(start, end)),
-        );
+        let fields = self.layout.fields.iter().map(Part::Field);
+        let holes = self.layout.holes().into_iter();
+        let mut parts: Vec<_> = fields
+            .chain(holes.map(|(start, end)| Part::Hole(start, end)))
+            .collect();
         parts.sort_by_key(Part::range);
         parts
     }
@@ -135,16 +124,11 @@ impl Picture<'_> {
         let Some((_, changes)) = &self.before else {
             return Vec::new();
         };
-        changes
+        let is_gone = |member: &String| self.layout.field(member).is_none();
+        let others = changes
             .iter()
-            .filter(|change| {
-                change
-                    .member
-                    .as_deref()
-                    .is_none_or(|member| self.layout.field(member).is_none())
-            })
-            .map(ToString::to_string)
-            .collect()
+            .filter(|change| change.member.as_ref().is_none_or(is_gone));
+        others.map(ToString::to_string).collect()
     }
 
     fn heading(&self) -> String {
@@ -181,13 +165,8 @@ impl Picture<'_> {
         if let Some(compared) = self.compared() {
             let _ = writeln!(out, "  {compared}");
         }
-        let width = self
-            .layout
-            .fields
-            .iter()
-            .map(|field| field.name.len())
-            .max()
-            .unwrap_or(0);
+        let widths = self.layout.fields.iter().map(|field| field.name.len());
+        let width = widths.max().unwrap_or(0);
         for part in self.parts() {
             let (start, end) = part.range();
             let bytes = end.saturating_sub(start);
@@ -227,14 +206,9 @@ fn bar(start: u64, bytes: u64, mark: char) -> String {
     if bytes > 8 || column + bytes > 8 {
         return format!("{:<8}", format!("{mark}×{bytes}"));
     }
+    let is_marked = |at| (column..column + bytes).contains(&at);
     (0..8)
-        .map(|at| {
-            if (column..column + bytes).contains(&at) {
-                mark
-            } else {
-                '·'
-            }
-        })
+        .map(|at| if is_marked(at) { mark } else { '·' })
         .collect()
 }
 

@@ -23,6 +23,23 @@ pub enum Language {
 }
 
 impl Language {
+    /// All languages by their names.
+    pub const NAMED: [(&str, Self); 6] = [
+        ("c", Self::C),
+        ("cpp", Self::Cpp),
+        ("rust", Self::Rust),
+        ("python", Self::Python),
+        ("zig", Self::Zig),
+        ("go", Self::Go),
+    ];
+
+    /// Returns the language called `name`.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        let mut named = Self::NAMED.into_iter();
+        named.find_map(|(known, language)| (known == name).then_some(language))
+    }
+
     fn comment(self) -> &'static str {
         match self {
             Self::Python => "#",

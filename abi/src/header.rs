@@ -147,13 +147,6 @@ impl Places {
         }
     }
 
-    /// Returns the names without the lines, for an older header.
-    #[must_use]
-    pub fn without_lines(mut self) -> Self {
-        self.known.values_mut().for_each(|(_, line)| *line = None);
-        self
-    }
-
     fn written(&self, upstream: &str) -> Option<String> {
         let rest = upstream.strip_prefix(PREFIX)?;
         match self.known.get(upstream) {

@@ -385,15 +385,9 @@ impl Layout {
         told.judged += known.keys().filter(named).count();
         told.absent.extend(unstated.keys().filter(named).cloned());
         compare_numbers("", &self.constants, &known, &mut told.mistakes);
-        let mut others: Vec<&String> = self.structs.keys().collect();
-        others.retain(|name| !expected.structs.contains_key(*name));
-        others.extend(
-            self.enums
-                .keys()
-                .filter(|name| !expected.enums.contains_key(*name)),
-        );
-        let functions = self.functions.keys();
-        others.extend(functions.filter(|name| !expected.functions.contains_key(*name)));
+        let others = unknown(&self.structs, &expected.structs)
+            .chain(unknown(&self.enums, &expected.enums))
+            .chain(unknown(&self.functions, &expected.functions));
         for name in others {
             told.mistakes.push(format!(
                 "{name} is not in this revision; map its name with --names"
@@ -513,14 +507,18 @@ impl StatedStruct {
                 mistakes.push(format!("{name}.{field} is {number}, expected {wanted}"));
             }
         }
-        for field in self
-            .fields
-            .keys()
-            .filter(|field| !known.fields.contains_key(*field))
-        {
+        for field in unknown(&self.fields, &known.fields) {
             mistakes.push(format!("{name}.{field} is not a field of this revision"));
         }
     }
+}
+
+/// Names of `stated` that are not known.
+fn unknown<'a, T>(
+    stated: &'a BTreeMap<String, T>,
+    known: &BTreeMap<String, T>,
+) -> impl Iterator<Item = &'a String> {
+    stated.keys().filter(|name| !known.contains_key(*name))
 }
 
 fn compare_numbers(
@@ -536,7 +534,7 @@ fn compare_numbers(
             None => mistakes.push(format!("{owner}{name} is missing, expected {wanted}")),
         }
     }
-    for name in stated.keys().filter(|name| !known.contains_key(*name)) {
+    for name in unknown(stated, known) {
         mistakes.push(format!("{owner}{name} is not a value of this revision"));
     }
 }

@@ -169,7 +169,7 @@ pub(crate) fn signature(ty: &str) -> Option<(Vec<&str>, &str)> {
     None
 }
 
-fn array(ty: &str) -> Option<(&str, &str)> {
+pub(crate) fn array(ty: &str) -> Option<(&str, &str)> {
     let rest = ty.strip_prefix('[')?.strip_suffix(']')?;
     Some(rest.rsplit_once("; ").unwrap_or((rest, "")))
 }

@@ -263,36 +263,41 @@ fn copies_with_names_of_their_own_are_read() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
+    let check = |arguments: &[&str]| abi(&[&["check", "--header"], arguments].concat());
     let mine = copy(folder.path(), "mine.h", |text| {
         text.replace("XLA_FFI_", "MY_FFI_")
     });
-    let check = |arguments: &[&str]| abi(&[&["check", "--header"], arguments].concat());
     let plain = check(&[&mine]);
     assert!(err(&plain).contains("no XLA_FFI_"), "{}", err(&plain));
-    let mapped = check(&[&mine, "--prefix", "MY_FFI_"]);
-    assert!(out(&mapped).contains("revision r10"), "{}", err(&mapped));
-    // What is added under the copy's prefix is told by upstream's name.
-    let more = copy(folder.path(), "more.h", |text| {
-        let text = text.replace("XLA_FFI_", "MY_FFI_");
-        text.replacen(
-            "struct MY_FFI_Buffer {",
-            "struct MY_FFI_Extra { int x; };\nstruct MY_FFI_Buffer {",
-            1,
-        )
-    });
-    let told = err(&check(&[&more, "--prefix", "MY_FFI_"]));
-    assert!(told.contains("added: XLA_FFI_Extra"), "{told}");
+    for options in [
+        &["--prefix", "MY_FFI_"][..],
+        &["--prefix", "MY_FFI_", "--lang", "c"],
+    ] {
+        let mapped = check(&[&[mine.as_str()], options].concat());
+        assert!(out(&mapped).contains("revision r10"), "{}", err(&mapped));
+    }
     let spaced = copy(folder.path(), "spaced.h", |text| {
-        let guarded = text.replace("XLA_FFI_", "");
-        let text = guarded.replace(
-            "#ifdef __cplusplus\nextern \"C\" {\n#endif",
-            "namespace mine {",
-        );
-        assert_ne!(text, guarded, "the header opens extern \"C\"");
-        text
+        let open = "#ifdef __cplusplus\nextern \"C\" {\n#endif";
+        let text = text
+            .replace("XLA_FFI_", "")
+            .replace(open, "namespace acme::ffi {");
+        text.replace("  int64_t rank;", "  int32_t rank;")
     });
-    let mapped = check(&[&spaced, "--namespace", "mine"]);
-    assert!(out(&mapped).contains("revision r10"), "{}", err(&mapped));
+    let value = abi(&[
+        "check",
+        "--header",
+        &spaced,
+        "--namespace",
+        "acme::ffi",
+        "--format=json",
+    ]);
+    let value: Value = serde_json::from_slice(&value.stdout).unwrap();
+    let change = &value["headers"][0]["changes"][0];
+    assert_eq!(
+        (&change["owner"], &change["member"]),
+        (&"Buffer".into(), &"rank".into())
+    );
+    assert!(change["line"].is_u64(), "{change:#}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::change::{Change, Class, Effect, Severity, Subject};
 use crate::meaning;
 use crate::model::{Abi, Field, Struct};
-use crate::spelling::signature;
+use crate::spelling::{array, signature};
 
 /// Structs in structs in structs: no deeper.
 const DEPTH: usize = 8;
@@ -45,18 +45,18 @@ impl<'a> Both<'a> {
         if !has_same_offsets(was, is) {
             return None;
         }
-        if field.end() == field.offset {
-            let what = "bytes after the fields";
+        let mut holes = was.holes().into_iter();
+        let what = match field.end() == field.offset {
+            true => Some("bytes after the fields"),
+            false => holes
+                .any(|(start, end)| start < field.end() && field.offset < end)
+                .then_some("padding"),
+        };
+        if let Some(what) = what {
             return Some(meaning::unfilled(&change.owner, what));
         }
-        let mut holes = was.holes().into_iter();
-        if holes.any(|(start, end)| start < field.end() && field.offset < end) {
-            return Some(meaning::unfilled(&change.owner, "padding"));
-        }
-        let why = format!(
-            "the field shares the bytes of {}",
-            overlapping(was, field).0
-        );
+        let (names, _) = overlapping(was, field);
+        let why = format!("the field shares the bytes of {names}");
         Some(Effect::both(Severity::None, &why))
     }
 
@@ -134,18 +134,11 @@ impl<'a> Both<'a> {
         if let (Some((was, many)), Some((is, as_many))) = (array(was), array(is)) {
             return many == as_many && same(was, is);
         }
-        let are_letters = [was, is].contains(&"char")
-            && [was, is]
-                .iter()
-                .all(|ty| matches!(*ty, "char" | "i8" | "u8"));
-        let (within, inside) = (held(self.old, was), held(self.new, is));
-        let is_wrapped = within.is_some() || inside.is_some();
-        are_letters
-            || is_wrapped
-                && same(
-                    within.as_deref().unwrap_or(was),
-                    inside.as_deref().unwrap_or(is),
-                )
+        match (held(self.old, was), held(self.new, is)) {
+            (Some(was), None) => same(&was, is),
+            (None, Some(is)) => same(was, &is),
+            _ => matches!((was, is), ("char", "i8" | "u8") | ("i8" | "u8", "char")),
+        }
     }
 
     fn is_opaque(self, ty: &str) -> bool {
@@ -169,10 +162,6 @@ fn core(ty: &str) -> &str {
     }
 }
 
-fn array(ty: &str) -> Option<(&str, &str)> {
-    ty.strip_prefix('[')?.strip_suffix(']')?.rsplit_once("; ")
-}
-
 /// Returns the target of a pointer, which is the function itself for a slot.
 fn target(ty: &str) -> Option<&str> {
     let pointers = ["*mut ", "*const ", "&"];
@@ -194,15 +183,10 @@ fn held(abi: &Abi, ty: &str) -> Option<String> {
 
 /// Returns the names of the fields that share a byte with `field`, and whether all are bit-fields.
 fn overlapping(layout: &Struct, field: &Field) -> (String, bool) {
-    let others = layout
-        .fields
-        .iter()
-        .filter(|other| other.offset < field.end() && field.offset < other.end());
-    let names: Vec<String> = others
-        .clone()
-        .map(|other| format!("`{}`", other.name))
-        .collect();
-    (names.join(", "), others.clone().all(Field::is_bits))
+    let mut others: Vec<&Field> = layout.fields.iter().collect();
+    others.retain(|other| other.offset < field.end() && field.offset < other.end());
+    let names: Vec<&str> = others.iter().map(|other| other.name.as_str()).collect();
+    (names.join(", "), others.iter().all(|other| other.is_bits()))
 }
 
 /// Whether every field that both have stands where it stood.

@@ -56,12 +56,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .into_iter()
         .filter(|(owner, ..)| changes.iter().any(|change| change.owner == *owner))
         .collect();
-    // Lines are those of the newer header.
-    let places = match args.new.is_header() {
-        true => new_places,
-        false => old_places.without_lines(),
-    };
-    places.apply(&mut changes);
+    match args.new.is_header() {
+        true => new_places.apply(&mut changes),
+        false => old_places.apply(&mut changes),
+    }
     let fails = args.fail_on.is_some_and(|least| least.is_reached(&changes));
     let code = u8::from(fails);
     if args.output.is_json() {

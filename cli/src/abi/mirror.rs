@@ -3,6 +3,7 @@
 use super::gate::{Checked, Found};
 use crate::output;
 use anyhow::{Context, bail};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::catalogue::{MIRROR, NOT_JUDGED};
@@ -23,45 +24,23 @@ pub(crate) struct Args {
     #[arg(value_name = "ABI", value_parser = super::edition)]
     edition: Edition,
     /// Choose the language of the mirror.
-    #[arg(long, value_enum)]
-    lang: Lang,
+    #[arg(long, value_parser = language())]
+    lang: Language,
     /// Map the mirror's names to those of XLA with this JSON file [default: the same names].
     #[arg(long, value_name = "FILE")]
     names: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Lang {
-    C,
-    Cpp,
-    Rust,
-    Python,
-    Zig,
-    Go,
-}
-
-impl From<Lang> for Language {
-    fn from(lang: Lang) -> Self {
-        match lang {
-            Lang::C => Self::C,
-            Lang::Cpp => Self::Cpp,
-            Lang::Rust => Self::Rust,
-            Lang::Python => Self::Python,
-            Lang::Zig => Self::Zig,
-            Lang::Go => Self::Go,
-        }
-    }
+/// Parses the name of a language.
+fn language() -> impl TypedValueParser<Value = Language> {
+    let names = Language::NAMED.map(|(name, _)| name);
+    PossibleValuesParser::new(names).try_map(|name| Language::named(&name).ok_or("unknown"))
 }
 
 pub(crate) fn emit(args: &Args) -> anyhow::Result<()> {
     let snapshot = snapshot::of_edition(args.edition)?;
     let names = names(args.names.as_deref(), snapshot)?;
-    let text = emit::emit(
-        &snapshot.abi,
-        &args.edition.name(),
-        &names,
-        args.lang.into(),
-    );
+    let text = emit::emit(&snapshot.abi, &args.edition.name(), &names, args.lang);
     output::text(&text)
 }
 

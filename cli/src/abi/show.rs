@@ -85,25 +85,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         None => None,
     };
     if let Some(form) = args.schema() {
-        return match only {
-            Some(only) => output::json(&json!({
-                "schema": form,
-                "exit": output::ok(),
-                "revision": edition.and_then(|edition| edition.revision_name()),
-                "edition": name,
-                "name": only,
-                "struct": with_c(json!(snapshot.abi.structs[only])),
-            })),
-            None => output::json(&json!({
-                "schema": form,
-                "exit": output::ok(),
-                "revision": edition.and_then(|edition| edition.revision_name()),
-                "edition": name,
-                "first_jaxlib": edition.map(|edition| edition.first_jaxlib),
-                "last_jaxlib": edition.and_then(|edition| edition.last_jaxlib),
-                "abi": abi(&snapshot),
-            })),
-        };
+        let mut answer = json!({
+            "schema": form,
+            "exit": output::ok(),
+            "revision": edition.and_then(|edition| edition.revision_name()),
+            "edition": name,
+        });
+        match only {
+            Some(only) => {
+                answer["name"] = only.into();
+                answer["struct"] = with_c(json!(snapshot.abi.structs[only]));
+            }
+            None => {
+                answer["first_jaxlib"] = json!(edition.map(|edition| edition.first_jaxlib));
+                answer["last_jaxlib"] = json!(edition.and_then(|edition| edition.last_jaxlib));
+                answer["abi"] = abi(&snapshot);
+            }
+        }
+        return output::json(&answer);
     }
     let older = older(&snapshot, edition.is_none())?;
     let pictures = draw::pictures(&snapshot, &older, only);
