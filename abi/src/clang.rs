@@ -61,31 +61,21 @@ typedef __UINTMAX_TYPE__ uintmax_t;
 #define UINT64_C(number) number##ULL
 ";
 
-/// Headers that libclang's wheel lacks, for systems without a compiler.
-const FREESTANDING: [(&str, &str); 3] = [
-    (
-        "stdarg.h",
-        "#pragma once
+const STDARG: &str = "#pragma once
 typedef __builtin_va_list va_list;
 #define va_start(list, last) __builtin_va_start(list, last)
 #define va_end(list) __builtin_va_end(list)
 #define va_arg(list, type) __builtin_va_arg(list, type)
 #define va_copy(to, from) __builtin_va_copy(to, from)
-",
-    ),
-    (
-        "stdbool.h",
-        "#pragma once
+";
+const STDBOOL: &str = "#pragma once
 #ifndef __cplusplus
 #define bool _Bool
 #define true 1
 #define false 0
 #endif
-",
-    ),
-    (
-        "limits.h",
-        "#pragma once
+";
+const LIMITS: &str = "#pragma once
 #define CHAR_BIT __CHAR_BIT__
 #define SCHAR_MAX __SCHAR_MAX__
 #define SCHAR_MIN (-__SCHAR_MAX__ - 1)
@@ -102,8 +92,17 @@ typedef __builtin_va_list va_list;
 #define LLONG_MAX __LONG_LONG_MAX__
 #define LLONG_MIN (-__LONG_LONG_MAX__ - 1LL)
 #define ULLONG_MAX (__LONG_LONG_MAX__ * 2ULL + 1ULL)
-",
-    ),
+";
+
+/// Headers that libclang's wheel lacks. Those in `freestanding` are for systems without a compiler.
+const HEADERS: [(&str, &str); 7] = [
+    ("standard/stddef.h", STDDEF),
+    ("standard/stdint.h", STDINT),
+    ("standard/cstddef", "#include <stddef.h>\n"),
+    ("standard/cstdint", "#include <stdint.h>\n"),
+    ("freestanding/stdarg.h", STDARG),
+    ("freestanding/stdbool.h", STDBOOL),
+    ("freestanding/limits.h", LIMITS),
 ];
 
 impl Source {
@@ -155,16 +154,11 @@ fn compiler_headers() -> Option<&'static str> {
 
 /// Reads the header whose translation unit is in `folder`.
 fn read(source: &Source, folder: &Path) -> Result<Declared, Error> {
-    let standard = folder.join("standard");
+    let [standard, freestanding] = ["standard", "freestanding"].map(|name| folder.join(name));
     std::fs::create_dir(&standard)?;
-    std::fs::write(standard.join("stddef.h"), STDDEF)?;
-    std::fs::write(standard.join("stdint.h"), STDINT)?;
-    std::fs::write(standard.join("cstddef"), "#include <stddef.h>\n")?;
-    std::fs::write(standard.join("cstdint"), "#include <stdint.h>\n")?;
-    let freestanding = folder.join("freestanding");
     std::fs::create_dir(&freestanding)?;
-    for (name, text) in FREESTANDING {
-        std::fs::write(freestanding.join(name), text)?;
+    for (name, text) in HEADERS {
+        std::fs::write(folder.join(name), text)?;
     }
 
     let _one = LIBCLANG.lock().unwrap_or_else(PoisonError::into_inner);
@@ -316,16 +310,11 @@ fn note_fields(name: &str, record: Entity<'_>, types: &Types<'_>, found: &mut De
 }
 
 fn record(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
-    let Some((ty, name)) = entity
-        .get_type()
-        .and_then(|ty| Some((ty, types.tag(ty)?)))
-        .filter(|(_, name)| name.starts_with(PREFIX))
-    else {
+    let tagged = entity.get_type().and_then(|ty| Some((ty, types.tag(ty)?)));
+    let is_ours = |name: &String| name.starts_with(PREFIX) && entity.is_definition();
+    let Some((ty, name)) = tagged.filter(|(_, name)| is_ours(name)) else {
         return;
     };
-    if !entity.is_definition() {
-        return;
-    }
     let layout = types.layout(ty, 0);
     note(&name, entity, found);
     note_fields(&name, entity, types, found);

@@ -38,7 +38,7 @@ pub enum Error {
         what: String,
     },
     /// A compiler refuses the header.
-    #[error("{path} does not parse as {language}:\n{messages}", path = path.display())]
+    #[error("{path} does not parse as {language}:\n{messages}", path = path.display(), language = language.standard())]
     Parse {
         /// The file.
         path: PathBuf,
@@ -104,12 +104,12 @@ pub enum Language {
     Cpp,
 }
 
-impl std::fmt::Display for Language {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
+impl Language {
+    const fn standard(self) -> &'static str {
+        match self {
             Self::C => "C11",
             Self::Cpp => "C++17",
-        })
+        }
     }
 }
 
@@ -397,9 +397,9 @@ impl Source {
     /// Returns upstream's name of the macro `name`; `None` if the macro is not part of the FFI.
     pub(crate) fn upstream(&self, name: &str) -> Option<String> {
         // Macros have no namespace: only known names count as those of a copy in a namespace.
-        let is_known = !self.namespaces.is_empty() && snapshot::is_name(name);
-        self.upstream_in(None, name)
-            .or_else(|| is_known.then(|| format!("{PREFIX}{name}")))
+        let known = (!self.namespaces.is_empty()).then(|| format!("{PREFIX}{name}"));
+        let known = known.filter(|name| snapshot::is_name(name));
+        self.upstream_in(None, name).or(known)
     }
 
     /// Returns upstream's name of the declaration `name` in the namespace `scope`; `None` if the declaration is not part
@@ -417,10 +417,7 @@ impl Source {
 
     /// Returns upstream's name of a field: that of a slot, or the field's own.
     pub(crate) fn upstream_field(&self, name: &str) -> String {
-        let slot = self.upstream(name).filter(|slot| {
-            let rest = slot.strip_prefix(PREFIX);
-            rest.is_some_and(snapshot::is_name)
-        });
+        let slot = self.upstream(name).filter(|slot| snapshot::is_name(slot));
         slot.unwrap_or_else(|| name.to_owned())
     }
 

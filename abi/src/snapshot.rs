@@ -3,7 +3,7 @@
 
 use crate::declared::{EDITIONS, Edition};
 use crate::diff::{self, Change};
-use crate::model::{Abi, Header, PREFIX, Struct};
+use crate::model::{Abi, Header, Struct};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -83,8 +83,8 @@ pub fn all() -> Result<&'static [Snapshot], Broken> {
         .map_err(Clone::clone)
 }
 
-/// Returns true if a known header declares `XLA_FFI_` and `rest`.
-pub(crate) fn is_name(rest: &str) -> bool {
+/// Returns true if a known header has `name`.
+pub(crate) fn is_name(name: &str) -> bool {
     static NAMES: OnceLock<BTreeSet<String>> = OnceLock::new();
     let names = || {
         all()
@@ -93,7 +93,7 @@ pub(crate) fn is_name(rest: &str) -> bool {
             .flat_map(|known| known.abi.every_name())
     };
     let names = NAMES.get_or_init(|| names().collect());
-    names.contains(&format!("{PREFIX}{rest}"))
+    names.contains(name)
 }
 
 /// The one that is no revision's.
