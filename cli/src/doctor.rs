@@ -2,7 +2,6 @@
 
 mod formats;
 mod gate;
-mod range;
 mod report;
 mod wheel;
 
@@ -14,7 +13,6 @@ use crate::target::HandlerName;
 use crate::{child_process, output, probe};
 use formats::to_json;
 use gate::{Decision, Item, Threshold};
-use range::Range;
 use report::{grouped, list, same_words, without_name};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,8 +23,8 @@ use xla_ffi_abi::xla_ffi_sys::{JAXLIBS, Revision};
 use xla_ffi_doctor::library::Provided;
 use xla_ffi_doctor::manifest::Manifest;
 use xla_ffi_doctor::{
-    Behaviour, Candidate, Confidence, Examination, Finding, Outcome, Problem, RELEASES, Severity,
-    Subject, Verdict, jaxlib, verdict,
+    Behaviour, Candidate, Confidence, Examination, Finding, Outcome, Problem, RELEASES, Releases,
+    Severity, Subject, Verdict, verdict,
 };
 
 /// The `schema` of the JSON output. The number changes if something is removed or changes its meaning.
@@ -49,7 +47,7 @@ pub(crate) struct Args {
     /// Judge for one jaxlib (0.9.1) or for a range of releases (0.5.0.., ..0.9.2, 0.5.0..0.9.2); may be repeated
     /// [default: at least one jaxlib of each ABI revision].
     #[arg(long, value_name = "RANGE", help_heading = "Input")]
-    jaxlib: Vec<Range>,
+    jaxlib: Vec<Releases>,
     /// Examine this exported symbol, or execute=SYMBOL,instantiate=SYMBOL,…, in addition to the manifest's handlers;
     /// may be repeated [default: none].
     #[arg(long, value_name = "NAME", help_heading = "Input")]
@@ -136,10 +134,11 @@ fn write_for_ci(args: &Args, annotations: &[Annotation]) -> anyhow::Result<()> {
 }
 
 fn judge(args: &Args) -> anyhow::Result<ExitCode> {
-    let asked = range::releases(&args.jaxlib)?;
-    let versions: Vec<&str> = match asked.as_slice() {
+    let is_asked = |release: &&str| args.jaxlib.iter().any(|asked| asked.0.contains(release));
+    let asked: Vec<&str> = RELEASES.into_iter().filter(is_asked).collect();
+    let versions = match asked.as_slice() {
         [] => JAXLIBS.to_vec(),
-        some => some.iter().map(String::as_str).collect(),
+        some => some.to_vec(),
     };
     let wheels = args.wheel.iter().map(|path| Opened::of(path));
     let mut wheels: Vec<Opened> = wheels.collect::<Result<_, _>>()?;
@@ -321,7 +320,7 @@ impl Examiner<'_> {
             .collect();
         let wanted: Vec<Revision> = versions
             .iter()
-            .filter_map(|version| Some(jaxlib(version)?.0))
+            .filter_map(|version| Revision::of_jaxlib(version))
             .collect();
         if args.no_run || wheel.is_some() {
             // If nothing runs, and in wheels, libraries for other machines are normal.
@@ -332,10 +331,6 @@ impl Examiner<'_> {
                 }
             }
         }
-        let guesses = match wheel {
-            Some(wheel) if candidates.is_empty() => wheel.possible_handlers(&examination),
-            _ => Vec::new(),
-        };
         if args.no_run {
             let why = "--no-run was given".to_owned();
             examination.findings.push(probe::not_run(why));
@@ -351,14 +346,9 @@ impl Examiner<'_> {
             examination
                 .findings
                 .extend(are_expected.then(|| probe::not_run(why)));
-        } else if examination.facts.uses_python() || !guesses.is_empty() {
+        } else if examination.facts.uses_python() {
             let unpacked = wheel.map(Opened::unpacked);
-            interpreters.ask(
-                &mut examination,
-                &mut candidates,
-                &guesses,
-                unpacked.as_ref(),
-            );
+            interpreters.ask(&mut examination, &mut candidates, unpacked.as_ref());
         } else {
             let limit = Duration::from_secs(args.time_limit);
             let asking = probe::Asking {
@@ -402,12 +392,11 @@ impl Examiner<'_> {
         let broken = probe::broken(&examination.findings).cloned();
         let verdicts: Vec<Verdict> = versions
             .iter()
-            .filter_map(|version| Some((*version, jaxlib(version)?)))
-            .flat_map(|(version, revision)| {
+            .flat_map(|version| {
                 let (broken, compiled) = (broken.as_ref(), &examination.compiled_with);
                 candidates
                     .iter()
-                    .map(move |subject| verdict(version, revision, subject, broken, compiled))
+                    .map(move |subject| verdict(version, subject, broken, compiled))
             })
             .collect();
         Ok(ExaminedLibrary {

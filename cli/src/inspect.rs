@@ -8,8 +8,8 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use xla_ffi_doctor::{
-    Behaviour, Candidate, Confidence, Examination, Loads, Outcome, Problem, Subject, Verdict,
-    library, manifest, verdict,
+    Behaviour, Candidate, Examination, Loads, Outcome, Problem, Subject, Verdict, library,
+    manifest, verdict,
 };
 use xla_ffi_runtime::Revision;
 
@@ -61,15 +61,8 @@ impl Reception {
         // r0 makes no metadata call, so a library that does not load must be checked separately.
         let broken = probe::broken(&examination.findings);
         let verdicts = Revision::ALL.into_iter().map(|revision| {
-            let on = (revision, Confidence::Proved);
             let compiled_with = &examination.compiled_with;
-            verdict(
-                revision.first_jaxlib(),
-                on,
-                &candidate,
-                broken,
-                compiled_with,
-            )
+            verdict(revision.first_jaxlib(), &candidate, broken, compiled_with)
         });
         Self {
             asked: elsewhere.is_none(),

@@ -114,17 +114,15 @@ impl Interpreters {
         })
     }
 
-    /// Loads a library in an interpreter, adds the handlers of its capsules to `candidates`, and asks all. The functions of
-    /// `guesses` are handlers if they answer.
+    /// Loads a library in an interpreter, adds the handlers of its capsules to `candidates`, and asks all.
     pub(crate) fn ask(
         &self,
         examination: &mut Examination,
         candidates: &mut Vec<Candidate>,
-        guesses: &[String],
         wheel: Option<&Unpacked<'_>>,
     ) {
         let path = examination.path.clone();
-        let found = self.asked(&path, examination, candidates, guesses, wheel);
+        let found = self.asked(&path, examination, candidates, wheel);
         let loaded = match found {
             Ok(loaded) => loaded,
             Err(finding) => {
@@ -138,10 +136,6 @@ impl Interpreters {
         for (at, Asked(name, stages, answers)) in loaded.handlers.into_iter().enumerate() {
             let is_capsule = at < first_named;
             let answers = outcomes(&name, &answers, is_capsule);
-            let skipped = |one: &Answer| matches!(one.outcome, Outcome::Skipped { .. });
-            if guesses.contains(&name) && answers.iter().all(skipped) {
-                continue;
-            }
             if is_capsule {
                 let stages: Vec<(String, String)> = stages.into_iter().collect();
                 let mut candidate = examination.candidate(&name, &stages);
@@ -163,7 +157,6 @@ impl Interpreters {
         path: &Path,
         examination: &Examination,
         candidates: &[Candidate],
-        guesses: &[String],
         wheel: Option<&Unpacked<'_>>,
     ) -> Result<Loaded, Box<Finding>> {
         let not_run = |why: String| Box::new(probe::not_run(why));
@@ -189,7 +182,6 @@ impl Interpreters {
             "module": module,
             "path": root.into_iter().chain(self.site_packages.iter().map(PathBuf::as_path)).collect::<Vec<_>>(),
             "limit": self.limit.as_secs(),
-            "guesses": guesses.iter().map(|name| json!([name, [["execute", name]]])).collect::<Vec<_>>(),
             "symbols": candidates.iter().map(|one| json!([one.name, one.stages])).collect::<Vec<_>>(),
             "revisions": Revision::ALL[1..].iter().map(|revision| json!([
                 revision.minor_version(),

@@ -8,7 +8,7 @@ mod system;
 
 use crate::candidate::Candidate;
 use crate::examination::Examination;
-use crate::finding::{Confidence, Subject};
+use crate::finding::Subject;
 use crate::manifest::{self, Manifest};
 use crate::verdict::{Loads, verdict};
 use serde::Serialize;
@@ -171,7 +171,7 @@ fn answers(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
 fn loads(candidate: &Candidate, examination: &Examination, on: Revision) -> Loads {
     let compiled = &examination.compiled_with;
     let jaxlib = on.first_jaxlib();
-    verdict(jaxlib, (on, Confidence::Proved), candidate, None, compiled).loads
+    verdict(jaxlib, candidate, None, compiled).loads
 }
 
 fn jaxlibs(revisions: &[Revision]) -> String {

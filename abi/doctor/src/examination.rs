@@ -9,16 +9,11 @@ use crate::manifest::{self, Manifest};
 use crate::release;
 use crate::{description, exported, threads};
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::model::{Abi, Header, Struct};
 use xla_ffi_abi::snapshot::Snapshot;
 use xla_ffi_abi::{dwarf, snapshot};
 use xla_ffi_sys::Revision;
-
-/// Text in libraries that were built with XLA's headers.
-const HEADERS: &str = "XLA_FFI_";
 
 /// The result of reading a library's file.
 #[derive(Debug)]
@@ -31,8 +26,6 @@ pub struct Examination {
     pub manifests: Vec<Manifest>,
     /// The revisions of the headers that the library was compiled with, from its debug information.
     pub compiled_with: Vec<Revision>,
-    /// Whether it was built with XLA's headers: it contains their messages.
-    pub uses_headers: bool,
     /// The required libraries that were not found.
     pub missing: Vec<String>,
     /// The findings.
@@ -58,12 +51,7 @@ impl Examination {
         provided: &Provided,
         provider: impl Fn(&str, &[String]) -> Option<String>,
     ) -> Result<Self, library::Error> {
-        let bytes = library::bytes(path)?;
-        let file = File::open(path).map_err(|source| library::Error::Read {
-            path: path.to_owned(),
-            source,
-        })?;
-        Self::read(path, &bytes, file, provided, provider)
+        Self::read(path, &library::bytes(path)?, provided, provider)
     }
 
     /// As [`of`](Self::of), for the bytes of a file at `path`, from which required libraries are searched.
@@ -71,14 +59,12 @@ impl Examination {
     /// # Errors
     /// As [`of`](Self::of).
     pub fn of_bytes(path: &Path, whole: &[u8]) -> Result<Self, library::Error> {
-        Self::read(path, whole, whole, &Provided::default(), |_, _| None)
+        Self::read(path, whole, &Provided::default(), |_, _| None)
     }
 
-    /// Reads a library. Its bytes are also read from `file`, so that texts in them are found without keeping them in memory.
     fn read(
         path: &Path,
         whole: &[u8],
-        file: impl Read,
         provided: &Provided,
         provider: impl Fn(&str, &[String]) -> Option<String>,
     ) -> Result<Self, library::Error> {
@@ -107,16 +93,13 @@ impl Examination {
         exports(&manifests, &facts, &mut findings);
         description::findings(&manifests, &mut findings);
         exported::findings(&manifests, &facts, &mut findings);
-        let texts: Vec<&str> = threads::texts().chain([HEADERS]).collect();
-        let texts = library::texts(file, &texts);
-        threads::findings(&facts, &texts, &mut findings);
+        threads::findings(&facts, whole, &mut findings);
         let compiled_with = compiled_with(bytes, &mut findings);
         Ok(Self {
             path: path.to_owned(),
             facts,
             manifests,
             compiled_with,
-            uses_headers: texts.contains(HEADERS),
             missing: surroundings.missing.into_keys().collect(),
             findings,
         })

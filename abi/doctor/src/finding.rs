@@ -1,5 +1,6 @@
 //! One finding: confidence, severity, subject, problem, and the text.
 
+pub(crate) use crate::catalogue::Problem;
 use serde::Serialize;
 use std::fmt;
 
@@ -77,88 +78,6 @@ impl fmt::Display for Subject {
 impl Serialize for Subject {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
-    }
-}
-
-/// The problem of a finding. Programs use this and not the text of a [`Finding`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Problem {
-    /// It is unknown whether a handler works on a jaxlib.
-    NotKnown,
-    /// A jaxlib refuses a handler.
-    Refused,
-    /// The manifest cannot be read.
-    Manifest,
-    /// The manifest's description of a handler is invalid.
-    Description,
-    /// The manifest or the command line names a symbol that is not exported.
-    NotExported,
-    /// The library does not declare its handlers.
-    UnknownHandlers,
-    /// The ABI header that the library was compiled with.
-    Header,
-    /// A required library is missing.
-    MissingLibrary,
-    /// A symbol is undefined.
-    Undefined,
-    /// The library is linked to libraries of Python, XLA or jaxlib.
-    LinkedTo,
-    /// The required glibc.
-    Glibc,
-    /// The required libstdc++.
-    Libstdcxx,
-    /// The search path for libraries.
-    SearchPath,
-    /// Requirements on the loader: executable stack, text relocations, static TLS.
-    LoaderFlags,
-    /// The library does not load.
-    DoesNotLoad,
-    /// The library was not run.
-    NotRun,
-    /// A handler crashes or hangs in the metadata call.
-    Breaks,
-    /// The library is built for another machine.
-    OtherMachine,
-    /// The required macOS.
-    DeploymentTarget,
-    /// The code signature for macOS.
-    CodeSignature,
-    /// The API version that a handler answers with.
-    Answer,
-    /// A handler may use functions that r0 does not have.
-    OldestRuntime,
-    /// State arguments have the layout of another version.
-    StateLayout,
-    /// The type of a state must be registered first.
-    StateType,
-    /// The future functions have other positions in the runtime's table.
-    FutureSlots,
-    /// The handler's metadata overwrites the runtime's memory.
-    MetadataOverrun,
-    /// The handler needs user data, which JAX does not provide.
-    UserData,
-    /// The library has its own thread pool.
-    Threads,
-    /// Exported symbols other than handlers.
-    Exported,
-    /// A wheel's tags allow systems on which its libraries do not load.
-    WheelPromise,
-    /// A wheel's tags exclude systems on which its libraries load.
-    WheelNarrow,
-    /// A wheel has no library.
-    NoLibrary,
-    /// A library of a wheel is for another machine or is not a library.
-    Foreign,
-    /// A wheel's metadata is inconsistent.
-    WheelMetadata,
-    /// A wheel's metadata allows a jax on which its handlers do not load.
-    WheelRequirement,
-}
-
-impl Serialize for Problem {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.id())
     }
 }
 

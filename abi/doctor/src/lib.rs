@@ -20,9 +20,9 @@ mod verdict;
 pub mod wheel;
 
 pub use candidate::{Answer, Behaviour, Candidate, Outcome, Use};
-pub use catalogue::{CATALOGUE, Entry};
+pub use catalogue::{CATALOGUE, Entry, Problem};
 pub use difference::{Build, Difference, Step, differences};
 pub use examination::Examination;
-pub use finding::{Confidence, Finding, Problem, Severity, Subject};
-pub use release::{RELEASES, glibc};
-pub use verdict::{Loads, Verdict, jaxlib, verdict};
+pub use finding::{Confidence, Finding, Severity, Subject};
+pub use release::{RELEASES, Releases, glibc};
+pub use verdict::{Loads, Verdict, verdict};

@@ -9,12 +9,10 @@ pub use dependencies::{Provided, Surroundings};
 pub use machine::{Machine, Processor, System, here};
 pub use signature::Signature;
 
-use memchr::memmem;
 use memmap2::Mmap;
 use object::FileKind;
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::Read;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::declared::parse_version;
@@ -152,34 +150,6 @@ pub fn bytes(path: &Path) -> Result<Bytes, Error> {
     // SAFETY: nobody shortens the file while it is read; the dynamic linker relies on the same.
     let map = unsafe { Mmap::map(&file) };
     Ok(Bytes(Some(map.map_err(read)?)))
-}
-
-/// Bytes that are searched at a time.
-const CHUNK: usize = 1 << 20;
-
-/// Returns which of these texts a file contains.
-pub(crate) fn texts<'t>(mut file: impl Read, texts: &[&'t str]) -> BTreeSet<&'t str> {
-    let mut found = BTreeSet::new();
-    let finders: Vec<_> = texts
-        .iter()
-        .map(|text| (*text, memmem::Finder::new(*text)))
-        .collect();
-    let overlap = texts.iter().map(|text| text.len()).max().unwrap_or(0);
-    let mut buffer = Vec::new();
-    loop {
-        let before = buffer.len();
-        let more = file.by_ref().take(CHUNK as u64).read_to_end(&mut buffer);
-        for (text, finder) in &finders {
-            if !found.contains(text) && finder.find(&buffer).is_some() {
-                found.insert(*text);
-            }
-        }
-        if !more.is_ok_and(|count| count > 0) {
-            return found;
-        }
-        debug_assert!(before <= overlap, "the rest of the last chunk");
-        buffer.drain(..buffer.len().saturating_sub(overlap));
-    }
 }
 
 /// A library, or the part of a fat file that contains one.
@@ -365,19 +335,6 @@ mod tests {
         let surroundings = Surroundings::of(&path, &facts, &Provided::default());
         assert!(surroundings.missing.is_empty(), "{surroundings:?}");
         assert!(surroundings.unresolved(&facts).is_empty());
-    }
-
-    #[test]
-    fn texts_are_found_at_the_borders_of_chunks() {
-        for at in [0, 5, CHUNK - 3, CHUNK, 3 * CHUNK - 1] {
-            let mut bytes = vec![b'.'; at];
-            bytes.extend(b"needle");
-            assert_eq!(
-                texts(&bytes[..], &["needle", "other"]),
-                ["needle"].into(),
-                "{at}"
-            );
-        }
     }
 
     #[test]

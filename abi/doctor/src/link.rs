@@ -386,18 +386,8 @@ fn macos_search(facts: &Facts, findings: &mut Vec<Finding>) {
 }
 
 /// DLLs of MinGW's compilers, which Windows does not include.
-const MINGW: &[&str] = &[
-    "libatomic-",
-    "libc++",
-    "libgcc_s_",
-    "libgfortran-",
-    "libgomp-",
-    "libquadmath-",
-    "libssp-",
-    "libstdc++-",
-    "libunwind",
-    "libwinpthread-",
-];
+const MINGW: &str = "libatomic- libc++ libgcc_s_ libgfortran- libgomp- libquadmath- libssp- libstdc++- libunwind \
+    libwinpthread-";
 
 /// Returns true for DLLs of the Visual C++ debug runtime, which must not be redistributed. The name is in lower case.
 pub(crate) fn is_debug_runtime(name: &str) -> bool {
@@ -424,7 +414,7 @@ fn windows(path: &Path, facts: &Facts, findings: &mut Vec<Finding>) {
     let mut shipped = None;
     for needed in &facts.needs {
         let name = needed.to_ascii_lowercase();
-        if MINGW.iter().any(|start| name.starts_with(start)) {
+        if MINGW.split(' ').any(|start| name.starts_with(start)) {
             if shipped.get_or_insert_with(|| beside(path)).contains(&name) {
                 continue;
             }

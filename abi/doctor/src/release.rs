@@ -1,7 +1,8 @@
 //! The published releases of jaxlib with this ABI, and the systems that their wheels require.
 
 use crate::finding::{Confidence, Finding, Problem, Severity};
-use xla_ffi_abi::declared::parse_version;
+use pep440_rs::Version;
+use std::str::FromStr;
 
 /// Every published release, oldest first, including one that was withdrawn. A test compares the list with the table of
 /// `cargo xtask verdicts`.
@@ -25,15 +26,55 @@ const SYSTEMS: &[([u32; 2], &str)] = &[
     ([2, 39], "Ubuntu 24.04, RHEL 10"),
 ];
 
+/// Returns the number of a release, for comparisons.
+pub(crate) fn number(release: &str) -> Version {
+    release.parse().unwrap_or_else(|_| Version::new([0]))
+}
+
+/// The releases that one `--jaxlib` selects: `0.9.1`, `0.5.0..`, `..0.9.2`, `0.5.0..0.9.2` (both ends included).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Releases(pub Vec<&'static str>);
+
+impl FromStr for Releases {
+    type Err = String;
+
+    /// Selects published releases, at least one.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let end = |text: &str, default: &str| {
+            match text {
+            "" => Ok(number(default)),
+            _ => Version::from_str(text).map_err(|_| {
+                format!("expected a jaxlib version (0.12.0) or a range (0.5.0.., ..0.9.2, 0.5.0..0.9.2), got {text:?}")
+            }),
+        }
+        };
+        let (first, last) = text.split_once("..").unwrap_or((text, text));
+        let (first, last) = (
+            end(first, RELEASES[0])?,
+            end(last, RELEASES[RELEASES.len() - 1])?,
+        );
+        let is_selected = |release: &&str| (&first..=&last).contains(&&number(release));
+        let selected: Vec<&str> = RELEASES.into_iter().filter(is_selected).collect();
+        if selected.is_empty() {
+            let before = RELEASES
+                .into_iter()
+                .rfind(|release| number(release) < first);
+            let after = RELEASES.into_iter().find(|release| number(release) > last);
+            let nearest: Vec<&str> = before.into_iter().chain(after).collect();
+            return Err(format!(
+                "no such jaxlib with XLA FFI is published; the nearest: {}",
+                nearest.join(", ")
+            ));
+        }
+        Ok(Self(selected))
+    }
+}
+
 /// Returns the oldest glibc that the wheel of a release supports.
 #[must_use]
 pub fn glibc(version: &str) -> [u32; 2] {
-    let wanted = parse_version(version);
-    let from = GLIBC
-        .iter()
-        .rev()
-        .find(|(first, _)| parse_version(first) <= wanted);
-    from.unwrap_or(&GLIBC[0]).1
+    let is_from = |(first, _): &&(&str, _)| number(first) <= number(version);
+    GLIBC.iter().rev().find(is_from).unwrap_or(&GLIBC[0]).1
 }
 
 pub(crate) fn dotted(version: &[u32]) -> String {
@@ -90,12 +131,8 @@ const USER_DATA: &str = "0.5.1";
 
 /// Returns a finding about user data on jaxlib releases that do not support it.
 pub(crate) fn about_user_data(handler: &str, versions: &[&str]) -> Option<Finding> {
-    let first = parse_version(USER_DATA);
-    let without: Vec<&str> = versions
-        .iter()
-        .copied()
-        .filter(|version| parse_version(version) < first)
-        .collect();
+    let is_older = |version: &&str| number(version) < number(USER_DATA);
+    let without: Vec<&str> = versions.iter().copied().filter(is_older).collect();
     let which = match without.as_slice() {
         [] => return None,
         [only] => format!("jaxlib {only}"),

@@ -2,62 +2,17 @@
 //! a wheel: two copies in one process disagree about devices.
 
 /// Runtimes whose libraries start with one of these names, without `lib` and in lower case.
-const RUNTIMES: [(&str, &[&str]); 3] = [
-    (
-        "the driver of the GPU",
-        &["cuda.so", "nvcuda.dll", "nvidia-ml"],
-    ),
+const RUNTIMES: [(&str, &str); 3] = [
+    ("the driver of the GPU", "cuda.so nvcuda.dll nvidia-ml"),
     (
         "the CUDA runtime or an nvidia-* wheel",
-        &[
-            "cublas",
-            "cudart",
-            "cudnn",
-            "cudss",
-            "cufft",
-            "cufile",
-            "cupti",
-            "curand",
-            "cusolver",
-            "cusparse",
-            "cutensor",
-            "nccl",
-            "npp",
-            "nvfatbin",
-            "nvjitlink",
-            "nvjpeg",
-            "nvrtc",
-            "nvshmem",
-            "nvtoolsext",
-            "nvtx",
-            "nvvm",
-        ],
+        "cublas cudart cudnn cudss cufft cufile cupti curand cusolver cusparse cutensor nccl npp nvfatbin \
+         nvjitlink nvjpeg nvrtc nvshmem nvtoolsext nvtx nvvm",
     ),
     (
         "ROCm or a jax-rocm* wheel",
-        &[
-            "amd_comgr",
-            "amd_smi",
-            "amdhip64",
-            "hipblas",
-            "hipfft",
-            "hiprand",
-            "hiprtc",
-            "hipsolver",
-            "hipsparse",
-            "hsa-",
-            "miopen",
-            "rccl",
-            "rocblas",
-            "rocfft",
-            "rocm_",
-            "rocprofiler",
-            "rocrand",
-            "rocsolver",
-            "rocsparse",
-            "roctracer",
-            "roctx",
-        ],
+        "amd_comgr amd_smi amdhip64 hipblas hipfft hiprand hiprtc hipsolver hipsparse hsa- miopen rccl \
+         rocblas rocfft rocm_ rocprofiler rocrand rocsolver rocsparse roctracer roctx",
     ),
 ];
 
@@ -70,7 +25,7 @@ pub(crate) fn gpu_runtime(library: &str) -> Option<&'static str> {
         .unwrap_or_default()
         .to_ascii_lowercase();
     let name = file.strip_prefix("lib").unwrap_or(&file);
-    let of = |starts: &[&str]| starts.iter().any(|start| name.starts_with(start));
+    let of = |starts: &str| starts.split(' ').any(|start| name.starts_with(start));
     RUNTIMES
         .iter()
         .find(|(_, starts)| of(starts))

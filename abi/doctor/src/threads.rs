@@ -2,7 +2,7 @@
 
 use crate::finding::{Finding, Problem};
 use crate::library::Facts;
-use std::collections::BTreeSet;
+use memchr::memmem;
 
 /// A thread pool and its signs in a library.
 struct Pool {
@@ -67,19 +67,18 @@ pub(crate) fn symbols() -> impl Iterator<Item = &'static str> {
     POOLS.iter().flat_map(|pool| pool.symbols).copied()
 }
 
-/// Returns the texts by which pools are recognised.
-pub(crate) fn texts() -> impl Iterator<Item = &'static str> {
-    POOLS.iter().flat_map(|pool| pool.text).copied()
-}
-
-/// Adds findings for the thread pools of a library that contains some of the texts.
-pub(crate) fn findings(facts: &Facts, texts: &BTreeSet<&str>, findings: &mut Vec<Finding>) {
+/// Adds findings for the thread pools of a library with these bytes.
+pub(crate) fn findings(facts: &Facts, bytes: &[u8], findings: &mut Vec<Finding>) {
     for pool in &POOLS {
         let begins =
             |text: &str, starts: &[&str]| starts.iter().any(|start| text.starts_with(start));
         let file = facts.needs.iter().find(|name| begins(name, pool.files));
         let symbol = || facts.names.iter().find(|name| begins(name, pool.symbols));
-        let text = || pool.text.iter().find(|text| texts.contains(**text));
+        let text = || {
+            pool.text
+                .iter()
+                .find(|text| memmem::find(bytes, text.as_bytes()).is_some())
+        };
         let why = if let Some(file) = file {
             format!("it is linked to {file}")
         } else if let Some(symbol) = symbol() {

@@ -2,22 +2,9 @@
 
 use crate::candidate::{Behaviour, Candidate, Outcome, Use, asks_for_type};
 use crate::finding::{Confidence, Finding, Problem, Severity, Subject};
-use crate::release::RELEASES;
+use crate::release::number;
 use serde::Serialize;
-use xla_ffi_abi::declared::parse_version;
 use xla_ffi_sys::{Revision, Slot, StateReading};
-
-/// Returns the revision of a jaxlib, with confidence.
-#[must_use]
-pub fn jaxlib(version: &str) -> Option<(Revision, Confidence)> {
-    let revision = Revision::of_jaxlib(version)?;
-    // Future releases may change the ABI, so their revision is only possible.
-    let confidence = match RELEASES.contains(&version) {
-        true => Confidence::Proved,
-        false => Confidence::Possible,
-    };
-    Some((revision, confidence))
-}
 
 /// Whether a jaxlib loads a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -52,22 +39,22 @@ pub struct Verdict {
     pub risks: Vec<Finding>,
 }
 
-/// Returns the verdict on `candidate` for jaxlib `version`. `broken` is the finding that prevents the library from loading,
-/// `compiled_with` the revisions in its debug information.
+/// Returns the verdict on `candidate` for the published jaxlib `version`. `broken` is the finding that prevents the library
+/// from loading, `compiled_with` the revisions in its debug information.
 #[must_use]
 pub fn verdict(
     version: &str,
-    (revision, sure): (Revision, Confidence),
     candidate: &Candidate,
     broken: Option<&Finding>,
     compiled_with: &[Revision],
 ) -> Verdict {
+    let revision = Revision::of_jaxlib(version).unwrap_or(Revision::NEWEST);
     let mut verdict = Verdict {
         jaxlib: version.to_owned(),
         revision: revision.name(),
         handler: candidate.name.clone(),
         loads: Loads::Unknown,
-        confidence: sure,
+        confidence: Confidence::Proved,
         declared: false,
         why: String::new(),
         risks: Vec::new(),
@@ -222,7 +209,7 @@ fn hazards(
     risks: &mut Vec<Finding>,
 ) {
     // Newer releases of r8 recognise the layout of 0.2 by its size, as r9 does.
-    let recognised_by_size = minor == 2 && parse_version(version) >= parse_version("0.10.0");
+    let recognised_by_size = minor == 2 && number(version) >= number("0.10.0");
     let reading = match StateReading::of(revision, minor) {
         StateReading::Refused if recognised_by_size => StateReading::Right,
         reading => reading,
@@ -275,7 +262,7 @@ fn state_type(
     let (Use::Yes(known) | Use::Perhaps(known)) = &candidate.state else {
         return;
     };
-    let (what, why, fix) = if parse_version(version) < parse_version(FIRST_WITH_TYPES) {
+    let (what, why, fix) = if number(version) < number(FIRST_WITH_TYPES) {
         (
             "cannot use its state, because Python cannot register the type",
             format!(
@@ -431,7 +418,7 @@ mod tests {
     }
 
     fn on(version: &str, candidate: &Candidate) -> Verdict {
-        verdict(version, jaxlib(version).unwrap(), candidate, None, &[])
+        verdict(version, candidate, None, &[])
     }
 
     #[test]
@@ -467,7 +454,7 @@ mod tests {
     fn futures_threaten_where_slots_moved() {
         let old = candidate(false, |r| fixed(1, r));
         let risks = |version: &str, compiled: &[Revision]| {
-            verdict(version, jaxlib(version).unwrap(), &old, None, compiled)
+            verdict(version, &old, None, compiled)
                 .risks
                 .into_iter()
                 .filter(|risk| risk.problem == Problem::FutureSlots)

@@ -11,13 +11,11 @@ pub use tag::{Name, Platform};
 use crate::finding::Finding;
 use crate::library;
 use std::fs::{self, File};
-use std::io::{self, BufReader, Read};
+use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use zip::ZipArchive;
 use zip::result::ZipError;
 
-/// Bytes of all files together, unpacked.
-const UNPACKED: u64 = 4 << 30;
 /// Bytes of the file `WHEEL` that are read.
 const METADATA: u64 = 1 << 20;
 
@@ -52,22 +50,6 @@ pub enum Error {
         /// Where, and what.
         what: String,
     },
-    /// A member would be unpacked outside of the folder.
-    #[error("{path}: the member {member:?} would be unpacked outside of the wheel's folder", path = crate::library::shown(path))]
-    Hostile {
-        /// The file.
-        path: PathBuf,
-        /// The member's name.
-        member: String,
-    },
-    /// The libraries are too large.
-    #[error("{path}: {what}", path = crate::library::shown(path))]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// What is too large, and the limit.
-        what: String,
-    },
 }
 
 /// A wheel whose name and metadata are read.
@@ -85,8 +67,6 @@ pub struct Wheel {
     is_pure: bool,
     /// The projects that it requires without a condition.
     pub requires: Vec<Requirement>,
-    /// Remaining bytes that may be unpacked.
-    left: u64,
 }
 
 /// A shared library of a wheel, unpacked.
@@ -140,7 +120,6 @@ impl Wheel {
             tags: Vec::new(),
             is_pure: false,
             requires: Vec::new(),
-            left: UNPACKED,
         };
         let is_metadata = |name: &&str| {
             let folder = name
@@ -173,36 +152,14 @@ impl Wheel {
     /// Unpacks its files into `folder`, under their names in the wheel, and returns its shared libraries.
     ///
     /// # Errors
-    /// [`Error`], also for more than 4 GiB of files.
+    /// [`Error::Damaged`], also if a member would be unpacked outside of the folder.
     pub fn unpack(&mut self, folder: &Path) -> Result<Vec<Inside>, Error> {
+        let unpacked = self.zip.extract(folder);
+        unpacked.map_err(|error| damaged(&self.path, &error))?;
+        let members = self.zip.file_names().filter(|name| is_library(name));
         let mut all = Vec::new();
-        let members = self.zip.file_names().filter(|name| !name.ends_with('/'));
-        for member in members.map(str::to_owned).collect::<Vec<_>>() {
-            let file = self.zip.by_name(&member);
-            let mut file = file.map_err(|error| damaged(&self.path, &error))?;
-            let Some(place) = file.enclosed_name().map(|name| folder.join(name)) else {
-                let path = self.path.clone();
-                return Err(Error::Hostile { path, member });
-            };
-            if file.is_symlink() {
-                continue;
-            }
-            let io = |source| Error::Io {
-                path: self.path.join(&member),
-                source,
-            };
-            fs::create_dir_all(place.parent().unwrap_or(folder)).map_err(io)?;
-            let mut to = File::create_new(&place).map_err(io)?;
-            // The size in the archive may be wrong.
-            let unpacked = io::copy(&mut file.by_ref().take(self.left + 1), &mut to);
-            let left = self.left.checked_sub(unpacked.map_err(io)?);
-            self.left = left.ok_or_else(|| Error::TooLarge {
-                path: self.path.clone(),
-                what: format!("it unpacks to more than {UNPACKED} bytes, at {member}"),
-            })?;
-            if !is_library(&member) {
-                continue;
-            }
+        for member in members.map(str::to_owned) {
+            let place = folder.join(&member);
             let shown = Path::new(&member);
             let bytes = library::bytes(&place);
             if bytes.as_ref().is_ok_and(|bytes| is_for_linkers(bytes)) {
@@ -262,36 +219,5 @@ fn reason(error: &library::Error) -> String {
         library::Error::Kind { what, .. } => what.clone(),
         library::Error::Damaged { what, .. } => format!("it is a damaged library: {what}"),
         other => other.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use xla_ffi_testing::wheel::Wheel as Packed;
-
-    fn unpack(wheel: Packed, left: u64) -> Result<Vec<Inside>, Error> {
-        let folder = tempfile::tempdir().unwrap();
-        let mut wheel = Wheel::open(&wheel.pack(folder.path())).unwrap();
-        wheel.left = left;
-        wheel.unpack(tempfile::tempdir().unwrap().path())
-    }
-
-    #[test]
-    fn what_is_unpacked_is_bounded_and_stays_in_its_folder() {
-        let packed = || Packed::named("mine-1.0-py3-none-any");
-        let half = vec![0_u8; 600 << 10];
-        let both = packed()
-            .member("mine/a.so", &half)
-            .member("mine/b.so", &half);
-        let error = unpack(both.clone(), 1 << 20).unwrap_err();
-        assert!(matches!(error, Error::TooLarge { .. }), "{error}");
-        assert_eq!(unpack(both, 2 << 20).unwrap().len(), 2);
-        for name in ["../outside.so", "mine/../../outside.so", "/tmp/outside.so"] {
-            let error = unpack(packed().member(name, b""), 1 << 20).unwrap_err();
-            assert!(matches!(error, Error::Hostile { .. }), "{error}");
-        }
-        let link = packed().link("mine/a.so", "/etc/passwd");
-        assert_eq!(unpack(link, 1 << 20).unwrap(), []);
     }
 }

@@ -7,14 +7,11 @@ use crate::interpreter::Unpacked;
 use crate::probe;
 use anyhow::Context;
 use serde_json::{Value, json};
-use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use xla_ffi_doctor::wheel::{Inside, Platform, Wheel, releases};
-use xla_ffi_doctor::{
-    Confidence, Examination, Finding, Loads, Outcome, Problem, RELEASES, Severity, Subject,
-};
+use xla_ffi_doctor::wheel::{Inside, Wheel, releases};
+use xla_ffi_doctor::{Confidence, Finding, Loads, Outcome, Problem, RELEASES, Severity, Subject};
 
 /// A wheel whose libraries have been unpacked.
 pub(super) struct Opened {
@@ -24,34 +21,10 @@ pub(super) struct Opened {
     findings: Vec<Finding>,
     inside: Vec<Inside>,
     folder: tempfile::TempDir,
-    /// The identifiers in its Python sources.
-    identifiers: OnceCell<BTreeSet<String>>,
 }
 
-/// Exported functions of a module that are asked.
-const MOST: usize = 64;
 /// Bytes of a wheel whose progress is reported.
 const LARGE: u64 = 20 << 20;
-
-/// Returns the identifiers in the Python sources of a folder.
-fn identifiers(folder: &Path) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            let path = entry.path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|end| end == "py") {
-                let text = std::fs::read(path).unwrap_or_default();
-                let text = String::from_utf8_lossy(&text);
-                let words = text.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
-                found.extend(words.map(str::to_owned));
-            }
-        }
-    }
-    found
-}
 
 impl Opened {
     pub(super) fn of(path: &Path) -> anyhow::Result<Self> {
@@ -66,7 +39,6 @@ impl Opened {
             findings,
             inside,
             folder,
-            identifiers: OnceCell::new(),
         })
     }
 
@@ -94,27 +66,6 @@ impl Opened {
                 .map(|one| one.project.as_str())
                 .collect(),
         }
-    }
-
-    /// Returns the exported functions that may be handlers, if the library was built with XLA's headers: those of a module
-    /// that registers its handlers itself, and those that the wheel's Python sources name, at least in part.
-    pub(super) fn possible_handlers(&self, examination: &Examination) -> Vec<String> {
-        if !examination.uses_headers {
-            return Vec::new();
-        }
-        let known = self
-            .identifiers
-            .get_or_init(|| identifiers(self.folder.path()));
-        let is_named = |name: &&String| {
-            let mut starts = name.match_indices('_').map(|(at, _)| &name[..=at]);
-            known.contains(*name) || starts.any(|start| start.len() > 6 && known.contains(start))
-        };
-        let functions = examination.facts.functions.iter();
-        if examination.facts.is_python_module() {
-            let is_c = |name: &&String| !name.starts_with('_') && !name.starts_with("PyInit_");
-            return functions.filter(is_c).take(MOST).cloned().collect();
-        }
-        functions.filter(is_named).cloned().collect()
     }
 
     /// Returns the jaxlib releases that the wheel's requirements allow, if it requires jax and any release is published.
@@ -256,10 +207,8 @@ impl Opened {
     /// Replaces unpacked paths in a judged library by paths in the wheel.
     pub(super) fn renamed(&mut self, mut judged: ExaminedLibrary) -> ExaminedLibrary {
         // The wheel's own findings cover the machine and the systems of its tag.
-        let platforms = &self.wheel.name.platforms;
-        let is_tagged = platforms
-            .iter()
-            .any(|tag| matches!(tag, Platform::Manylinux { .. } | Platform::Macos { .. }));
+        let name = &self.wheel.name;
+        let is_tagged = name.glibc().is_some() || name.platform("macosx").is_some();
         let is_member = |name: &String| {
             let mut files = self
                 .inside

@@ -260,10 +260,18 @@ fn what_is_no_library_is_told() {
         assert_eq!(output.status.code(), Some(1), "{told}");
         assert!(told.contains(what) && !told.contains("panicked"), "{told}");
     }
-    for arguments in [&["--jaxlib", "new"][..], &["--time-limit", "0"]] {
-        let output = run(Path::new("x.so"), arguments);
-        assert_eq!(output.status.code(), Some(2));
+    for (arguments, words) in [
+        (["--jaxlib", "new"], "a jaxlib version"),
+        (["--jaxlib", "0.4.20"], "nearest: 0.4.31"),
+        (["--jaxlib", "0.9.1.dev20260101"], "nearest: 0.9.0.1, 0.9.1"),
+        (["--jaxlib", "0.12.7"], "nearest: 0.12.0.1"),
+        (["--jaxlib", "0.90.."], "nearest: 0.12.0.1"),
+        (["--jaxlib", "0.9.2..0.9.1"], "nearest: 0.9.1, 0.9.2"),
+        (["--time-limit", "0"], "1..=3600"),
+    ] {
+        let output = run(Path::new("x.so"), &arguments);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(told.contains(words), "{arguments:?}: {told}");
     }
-    let output = run(Path::new("x.so"), &["--jaxlib", "0.4.20"]);
-    assert_eq!(output.status.code(), Some(1));
 }

@@ -10,16 +10,27 @@ fn nothing_is_green_that_was_not_judged() {
     let Some(library) = build(folder.path(), "gate", "gcc", FIXED, &["-DMINOR=1"]) else {
         return skip("nothing_is_green_that_was_not_judged", "gcc is not there");
     };
+    let refused = build(folder.path(), "refused", "gcc", FIXED, &["-DMINOR=9"]).unwrap();
     let newest = ["--jaxlib", "0.12.0"];
     let handler = ["--handler", "negotiating"];
-    let cases: [(&[&str], &str); 3] = [
-        (&[], "XF002"),
-        (&["--handler", "negotiating", "--no-run"], "XF001"),
-        // A release that nobody has seen yet is not proved to load it.
-        (&["--handler", "negotiating", "--jaxlib", "0.99.0"], "XF003"),
+    let cases: [(_, _, &[&str], &str); 3] = [
+        (&library, newest, &[], "XF002"),
+        (
+            &library,
+            newest,
+            &["--handler", "negotiating", "--no-run"],
+            "XF001",
+        ),
+        // r0 asks no handler, and all others refuse this one.
+        (
+            &refused,
+            ["--jaxlib", "0.4.31"],
+            &["--handler", "fixed"],
+            "XF003",
+        ),
     ];
-    for (arguments, id) in cases {
-        let told = doctor(&library, &[arguments, &newest].concat());
+    for (library, newest, arguments, id) in cases {
+        let told = doctor(library, &[arguments, &newest].concat());
         assert_eq!(told.code, Some(0), "{id}: {}", told.stderr);
         assert!(
             told.stderr
@@ -28,13 +39,13 @@ fn nothing_is_green_that_was_not_judged() {
             told.stderr
         );
         assert!(told.stderr.contains(id), "{}", told.stderr);
-        let told = doctor(&library, &[arguments, &newest, &["--strict"]].concat());
+        let told = doctor(library, &[arguments, &newest, &["--strict"]].concat());
         assert_eq!(told.code, Some(1), "{id}");
         assert_eq!(told.whole["exit"]["kind"], "not-judged", "{id}");
         assert!(told.stderr.contains(id), "{}", told.stderr);
         // Nor does a list excuse it: one that names it is refused, and a baseline does not take it.
         let list = folder.path().join("list").display().to_string();
-        let with = |more: &[&str]| doctor(&library, &[arguments, &newest, more].concat());
+        let with = |more: &[&str]| doctor(library, &[arguments, &newest, more].concat());
         drop(std::fs::remove_file(&list));
         let told = with(&["--strict", "--write-baseline", &list]);
         assert_eq!(told.code, Some(1), "{id}: {}", told.stderr);
@@ -42,7 +53,7 @@ fn nothing_is_green_that_was_not_judged() {
         assert!(!baseline.contains(id), "{baseline}");
         std::fs::write(&list, format!("# ours\n{id} */*: nobody knows\n")).unwrap();
         for option in ["--allow", "--baseline"] {
-            let output = run(&library, &[arguments, &newest, &[option, &list]].concat());
+            let output = run(library, &[arguments, &newest, &[option, &list]].concat());
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             let told = format!("line 2: {id} means that something was not judged");
             assert!(

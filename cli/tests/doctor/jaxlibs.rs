@@ -40,7 +40,6 @@ fn versions_decide_where_it_loads() {
     let one = |version| doctor(&library, &["--handler", "fixed", "--jaxlib", version]);
     assert_eq!(one("0.10.2").code, Some(0));
     assert_eq!(one("0.8.1").code, Some(1));
-    assert_eq!(one("0.12.7").value["jaxlibs"][0]["confidence"], "possible");
     // Nothing was run: the answer is open.
     let still = doctor(&library, &["--handler", "fixed", "--no-run"]);
     assert_eq!(still.loads("0.12.0", "fixed"), "unknown");
@@ -146,5 +145,4 @@ fn ranges_are_judged_release_by_release() {
     assert_eq!((bad.code, jaxlibs(&bad)), (Some(1), 24), "{}", bad.stderr);
     let both = told(&["0.9.1..0.9.2", "0.12.0"]);
     assert_eq!((both.code, jaxlibs(&both)), (Some(0), 3), "{}", both.stderr);
-    assert_eq!(told(&["0.90.."]).code, Some(1));
 }

@@ -268,7 +268,7 @@ fn what_is_no_wheel_is_an_error() {
             folder.path().join("gone-1-py3-none-any.whl"),
             "No such file",
         ),
-        (hostile, "outside of the wheel's folder"),
+        (hostile, "Invalid file path"),
     ] {
         let output = run(&path, &["--format=json"]);
         assert_eq!(output.status.code(), Some(1), "{words}");

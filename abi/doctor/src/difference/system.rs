@@ -7,16 +7,8 @@ use crate::manifest::Manifest;
 use std::collections::BTreeSet;
 
 /// Libraries of every system with a glibc.
-const SYSTEM: [&str; 8] = [
-    "libc.so",
-    "libm.so",
-    "libdl.so",
-    "librt.so",
-    "libpthread.so",
-    "libgcc_s.so",
-    "ld-linux",
-    "linux-vdso",
-];
+const SYSTEM: &str =
+    "libc.so libm.so libdl.so librt.so libpthread.so libgcc_s.so ld-linux linux-vdso";
 
 pub(super) fn compare(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
     loading(old, new, list);
@@ -47,7 +39,7 @@ pub(super) fn compare(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
         );
     }
     let others = |needs: &[String]| -> Vec<String> {
-        let is_system = |name: &&String| SYSTEM.iter().any(|known| name.starts_with(known));
+        let is_system = |name: &&String| SYSTEM.split(' ').any(|known| name.starts_with(known));
         needs
             .iter()
             .filter(|name| !is_system(name))

@@ -112,16 +112,16 @@ fn foreign(wheel: &Wheel, library: &Read<'_>, found: &mut Vec<Finding>) {
     let machines: Vec<&str> = targets.iter().map(|(_, machine)| *machine).collect();
     let on = machines.join(" and ");
     let fits = |platform: &Platform| {
-        let named = platform.arch();
-        let wanted: &[&str] = match &named {
-            Some("arm64") => &["aarch64"],
-            Some("amd64") => &["x86_64"],
-            Some("32") => &["i686"],
-            Some("universal2") => &["aarch64", "x86_64"],
-            Some(arch) => std::slice::from_ref(arch),
-            None => return platform == &Platform::Any,
+        let wanted: &[&str] = match platform.arch.as_str() {
+            "arm64" => &["aarch64"],
+            "amd64" => &["x86_64"],
+            "32" => &["i686"],
+            "universal2" => &["aarch64", "x86_64"],
+            arch => &[arch],
         };
-        platform.system() == Some(*system) && wanted.iter().all(|arch| machines.contains(arch))
+        platform.kind == "any"
+            || platform.system() == Some(*system)
+                && wanted.iter().all(|arch| machines.contains(arch))
     };
     if let Some(tag) = wheel.name.platforms.iter().find(|platform| !fits(platform)) {
         found.push(
@@ -132,7 +132,7 @@ fn foreign(wheel: &Wheel, library: &Read<'_>, found: &mut Vec<Finding>) {
             )
             .fix("build one wheel per machine, each with its own tag"),
         );
-    } else if wheel.name.platforms.contains(&Platform::Any) {
+    } else if wheel.name.platform("any").is_some() {
         found.push(
             Finding::failure(Problem::WheelPromise,
                 format!("can be installed on every system, but {name} is for {system} on {on}"),
@@ -187,12 +187,7 @@ fn systems(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
         None => "build on an older system, because no tag exists for this one".to_owned(),
     };
     let older = "or build for an older system with cargo-zigbuild or zig (docs/shipping.md)";
-    if let Some(tag @ Platform::Musllinux { .. }) = wheel
-        .name
-        .platforms
-        .iter()
-        .find(|platform| matches!(platform, Platform::Musllinux { .. }))
-    {
+    if let Some(tag) = wheel.name.platform("musllinux") {
         found.push(
             Finding::failure(
                 Problem::WheelPromise,
@@ -244,7 +239,7 @@ fn systems(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
                 .fix(repair),
             );
         }
-    } else if let Some(tag @ Platform::Linux { .. }) = wheel.name.platforms.first() {
+    } else if let Some(tag) = wheel.name.platform("linux") {
         found.push(
             Finding::new(
                 Confidence::Proved,
@@ -262,11 +257,8 @@ fn systems(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
 
 /// Compares the required macOS with the tag.
 fn macos(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
-    let tags = wheel.name.platforms.iter().filter_map(|tag| match tag {
-        Platform::Macos { oldest, .. } => Some((*oldest, tag)),
-        _ => None,
-    });
-    let Some((promised, tag)) = tags.min_by_key(|(oldest, _)| *oldest) else {
+    let tag = wheel.name.platform("macosx");
+    let Some((promised, tag)) = tag.and_then(|tag| Some((tag.oldest?, tag))) else {
         return;
     };
     let asks = libraries.iter().filter_map(|library| {

@@ -72,56 +72,24 @@ fn target(object: &object::File<'_>) -> Option<(&'static str, &'static str)> {
 }
 
 /// Libraries that every system of a manylinux tag has.
-const LINUX: [&str; 14] = [
-    "ld-linux",
-    "libanl.so.1",
-    "libatomic.so.1",
-    "libc.so.6",
-    "libdl.so.2",
-    "libgcc_s.so.1",
-    "libm.so.6",
-    "libmvec.so.1",
-    "libpthread.so.0",
-    "libresolv.so.2",
-    "librt.so.1",
-    "libstdc++.so.6",
-    "libutil.so.1",
-    "libz.so.1",
-];
+const LINUX: &str = "ld-linux libanl.so.1 libatomic.so.1 libc.so.6 libdl.so.2 libgcc_s.so.1 libm.so.6 libmvec.so.1 \
+    libpthread.so.0 libresolv.so.2 librt.so.1 libstdc++.so.6 libutil.so.1 libz.so.1";
 
 /// DLLs of Windows itself, and those that Python or jaxlib need as well.
-const WINDOWS: [&str; 19] = [
-    "api-ms-win-",
-    "advapi32.dll",
-    "bcrypt.dll",
-    "bcryptprimitives.dll",
-    "dbghelp.dll",
-    "kernel32.dll",
-    "msvcp140",
-    "msvcrt.dll",
-    "ntdll.dll",
-    "ole32.dll",
-    "oleaut32.dll",
-    "psapi.dll",
-    "rpcrt4.dll",
-    "secur32.dll",
-    "shell32.dll",
-    "ucrtbase.dll",
-    "user32.dll",
-    "vcruntime140",
-    "ws2_32.dll",
-];
+const WINDOWS: &str = "api-ms-win- advapi32.dll bcrypt.dll bcryptprimitives.dll dbghelp.dll kernel32.dll msvcp140 \
+    msvcrt.dll ntdll.dll ole32.dll oleaut32.dll psapi.dll rpcrt4.dll secur32.dll shell32.dll \
+    ucrtbase.dll user32.dll vcruntime140 ws2_32.dll";
 
 /// Returns true if every system of a tag has the library. XF109 covers absolute paths on macOS.
 fn is_everywhere(system: System, need: &str) -> bool {
     match system {
         System::Linux => {
-            LINUX.iter().any(|known| need.starts_with(known)) || need.starts_with("libpython")
+            LINUX.split(' ').any(|known| need.starts_with(known)) || need.starts_with("libpython")
         }
         System::MacOs => need.starts_with('/') || need.starts_with("@executable_path/"),
         System::Windows => {
             let need = need.to_ascii_lowercase();
-            WINDOWS.iter().any(|known| need.starts_with(known)) && !is_debug_runtime(&need)
+            WINDOWS.split(' ').any(|known| need.starts_with(known)) && !is_debug_runtime(&need)
                 || need.starts_with("python3")
         }
     }

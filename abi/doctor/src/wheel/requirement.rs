@@ -1,8 +1,7 @@
 //! What a wheel requires of other projects: `Requires-Dist` in its metadata.
 
-use crate::release::RELEASES;
-use std::cmp::Ordering;
-use xla_ffi_abi::declared::parse_version;
+use crate::release::{RELEASES, number};
+use pep440_rs::VersionSpecifiers;
 
 /// A project that is installed with the wheel, without a condition or an extra.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,86 +10,37 @@ pub struct Requirement {
     pub project: String,
     /// Its extras, as written.
     pub extras: String,
-    /// The versions that are allowed, each an operator and a version: `(">=", "0.4.31")`.
-    pub bounds: Vec<(String, String)>,
+    /// The allowed versions.
+    pub versions: VersionSpecifiers,
 }
-
-/// Operators, longest first.
-const OPERATORS: [&str; 8] = ["===", "~=", "==", "!=", "<=", ">=", "<", ">"];
 
 impl Requirement {
     /// Reads a value of `Requires-Dist`. Returns `None` for a requirement of an extra, and for one that depends on the
-    /// interpreter or the system.
+    /// implementation of Python.
     #[must_use]
     pub fn of(text: &str) -> Option<Self> {
         let (text, marker) = text.split_once(';').unwrap_or((text, ""));
-        // jaxlib has the same versions for all of these.
-        let is_conditional = ["extra", "implementation"]
+        // jaxlib has the same versions on all systems.
+        if ["extra", "implementation"]
             .iter()
-            .any(|name| marker.contains(name));
-        if is_conditional {
+            .any(|name| marker.contains(name))
+        {
             return None;
         }
-        let is_name = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-        let text = text.trim();
-        let (name, rest) =
-            text.split_at(text.find(|letter| !is_name(letter)).unwrap_or(text.len()));
-        let rest = rest.trim_start();
-        let (extras, rest) = match rest.strip_prefix('[') {
-            Some(extras) => extras.split_once(']')?,
+        let text = text.replace([' ', '(', ')'], "");
+        let is_end = |letter: char| !letter.is_ascii_alphanumeric() && !"-_.".contains(letter);
+        let (name, rest) = text.split_at(text.find(is_end).unwrap_or(text.len()));
+        let (extras, versions) = match rest.strip_prefix('[') {
+            Some(rest) => rest.split_once(']')?,
             None => ("", rest),
-        };
-        let rest = rest.trim().trim_start_matches('(').trim_end_matches(')');
-        let bound = |part: &str| {
-            let part = part.trim();
-            let operator = OPERATORS
-                .iter()
-                .find(|operator| part.starts_with(**operator))?;
-            let version = part[operator.len()..].trim();
-            Some(((*operator).to_owned(), version.to_owned()))
         };
         Some(Self {
             project: name.to_ascii_lowercase().replace(['_', '.'], "-"),
             extras: extras.to_owned(),
-            bounds: rest.split(',').filter_map(bound).collect(),
+            // A URL allows any version.
+            versions: versions.parse().unwrap_or_default(),
         })
     }
-
-    /// Returns true if the requirement allows this version.
-    #[must_use]
-    pub fn allows(&self, version: &str) -> bool {
-        self.bounds.iter().all(|(operator, bound)| {
-            let prefix = bound.strip_suffix(".*");
-            let wanted = prefix.unwrap_or(bound);
-            let (Some(version), Some(wanted)) = (parse_version(version), parse_version(wanted))
-            else {
-                return true;
-            };
-            let starts =
-                |length: usize| (0..length).all(|at| part(&version, at) == part(&wanted, at));
-            let order = compare(&version, &wanted);
-            match operator.as_str() {
-                ">=" => order != Ordering::Less,
-                ">" => order == Ordering::Greater,
-                "<=" => order != Ordering::Greater,
-                "<" => order == Ordering::Less,
-                "!=" if prefix.is_some() => !starts(wanted.len()),
-                "!=" => order != Ordering::Equal,
-                "~=" => order != Ordering::Less && starts(wanted.len().saturating_sub(1)),
-                _ if prefix.is_some() => starts(wanted.len()),
-                _ => order == Ordering::Equal,
-            }
-        })
-    }
-}
-
-fn part(version: &[u32], at: usize) -> u32 {
-    version.get(at).copied().unwrap_or(0)
-}
-
-fn compare(one: &[u32], other: &[u32]) -> Ordering {
-    let mut parts = (0..one.len().max(other.len())).map(|at| part(one, at).cmp(&part(other, at)));
-    parts.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
 /// Returns the jaxlib releases that a wheel may be installed with, because it requires `jax` or `jaxlib`. A jax release is
@@ -101,7 +51,10 @@ pub fn releases(requires: &[Requirement]) -> Option<Vec<&'static str>> {
         .iter()
         .filter(|one| matches!(one.project.as_str(), "jax" | "jaxlib"))
         .collect();
-    let allowed = |version: &&'static str| of_jax.iter().all(|one| one.allows(version));
+    let allowed = |version: &&'static str| {
+        let version = number(version);
+        of_jax.iter().all(|one| one.versions.contains(&version))
+    };
     (!of_jax.is_empty()).then(|| RELEASES.into_iter().filter(allowed).collect())
 }
 
@@ -140,10 +93,7 @@ mod tests {
         ] {
             assert_eq!(of(texts), range, "{texts:?}");
         }
-        let numpy = Requirement::of("nvidia_cublas.cu12").unwrap();
-        assert_eq!(
-            (numpy.project.as_str(), numpy.bounds.len()),
-            ("nvidia-cublas-cu12", 0)
-        );
+        let bare = Requirement::of("nvidia_cublas.cu12").unwrap();
+        assert_eq!(bare.project, "nvidia-cublas-cu12");
     }
 }

@@ -19,109 +19,56 @@ pub struct Name {
     pub platforms: Vec<Platform>,
 }
 
-/// Systems on which a wheel may be installed.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Platform {
-    /// Every system.
-    Any,
-    /// Linux, whatever its libraries: what a build gives before auditwheel names it.
-    Linux {
-        /// `x86_64`.
-        arch: String,
-    },
-    /// Linux with a glibc of this version or later.
-    Manylinux {
-        /// Major and minor version.
-        glibc: [u32; 2],
-        /// `x86_64`.
-        arch: String,
-    },
-    /// Linux with musl.
-    Musllinux {
-        /// `x86_64`.
-        arch: String,
-    },
-    /// macOS of this version or later.
-    Macos {
-        /// Major and minor version.
-        oldest: [u32; 2],
-        /// `arm64`, `x86_64`, `universal2`.
-        arch: String,
-    },
-    /// Windows.
-    Windows {
-        /// `amd64`, `arm64`, `32`.
-        arch: String,
-    },
-    /// Something else.
-    Other(String),
+/// A platform tag: the systems on which a wheel may be installed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Platform {
+    /// The tag; `manylinux_2_17_x86_64` for `manylinux2014_x86_64`.
+    pub tag: String,
+    /// `any`, `linux`, `manylinux`, `musllinux`, `macosx`, `win`, or an unknown system.
+    pub kind: String,
+    /// The oldest glibc, musl or macOS, if the tag has a version.
+    pub oldest: Option<[u32; 2]>,
+    /// The machine, for example `x86_64`, `arm64` or `universal2`; empty for `any`.
+    pub arch: String,
 }
 
 impl Platform {
     pub(super) fn of(tag: &str) -> Self {
-        let other = || Self::Other(tag.to_owned());
-        let versioned = |rest: &str| {
-            let mut parts = rest.splitn(3, '_');
-            let major = parts.next()?.parse().ok()?;
-            let minor = parts.next()?.parse().ok()?;
-            Some(([major, minor], parts.next()?.to_owned()))
+        let old = [
+            ("manylinux1_", "2_5"),
+            ("manylinux2010_", "2_12"),
+            ("manylinux2014_", "2_17"),
+        ];
+        let renamed = old
+            .iter()
+            .find_map(|(old, glibc)| Some(format!("manylinux_{glibc}_{}", tag.strip_prefix(old)?)));
+        let tag = renamed.unwrap_or_else(|| tag.to_owned());
+        let (kind, rest) = match tag.as_str() {
+            "win32" => ("win", "32"),
+            tag => tag.split_once('_').unwrap_or((tag, "")),
         };
-        if tag == "any" {
-            return Self::Any;
-        }
-        for (start, glibc) in [
-            ("manylinux1_", [2, 5]),
-            ("manylinux2010_", [2, 12]),
-            ("manylinux2014_", [2, 17]),
-        ] {
-            if let Some(arch) = tag.strip_prefix(start) {
-                let arch = arch.to_owned();
-                return Self::Manylinux { glibc, arch };
-            }
-        }
-        if let Some(rest) = tag.strip_prefix("manylinux_") {
-            return versioned(rest)
-                .map_or_else(other, |(glibc, arch)| Self::Manylinux { glibc, arch });
-        }
-        if let Some(rest) = tag.strip_prefix("musllinux_") {
-            return versioned(rest).map_or_else(other, |(_, arch)| Self::Musllinux { arch });
-        }
-        if let Some(arch) = tag.strip_prefix("linux_") {
-            let arch = arch.to_owned();
-            return Self::Linux { arch };
-        }
-        if let Some(rest) = tag.strip_prefix("macosx_") {
-            return versioned(rest)
-                .map_or_else(other, |(oldest, arch)| Self::Macos { oldest, arch });
-        }
-        if let Some(arch) = tag.strip_prefix("win_").or_else(|| tag.strip_prefix("win")) {
-            let arch = arch.to_owned();
-            return Self::Windows { arch };
-        }
-        other()
-    }
-
-    /// Its machine, where it names one.
-    #[must_use]
-    pub fn arch(&self) -> Option<&str> {
-        match self {
-            Self::Any | Self::Other(_) => None,
-            Self::Linux { arch }
-            | Self::Manylinux { arch, .. }
-            | Self::Musllinux { arch }
-            | Self::Macos { arch, .. }
-            | Self::Windows { arch } => Some(arch),
+        let versioned = || {
+            let mut parts = rest.splitn(3, '_');
+            let version = [parts.next()?.parse().ok()?, parts.next()?.parse().ok()?];
+            Some((Some(version), parts.next()?))
+        };
+        let (oldest, arch) = versioned().unwrap_or((None, rest));
+        Self {
+            kind: kind.to_owned(),
+            oldest,
+            arch: arch.to_owned(),
+            tag,
         }
     }
 
     /// Its system, in a word.
     #[must_use]
     pub fn system(&self) -> Option<&'static str> {
-        match self {
-            Self::Any | Self::Other(_) => None,
-            Self::Linux { .. } | Self::Manylinux { .. } | Self::Musllinux { .. } => Some("Linux"),
-            Self::Macos { .. } => Some("macOS"),
-            Self::Windows { .. } => Some("Windows"),
+        match self.kind.as_str() {
+            "linux" | "manylinux" | "musllinux" => Some("Linux"),
+            "macosx" => Some("macOS"),
+            "win" => Some("Windows"),
+            _ => None,
         }
     }
 }
@@ -165,14 +112,20 @@ impl Name {
         })
     }
 
-    /// The oldest glibc that it may be installed beside; none where it names no glibc.
+    /// Returns the first platform of a kind, with the oldest version.
+    #[must_use]
+    pub fn platform(&self, kind: &str) -> Option<&Platform> {
+        let all = self
+            .platforms
+            .iter()
+            .filter(|platform| platform.kind == kind);
+        all.min_by_key(|platform| platform.oldest)
+    }
+
+    /// Returns the oldest glibc beside which it may be installed, or `None` if it names no glibc.
     #[must_use]
     pub fn glibc(&self) -> Option<[u32; 2]> {
-        let floors = self.platforms.iter().map(|platform| match platform {
-            Platform::Manylinux { glibc, .. } => Some(*glibc),
-            _ => None,
-        });
-        floors.flatten().min()
+        self.platform("manylinux")?.oldest
     }
 
     /// Whether this version of Python may have it: exactly that of the tag, or with the stable ABI a later one, too.
@@ -205,21 +158,7 @@ impl Name {
 
 impl fmt::Display for Platform {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Any => f.write_str("any"),
-            Self::Linux { arch } => write!(f, "linux_{arch}"),
-            Self::Manylinux {
-                glibc: [major, minor],
-                arch,
-            } => write!(f, "manylinux_{major}_{minor}_{arch}"),
-            Self::Musllinux { arch } => write!(f, "musllinux_{arch}"),
-            Self::Macos {
-                oldest: [major, minor],
-                arch,
-            } => write!(f, "macosx_{major}_{minor}_{arch}"),
-            Self::Windows { arch } => write!(f, "win_{arch}"),
-            Self::Other(tag) => f.write_str(tag),
-        }
+        f.write_str(&self.tag)
     }
 }
 
