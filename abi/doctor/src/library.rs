@@ -1,6 +1,7 @@
 //! The facts of a library's file: symbols, required libraries and versions, search paths, flags of the dynamic linker.
 
 mod dependencies;
+mod elf;
 mod format;
 mod machine;
 mod signature;
@@ -89,8 +90,10 @@ pub struct Facts {
     pub imports: BTreeSet<Needed>,
     /// The exported symbols, and symbols of C++ handlers and thread pools that are not exported, unless it is stripped.
     pub names: BTreeSet<String>,
-    /// The versions that it requires of other libraries.
+    /// The versions that it requires of other libraries: `GLIBC_2.34`, `GLIBC_ABI_DT_RELR`.
     pub versions: BTreeSet<String>,
+    /// The level of the x86-64 processors that it requires, 1 to 4, if it is marked.
+    pub level: Option<u32>,
     /// Whether it requires an executable stack.
     pub executable_stack: bool,
     /// Whether it has relocations in its code.
@@ -176,7 +179,7 @@ fn split(bytes: &[u8]) -> Result<Vec<Part<'_>>, Fault> {
         return kind("it is a static archive; link it with -shared");
     }
     let (system, processor) = match FileKind::parse(bytes) {
-        Ok(FileKind::Elf64) => (System::Linux, format::elf_processor(bytes)?),
+        Ok(FileKind::Elf64) => (System::Linux, elf::processor(bytes)?),
         Ok(FileKind::MachO64) => (System::MacOs, format::mach_o_processor(bytes)?),
         Ok(FileKind::Pe64) => (System::Windows, format::pe_processor(bytes)?),
         Ok(FileKind::MachOFat32 | FileKind::MachOFat64) => return format::fat_parts(bytes),
@@ -215,7 +218,7 @@ pub(crate) fn read_parts(path: &Path, parts: &[Part<'_>]) -> Result<Facts, Error
         return Err(Fault::Kind("it is a fat file without a part".to_owned()).of(path));
     };
     let facts = match first.machine.system {
-        System::Linux => format::elf_facts(first.bytes),
+        System::Linux => elf::facts(first.bytes),
         System::MacOs => format::mach_o_facts(first.bytes),
         System::Windows => format::pe_facts(first.bytes),
     };
@@ -297,13 +300,40 @@ impl Facts {
         names.any(is_of_python) || self.is_python_module()
     }
 
-    /// Returns the highest version with a prefix, `GLIBC_` or `GLIBCXX_`, as numbers.
+    /// Returns the highest version with a prefix, `GLIBC_`, `GLIBCXX_` or `CXXABI_`, as numbers.
     #[must_use]
     pub fn floor(&self, prefix: &str) -> Option<Vec<u32>> {
-        self.versions
-            .iter()
-            .filter_map(|version| parse_version(version.strip_prefix(prefix)?))
+        self.highest(prefix).map(|(floor, _)| floor)
+    }
+
+    /// As [`floor`](Self::floor), with the name of the version.
+    pub(crate) fn highest(&self, prefix: &str) -> Option<(Vec<u32>, &str)> {
+        let number = |name: &str| match name {
+            "GLIBC_ABI_DT_RELR" => Some(vec![2, 36]),
+            "GLIBC_ABI_GNU_TLS" | "GLIBC_ABI_GNU2_TLS" => Some(vec![2, 42]),
+            name => parse_version(name.strip_prefix(prefix)?),
+        };
+        let named = self.versions.iter().filter(|name| name.starts_with(prefix));
+        named
+            .filter_map(|name| Some((number(name)?, name.as_str())))
             .max()
+    }
+
+    /// Returns the symbols that are private to one build of glibc.
+    pub(crate) fn private_symbols(&self) -> Vec<&str> {
+        let private = |needed: &&Needed| needed.version.as_deref() == Some("GLIBC_PRIVATE");
+        self.imports
+            .iter()
+            .filter(private)
+            .map(|needed| needed.name.as_str())
+            .collect()
+    }
+
+    /// Returns the processors that it requires, for example `x86-64-v3`, unless all are enough.
+    #[must_use]
+    pub fn processor_level(&self) -> Option<String> {
+        let level = self.level.filter(|level| *level > 1)?;
+        Some(format!("x86-64-v{level}"))
     }
 }
 
