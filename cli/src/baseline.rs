@@ -3,6 +3,8 @@
 use anyhow::{Context, bail};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use xla_ffi_abi::catalogue as abi;
+use xla_ffi_doctor::CATALOGUE;
 
 /// Numbers that mean that something was not judged. A list cannot allow them.
 const NOT_JUDGED: [&str; 5] = ["XF001", "XF002", "XF003", "XF331", "XF332"];
@@ -113,6 +115,18 @@ impl Known {
                     "{shown}, line {}: {id} means that something was not judged, which cannot be allowed; remove the line",
                     at + 1
                 );
+            }
+            let ids = CATALOGUE
+                .iter()
+                .map(|entry| entry.id)
+                .chain(abi::CATALOGUE.iter().map(|rule| rule.id));
+            if let Some((id, _)) = parts
+                .filter(|(id, _)| id.starts_with("XF") && !ids.clone().any(|known| known == *id))
+            {
+                crate::refuse(format!(
+                    "{shown}, line {}: no finding has the number {id}",
+                    at + 1
+                ));
             }
             let is_key =
                 parts.is_some_and(|(id, subject)| id.starts_with("XF") && subject.contains('/'));

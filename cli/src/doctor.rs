@@ -529,14 +529,10 @@ pub(super) fn traits_finding(subject: &Candidate, manifests: &[Manifest]) -> Opt
     };
     let why = format!("metadata call of {revision}; runtimes use the handler's answer");
     Some(
-        Finding::new(
-            Confidence::Proved,
-            Severity::Risk,
-            Problem::Description,
-            what,
-            why,
-        )
-        .about_handler(&subject.name)
-        .fix("declare the trait in the handler's definition and in its manifest, or in neither"),
+        Finding::proved_risk(Problem::Description, what, why)
+            .about_handler(&subject.name)
+            .fix(
+                "declare the trait in the handler's definition and in its manifest, or in neither",
+            ),
     )
 }

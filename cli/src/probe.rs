@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use xla_ffi_doctor::{Answer, Candidate, Confidence, Finding, Outcome, Problem, Severity, Subject};
+use xla_ffi_doctor::{Answer, Candidate, Finding, Outcome, Problem, Subject};
 use xla_ffi_runtime::{Attributes, Handler, Hazard, Revision, Runtime, Stage};
 
 /// Default time limit for loading and for each answer.
@@ -36,9 +36,7 @@ impl Asking<'_> {
             Err(error) if error.is::<TimedOut>() => return Some(too_slow(&error)),
             Err(error) => crate::output::error_text(&error),
         };
-        let finding = Finding::new(
-            Confidence::Proved,
-            Severity::Fails,
+        let finding = Finding::failure(
             Problem::DoesNotLoad,
             "the library does not load on this machine",
             why,
@@ -76,9 +74,7 @@ impl Asking<'_> {
             }
             for (how, revisions) in broke {
                 findings.push(
-                    Finding::new(
-                        Confidence::Proved,
-                        Severity::Fails,
+                    Finding::failure(
                         Problem::Breaks,
                         "crashes or hangs in the metadata call",
                         format!("metadata call of {}: {how}", revisions.join(", ")),
@@ -250,13 +246,7 @@ fn answer(limit: Duration, path: &Path, question: &Question) -> anyhow::Result<V
 /// Returns a finding that loading and the handlers' answers were not judged.
 pub(crate) fn not_run(why: String) -> Finding {
     let what = "loading and the handlers' answers were not examined";
-    Finding::new(
-        Confidence::Unknown,
-        Severity::Note,
-        Problem::NotRun,
-        what,
-        why,
-    )
+    Finding::unknown(Problem::NotRun, what, why)
 }
 
 /// Returns a finding that loading reached the time limit, which proves nothing.

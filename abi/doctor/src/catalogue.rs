@@ -115,6 +115,14 @@ problems! {
     Description "XF119"
     "The manifest's description of a handler is invalid: an unknown element type, a wrong shape contract, a related handler that is missing or does not fit, or a trait that the handler does not declare."
     "Correct the handler's description (`XFFI_DESCRIBE` in C)."
+    /// The required processor.
+    Processor "XF120"
+    "The library requires an x86-64 processor of a higher level, so older processors do not load it."
+    "Compile with `-march=x86-64` and link without `-z x86-64-v2` or higher, or choose instructions at run time."
+    /// Symbols that are private to one build of glibc.
+    PrivateSymbol "XF121"
+    "The library uses a symbol that is private to one build of glibc, so any update of the system may break it."
+    "Use a public function of glibc instead."
     /// The API version that a handler answers with.
     Answer "XF201"
     "The handler answers metadata calls with this API version."

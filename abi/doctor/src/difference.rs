@@ -102,6 +102,18 @@ pub fn differences(old: &Build<'_>, new: &Build<'_>) -> Vec<Difference> {
     let mut list = List::default();
     let (was, now) = (&old.examination.manifests, &new.examination.manifests);
     for (was, now) in pairs(was, now, &mut list) {
+        let mut about = list.about(Subject::Library);
+        match (was, now) {
+            (Some(was), None) => {
+                let why = "loaders no longer know its handlers and their operands";
+                about.removed(Step::Major, "manifest", &was.library, why);
+            }
+            (None, Some(now)) => {
+                let why = "loaders know its handlers and their operands";
+                about.added(Step::Minor, "manifest", &now.library, why);
+            }
+            _ => {}
+        }
         handler::all(was, now, &mut list);
         legacy::all(was, now, &mut list);
     }

@@ -2,7 +2,7 @@
 //! and adds the outcome as [`Answer`](crate::Answer).
 
 use crate::candidate::{Candidate, Use};
-use crate::finding::{Confidence, Finding, Problem, Severity, Subject};
+use crate::finding::{Finding, Problem, Subject};
 use crate::library::{self, Facts, Provided, Surroundings};
 use crate::link;
 use crate::manifest::{self, Manifest};
@@ -117,8 +117,8 @@ impl Examination {
 
     /// Adds a finding about the required glibc on these releases.
     pub fn judge_glibc(&mut self, versions: &[&str]) {
-        let floor = self.facts.floor("GLIBC_");
-        let finding = floor.and_then(|floor| release::about_glibc(&floor, versions));
+        let floor = self.facts.highest("GLIBC_");
+        let finding = floor.and_then(|floor| release::about_glibc(floor, versions));
         self.findings.extend(finding);
     }
 
@@ -300,9 +300,7 @@ fn exports(manifests: &[Manifest], facts: &Facts, findings: &mut Vec<Finding>) {
         }
         if let Some(register) = &manifest.register {
             if !facts.exports.contains(register) {
-                findings.push(Finding::new(
-                    Confidence::Proved,
-                    Severity::Risk,
+                findings.push(Finding::proved_risk(
                     Problem::NotExported,
                     format!("the registration function {register} is not exported"),
                     "the manifest names it, but the dynamic symbol table does not have it",
@@ -329,9 +327,7 @@ fn exports(manifests: &[Manifest], facts: &Facts, findings: &mut Vec<Finding>) {
             format!("it exports {}", candidates.join(", "))
         };
         findings.push(
-            Finding::new(
-                Confidence::Unknown,
-                Severity::Note,
+            Finding::unknown(
                 Problem::UnknownHandlers,
                 "its handlers are unknown",
                 format!("{has}; {exported}"),
@@ -346,9 +342,7 @@ fn compiled_with(bytes: &[u8], findings: &mut Vec<Finding>) -> Vec<Revision> {
     let units = match dwarf::read_library(bytes) {
         Ok(units) => units,
         Err(error) => {
-            findings.push(Finding::new(
-                Confidence::Unknown,
-                Severity::Note,
+            findings.push(Finding::unknown(
                 Problem::Header,
                 "the header that it was compiled with is unknown",
                 error.to_string(),
@@ -375,9 +369,7 @@ fn compiled_with(bytes: &[u8], findings: &mut Vec<Finding>) -> Vec<Revision> {
     revisions.dedup();
     if strange > 0 {
         findings.push(
-            Finding::new(
-                Confidence::Proved,
-                Severity::Risk,
+            Finding::proved_risk(
                 Problem::Header,
                 format!("{strange} of its compilation units use layouts that no jaxlib shipped"),
                 "debug information, compared with every known revision",

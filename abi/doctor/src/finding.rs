@@ -139,6 +139,18 @@ impl Finding {
         Self::new(Confidence::Possible, Severity::Risk, problem, what, why)
     }
 
+    /// Returns a proved risk.
+    #[must_use]
+    pub fn proved_risk(problem: Problem, what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::new(Confidence::Proved, Severity::Risk, problem, what, why)
+    }
+
+    /// Returns a note that something was not determined.
+    #[must_use]
+    pub fn unknown(problem: Problem, what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::new(Confidence::Unknown, Severity::Note, problem, what, why)
+    }
+
     /// Returns a proved note.
     #[must_use]
     pub fn note(problem: Problem, what: impl Into<String>, why: impl Into<String>) -> Self {

@@ -21,6 +21,9 @@ use xla_ffi_abi::declared::parse_version;
 /// How the names of the functions of XLA's C++ handlers for the execute stage begin: `xla::ffi::Handler<…>`.
 pub(crate) const CXX_HANDLER: &str = "_ZN3xla3ffi7HandlerILNS0_14ExecutionStageE3E";
 
+/// The first `GLIBCXX_3.4.N` of the libstdc++ with each `CXXABI_1.3.N`.
+const CXXABI: [u32; 16] = [0, 4, 10, 11, 14, 15, 17, 18, 20, 21, 22, 23, 26, 29, 31, 33];
+
 /// Larger libraries are not read.
 const LIMIT: u64 = 4 << 30;
 
@@ -300,7 +303,8 @@ impl Facts {
         names.any(is_of_python) || self.is_python_module()
     }
 
-    /// Returns the highest version with a prefix, `GLIBC_`, `GLIBCXX_` or `CXXABI_`, as numbers.
+    /// Returns the highest version with a prefix, `GLIBC_` or `GLIBCXX_`, as numbers. `CXXABI` counts as the libstdc++ that
+    /// introduced it.
     #[must_use]
     pub fn floor(&self, prefix: &str) -> Option<Vec<u32>> {
         self.highest(prefix).map(|(floor, _)| floor)
@@ -308,25 +312,35 @@ impl Facts {
 
     /// As [`floor`](Self::floor), with the name of the version.
     pub(crate) fn highest(&self, prefix: &str) -> Option<(Vec<u32>, &str)> {
-        let number = |name: &str| match name {
-            "GLIBC_ABI_DT_RELR" => Some(vec![2, 36]),
-            "GLIBC_ABI_GNU_TLS" | "GLIBC_ABI_GNU2_TLS" => Some(vec![2, 42]),
-            name => parse_version(name.strip_prefix(prefix)?),
+        let number = |name: &str| match (prefix, name) {
+            ("GLIBC_", "GLIBC_ABI_DT_RELR") => Some(vec![2, 36]),
+            ("GLIBC_", "GLIBC_ABI_GNU_TLS" | "GLIBC_ABI_GNU2_TLS") => Some(vec![2, 42]),
+            ("GLIBCXX_", name) if name.starts_with("CXXABI_1.3.") => {
+                let release = parse_version(&name["CXXABI_".len()..])?;
+                Some(vec![
+                    3,
+                    4,
+                    *CXXABI.get(release[2] as usize).unwrap_or(&u32::MAX),
+                ])
+            }
+            (prefix, name) => parse_version(name.strip_prefix(prefix)?),
         };
-        let named = self.versions.iter().filter(|name| name.starts_with(prefix));
+        let named = self.versions.iter();
         named
             .filter_map(|name| Some((number(name)?, name.as_str())))
             .max()
     }
 
-    /// Returns the symbols that are private to one build of glibc.
-    pub(crate) fn private_symbols(&self) -> Vec<&str> {
+    /// Returns the names of symbols that are private to one build of glibc, if it uses any.
+    pub(crate) fn private_symbols(&self) -> Option<String> {
         let private = |needed: &&Needed| needed.version.as_deref() == Some("GLIBC_PRIVATE");
-        self.imports
+        let names: Vec<&str> = self
+            .imports
             .iter()
             .filter(private)
             .map(|needed| needed.name.as_str())
-            .collect()
+            .collect();
+        (!names.is_empty()).then(|| names.join(", "))
     }
 
     /// Returns the processors that it requires, for example `x86-64-v3`, unless all are enough.

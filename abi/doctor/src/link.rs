@@ -267,6 +267,19 @@ fn flags(facts: &Facts, findings: &mut Vec<Finding>) {
             .fix("link with -Wl,-z,noexecstack"),
         );
     }
+    if let Some(level) = facts.processor_level() {
+        let what = format!("requires an {level} processor, so others refuse to load it");
+        let why = "the mark in .note.gnu.property, which glibc 2.33 and later check";
+        let fix = "compile with -march=x86-64 and link without -z x86-64-v2 or higher, or choose instructions at run time";
+        findings.push(Finding::risk(Problem::Processor, what, why).fix(fix));
+    }
+    if let Some(symbols) = facts.private_symbols() {
+        let what = format!("uses {symbols}, which is private to one build of glibc");
+        let why = "GLIBC_PRIVATE; any update of the system may remove it";
+        findings.push(
+            Finding::risk(Problem::PrivateSymbol, what, why).fix("use a public function of glibc"),
+        );
+    }
     if facts.text_relocations {
         findings.push(
             Finding::risk(
@@ -321,10 +334,7 @@ fn macos(facts: &Facts, findings: &mut Vec<Finding>) {
             )),
         ),
         Some(_) => {}
-        None => findings.push(Finding::new(
-            Confidence::Unknown,
-            Severity::Note,
-            Problem::DeploymentTarget,
+        None => findings.push(Finding::unknown(Problem::DeploymentTarget,
             "has no deployment target, so the oldest macOS is unknown",
             "LC_BUILD_VERSION and LC_VERSION_MIN_MACOSX are missing",
         )),

@@ -12,6 +12,7 @@ use crate::library;
 pub(crate) use check::is_dtype;
 use check::{check_handler, check_symbol};
 use legacy::check_target;
+use memchr::memmem;
 use object::{BinaryFormat, Object, ObjectSection, ObjectSegment, ObjectSymbol};
 use serde::Deserialize;
 use serde_json::Value;
@@ -160,6 +161,11 @@ pub fn read(file: &[u8]) -> Result<Vec<Manifest>, Error> {
                 .unwrap_or_default();
             records.push(read_one(bytes, 0, name)?.0);
         }
+    }
+    // A file may lack section headers, which loaders do not need. The magic may be in code that reads manifests.
+    if records.is_empty() && object.sections().next().is_none() {
+        let places = memmem::find_iter(file, &MAGIC).filter(|at| at % 16 == 0);
+        records.extend(places.filter_map(|at| Some(read_one(file, at, SECTION).ok()?.0)));
     }
     join(records)
 }

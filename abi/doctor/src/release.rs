@@ -1,6 +1,6 @@
 //! The published releases of jaxlib with this ABI, and the systems that their wheels require.
 
-use crate::finding::{Confidence, Finding, Problem, Severity};
+use crate::finding::{Finding, Problem};
 use pep440_rs::Version;
 use std::str::FromStr;
 
@@ -82,48 +82,46 @@ pub(crate) fn dotted(version: &[u32]) -> String {
     numbers.join(".")
 }
 
-/// Compares the glibc that a library requires with that of jaxlib releases.
-pub(crate) fn about_glibc(floor: &[u32], versions: &[&str]) -> Option<Finding> {
-    let shown = dotted(floor);
-    let runs = |version: &&&str| floor <= glibc(version).as_slice();
-    let (with, without): (Vec<&&str>, Vec<&&str>) = versions.iter().partition(runs);
-    let systems = SYSTEMS
-        .iter()
-        .find(|(version, _)| version.as_slice() >= floor)
-        .map_or("none yet", |(_, systems)| *systems);
-    let asks = "the versions of its symbols";
-    if without.is_empty() {
-        let what = match with.as_slice() {
-            [] => return None,
-            [only] => format!("requires glibc {shown}, no more than jaxlib {only}"),
-            _ => format!("requires glibc {shown}, no more than these jaxlibs"),
-        };
-        return Some(Finding::note(Problem::Glibc, what, asks));
+/// Names releases that follow one another: `jaxlib 0.5.0`, `jaxlib 0.4.31 to 0.5.0`.
+fn span(versions: &[&str]) -> Option<String> {
+    match versions {
+        [] => None,
+        [only] => Some(format!("jaxlib {only}")),
+        [first, .., last] => Some(format!("jaxlib {first} to {last}")),
     }
-    let mut floors: Vec<String> = without
-        .iter()
-        .map(|version| dotted(&glibc(version)))
-        .collect();
-    floors.dedup();
-    let which = match (without.as_slice(), with.first()) {
-        ([only], _) => format!("jaxlib {only}"),
-        (_, None) => "jaxlib".to_owned(),
-        ([first, .., last], Some(_)) => format!("jaxlib {first} to {last}"),
-        ([], _) => return None,
+}
+
+/// Returns how to avoid a version of glibc.
+pub(crate) fn avoid(version: &str) -> &'static str {
+    match version {
+        "GLIBC_ABI_DT_RELR" => "link with -Wl,-z,nopack-relative-relocs",
+        _ => {
+            "build for an older system with cargo-zigbuild, zig or a manylinux image (docs/shipping.md)"
+        }
+    }
+}
+
+/// Compares the glibc that a library requires, and the name of its version, with that of jaxlib releases.
+pub(crate) fn about_glibc((floor, name): (Vec<u32>, &str), versions: &[&str]) -> Option<Finding> {
+    let shown = dotted(&floor);
+    let runs = |version: &&str| floor.as_slice() <= glibc(version).as_slice();
+    let (with, without): (Vec<&str>, Vec<&str>) =
+        versions.iter().partition(|version| runs(version));
+    let Some(which) = span(&without) else {
+        let what = format!("requires glibc {shown}, no more than {}", span(&with)?);
+        return Some(Finding::note(
+            Problem::Glibc,
+            what,
+            format!("it requires {name}"),
+        ));
     };
-    let rest = with.first().map_or_else(String::new, |first| {
-        format!("; jaxlib {first} or later requires no less")
-    });
-    Some(
-        Finding::risk(Problem::Glibc,
-            format!(
-                "requires glibc {shown}, but {which} only {}{rest}",
-                floors.join(" and ")
-            ),
-            format!("its symbols require GLIBC_{shown}; the first systems with it: {systems}"),
-        )
-        .fix("build for an older system with cargo-zigbuild, zig or a manylinux image (docs/shipping.md)"),
-    )
+    let first = SYSTEMS
+        .iter()
+        .find(|(version, _)| *version.as_slice() >= *floor);
+    let systems = first.map_or("none yet", |(_, systems)| systems);
+    let what = format!("requires glibc {shown}, and the wheels of {which} require less");
+    let why = format!("it requires {name}; the first systems with it: {systems}");
+    Some(Finding::risk(Problem::Glibc, what, why).fix(avoid(name)))
 }
 
 /// The first jaxlib whose CPU client supports calls without user data; earlier ones dereference a null pointer.
@@ -133,14 +131,8 @@ const USER_DATA: &str = "0.5.1";
 pub(crate) fn about_user_data(handler: &str, versions: &[&str]) -> Option<Finding> {
     let is_older = |version: &&str| number(version) < number(USER_DATA);
     let without: Vec<&str> = versions.iter().copied().filter(is_older).collect();
-    let which = match without.as_slice() {
-        [] => return None,
-        [only] => format!("jaxlib {only}"),
-        [oldest, .., newest] => format!("jaxlib {oldest} to {newest}"),
-    };
-    let finding = Finding::new(
-        Confidence::Proved,
-        Severity::Risk,
+    let which = span(&without)?;
+    let finding = Finding::proved_risk(
         Problem::UserData,
         format!(
             "uses user data, so that calls in JAX with {which} end the process, even if the parameter is optional"

@@ -161,9 +161,7 @@ pub fn verdict(
                 "it overwrites 8 bytes of the runtime's stack, with unknown effect".to_owned();
             verdict.risks.push(
                 // The write is proved, its effect is not.
-                Finding::new(
-                    Confidence::Proved,
-                    Severity::Risk,
+                Finding::proved_risk(
                     Problem::MetadataOverrun,
                     "overwrites the runtime's memory in the metadata call",
                     how.clone(),

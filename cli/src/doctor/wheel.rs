@@ -226,6 +226,8 @@ impl Opened {
                 None => for_every_python,
             },
             Problem::Glibc | Problem::Libstdcxx | Problem::DeploymentTarget => !is_tagged,
+            Problem::PrivateSymbol => name.glibc().is_none(),
+            Problem::Processor => false,
             _ => true,
         });
         // One finding per missing library: the library's if nothing provides it, or else the wheel's.

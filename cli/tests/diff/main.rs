@@ -257,3 +257,53 @@ fn a_build_that_does_not_load_breaks_every_call() {
         assert_eq!(gate(&new, &new, &["--time-limit", "1"]).0, "ok", "{name}");
     }
 }
+
+#[test]
+fn requirements_of_loaders_are_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let build = |name: &str, flags: &[&str]| {
+        let flags = [&["-DMINOR=5"], flags].concat();
+        library(folder.path(), name, Some(&manifest()), &flags)
+    };
+    let Some(old) = build("old", &[]) else {
+        return skip("requirements_of_loaders_are_compared", "gcc is not there");
+    };
+    let static_tls = "__attribute__((visibility(\"hidden\"), tls_model(\"initial-exec\"))) __thread long held = 1;
+        __attribute__((visibility(\"hidden\"))) long* get_held(void) { return &held; }";
+    let tls = format!("{HANDLERS}{static_tls}");
+    let tls = with_manifest(folder.path(), "tls", &tls, Some(&manifest()), &[]).unwrap();
+    let run = build("run", &["-Wl,-rpath,/home/me/build"]).unwrap();
+    let own = build("own", &["-Wl,-rpath,$ORIGIN"]).unwrap();
+    let needs: Vec<PathBuf> = [
+        ("needs_own", "-Wl,-rpath,$ORIGIN"),
+        ("needs", "-Wl,-rpath-link,."),
+    ]
+    .map(|(name, flag)| build(name, &[flag, "-Wl,--no-as-needed", "-lstdc++"]).unwrap())
+    .into();
+    let stack = build("stack", &["-Wl,-z,execstack"]).unwrap();
+    let level = build("level", &["-Wl,-z,x86-64-v3"]).unwrap();
+    let bare = library(folder.path(), "bare", None, &["-DMINOR=5"]).unwrap();
+    let loader = "requirements of the loader";
+    for (old, new, step, what, value) in [
+        (&old, &tls, "major", loader, json!("static TLS")),
+        (&tls, &old, "minor", loader, json!(null)),
+        (&old, &stack, "major", loader, json!("executable stack")),
+        (&old, &level, "major", loader, json!("x86-64-v2, x86-64-v3")),
+        (&old, &run, "major", "RUNPATH", json!("/home/me/build")),
+        (&old, &own, "patch", "RUNPATH", json!("$ORIGIN")),
+        (&own, &old, "patch", "RUNPATH", json!(null)),
+        (&needs[0], &needs[1], "major", "RUNPATH", json!(null)),
+        (&old, &bare, "major", "manifest", json!(null)),
+        (&bare, &old, "minor", "manifest", json!("lib")),
+    ] {
+        let told = told(old, new, &["--no-run"]);
+        let found = told["differences"].as_array().unwrap();
+        let found = found.iter().find(|one| one["what"] == what);
+        let found = found.unwrap_or_else(|| panic!("{new:?}: {told:#}"));
+        assert_eq!(
+            (&found["step"], &found["now"]),
+            (&json!(step), &value),
+            "{new:?}"
+        );
+    }
+}

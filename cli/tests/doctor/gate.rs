@@ -132,6 +132,20 @@ fn what_is_known_stays_quiet_and_what_is_new_fails() {
     let refused = run(&library, &[&base[..], &["--allow", &bare]].concat());
     assert_eq!(refused.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("REASON"));
+    // A number that no finding has is a mistake.
+    let strange = file(
+        "strange",
+        "XF109 libknown.so/library: fine\nXF910 libknown.so/library: fine\n",
+    );
+    for option in ["--allow", "--baseline"] {
+        let refused = run(&library, &[&base[..], &[option, &strange]].concat());
+        let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert_eq!(refused.status.code(), Some(2), "{words}");
+        assert!(
+            words.contains("line 2") && words.contains("XF910"),
+            "{words}"
+        );
+    }
     let baseline = folder.path().join("baseline").display().to_string();
     let written = told(&["--write-baseline", &baseline]);
     assert_eq!(

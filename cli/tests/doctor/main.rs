@@ -6,6 +6,7 @@ mod extension;
 mod files;
 mod gate;
 mod jaxlibs;
+mod loader;
 mod undescribed;
 mod wheel;
 

@@ -3,6 +3,7 @@
 use super::{Build, List, Step};
 use crate::examination::Examination;
 use crate::finding::{Finding, Problem, Subject};
+use crate::library::Facts;
 use crate::manifest::Manifest;
 use std::collections::BTreeSet;
 
@@ -55,6 +56,37 @@ pub(super) fn compare(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
             "systems without these no longer load the library",
         ),
     );
+    about.demands(
+        "requirements of the loader",
+        &of_loader(was),
+        &of_loader(now),
+        (
+            "more systems load the library",
+            "systems that refuse them no longer load the library",
+        ),
+    );
+    let entries = [&was.search, &now.search];
+    if entries[0] != entries[1] {
+        // A required library may be found by an entry that is gone; an absolute entry is of one machine.
+        let is_lost = !others(&now.needs).is_empty()
+            && entries[0].iter().any(|entry| !now.search.contains(entry));
+        let mut new = entries[1]
+            .iter()
+            .filter(|entry| !was.search.contains(entry));
+        let (step, why) = match is_lost || new.any(|entry| !entry.starts_with('$')) {
+            true => (
+                Step::Major,
+                "required libraries may not be found, or different ones",
+            ),
+            false => (
+                Step::Patch,
+                "required libraries are searched in different folders",
+            ),
+        };
+        let [before, after] =
+            entries.map(|entries| Some(entries.join(":")).filter(|all| !all.is_empty()));
+        about.add(step, "RUNPATH", before.as_deref(), after.as_deref(), why);
+    }
     if was.soname != now.soname {
         let why = "programs linked to the library search for the old name; loaders use a path";
         about.add(
@@ -85,6 +117,24 @@ pub(super) fn compare(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
             "see the SDK's changelog",
         );
     }
+}
+
+/// Returns what a library requires of the loader and the processor.
+fn of_loader(facts: &Facts) -> Vec<String> {
+    let flags = [
+        ("executable stack", facts.executable_stack),
+        ("text relocations", facts.text_relocations),
+        ("static TLS", facts.static_tls),
+    ];
+    let flags = flags
+        .into_iter()
+        .filter(|(_, is_set)| *is_set)
+        .map(|(name, _)| name.to_owned());
+    let levels = (2..=facts.level.unwrap_or(1)).map(|level| format!("x86-64-v{level}"));
+    let private = facts
+        .private_symbols()
+        .map(|names| format!("GLIBC_PRIVATE {names}"));
+    flags.chain(levels).chain(private).collect()
 }
 
 /// Compares exported functions with C names that are not in a manifest.

@@ -54,13 +54,14 @@ impl<'a> Loaded<'a> {
     fn level(&self) -> Option<u32> {
         let mut level = None;
         for segment in self.segments {
-            let mut notes = segment.notes(self.endian, self.bytes).ok()??;
-            while let Ok(Some(note)) = notes.next() {
-                let mut properties = note.gnu_properties(self.endian)?;
-                while let Ok(Some(property)) = properties.next() {
-                    if property.pr_type() == elf::GNU_PROPERTY_X86_ISA_1_NEEDED {
-                        level = Some(32 - property.data_u32(self.endian).ok()?.leading_zeros());
-                    }
+            let notes = segment.notes(self.endian, self.bytes).ok().flatten();
+            let notes = notes.into_iter().flatten().map_while(Result::ok);
+            let properties = notes
+                .filter_map(|note| note.gnu_properties(self.endian))
+                .flatten();
+            for property in properties.map_while(Result::ok) {
+                if property.pr_type() == elf::GNU_PROPERTY_X86_ISA_1_NEEDED {
+                    level = Some(32 - property.data_u32(self.endian).ok()?.leading_zeros());
                 }
             }
         }

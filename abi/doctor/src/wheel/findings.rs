@@ -3,7 +3,7 @@
 use super::member::{Read, missing};
 use super::tag::{Name, Platform};
 use super::{Inside, Wheel};
-use crate::finding::{Confidence, Finding, Problem, Severity, Subject};
+use crate::finding::{Finding, Problem, Subject};
 use crate::release::{self, dotted};
 use std::collections::BTreeSet;
 
@@ -40,6 +40,7 @@ pub(super) fn findings(wheel: &Wheel, inside: &[Inside]) -> Vec<Finding> {
     tags(wheel, inside, &mut found);
     for library in &libraries {
         foreign(wheel, library, &mut found);
+        builds(wheel, library, &mut found);
     }
     systems(wheel, &libraries, &mut found);
     macos(wheel, &libraries, &mut found);
@@ -67,9 +68,7 @@ fn tags(wheel: &Wheel, inside: &[Inside], found: &mut Vec<Finding>) {
     };
     if let Some(strange) = wheel.tags.iter().find(|tag| !is_known(tag)) {
         found.push(
-            Finding::new(
-                Confidence::Proved,
-                Severity::Risk,
+            Finding::proved_risk(
                 Problem::WheelMetadata,
                 format!("has the tag {strange} in its metadata, but not in its name"),
                 "Tag in WHEEL",
@@ -81,9 +80,7 @@ fn tags(wheel: &Wheel, inside: &[Inside], found: &mut Vec<Finding>) {
     }
     if wheel.is_pure && !inside.is_empty() {
         found.push(
-            Finding::new(
-                Confidence::Proved,
-                Severity::Risk,
+            Finding::proved_risk(
                 Problem::WheelMetadata,
                 "is marked as pure Python, but has libraries",
                 "Root-Is-Purelib in WHEEL is true; some systems share pure wheels between machines",
@@ -142,9 +139,7 @@ fn foreign(wheel: &Wheel, library: &Read<'_>, found: &mut Vec<Finding>) {
         );
     }
     if let Some(why) = &library.inside.foreign {
-        found.push(Finding::new(
-            Confidence::Unknown,
-            Severity::Note,
+        found.push(Finding::unknown(
             Problem::Foreign,
             format!("loading {name} and its handlers' answers were not examined"),
             format!("{why}, so only the file was read"),
@@ -152,106 +147,105 @@ fn foreign(wheel: &Wheel, library: &Read<'_>, found: &mut Vec<Finding>) {
     }
 }
 
-/// Compares the required symbol versions with the systems of the tag.
-fn systems(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
-    let floors = libraries.iter().filter_map(|library| {
-        let facts = library.facts.as_ref()?;
-        Some((library.name(), facts.floor("GLIBC_")?))
+/// Adds findings for processors and builds of glibc that the tag allows and a library does not.
+fn builds(wheel: &Wheel, library: &Read<'_>, found: &mut Vec<Finding>) {
+    let Some(facts) = &library.facts else { return };
+    let (name, promise) = (library.name(), Problem::WheelPromise);
+    let mut platforms = wheel.name.platforms.iter();
+    let is_for_all = platforms.any(|platform| ["x86_64", ""].contains(&platform.arch.as_str()));
+    if let Some(level) = facts.processor_level().filter(|_| is_for_all) {
+        let what = format!("can be installed on any x86-64 processor, but {name} requires {level}");
+        let finding = Finding::failure(promise, what, "the mark in .note.gnu.property");
+        found.push(
+            finding.fix("compile with -march=x86-64 and link without -z x86-64-v2 or higher"),
+        );
+    }
+    if let Some(symbols) = facts
+        .private_symbols()
+        .filter(|_| wheel.name.glibc().is_some())
+    {
+        let what = format!("can be installed with every build of glibc, but {name} uses {symbols}");
+        let finding = Finding::failure(
+            promise,
+            what,
+            "GLIBC_PRIVATE: the symbols are private to one build",
+        );
+        found.push(finding.fix("use a public function of glibc"));
+    }
+}
+
+/// Returns the library with the highest required version, that version, and the version's name.
+fn highest<'a>(libraries: &'a [Read<'_>], prefix: &str) -> Option<(&'a str, Vec<u32>, &'a str)> {
+    let all = libraries.iter().filter_map(|library| {
+        let (floor, name) = library.facts.as_ref()?.highest(prefix)?;
+        Some((library.name(), floor, name))
     });
-    let Some((highest, floor)) = floors.max_by(|one, other| one.1.cmp(&other.1)) else {
+    all.max_by(|one, other| one.1.cmp(&other.1))
+}
+
+/// Compares the required versions of glibc and libstdc++ with the systems of the tag.
+fn systems(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
+    let Some((library, floor, version)) = highest(libraries, "GLIBC_") else {
         return;
     };
-    let of_libstdcxx = |library: &Read<'_>| {
-        let facts = library.facts.as_ref()?;
-        let floor = facts.floor("GLIBCXX_")?;
-        Some((
-            library.inside.member.clone(),
-            floor.get(2).copied().unwrap_or(0),
-        ))
-    };
-    let libstdcxx = libraries
-        .iter()
-        .filter_map(of_libstdcxx)
-        .max_by_key(|(_, minor)| *minor);
-    let asks = libstdcxx.as_ref().map_or(0, |(_, minor)| *minor);
+    let libstdcxx = highest(libraries, "GLIBCXX_");
+    let minor = libstdcxx
+        .as_ref()
+        .map_or(0, |(_, floor, _)| floor.get(2).copied().unwrap_or(0));
     let least = POLICIES
         .iter()
-        .find(|(glibc, newest)| floor.as_slice() <= glibc.as_slice() && asks <= *newest);
-    let arch = libraries
-        .iter()
-        .find_map(|library| library.targets.first())
-        .map_or("x86_64", |(_, arch)| *arch);
-    let right = least.map(|([major, minor], _)| format!("manylinux_{major}_{minor}_{arch}"));
-    let repair = match &right {
-        Some(right) => format!("retag it as {right} with `auditwheel repair`"),
+        .find(|(glibc, newest)| floor.as_slice() <= glibc.as_slice() && minor <= *newest);
+    let arch = libraries.iter().find_map(|library| library.targets.first());
+    let arch = arch.map_or("x86_64", |(_, arch)| *arch);
+    let repair = match least {
+        Some(([major, minor], _)) => {
+            format!("retag it as manylinux_{major}_{minor}_{arch} with `auditwheel repair`")
+        }
         None => "build on an older system, because no tag exists for this one".to_owned(),
     };
-    let older = "or build for an older system with cargo-zigbuild or zig (docs/shipping.md)";
+    let requires = format!("it requires {version}");
     if let Some(tag) = wheel.name.platform("musllinux") {
-        found.push(
-            Finding::failure(
-                Problem::WheelPromise,
-                format!("can be installed on {tag}, where {highest} does not load"),
-                format!(
-                    "its symbols require GLIBC_{}, which musl does not have",
-                    dotted(&floor)
-                ),
-            )
-            .fix("remove the tag, because jaxlib has no wheel for musl"),
-        );
+        let what = format!("can be installed on {tag}, where {library} does not load");
+        let why = format!("{requires}, which musl does not have");
+        let finding = Finding::failure(Problem::WheelPromise, what, why);
+        found.push(finding.fix("remove the tag, because jaxlib has no wheel for musl"));
     }
     if let Some(promised) = wheel.name.glibc() {
         let shown = dotted(&promised);
+        let newest = POLICIES.iter().rfind(|(glibc, _)| *glibc <= promised);
+        let newest = newest.map_or(0, |(_, newest)| *newest);
         if floor.as_slice() > promised.as_slice() {
-            found.push(
-                Finding::failure(
-                    Problem::WheelPromise,
-                    format!("can be installed with glibc {shown}, where {highest} does not load"),
-                    format!("its symbols require GLIBC_{}", dotted(&floor)),
-                )
-                .fix(format!("{repair}; {older}")),
+            let what =
+                format!("can be installed with glibc {shown}, where {library} does not load");
+            let finding = Finding::failure(Problem::WheelPromise, what, requires.as_str());
+            found.push(finding.fix(format!("{repair}; or {}", release::avoid(version))));
+        } else if let Some((name, _, version)) = libstdcxx.filter(|_| minor > newest) {
+            let what = format!(
+                "can be installed on systems (glibc {shown}) whose libstdc++ is too old for {name}"
             );
-        } else if let Some((name, minor)) = &libstdcxx {
-            let newest = POLICIES.iter().rev().find(|(glibc, _)| *glibc <= promised);
-            let newest = newest.map_or(0, |(_, newest)| *newest);
-            if *minor > newest {
-                found.push(
-                    Finding::failure(Problem::WheelPromise,
-                        format!(
-                            "can be installed on systems (glibc {shown}) whose libstdc++ is too old for {name}"
-                        ),
-                        format!("its symbols require GLIBCXX_3.4.{minor}; systems of this tag have up to 3.4.{newest}"),
-                    )
-                    .fix(format!("link with -static-libstdc++ -static-libgcc, or {repair}")),
-                );
-            }
+            let why = format!(
+                "it requires {version}; systems of this tag have up to GLIBCXX_3.4.{newest}"
+            );
+            let finding = Finding::failure(Problem::WheelPromise, what, why);
+            found.push(finding.fix(format!(
+                "link with -static-libstdc++ -static-libgcc, or {repair}"
+            )));
         }
         // There is no jaxlib for older systems.
         let oldest = release::glibc(release::RELEASES[0]);
         let narrow = least.is_some_and(|(glibc, _)| *glibc < promised) && promised > oldest;
         if narrow && libraries.iter().all(|library| library.facts.is_some()) {
-            found.push(
-                Finding::note(
-                    Problem::WheelNarrow,
-                    format!("excludes systems with glibc older than {shown}, on which its libraries load"),
-                    format!("its symbols require only GLIBC_{}", dotted(&floor)),
-                )
-                .fix(repair),
+            let what = format!(
+                "excludes systems with glibc older than {shown}, on which its libraries load"
             );
+            found.push(Finding::note(Problem::WheelNarrow, what, requires).fix(repair));
         }
     } else if let Some(tag) = wheel.name.platform("linux") {
-        found.push(
-            Finding::new(
-                Confidence::Proved,
-                Severity::Risk,
-                Problem::WheelNarrow,
-                format!(
-                    "has the tag {tag}, which package indexes refuse and pip installs on any Linux"
-                ),
-                format!("{highest} requires GLIBC_{}", dotted(&floor)),
-            )
-            .fix(repair),
+        let what = format!(
+            "has the tag {tag}, which package indexes refuse and pip installs on any Linux"
         );
+        let why = format!("{library} requires {version}");
+        found.push(Finding::proved_risk(Problem::WheelNarrow, what, why).fix(repair));
     }
 }
 
@@ -315,8 +309,7 @@ fn pythons(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
             .any(|library| uses_python(&library) || for_one(&library))
     {
         found.push(
-            Finding::new(Confidence::Proved, Severity::Risk,
-                Problem::WheelNarrow,
+            Finding::proved_risk(Problem::WheelNarrow,
                 format!("has the tag {python}, but its libraries work in every Python"),
                 "none of its libraries uses Python's C API",
             )
