@@ -1,5 +1,6 @@
 """The parts of the ABI that Python needs: element types, revisions, and the list of legacy targets in a library."""
 
+import contextlib
 import ctypes
 import re
 
@@ -68,19 +69,37 @@ def numpy_dtype(name):
         return np.dtype(getattr(ml_dtypes, plain))
 
 
-# jaxlib does not tell Python which revision it was built with, so the revision is derived from the version number. (Its
-# function table has the revision, but only handlers see it, and they must be registered before they are called.)
-
-
 def _numbers(version):
     return tuple(int(part) for part in re.findall(r"\d+", version.split("+")[0].split(".dev")[0]))
 
 
-def revision_of(version):
-    """Returns the revision of jaxlib ``version``, or -1 if that jaxlib is older than the first revision."""
+def _is_published(version):
+    """Returns true for the number of a release that this package knows; a fourth number repairs a release."""
+    return bool(re.fullmatch(r"\d+(\.\d+)+", version)) and _numbers(version)[:3] <= _numbers(REVISIONS[-1][0])
+
+
+def _revision_of_header(text):
+    """Returns the revision of a ``c_api.h``, by its minor version and the length of its function table."""
+    minor = int(re.search(r"#define XLA_FFI_API_MINOR (\d+)", text)[1])
+    functions = len(re.findall(r"_API_STRUCT_FIELD\(XLA_FFI_\w+\);", text))
+    return sum(known <= [minor, functions] for _first, *known in REVISIONS) - 1
+
+
+def revision_of(version, header=None):
+    """Returns the revision of jaxlib ``version``; -1 for one older than the first.
+
+    A nightly or a vendor's build may have the number of a release with a newer revision, so for those the header decides: the
+    path of the wheel's ``xla/ffi/api/c_api.h``.
+    """
     if version in YANKED:
         return YANKED[version]
-    return sum(_numbers(first) <= _numbers(version) for first, _minor in REVISIONS) - 1
+    by_number = sum(_numbers(first) <= _numbers(version) for first, *_ in REVISIONS) - 1
+    if header and not _is_published(version):
+        with contextlib.suppress(OSError, TypeError), open(header, encoding="utf-8") as file:
+            known = _revision_of_header(file.read())
+            # r5 and r6 have equal headers in this respect.
+            return known if REVISIONS[known][1:] != REVISIONS[max(by_number, 0)][1:] else by_number
+    return by_number
 
 
 def first_jaxlib(revision):

@@ -1,18 +1,18 @@
 """Facts of the ABI. Generated from ffi-sys by `cargo xtask headers`; do not edit."""
 
-# The first jaxlib and the minor version of each revision, oldest first.
+# The first jaxlib, the minor version and the number of functions of each revision, oldest first.
 REVISIONS = (
-    ("0.4.31", 0),
-    ("0.4.33", 1),
-    ("0.4.34", 1),
-    ("0.4.38", 1),
-    ("0.5.1", 1),
-    ("0.6.0", 1),
-    ("0.8.0", 1),
-    ("0.8.1", 2),
-    ("0.9.1", 3),
-    ("0.11.1", 4),
-    ("0.12.0", 5),
+    ("0.4.31", 0, 11),
+    ("0.4.33", 1, 12),
+    ("0.4.34", 1, 15),
+    ("0.4.38", 1, 16),
+    ("0.5.1", 1, 17),
+    ("0.6.0", 1, 18),
+    ("0.8.0", 1, 18),
+    ("0.8.1", 2, 18),
+    ("0.9.1", 3, 18),
+    ("0.11.1", 4, 19),
+    ("0.12.0", 5, 20),
 )
 
 # Releases that were withdrawn, and the revision of each.

@@ -1,6 +1,7 @@
 """Reads a library's file before it is loaded: its system and processor, its manifest, and its functions."""
 
 import platform
+import re
 import struct
 import sys
 
@@ -91,12 +92,26 @@ class Elf(_File):
         names = self._content(self._sections[names]) if count else b""
         found = [each for each in self._sections if self.text(names, each[0]) == ".xla_ffi_manifest"]
         self.manifest = self._content(found[0]) if found else None
+        if not count:  # a file may lack section headers, which loaders do not need
+            self.manifest = self._loaded_manifests()
+
+    def _loaded_manifests(self):
+        """The manifests, each at a multiple of 16 bytes, found by their first bytes; None if there are none."""
+        found = b""
+        for match in re.finditer(b"XLAFFIMF", self.data):
+            at = match.start()
+            end = at + 16 + int.from_bytes(self.data[at + 12 : at + 16], "little")
+            if at % 16 == 0 and end <= len(self.data):
+                found += bytes(self.data[at:end]) + bytes(-end % 16)
+        return found or None
 
     def _content(self, section):
         return self.bytes(section[4], 0 if section[1] == self._NOBITS else section[5])
 
     def functions(self):
         """Returns the names of the exported functions."""
+        if not self._sections:
+            raise LibraryError("unknown which symbols are functions, because the library has no section headers; link it with them")
         found = set()
         for section in self._sections:
             if section[1] == self._DYNSYM:

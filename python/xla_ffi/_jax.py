@@ -26,7 +26,7 @@ except ImportError:
 JAXLIB = jaxlib.version.__version__
 
 #: The ABI revision of this jaxlib.
-REVISION = _abi.revision_of(JAXLIB)
+REVISION = _abi.revision_of(JAXLIB, os.path.join(os.path.dirname(jaxlib.__file__), "include/xla/ffi/api/c_api.h"))
 
 
 def refuse_before_first():

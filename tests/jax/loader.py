@@ -90,6 +90,15 @@ def loads(path):
         raises(xla_ffi.LibraryError, lambda: xla_ffi.load(copy), "rms_norm.rms_norm", path, "prefix=")
         if xla_ffi.load(copy, prefix="copied").rms_norm(X).shape != (2, 3):
             raise AssertionError("prefix")
+        if sys.platform == "linux":
+            cut = os.path.join(folder, "cut.so")
+            data = bytearray(pathlib.Path(path).read_bytes())
+            struct.pack_into("<Q", data, 40, 0)  # e_shoff
+            struct.pack_into("<HHH", data, 58, 64, 0, 0)  # the size and number of section headers
+            pathlib.Path(cut).write_bytes(data)
+            if xla_ffi.load(cut, prefix="cut").rms_norm(X).shape != (2, 3):
+                raise AssertionError("without section headers")
+            raises(xla_ffi.LibraryError, _image.read(data, cut).functions, "section headers")
         text = os.path.join(folder, "text.so")
         with open(text, "w") as target:
             target.write("not a library\n" * 100)
@@ -165,6 +174,16 @@ def floors():
         raise AssertionError("revisions")
     if [_abi.minor_version(revision) for revision in range(11)] != [0, 1, 1, 1, 1, 1, 1, 2, 3, 4, 5]:
         raise AssertionError("versions")
+    # The number of a nightly or of a vendor's build says nothing: the header in its wheel does.
+    for number in "0.4.31.dev1", "0.99.0", "0.9.1+vendor":
+        code = f"import jax, jaxlib.version as v; v.__version__ = {number!r}; import xla_ffi._jax as j; print(j.REVISION)"
+        told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        if _abi.REVISIONS[int(told)][1:] != _abi.REVISIONS[_jax.REVISION][1:]:
+            raise AssertionError(f"{number}: {told}")
+    if _abi.revision_of("0.9.1.dev1", "/no/such/c_api.h") != 8:
+        raise AssertionError("without a header, the number decides")
+    if _abi.revision_of("0.9.1", __file__) != 8:
+        raise AssertionError("the header of a published release is not read")
     from xla_ffi import _handler
 
     spec = _manifest.HandlerSpec("l", "h", ("cpu",), {}, (), (), (), False, None, 11)

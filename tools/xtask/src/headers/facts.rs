@@ -148,10 +148,11 @@ pub(super) fn python() -> String {
     let mut out = String::from(
         "\"\"\"Facts of the ABI. Generated from ffi-sys by `cargo xtask headers`; do not edit.\"\"\"\n",
     );
-    out += "\n# The first jaxlib and the minor version of each revision, oldest first.\nREVISIONS = (\n";
+    out += "\n# The first jaxlib, the minor version and the number of functions of each revision, oldest first.\n";
+    out += "REVISIONS = (\n";
     for revision in Revision::ALL {
         let (first, minor) = (revision.first_jaxlib(), revision.minor_version());
-        let _ = writeln!(out, "    ({first:?}, {minor}),");
+        let _ = writeln!(out, "    ({first:?}, {minor}, {}),", revision.slot_count());
     }
     out += ")\n\n# Releases that were withdrawn, and the revision of each.\nYANKED = {\n";
     for (version, revision) in YANKED_JAXLIBS {
