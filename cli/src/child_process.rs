@@ -54,9 +54,6 @@ pub(crate) fn provide(provided: &Provided) -> Result<()> {
     Ok(())
 }
 
-/// Longest line of the pipe in bytes.
-const LONGEST: usize = 1 << 20;
-
 /// The error if a child process was stopped at its time limit.
 #[derive(Debug, thiserror::Error)]
 #[error("{who} did not return within the time limit of {limit:?} and was stopped")]
@@ -285,9 +282,6 @@ impl ChildOutput {
             while let Some(end) = self.begun.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.begun.drain(..=end).collect();
                 entered |= self.read_message(&line);
-            }
-            if self.begun.len() > LONGEST {
-                self.begun.clear();
             }
         }
         entered

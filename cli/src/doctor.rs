@@ -13,7 +13,7 @@ use crate::target::HandlerName;
 use crate::{child_process, output, probe};
 use formats::to_json;
 use gate::{Decision, Item, Threshold};
-use report::{grouped, list, same_words, without_name};
+use report::{grouped, list, without_name};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -432,23 +432,7 @@ fn one_cause(findings: &mut Vec<Finding>) {
 /// Returns the failing findings as text, with equal reasons combined.
 fn conclusion(decision: &Decision) -> String {
     let mut lines = Vec::new();
-    for same in grouped(&decision.failing, |one, other| {
-        one.library == other.library
-            && one.jaxlibs == other.jaxlibs
-            && one.finding.problem == other.finding.problem
-            && same_words(
-                &one.finding.why,
-                &one.finding.subject.to_string(),
-                &other.finding.why,
-                &other.finding.subject.to_string(),
-            )
-            && same_words(
-                &one.finding.what,
-                &one.finding.subject.to_string(),
-                &other.finding.what,
-                &other.finding.subject.to_string(),
-            )
-    }) {
+    for same in grouped(&decision.failing, Item::is_alike) {
         let first = same[0];
         let subjects: Vec<String> = same
             .iter()

@@ -5,10 +5,12 @@ JSON.
 """
 
 import ctypes
+import functools
 import importlib
 import importlib.machinery
 import importlib.util
 import json
+import operator
 import os
 import re
 import select
@@ -207,16 +209,31 @@ def ask(function, revision):
     frame = words(head + operands + [0 if has_future else GUARD] + [GUARD] * 4)
     failed = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(function)(ctypes.addressof(frame))
     version = answer[3]
+    if errors and failed:
+        return {"refused": errors[0]}
+    if list(frame[22:]) != [GUARD] * 4 or (not has_future and frame[21] != GUARD):
+        return {"broke": "bytes after the call frame were written"}
+    if list(answer[6:]) != [GUARD] * 4 or (not has_state and answer[5] != GUARD):
+        return {"broke": "bytes after the metadata were written", "overran": True}
+    if version == UNANSWERED:
+        return {"refused": "the metadata call was not answered", "silent": True}
     return {
-        "error": errors[0] if errors and failed else None,
-        "frame_overran": list(frame[22:]) != [GUARD] * 4 or (not has_future and frame[21] != GUARD),
-        "overran": list(answer[6:]) != [GUARD] * 4 or (not has_state and answer[5] != GUARD),
-        "answered": version != UNANSWERED,
         "major": ctypes.c_int32(version & 0xFFFFFFFF).value,
         "minor": ctypes.c_int32(version >> 32).value,
         "traits": answer[4] & 0xFFFFFFFF,
         "state": bool(has_state and answer[5]),
     }
+
+
+def ask_all(functions, revision):
+    """Combines the answers of the stages: the first failure, or the newest version with all traits and the last state."""
+    found = [ask(function, revision) for function in functions]
+    failures = [one for one in found if "major" not in one]
+    traits = functools.reduce(operator.or_, (one.get("traits", 0) for one in found))
+    if failures:
+        return failures[0]
+    newest = max(found, key=lambda one: (one["major"], one["minor"]))
+    return {**newest, "traits": traits, "state": found[-1]["state"]}
 
 
 def words(values):
@@ -234,13 +251,13 @@ def answers(who, stages, types):
             both = [stages["execute"][1]]
             if revision[0] > 1 and "instantiate" in stages:
                 both.append(stages["instantiate"][1])
-            yield [ask(function, revision) for function in both]
+            yield ask_all(both, revision)
 
     while len(found) < len(REQUEST["revisions"]):
         more, failure = isolated(who, work)
-        found += [one if isinstance(one, list) else [{"broke": one["raised"]}] for one in more]
+        found += [{"broke": one["raised"]} if "raised" in one else one for one in more]
         if failure:
-            found.append([{"broke": failure}])
+            found.append({"broke": failure})
             if "time limit" in failure:
                 break
     return found

@@ -243,83 +243,47 @@ struct Loaded {
     handlers: Vec<Asked>,
 }
 
-/// The name and the stages of a handler, and for each revision the answers of the stages that are asked.
+/// The name and the stages of a handler, and its answer on each revision.
 #[derive(Deserialize)]
-struct Asked(String, BTreeMap<String, String>, Vec<Vec<Value>>);
+struct Asked(String, BTreeMap<String, String>, Vec<Value>);
 
 /// Returns the outcome on each revision from r1 on. A capsule that never answers may be of the original custom calls.
-fn outcomes(name: &str, answers: &[Vec<Value>], is_capsule: bool) -> Vec<Answer> {
-    let answered = |one: &Value| one["answered"] == true || one["error"].is_string();
-    let silent = is_capsule && !answers.iter().flatten().any(answered);
-    let revisions = Revision::ALL[1..].iter().enumerate();
-    let of = |(at, revision): (usize, &Revision)| {
-        let outcome = match answers.get(at) {
-            _ if silent => Err(Outcome::Skipped {
-                why: "it does not answer metadata calls: it may be a target of the original custom calls"
-                    .to_owned(),
-            }),
-            Some(stages) => {
-                let stages = stages.iter().map(|one| outcome(name, *revision, one));
-                stages.collect::<Result<Vec<_>, _>>().map(|stages| combined(&stages))
-            }
-            None => Err(Outcome::Skipped {
-                why: "an earlier metadata call reached the time limit".to_owned(),
-            }),
+fn outcomes(name: &str, answers: &[Value], is_capsule: bool) -> Vec<Answer> {
+    let is_silent =
+        |one: &Value| one["silent"] == true || one["broke"].is_string() && one["overran"] != true;
+    let skipped = match is_capsule && answers.iter().all(is_silent) {
+        true => {
+            "it does not answer metadata calls: it may be a target of the original custom calls"
+        }
+        false => "an earlier metadata call reached the time limit",
+    };
+    let answers = answers
+        .iter()
+        .filter(|_| !is_capsule || !answers.iter().all(is_silent));
+    let mut answers = answers.map(|said| probe::outcome(said));
+    let of = |revision: &Revision| {
+        let skipped = || Outcome::Skipped {
+            why: skipped.to_owned(),
         };
-        let (Ok(outcome) | Err(outcome)) = outcome;
+        let mut outcome = answers.next().unwrap_or_else(skipped);
+        match &mut outcome {
+            Outcome::Accepted { version, .. } => {
+                // As the embedded runtime does.
+                if let Err(error) = metadata::accept_version(*revision, *version) {
+                    outcome = Outcome::Refused {
+                        why: format!("metadata of '{name}': {error}"),
+                    };
+                }
+            }
+            Outcome::Refused { why } | Outcome::Broke { how: why, .. } => {
+                why.insert_str(0, &format!("metadata of '{name}': "));
+            }
+            Outcome::Skipped { .. } => {}
+        }
         Answer {
             revision: revision.name(),
             outcome,
         }
     };
-    revisions.map(of).collect()
-}
-
-/// Version, traits, and whether a state type was named.
-type Accepted = ((i32, i32), u32, bool);
-
-fn combined(stages: &[Accepted]) -> Outcome {
-    Outcome::Accepted {
-        version: stages.first().map_or((0, 0), |first| first.0),
-        traits: stages.iter().fold(0, |all, stage| all | stage.1),
-        has_state_type: stages.last().is_some_and(|last| last.2),
-        misread: None,
-    }
-}
-
-/// Judges the answer of one stage, as the embedded runtime does.
-fn outcome(name: &str, revision: Revision, said: &Value) -> Result<Accepted, Outcome> {
-    let broke = |overran: bool, how: &str| {
-        Err(Outcome::Broke {
-            overran,
-            how: format!("metadata of '{name}': {how}"),
-        })
-    };
-    let refused = |why: &str| {
-        Err(Outcome::Refused {
-            why: format!("metadata of '{name}': {why}"),
-        })
-    };
-    if let Some(how) = said["broke"].as_str() {
-        return broke(false, how);
-    }
-    if let Some(why) = said["error"].as_str() {
-        return refused(why);
-    }
-    if said["frame_overran"] == true {
-        return broke(false, "bytes after the call frame were written");
-    }
-    if said["overran"] == true {
-        return broke(true, "bytes after the metadata were written");
-    }
-    if said["answered"] != true {
-        return refused("the metadata call was not answered");
-    }
-    let number = |key: &str| said[key].as_i64().unwrap_or(0) as i32;
-    let version = (number("major"), number("minor"));
-    if let Err(error) = metadata::accept_version(revision, version) {
-        return refused(&error.to_string());
-    }
-    let traits = said["traits"].as_u64().unwrap_or(0) as u32;
-    Ok((version, traits, said["state"] == true))
+    Revision::ALL[1..].iter().map(of).collect()
 }

@@ -366,7 +366,7 @@ fn ask(
 }
 
 /// Parses the child's answer.
-fn outcome(value: &Value) -> Outcome {
+pub(crate) fn outcome(value: &Value) -> Outcome {
     let text = |key: &str| value[key].as_str().map(str::to_owned);
     let number = |key: &str| value[key].as_i64().unwrap_or(0) as i32;
     if let Some(why) = text("refused") {

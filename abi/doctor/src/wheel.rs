@@ -5,11 +5,11 @@ mod member;
 mod requirement;
 mod tag;
 
+pub use member::Inside;
 pub use requirement::{Requirement, releases};
 pub use tag::{Name, Platform};
 
 use crate::finding::Finding;
-use crate::library;
 use std::fs::{self, File};
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -67,29 +67,6 @@ pub struct Wheel {
     is_pure: bool,
     /// The projects that it requires without a condition.
     pub requires: Vec<Requirement>,
-}
-
-/// A shared library of a wheel, unpacked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Inside {
-    /// Its name in the wheel.
-    pub member: String,
-    /// The path of the unpacked file.
-    pub place: PathBuf,
-    /// The reason why it cannot be loaded on this machine.
-    pub foreign: Option<String>,
-}
-
-impl Inside {
-    /// Returns true for dependencies that auditwheel or delocate added.
-    #[must_use]
-    pub fn is_bundled(&self) -> bool {
-        self.member
-            .split('/')
-            .rev()
-            .skip(1)
-            .any(|folder| folder.ends_with(".libs") || folder == ".dylibs")
-    }
 }
 
 impl Wheel {
@@ -157,30 +134,8 @@ impl Wheel {
         let unpacked = self.zip.extract(folder);
         unpacked.map_err(|error| damaged(&self.path, &error))?;
         let members = self.zip.file_names().filter(|name| is_library(name));
-        let mut all = Vec::new();
-        for member in members.map(str::to_owned) {
-            let place = folder.join(&member);
-            let shown = Path::new(&member);
-            let bytes = library::bytes(&place);
-            if bytes.as_ref().is_ok_and(|bytes| is_for_linkers(bytes)) {
-                continue;
-            }
-            let parts = bytes.as_ref().map(|bytes| library::parts(shown, bytes));
-            let foreign = match parts {
-                Ok(Ok(parts)) => parts
-                    .first()
-                    .filter(|part| !part.machine.is_current())
-                    .map(|part| format!("it is built for {}", part.machine)),
-                Ok(Err(error)) => Some(reason(&error)),
-                Err(error) => Some(reason(error)),
-            };
-            all.push(Inside {
-                member,
-                place,
-                foreign,
-            });
-        }
-        Ok(all)
+        let unpacked = |member: &str| Inside::read(member.to_owned(), folder.join(member));
+        Ok(members.filter_map(unpacked).collect())
     }
 
     /// Returns findings about the wheel itself; [`Examination`](crate::Examination) has those about its libraries.
@@ -204,20 +159,5 @@ fn damaged(path: &Path, error: &ZipError) -> Error {
     Error::Damaged {
         path: path.to_owned(),
         what: error.to_string(),
-    }
-}
-
-/// Returns true for linker scripts, which replace links in wheels.
-fn is_for_linkers(bytes: &[u8]) -> bool {
-    let starts: [&[u8]; 3] = [b"INPUT", b"GROUP", b"/* GNU ld script"];
-    starts.iter().any(|start| bytes.starts_with(start))
-}
-
-/// Returns an error's text without the file name.
-fn reason(error: &library::Error) -> String {
-    match error {
-        library::Error::Kind { what, .. } => what.clone(),
-        library::Error::Damaged { what, .. } => format!("it is a damaged library: {what}"),
-        other => other.to_string(),
     }
 }

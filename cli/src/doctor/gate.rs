@@ -1,6 +1,7 @@
 //! The gate: decides which findings fail the run. Findings in the allow-list or in the baseline do not.
 
 use super::ExaminedLibrary;
+use super::report::are_alike;
 use crate::baseline::{self, Lists};
 use xla_ffi_abi::xla_ffi_sys::Revision;
 use xla_ffi_doctor::{Confidence, Finding, Loads, Problem, Severity, Subject};
@@ -51,6 +52,13 @@ impl Item {
             Subject::Library => self.library.clone(),
             other => format!("{}, {other}", self.library),
         }
+    }
+
+    /// Returns true if two findings about one library differ only in their handler.
+    pub(crate) fn is_alike(&self, other: &Self) -> bool {
+        self.library == other.library
+            && self.jaxlibs == other.jaxlibs
+            && are_alike(&self.finding, &other.finding)
     }
 
     /// Returns true if the finding fails at this threshold.

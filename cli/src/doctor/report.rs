@@ -122,7 +122,7 @@ pub(super) fn are_alike(one: &Finding, other: &Finding) -> bool {
 }
 
 /// Returns true if two texts differ only in the name of their handler.
-pub(super) fn same_words(one: &str, name: &str, other: &str, others: &str) -> bool {
+fn same_words(one: &str, name: &str, other: &str, others: &str) -> bool {
     let plain =
         |text: &str, name: &str| without_name(text, name).replace(&format!("'{name}'"), "''");
     plain(one, name) == plain(other, others)

@@ -2,7 +2,7 @@
 
 use super::ExaminedLibrary;
 use super::gate::Item;
-use super::report::{are_alike, grouped, list, write_finding};
+use super::report::{grouped, list, write_finding};
 use crate::interpreter::Unpacked;
 use crate::probe;
 use anyhow::Context;
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
+use xla_ffi_abi::xla_ffi_sys::Revision;
 use xla_ffi_doctor::wheel::{Inside, Wheel, releases};
 use xla_ffi_doctor::{Confidence, Finding, Loads, Outcome, Problem, RELEASES, Severity, Subject};
 
@@ -72,14 +73,30 @@ impl Opened {
     pub(super) fn releases(&self) -> Option<Vec<&'static str>> {
         let name = &self.wheel.name;
         if name.project == "jaxlib" {
-            return Some(
-                RELEASES
-                    .into_iter()
-                    .filter(|version| *version == name.version)
-                    .collect(),
-            );
+            let mut published = RELEASES.into_iter();
+            let own = published.find(|version| *version == name.version);
+            let own = own.or_else(|| self.header().map(Revision::first_jaxlib));
+            return own.map(|version| vec![version]);
         }
         releases(&self.wheel.requires).filter(|found| !found.is_empty())
+    }
+
+    /// Returns the revision of the header in a jaxlib, because the number of a nightly may be that of a newer revision.
+    fn header(&self) -> Option<Revision> {
+        let file = self
+            .folder
+            .path()
+            .join("jaxlib/include/xla/ffi/api/c_api.h");
+        let text = std::fs::read_to_string(file).ok()?;
+        let minor = text
+            .lines()
+            .find_map(|line| line.strip_prefix("#define XLA_FFI_API_MINOR "))?;
+        let has = (
+            minor.trim().parse().ok()?,
+            text.matches("_API_STRUCT_FIELD(XLA_FFI_").count(),
+        );
+        let known = |one: &Revision| (one.minor_version(), one.slot_count()) <= has;
+        Revision::ALL.into_iter().rfind(known)
     }
 
     /// Compares the requirements with the verdicts on the wheel's libraries. A refusal by jaxlibs below the bound of the
@@ -286,14 +303,10 @@ impl Opened {
             .iter()
             .filter(|item| item.path.starts_with(&start) && item.finding.severity < Severity::Note)
             .collect();
-        let mut groups: Vec<Vec<&Item>> = grouped(&mine, |one, other| {
-            one.library == other.library
-                && one.jaxlibs == other.jaxlibs
-                && are_alike(&one.finding, &other.finding)
-        })
-        .into_iter()
-        .map(|group| group.into_iter().copied().collect())
-        .collect();
+        let groups = grouped(&mine, |one, other| one.is_alike(other)).into_iter();
+        let mut groups: Vec<Vec<&Item>> = groups
+            .map(|group| group.into_iter().copied().collect())
+            .collect();
         groups.sort_by_key(|group| {
             let finding = &group[0].finding;
             (finding.severity, finding.confidence, finding.problem.id())

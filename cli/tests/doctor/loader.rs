@@ -197,3 +197,29 @@ XLA_FFI_LIBRARY(scaling, XLA_FFI_HANDLER(scale));
         assert!(run("run", &call).contains("[3, 6]"));
     }
 }
+
+#[test]
+fn the_header_in_a_nightly_jaxlib_decides() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = build(folder.path(), "fixed", "gcc", FIXED, &["-DMINOR=2"]) else {
+        return skip("the_header_in_a_nightly_jaxlib_decides", "gcc is not there");
+    };
+    let fields = "_XLA_FFI_API_STRUCT_FIELD(XLA_FFI_Stream_Get);\n".repeat(20);
+    let header = format!("#define XLA_FFI_API_MINOR 2\n{fields}");
+    for (version, expected) in [("0.9.1.dev20260101", "0.8.1"), ("0.9.1", "0.9.1")] {
+        let wheel = Wheel::named(&format!("jaxlib-{version}-py3-none-manylinux_2_27_x86_64"))
+            .member("jaxlib/libjax.so", &std::fs::read(&library).unwrap())
+            .member("jaxlib/include/xla/ffi/api/c_api.h", header.as_bytes())
+            .pack(folder.path());
+        let told = doctor(
+            Path::new("--wheel"),
+            &[wheel.to_str().unwrap(), "--handler", "fixed"],
+        );
+        assert_eq!(
+            told.value["jaxlibs"][0]["jaxlib"], expected,
+            "{:#}",
+            told.whole
+        );
+        assert_eq!(told.value["jaxlibs"].as_array().unwrap().len(), 1);
+    }
+}

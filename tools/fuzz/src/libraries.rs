@@ -115,13 +115,9 @@ pub(crate) fn wheel(input: &[u8]) {
         };
         let place = all.place();
         std::fs::write(&place, library).expect("the folder");
-        let inside = Inside {
-            member: "mine/libmine.so".to_owned(),
-            place,
-            foreign: None,
-        };
+        let inside = Inside::read("mine/libmine.so".to_owned(), place);
         let wheel = &all.wheels[usize::from(*tag) % all.wheels.len()];
-        let found = wheel.findings(&[inside]);
+        let found = wheel.findings(inside.as_slice());
         assert!(found.iter().all(|finding| !finding.what.is_empty()));
     });
 }

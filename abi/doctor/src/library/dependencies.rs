@@ -211,39 +211,25 @@ fn system_folders() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = std::env::var_os("LD_LIBRARY_PATH")
         .map(|paths| std::env::split_paths(&paths).collect())
         .unwrap_or_default();
-    configured(Path::new("/etc/ld.so.conf"), 0, &mut folders);
+    // The main file includes those of the folder.
+    let files = std::fs::read_dir("/etc/ld.so.conf.d")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let files = files
+        .map(|entry| entry.path())
+        .chain([PathBuf::from("/etc/ld.so.conf")]);
+    for text in files.filter_map(|file| std::fs::read_to_string(file).ok()) {
+        let listed = text
+            .lines()
+            .map(str::trim)
+            .filter(|line| line.starts_with('/'));
+        folders.extend(listed.map(PathBuf::from));
+    }
     for triple in ["x86_64-linux-gnu", "aarch64-linux-gnu"] {
         folders.push(PathBuf::from(format!("/lib/{triple}")));
         folders.push(PathBuf::from(format!("/usr/lib/{triple}")));
     }
     folders.extend(["/lib64", "/usr/lib64", "/lib", "/usr/lib"].map(PathBuf::from));
     folders
-}
-
-/// Adds the folders of a configuration file of the dynamic linker.
-fn configured(file: &Path, depth: usize, folders: &mut Vec<PathBuf>) {
-    let Ok(text) = std::fs::read_to_string(file) else {
-        return;
-    };
-    for line in text.lines() {
-        let line = line.split('#').next().unwrap_or_default().trim();
-        if let Some(pattern) = line.strip_prefix("include ") {
-            let pattern = Path::new(pattern.trim());
-            let Some(folder) = pattern.parent().filter(|_| depth < 4) else {
-                continue;
-            };
-            let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
-                .into_iter()
-                .flatten()
-                .filter_map(|entry| Some(entry.ok()?.path()))
-                .filter(|path| path.extension().is_some_and(|e| e == "conf"))
-                .collect();
-            files.sort();
-            for file in files {
-                configured(&file, depth + 1, folders);
-            }
-        } else if line.starts_with('/') {
-            folders.push(PathBuf::from(line));
-        }
-    }
 }

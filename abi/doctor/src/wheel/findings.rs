@@ -1,6 +1,6 @@
 //! Findings about a wheel: its tags compared with the requirements of its libraries.
 
-use super::member::{Read, missing};
+use super::member::missing;
 use super::tag::{Name, Platform};
 use super::{Inside, Wheel};
 use crate::finding::{Finding, Problem, Subject};
@@ -25,8 +25,7 @@ const POLICIES: [([u32; 2], u32); 14] = [
     ([2, 41], 33),
 ];
 
-pub(super) fn findings(wheel: &Wheel, inside: &[Inside]) -> Vec<Finding> {
-    let libraries: Vec<Read<'_>> = inside.iter().map(Read::of).collect();
+pub(super) fn findings(wheel: &Wheel, libraries: &[Inside]) -> Vec<Finding> {
     let mut found = Vec::new();
     if libraries.is_empty() {
         found.push(
@@ -37,15 +36,15 @@ pub(super) fn findings(wheel: &Wheel, inside: &[Inside]) -> Vec<Finding> {
             .fix("configure the build backend to include the library, as projects of `xla-ffi new` do"),
         );
     }
-    tags(wheel, inside, &mut found);
-    for library in &libraries {
+    tags(wheel, libraries, &mut found);
+    for library in libraries {
         foreign(wheel, library, &mut found);
         builds(wheel, library, &mut found);
     }
-    systems(wheel, &libraries, &mut found);
-    macos(wheel, &libraries, &mut found);
-    pythons(wheel, &libraries, &mut found);
-    missing(wheel, &libraries, &mut found);
+    systems(wheel, libraries, &mut found);
+    macos(wheel, libraries, &mut found);
+    pythons(wheel, libraries, &mut found);
+    missing(wheel, libraries, &mut found);
     let found = found.into_iter();
     found.map(|one| one.about(Subject::Wheel)).collect()
 }
@@ -91,11 +90,11 @@ fn tags(wheel: &Wheel, inside: &[Inside], found: &mut Vec<Finding>) {
 }
 
 /// Adds findings for libraries for other machines than the tag names, or than this one.
-fn foreign(wheel: &Wheel, library: &Read<'_>, found: &mut Vec<Finding>) {
-    let name = library.name();
+fn foreign(wheel: &Wheel, library: &Inside, found: &mut Vec<Finding>) {
+    let name = library.member.as_str();
     let targets = &library.targets;
     let Some((system, _)) = targets.first() else {
-        let why = library.inside.foreign.clone();
+        let why = library.foreign.clone();
         found.push(
             Finding::failure(
                 Problem::Foreign,
@@ -138,7 +137,7 @@ fn foreign(wheel: &Wheel, library: &Read<'_>, found: &mut Vec<Finding>) {
             .fix("configure the build backend to build a platform wheel; on Linux, run `auditwheel repair`"),
         );
     }
-    if let Some(why) = &library.inside.foreign {
+    if let Some(why) = &library.foreign {
         found.push(Finding::unknown(
             Problem::Foreign,
             format!("loading {name} and its handlers' answers were not examined"),
@@ -148,9 +147,9 @@ fn foreign(wheel: &Wheel, library: &Read<'_>, found: &mut Vec<Finding>) {
 }
 
 /// Adds findings for processors and builds of glibc that the tag allows and a library does not.
-fn builds(wheel: &Wheel, library: &Read<'_>, found: &mut Vec<Finding>) {
+fn builds(wheel: &Wheel, library: &Inside, found: &mut Vec<Finding>) {
     let Some(facts) = &library.facts else { return };
-    let (name, promise) = (library.name(), Problem::WheelPromise);
+    let (name, promise) = (library.member.as_str(), Problem::WheelPromise);
     let mut platforms = wheel.name.platforms.iter();
     let is_for_all = platforms.any(|platform| ["x86_64", ""].contains(&platform.arch.as_str()));
     if let Some(level) = facts.processor_level().filter(|_| is_for_all) {
@@ -175,16 +174,16 @@ fn builds(wheel: &Wheel, library: &Read<'_>, found: &mut Vec<Finding>) {
 }
 
 /// Returns the library with the highest required version, that version, and the version's name.
-fn highest<'a>(libraries: &'a [Read<'_>], prefix: &str) -> Option<(&'a str, Vec<u32>, &'a str)> {
+fn highest<'a>(libraries: &'a [Inside], prefix: &str) -> Option<(&'a str, Vec<u32>, &'a str)> {
     let all = libraries.iter().filter_map(|library| {
         let (floor, name) = library.facts.as_ref()?.highest(prefix)?;
-        Some((library.name(), floor, name))
+        Some((library.member.as_str(), floor, name))
     });
     all.max_by(|one, other| one.1.cmp(&other.1))
 }
 
 /// Compares the required versions of glibc and libstdc++ with the systems of the tag.
-fn systems(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
+fn systems(wheel: &Wheel, libraries: &[Inside], found: &mut Vec<Finding>) {
     let Some((library, floor, version)) = highest(libraries, "GLIBC_") else {
         return;
     };
@@ -250,14 +249,14 @@ fn systems(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
 }
 
 /// Compares the required macOS with the tag.
-fn macos(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
+fn macos(wheel: &Wheel, libraries: &[Inside], found: &mut Vec<Finding>) {
     let tag = wheel.name.platform("macosx");
     let Some((promised, tag)) = tag.and_then(|tag| Some((tag.oldest?, tag))) else {
         return;
     };
     let asks = libraries.iter().filter_map(|library| {
         let asked = library.facts.as_ref()?.apple.as_ref()?.oldest.as_ref()?;
-        Some((library.name(), asked))
+        Some((library.member.as_str(), asked))
     });
     let Some((name, asked)) = asks.max_by_key(|(_, asked)| *asked) else {
         return;
@@ -277,8 +276,8 @@ fn macos(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
 }
 
 /// Compares the Python tag with the libraries.
-fn pythons(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
-    let uses_python = |library: &&Read<'_>| {
+fn pythons(wheel: &Wheel, libraries: &[Inside], found: &mut Vec<Finding>) {
+    let uses_python = |library: &&Inside| {
         let facts = library.facts.as_ref();
         facts.is_some_and(|facts| {
             facts
@@ -288,8 +287,13 @@ fn pythons(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
         })
     };
     // mine.cpython-312-x86_64-linux-gnu.so
-    let for_one = |library: &&Read<'_>| {
-        let file = library.name().rsplit('/').next().unwrap_or_default();
+    let for_one = |library: &&Inside| {
+        let file = library
+            .member
+            .as_str()
+            .rsplit('/')
+            .next()
+            .unwrap_or_default();
         file.contains(".cpython-") || file.ends_with(".pyd") && file.contains(".cp3")
     };
     let python = wheel.name.python();
@@ -319,19 +323,22 @@ fn pythons(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
 }
 
 /// Returns a module that a Python of the tag does not import, because its name is for a different one, and that Python's tag.
-fn unimportable<'a>(name: &Name, libraries: &'a [Read<'_>]) -> Option<(&'a str, String)> {
+fn unimportable<'a>(name: &Name, libraries: &'a [Inside]) -> Option<(&'a str, String)> {
     // `mine.cpython-312-x86_64-linux-gnu.so` and `mine.cp312-win_amd64.pyd` are for cp312.
-    let parts = |library: &'a Read<'_>| {
-        let at = library.name().rfind('/').map_or(0, |at| at + 1);
-        let dot = at + library.name()[at..].find('.')?;
-        let (stem, rest) = (&library.name()[..dot], &library.name()[dot + 1..]);
+    let parts = |library: &'a Inside| {
+        let at = library.member.as_str().rfind('/').map_or(0, |at| at + 1);
+        let dot = at + library.member.as_str()[at..].find('.')?;
+        let (stem, rest) = (
+            &library.member.as_str()[..dot],
+            &library.member.as_str()[dot + 1..],
+        );
         let tag = match rest.strip_prefix("cpython-") {
             Some(rest) => format!("cp{}", rest.split(['-', '.']).next()?),
             None if rest.starts_with("cp3") => rest.split(['-', '.']).next()?.to_owned(),
             None if rest.starts_with("pypy") => rest.split('-').next()?.to_owned(),
             None => String::new(),
         };
-        Some((library.name(), stem, tag))
+        Some((library.member.as_str(), stem, tag))
     };
     let all: Vec<_> = libraries.iter().filter_map(parts).collect();
     // A tag of one version needs a module for it, any other tag needs one for every Python.

@@ -1,52 +1,84 @@
 //! A library in a wheel: its machine, and required libraries that systems of the wheel's tag may not have.
 
-use super::{Inside, Requirement, Wheel};
+use super::{Requirement, Wheel};
 use crate::finding::{Finding, Problem};
 use crate::library::{self, Facts, System};
 use crate::link::is_debug_runtime;
 use crate::runtimes::gpu_runtime;
 use object::{Architecture, BinaryFormat, Object};
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// A library of the wheel, read.
-pub(super) struct Read<'a> {
-    pub(super) inside: &'a Inside,
+/// A shared library of a wheel, unpacked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inside {
+    /// Its name in the wheel.
+    pub member: String,
+    /// The path of the unpacked file.
+    pub place: PathBuf,
+    /// The reason why it cannot be loaded on this machine.
+    pub foreign: Option<String>,
     /// System and machine of each part, spelled as in tags; empty if the file is not loadable.
     pub(super) targets: Vec<(&'static str, &'static str)>,
     /// `None` if the file is not a readable library.
     pub(super) facts: Option<Facts>,
 }
 
-impl Read<'_> {
-    pub(super) fn of(inside: &Inside) -> Read<'_> {
-        let bytes = library::bytes(&inside.place).unwrap_or_default();
-        let mut library = Read {
-            inside,
-            targets: Vec::new(),
-            facts: library::read(Path::new(&inside.member), &bytes)
-                .ok()
-                .map(Facts::without_definitions),
+impl Inside {
+    /// Reads an unpacked file. Returns `None` for linker scripts, which replace links in wheels.
+    #[must_use]
+    pub fn read(member: String, place: PathBuf) -> Option<Self> {
+        let bytes = library::bytes(&place);
+        let unreadable = bytes.as_ref().err().map(reason);
+        let bytes = bytes.unwrap_or_default();
+        let scripts: [&[u8]; 3] = [b"INPUT", b"GROUP", b"/* GNU ld script"];
+        if scripts.iter().any(|start| bytes.starts_with(start)) {
+            return None;
+        }
+        let path = Path::new(&member);
+        let (parts, foreign) = match library::parts(path, &bytes) {
+            Ok(parts) => {
+                let other = parts.first().filter(|part| !part.machine.is_current());
+                let foreign = other.map(|part| format!("it is built for {}", part.machine));
+                (parts, foreign)
+            }
+            Err(error) => (Vec::new(), unreadable.or(Some(reason(&error)))),
         };
+        let facts = library::read_parts(path, &parts)
+            .ok()
+            .map(Facts::without_definitions);
         // A fat file has a library for each of several machines.
-        let parts = library::parts(Path::new(&inside.member), &bytes).unwrap_or_default();
-        let mut parts: Vec<&[u8]> = parts.iter().map(|part| part.bytes).collect();
-        if parts.is_empty() {
-            parts.push(&bytes);
+        let mut objects: Vec<&[u8]> = parts.iter().map(|part| part.bytes).collect();
+        if objects.is_empty() {
+            objects.push(&bytes);
         }
-        for object in parts
+        let objects = objects
             .iter()
-            .filter_map(|part| object::File::parse(*part).ok())
-        {
-            library
-                .targets
-                .extend(target(&object).filter(|target| !library.targets.contains(target)));
-        }
-        library
+            .filter_map(|bytes| object::File::parse(*bytes).ok());
+        let targets = objects.filter_map(|object| target(&object)).collect();
+        Some(Self {
+            facts,
+            targets,
+            foreign,
+            member,
+            place,
+        })
     }
 
-    pub(super) fn name(&self) -> &str {
-        &self.inside.member
+    /// Returns true for dependencies that auditwheel or delocate added.
+    #[must_use]
+    pub fn is_bundled(&self) -> bool {
+        let mut folders = self.member.split('/').rev().skip(1);
+        folders.any(|folder| folder.ends_with(".libs") || folder == ".dylibs")
+    }
+}
+
+/// Returns an error's text without the file name.
+fn reason(error: &library::Error) -> String {
+    match error {
+        library::Error::Kind { what, .. } => what.clone(),
+        library::Error::Damaged { what, .. } => format!("it is a damaged library: {what}"),
+        other => other.to_string(),
     }
 }
 
@@ -135,7 +167,7 @@ fn file(system: System, name: &str) -> String {
 }
 
 /// Adds findings for required libraries that are not in the wheel.
-pub(super) fn missing(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Finding>) {
+pub(super) fn missing(wheel: &Wheel, libraries: &[Inside], found: &mut Vec<Finding>) {
     for library in libraries {
         let Some(facts) = &library.facts else {
             continue;
@@ -143,7 +175,7 @@ pub(super) fn missing(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Fin
         let system = facts.machine.system;
         let inside: BTreeSet<String> = libraries
             .iter()
-            .map(|library| file(system, library.name()))
+            .map(|library| file(system, &library.member))
             .collect();
         for need in &facts.needs {
             if is_everywhere(system, need)
@@ -175,7 +207,7 @@ pub(super) fn missing(wheel: &Wheel, libraries: &[Read<'_>], found: &mut Vec<Fin
             found.push(
                 Finding::risk(
                     Problem::MissingLibrary,
-                    format!("lacks {need}, which {} requires", library.name()),
+                    format!("lacks {need}, which {} requires", &library.member),
                     format!("{why}; {asked}"),
                 )
                 .library(need)
