@@ -243,8 +243,36 @@ impl About<'_> {
         self.list.found.push(difference);
     }
 
-    fn changed(&mut self, step: Step, what: &str, was: &str, now: &str, why: &str) {
-        self.add(step, what, Some(was), Some(now), why);
+    fn changed(
+        &mut self,
+        step: Step,
+        what: &str,
+        was: impl ToString,
+        now: impl ToString,
+        why: &str,
+    ) {
+        self.add(
+            step,
+            what,
+            Some(&was.to_string()),
+            Some(&now.to_string()),
+            why,
+        );
+    }
+
+    /// Adds a difference if two texts are not equal.
+    fn compared(
+        &mut self,
+        step: Step,
+        what: &str,
+        was: impl ToString,
+        now: impl ToString,
+        why: &str,
+    ) {
+        let (was, now) = (was.to_string(), now.to_string());
+        if was != now {
+            self.changed(step, what, was, now, why);
+        }
     }
 
     fn added(&mut self, step: Step, what: &str, now: &str, why: &str) {
@@ -257,10 +285,9 @@ impl About<'_> {
 
     /// Adds a property that restricts or extends accepted calls.
     fn toggled(&mut self, what: &str, (was, now): (bool, bool), (narrows, widens): (&str, &str)) {
-        let word = |is: bool| if is { "yes" } else { "no" };
         match (was, now) {
-            (true, false) => self.changed(Step::Major, what, word(was), word(now), narrows),
-            (false, true) => self.changed(Step::Minor, what, word(was), word(now), widens),
+            (true, false) => self.changed(Step::Major, what, "yes", "no", narrows),
+            (false, true) => self.changed(Step::Minor, what, "no", "yes", widens),
             _ => {}
         }
     }

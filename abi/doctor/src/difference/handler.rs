@@ -72,23 +72,18 @@ fn compare(was: &Handler, now: &Handler, about: &mut About<'_>) {
     );
     traits(was, now, about);
     state(was.state.as_ref(), now.state.as_ref(), about);
-    if was.is_async != now.is_async {
-        let word = |is: bool| {
-            if is {
-                "after the function returns"
-            } else {
-                "before the function returns"
-            }
-        };
-        let why = "results are equal; hosts wait for the call differently";
-        about.changed(
-            Step::Patch,
-            "completion",
-            word(was.is_async),
-            word(now.is_async),
-            why,
-        );
-    }
+    let word = |is_async: bool| match is_async {
+        true => "after the function returns",
+        false => "before the function returns",
+    };
+    let why = "results are equal; hosts wait for the call differently";
+    about.compared(
+        Step::Patch,
+        "completion",
+        word(was.is_async),
+        word(now.is_async),
+        why,
+    );
     floor(was, now, about);
 }
 
@@ -108,8 +103,7 @@ fn stages(was: &Handler, now: &Handler, about: &mut About<'_>) {
     for (stage, symbol) in &old {
         let what = format!("{stage} stage");
         match new.get(stage) {
-            Some(other) if other == symbol => {}
-            Some(other) => about.changed(Step::Major, &what, symbol, other, why),
+            Some(other) => about.compared(Step::Major, &what, symbol, other, why),
             None => about.removed(Step::Major, &what, symbol, why),
         }
     }
@@ -165,48 +159,35 @@ fn gradient(was: Option<&Gradient>, now: Option<&Gradient>, about: &mut About<'_
         linear.into_iter().chain(named).collect()
     };
     if let (Some(was), Some(now)) = (was, now) {
-        if was.residuals != now.residuals {
-            let word = |names: &Option<Vec<String>>| match names {
-                None => "all arguments".to_owned(),
-                Some(names) => names.join(", "),
-            };
-            let (was, now) = (word(&was.residuals), word(&now.residuals));
-            let why = "direct calls of the derivatives' handlers need other operands";
-            about.changed(Step::Patch, "gradient, residuals", &was, &now, why);
-        }
+        let word = |names: &Option<Vec<String>>| match names {
+            None => "all arguments".to_owned(),
+            Some(names) => names.join(", "),
+        };
+        let (was, now) = (word(&was.residuals), word(&now.residuals));
+        let why = "direct calls of the derivatives' handlers need other operands";
+        about.compared(Step::Patch, "gradient, residuals", was, now, why);
     }
     let (old, new) = (rules(was), rules(now));
     for (rule, by) in &old {
         let what = format!("gradient, {rule}");
         match new.get(rule) {
-            Some(other) if other == by => {}
-            Some(other) => about.changed(
-                Step::Patch,
-                &what,
-                by,
-                other,
-                "a different handler computes it",
-            ),
+            Some(other) => {
+                let why = "a different handler computes it";
+                about.compared(Step::Patch, &what, by, other, why);
+            }
             // Callers do not ask for the forward handler.
             None if *rule == "forward" => {
                 about.removed(Step::Patch, &what, by, "gradients call the handler itself");
             }
-            None => about.removed(
-                Step::Major,
-                &what,
-                by,
-                "derivatives that need it are refused",
-            ),
+            None => {
+                let why = "derivatives that need it are refused";
+                about.removed(Step::Major, &what, by, why);
+            }
         }
     }
     for (rule, by) in new.iter().filter(|(rule, _)| !old.contains_key(*rule)) {
-        let what = format!("gradient, {rule}");
-        about.added(
-            Step::Minor,
-            &what,
-            by,
-            "derivatives that need it can be taken",
-        );
+        let why = "derivatives that need it can be taken";
+        about.added(Step::Minor, &format!("gradient, {rule}"), by, why);
     }
 }
 
@@ -256,30 +237,16 @@ fn state(was: Option<&State>, now: Option<&State>, about: &mut About<'_>) {
     let (was, now) = (name(was), name(now));
     if was != now {
         let why = "registrations by symbol need a different state type; loaders that read the manifest are not affected";
-        about.add(
-            Step::Major,
-            "state type",
-            was.as_deref(),
-            now.as_deref(),
-            why,
-        );
+        let (was, now) = (was.as_deref(), now.as_deref());
+        about.add(Step::Major, "state type", was, now, why);
     }
 }
 
 fn floor(was: &Handler, now: &Handler, about: &mut About<'_>) {
-    if was.floor == now.floor {
-        return;
-    }
-    let number = |floor: &str| {
-        floor
-            .trim_start_matches('r')
-            .parse::<u64>()
-            .unwrap_or(u64::MAX)
+    let number = |floor: &str| floor.trim_start_matches('r').parse().unwrap_or(u64::MAX);
+    let (step, why) = match number(&now.floor) > number(&was.floor) {
+        true => (Step::Major, "calls on older jaxlibs fail or lack features"),
+        false => (Step::Minor, "it works on older jaxlibs"),
     };
-    let (step, why) = if number(&now.floor) > number(&was.floor) {
-        (Step::Major, "calls on older jaxlibs fail or lack features")
-    } else {
-        (Step::Minor, "it works on older jaxlibs")
-    };
-    about.changed(step, "oldest revision", &was.floor, &now.floor, why);
+    about.compared(step, "oldest revision", &was.floor, &now.floor, why);
 }

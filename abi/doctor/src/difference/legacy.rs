@@ -35,24 +35,18 @@ fn compare(was: &Target, now: &Target, about: &mut About<'_>) {
         &platforms(&now.platforms),
         ("calls there fail", "it can be called there"),
     );
-    if was.signature != now.signature {
-        let word =
-            |target: &Target| format!("{} (API version {})", target.signature, target.api_version);
-        let why = "compiled calls pass the parameters of the old signature, without a check";
-        about.changed(Step::Major, "signature", &word(was), &word(now), why);
-    }
-    if was.symbol != now.symbol {
-        let why = "registrations by symbol fail; hosts that read the library's list do not";
-        about.changed(Step::Major, "symbol", &was.symbol, &now.symbol, why);
-    }
-    if (&was.tuples, &was.structure) != (&now.tuples, &now.structure) {
-        let word = |target: &Target| match (&target.tuples, &target.structure) {
-            (Some(form), Some(structure)) => format!("{structure} by {form}"),
-            _ => "none".to_owned(),
-        };
-        let why = "calls pass pointers of the old structure, without a check";
-        about.changed(Step::Major, "tuples", &word(was), &word(now), why);
-    }
+    let word =
+        |target: &Target| format!("{} (API version {})", target.signature, target.api_version);
+    let why = "compiled calls pass the parameters of the old signature, without a check";
+    about.compared(Step::Major, "signature", word(was), word(now), why);
+    let why = "registrations by symbol fail; hosts that read the library's list do not";
+    about.compared(Step::Major, "symbol", &was.symbol, &now.symbol, why);
+    let word = |target: &Target| match (&target.tuples, &target.structure) {
+        (Some(form), Some(structure)) => format!("{structure} by {form}"),
+        _ => "none".to_owned(),
+    };
+    let why = "calls pass pointers of the old structure, without a check";
+    about.compared(Step::Major, "tuples", word(was), word(now), why);
     let described = |target: &Target| target.args.is_some() && target.rets.is_some();
     about.toggled(
         "described operands",
@@ -75,16 +69,7 @@ fn compare(was: &Target, now: &Target, about: &mut About<'_>) {
 fn shapes(side: &str, was: &[Shape], now: &[Shape], about: &mut About<'_>) {
     let beyond = "the function reads or writes other sizes than existing calls pass";
     for (at, (was, now)) in was.iter().zip(now).enumerate() {
-        if was != now {
-            let what = format!("{side} {at}");
-            about.changed(
-                Step::Major,
-                &what,
-                &was.to_string(),
-                &now.to_string(),
-                beyond,
-            );
-        }
+        about.compared(Step::Major, &format!("{side} {at}"), was, now, beyond);
     }
     for (at, was) in was.iter().enumerate().skip(now.len()) {
         let why = "loaders refuse calls with it, or its pointer is ignored";

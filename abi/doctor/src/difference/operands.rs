@@ -2,6 +2,7 @@
 
 use super::{About, Step};
 use crate::manifest::{Attribute, Handler, Kind, Layout, Operand};
+use serde_json::Number;
 
 pub(super) fn arguments(was: &Handler, now: &Handler, about: &mut About<'_>) {
     places("argument", &was.args, &now.args, about);
@@ -39,22 +40,15 @@ fn moved(side: &str, old: &[Operand], new: &[Operand], about: &mut About<'_>) {
         let now = now.filter(|_| place(old, &was.name) == Some(at));
         if let Some(now) = now {
             let why = "operands are passed by position, so calls pass the wrong operands";
-            about.part(&format!("{side} {}", was.name)).changed(
-                Step::Major,
-                "position",
-                &at.to_string(),
-                &now.to_string(),
-                why,
-            );
+            let mut part = about.part(&format!("{side} {}", was.name));
+            part.changed(Step::Major, "position", at, now, why);
         }
     }
 }
 
 fn operand(is_result: bool, was: &Operand, now: &Operand, about: &mut About<'_>) {
-    if was.name != now.name {
-        let why = "messages and stub files use the name; operands are passed by position";
-        about.changed(Step::Patch, "name", &was.name, &now.name, why);
-    }
+    let why = "messages and stub files use the name; operands are passed by position";
+    about.compared(Step::Patch, "name", &was.name, &now.name, why);
     if was.kind != now.kind {
         let word = |kind: Kind| match kind {
             Kind::Buffer => "array",
@@ -64,54 +58,38 @@ fn operand(is_result: bool, was: &Operand, now: &Operand, about: &mut About<'_>)
         return about.changed(Step::Major, "kind", word(was.kind), word(now.kind), why);
     }
     dtypes(is_result, was, now, about);
-    match (was.rank, now.rank) {
-        (was, now) if was == now => {}
-        (was, now) => {
-            let word = |rank: Option<u32>| rank.map_or("any".to_owned(), |rank| rank.to_string());
-            let (step, why) = match now {
-                Some(_) => (Step::Major, "calls with other ranks are refused"),
-                None => (Step::Minor, "calls with any rank are accepted"),
-            };
-            about.changed(step, "rank", &word(was), &word(now), why);
-        }
-    }
-    let toggles = [
-        (
-            "optional",
-            was.optional,
-            now.optional,
-            "calls without it are refused",
-        ),
-        (
-            "variadic",
-            was.variadic,
-            now.variadic,
-            "calls with several operands are refused",
-        ),
-    ];
-    for (what, was, now, narrows) in toggles {
-        about.toggled(what, (was, now), (narrows, "more calls are accepted"));
-    }
-    if was.inout != now.inout {
-        let word = |is: bool| if is { "yes" } else { "no" };
-        let why = "programs state which results alias arguments, so compiled programs do not fit";
-        about.changed(
-            Step::Major,
-            "alias of its argument",
-            word(was.inout),
-            word(now.inout),
-            why,
-        );
-    }
+    let word = |rank: Option<u32>| rank.map_or("any".to_owned(), |rank| rank.to_string());
+    let (step, why) = match now.rank {
+        Some(_) => (Step::Major, "calls with other ranks are refused"),
+        None => (Step::Minor, "calls with any rank are accepted"),
+    };
+    about.compared(step, "rank", word(was.rank), word(now.rank), why);
+    let widens = "more calls are accepted";
+    let narrows = ("calls without it are refused", widens);
+    about.toggled("optional", (was.optional, now.optional), narrows);
+    let narrows = ("calls with several operands are refused", widens);
+    about.toggled("variadic", (was.variadic, now.variadic), narrows);
+    let word = |is: bool| if is { "yes" } else { "no" };
+    let why = "programs state which results alias arguments, so compiled programs do not fit";
+    about.compared(
+        Step::Major,
+        "alias of its argument",
+        word(was.inout),
+        word(now.inout),
+        why,
+    );
     let layout = |layout: &Layout| match layout {
         Layout::Word(word) => word.clone(),
         Layout::Order(axes) => format!("{axes:?}"),
     };
-    let (old, new) = (layout(&was.layout), layout(&now.layout));
-    if old != new {
-        let why = "exported programs, and callers that state layouts, use the old order";
-        about.changed(Step::Major, "layout", &old, &new, why);
-    }
+    let why = "exported programs, and callers that state layouts, use the old order";
+    about.compared(
+        Step::Major,
+        "layout",
+        layout(&was.layout),
+        layout(&now.layout),
+        why,
+    );
 }
 
 fn dtypes(is_result: bool, was: &Operand, now: &Operand, about: &mut About<'_>) {
@@ -121,13 +99,8 @@ fn dtypes(is_result: bool, was: &Operand, now: &Operand, about: &mut About<'_>) 
     match (&was.dtypes, &now.dtypes) {
         (None, None) => {}
         (None, Some(now)) => {
-            about.changed(
-                Step::Major,
-                what,
-                "any",
-                &lower(now),
-                "calls with other types are refused",
-            );
+            let why = "calls with other types are refused";
+            about.changed(Step::Major, what, "any", lower(now), why);
         }
         (Some(was), None) => {
             let why = "calls with any type are accepted";
@@ -136,12 +109,7 @@ fn dtypes(is_result: bool, was: &Operand, now: &Operand, about: &mut About<'_>) 
         (Some(old), Some(new)) => about.offers(what, &small(old), &small(new), (narrows, widens)),
     }
     // A result with only one type is inferred.
-    let is_sure = |operand: &Operand| {
-        operand
-            .dtypes
-            .as_ref()
-            .is_some_and(|dtypes| dtypes.len() == 1)
-    };
+    let is_sure = |one: &Operand| one.dtypes.as_ref().is_some_and(|all| all.len() == 1);
     if is_result && is_sure(was) && !is_sure(now) {
         let why = "calls without explicit result types are refused or get other types";
         let (old, new) = (was.dtypes.as_deref(), now.dtypes.as_deref());
@@ -149,8 +117,8 @@ fn dtypes(is_result: bool, was: &Operand, now: &Operand, about: &mut About<'_>) 
         about.changed(
             Step::Major,
             "inferred element type",
-            &word(old),
-            &word(new),
+            word(old),
+            word(new),
             why,
         );
     }
@@ -172,11 +140,10 @@ pub(super) fn attributes(was: &Handler, now: &Handler, about: &mut About<'_>) {
     };
     for old in &was.attrs {
         match find(&now.attrs, old) {
-            Some(new) => attribute(
-                old,
-                &new,
-                &mut about.part(&format!("attribute {}", shown(old))),
-            ),
+            Some(new) => {
+                let mut part = about.part(&format!("attribute {}", shown(old)));
+                attribute(old, &new, &mut part);
+            }
             None => {
                 let why = match now.open_attrs {
                     true => "it is ignored",
@@ -186,11 +153,8 @@ pub(super) fn attributes(was: &Handler, now: &Handler, about: &mut About<'_>) {
             }
         }
     }
-    for new in now
-        .attrs
-        .iter()
-        .filter(|new| find(&was.attrs, new).is_none())
-    {
+    let is_new = |new: &&Attribute| find(&was.attrs, new).is_none();
+    for new in now.attrs.iter().filter(is_new) {
         let (step, why) = match new.optional {
             true => (Step::Minor, "calls may pass it"),
             false => (Step::Major, "calls without it are refused"),
@@ -222,58 +186,38 @@ fn is_same_default(was: &Attribute, now: &Attribute) -> bool {
 }
 
 fn attribute(was: &Attribute, now: &Attribute, about: &mut About<'_>) {
-    if was.ty != now.ty {
-        let (step, why) = match now.ty.as_str() {
-            "any" => (Step::Minor, "values of any type are accepted"),
-            _ => (
-                Step::Major,
-                "calls with the old type are refused, or their value is converted",
-            ),
-        };
-        about.changed(step, "type", &was.ty, &now.ty, why);
-    }
-    let narrows = "calls without it are refused";
-    about.toggled(
-        "optional",
-        (was.optional, now.optional),
-        (narrows, "calls may omit it"),
-    );
+    let converted = "calls with the old type are refused, or their value is converted";
+    let (step, why) = match now.ty.as_str() {
+        "any" => (Step::Minor, "values of any type are accepted"),
+        _ => (Step::Major, converted),
+    };
+    about.compared(step, "type", &was.ty, &now.ty, why);
+    let whys = ("calls without it are refused", "calls may omit it");
+    about.toggled("optional", (was.optional, now.optional), whys);
     if was.optional && now.optional && !is_same_default(was, now) {
         let why = "calls that omit it give different results";
-        about.changed(
-            Step::Major,
-            "default",
-            &was.default.to_string(),
-            &now.default.to_string(),
-            why,
-        );
+        about.changed(Step::Major, "default", &was.default, &now.default, why);
     }
     let bounds = [
         ("min", &was.min, &now.min, 1.0),
         ("max", &was.max, &now.max, -1.0),
     ];
     for (what, was, now, sign) in bounds.into_iter().filter(|(_, was, now, _)| was != now) {
-        let least = |bound: &Option<serde_json::Number>| {
-            let number = bound.as_ref().and_then(serde_json::Number::as_f64);
+        let least = |bound: &Option<Number>| {
+            let number = bound.as_ref().and_then(Number::as_f64);
             number.map_or(f64::NEG_INFINITY, |number| sign * number)
         };
         let (step, why) = match least(now) < least(was) {
             true => (Step::Minor, "more values are accepted"),
             false => (Step::Major, "calls with other values are refused"),
         };
-        let text = |bound: &Option<serde_json::Number>| {
-            bound
-                .as_ref()
-                .map_or("none".to_owned(), ToString::to_string)
-        };
-        about.changed(step, what, &text(was), &text(now), why);
+        let text =
+            |bound: &Option<Number>| bound.as_ref().map_or("none".to_owned(), Number::to_string);
+        about.changed(step, what, text(was), text(now), why);
     }
-    about.toggled(
-        "wider types accepted",
-        (was.narrow, now.narrow),
-        (
-            "calls with wider types are refused",
-            "calls may pass wider types",
-        ),
+    let whys = (
+        "calls with wider types are refused",
+        "calls may pass wider types",
     );
+    about.toggled("wider types accepted", (was.narrow, now.narrow), whys);
 }

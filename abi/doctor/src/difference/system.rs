@@ -31,13 +31,8 @@ pub(super) fn compare(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
                 "systems with an older version load the library",
             ),
         };
-        about.add(
-            step,
-            &what,
-            word(before).as_deref(),
-            word(after).as_deref(),
-            why,
-        );
+        let (before, after) = (word(before), word(after));
+        about.add(step, &what, before.as_deref(), after.as_deref(), why);
     }
     let others = |needs: &[String]| -> Vec<String> {
         let is_system = |name: &&String| SYSTEM.split(' ').any(|known| name.starts_with(known));
@@ -89,13 +84,8 @@ pub(super) fn compare(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
     }
     if was.soname != now.soname {
         let why = "programs linked to the library search for the old name; loaders use a path";
-        about.add(
-            Step::Patch,
-            "SONAME",
-            was.soname.as_deref(),
-            now.soname.as_deref(),
-            why,
-        );
+        let (was, now) = (was.soname.as_deref(), now.soname.as_deref());
+        about.add(Step::Patch, "SONAME", was, now, why);
     }
     let sdk = |examination: &Examination| {
         let all = examination
@@ -108,15 +98,13 @@ pub(super) fn compare(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
             .join(", ")
     };
     let (was, now) = (sdk(old.examination), sdk(new.examination));
-    if was != now {
-        about.changed(
-            Step::Patch,
-            "SDK version",
-            &was,
-            &now,
-            "see the SDK's changelog",
-        );
-    }
+    about.compared(
+        Step::Patch,
+        "SDK version",
+        was,
+        now,
+        "see the SDK's changelog",
+    );
 }
 
 /// Returns what a library requires of the loader and the processor.
