@@ -111,24 +111,6 @@ fn facts_of_whole_files() {
     }
 }
 
-/// Every part is read: many that are the same bytes would take for ever.
-#[test]
-fn fat_files_of_many_parts_are_refused() {
-    let test = "fat_files_of_many_parts_are_refused";
-    for thin in samples(test)
-        .iter()
-        .filter(|sample| sample.name == "thin.dylib")
-    {
-        let error = |count| {
-            let parts: Vec<&[u8]> = vec![&thin.bytes; count];
-            library::read(Path::new("many"), &fat(&parts)).map_err(|error| error.to_string())
-        };
-        assert!(error(16).is_ok());
-        let error = error(17).unwrap_err();
-        assert!(error.contains("17 parts"), "{error}");
-    }
-}
-
 const DESCRIBED_LIBRARY: &str = r#"
 #include "xla/ffi/api/c_api.h"
 __attribute__((section(".xla_ffi_manifest"), used, aligned(16)))

@@ -11,9 +11,6 @@ use object::read::macho::{
 use object::read::pe::{ExportTarget, ImageNtHeaders, Import, PeFile64};
 use object::{Endianness, FileKind, LittleEndian as LE};
 
-/// A fat file of more parts is not read: there are two processors, and few kinds of each.
-const PARTS: usize = 16;
-
 type Header = MachHeader64<Endianness>;
 
 fn mach_o_known(cpu: u32) -> Option<Processor> {
@@ -50,12 +47,6 @@ pub(super) fn fat_parts(bytes: &[u8]) -> Result<Vec<Part<'_>>, Fault> {
 
 fn parts_of<'a, Arch: FatArch>(bytes: &'a [u8], arches: &[Arch]) -> Result<Vec<Part<'a>>, Fault> {
     let mut found = Vec::new();
-    if arches.len() > PARTS {
-        return Err(Fault::Kind(format!(
-            "it is a damaged fat file with {} parts",
-            arches.len()
-        )));
-    }
     for arch in arches {
         if mach_o_known(arch.cputype()).is_none() {
             continue;
