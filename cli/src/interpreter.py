@@ -212,7 +212,7 @@ def ask(function, revision):
     if errors and failed:
         return {"refused": errors[0]}
     if list(frame[22:]) != [GUARD] * 4 or (not has_future and frame[21] != GUARD):
-        return {"broke": "bytes after the call frame were written"}
+        return {"broke": "bytes after the call frame were written", "silent": version == UNANSWERED}
     if list(answer[6:]) != [GUARD] * 4 or (not has_state and answer[5] != GUARD):
         return {"broke": "bytes after the metadata were written", "overran": True}
     if version == UNANSWERED:
@@ -255,9 +255,9 @@ def answers(who, stages, types):
 
     while len(found) < len(REQUEST["revisions"]):
         more, failure = isolated(who, work)
-        found += [{"broke": one["raised"]} if "raised" in one else one for one in more]
+        found += [{"broke": one["raised"], "silent": True} if "raised" in one else one for one in more]
         if failure:
-            found.append({"broke": failure})
+            found.append({"broke": failure, "silent": True})
             if "time limit" in failure:
                 break
     return found

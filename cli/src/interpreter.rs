@@ -249,18 +249,14 @@ struct Asked(String, BTreeMap<String, String>, Vec<Value>);
 
 /// Returns the outcome on each revision from r1 on. A capsule that never answers may be of the original custom calls.
 fn outcomes(name: &str, answers: &[Value], is_capsule: bool) -> Vec<Answer> {
-    let is_silent =
-        |one: &Value| one["silent"] == true || one["broke"].is_string() && one["overran"] != true;
-    let skipped = match is_capsule && answers.iter().all(is_silent) {
+    let is_silent = is_capsule && answers.iter().all(|one| one["silent"] == true);
+    let skipped = match is_silent {
         true => {
             "it does not answer metadata calls: it may be a target of the original custom calls"
         }
         false => "an earlier metadata call reached the time limit",
     };
-    let answers = answers
-        .iter()
-        .filter(|_| !is_capsule || !answers.iter().all(is_silent));
-    let mut answers = answers.map(|said| probe::outcome(said));
+    let mut answers = answers.iter().filter(|_| !is_silent).map(probe::outcome);
     let of = |revision: &Revision| {
         let skipped = || Outcome::Skipped {
             why: skipped.to_owned(),

@@ -210,7 +210,7 @@ fn batch(was: Option<&Batch>, now: Option<&Batch>, about: &mut About<'_>) {
             "batched calls are made differently, with equal results",
         ),
     };
-    about.changed(step, "batching", &word(was), &word(now), why);
+    about.changed(step, "batching", word(was), word(now), why);
 }
 
 fn traits(was: &Handler, now: &Handler, about: &mut About<'_>) {

@@ -104,7 +104,7 @@ fn dtypes(is_result: bool, was: &Operand, now: &Operand, about: &mut About<'_>) 
         }
         (Some(was), None) => {
             let why = "calls with any type are accepted";
-            about.changed(Step::Minor, what, &lower(was), "any", why);
+            about.changed(Step::Minor, what, lower(was), "any", why);
         }
         (Some(old), Some(new)) => about.offers(what, &small(old), &small(new), (narrows, widens)),
     }
