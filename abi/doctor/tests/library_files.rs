@@ -111,6 +111,27 @@ fn facts_of_whole_files() {
     }
 }
 
+#[test]
+fn versions_of_cxxabi_count_as_those_of_libstdcxx() {
+    let floor = |versions: &[&str]| {
+        let versions = versions.iter().map(|name| (*name).to_owned()).collect();
+        let facts = library::Facts {
+            versions,
+            ..Default::default()
+        };
+        facts.floor("GLIBCXX_")
+    };
+    assert_eq!(
+        floor(&["CXXABI_1.3", "GLIBCXX_3.4.21"]),
+        Some(vec![3, 4, 21])
+    );
+    assert_eq!(
+        floor(&["CXXABI_1.3.13", "GLIBCXX_3.4.21"]),
+        Some(vec![3, 4, 29])
+    );
+    assert!(floor(&["CXXABI_1.3.99"]) > floor(&["GLIBCXX_3.4.99"]));
+}
+
 const DESCRIBED_LIBRARY: &str = r#"
 #include "xla/ffi/api/c_api.h"
 __attribute__((section(".xla_ffi_manifest"), used, aligned(16)))
