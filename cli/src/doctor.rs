@@ -331,6 +331,10 @@ impl Examiner<'_> {
                 }
             }
         }
+        let guesses = match wheel {
+            Some(wheel) if candidates.is_empty() => wheel.possible_handlers(&examination),
+            _ => Vec::new(),
+        };
         if args.no_run {
             let why = "--no-run was given".to_owned();
             examination.findings.push(probe::not_run(why));
@@ -346,9 +350,14 @@ impl Examiner<'_> {
             examination
                 .findings
                 .extend(are_expected.then(|| probe::not_run(why)));
-        } else if examination.facts.uses_python() {
+        } else if examination.facts.uses_python() || !guesses.is_empty() {
             let unpacked = wheel.map(Opened::unpacked);
-            interpreters.ask(&mut examination, &mut candidates, unpacked.as_ref());
+            interpreters.ask(
+                &mut examination,
+                &mut candidates,
+                &guesses,
+                unpacked.as_ref(),
+            );
         } else {
             let limit = Duration::from_secs(args.time_limit);
             let asking = probe::Asking {

@@ -274,7 +274,8 @@ def main():
     if REQUEST["module"]:
         handlers, types = capsules_of(library)
         library = ctypes.CDLL(REQUEST["file"])
-    for name, stages in REQUEST["symbols"]:
+    guesses = [] if handlers else REQUEST["guesses"]
+    for name, stages in guesses + REQUEST["symbols"]:
         pointers = [(stage, symbol, ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value) for stage, symbol in stages]
         handlers.append([name, {stage: [symbol, at] for stage, symbol, at in pointers}])
     done = []

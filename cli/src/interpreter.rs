@@ -114,15 +114,17 @@ impl Interpreters {
         })
     }
 
-    /// Loads a library in an interpreter, adds the handlers of its capsules to `candidates`, and asks all.
+    /// Loads a library in an interpreter, adds the handlers of its capsules to `candidates`, and asks all. The functions of
+    /// `guesses` are handlers if they answer.
     pub(crate) fn ask(
         &self,
         examination: &mut Examination,
         candidates: &mut Vec<Candidate>,
+        guesses: &[String],
         wheel: Option<&Unpacked<'_>>,
     ) {
         let path = examination.path.clone();
-        let found = self.asked(&path, examination, candidates, wheel);
+        let found = self.asked(&path, examination, candidates, guesses, wheel);
         let loaded = match found {
             Ok(loaded) => loaded,
             Err(finding) => {
@@ -136,6 +138,10 @@ impl Interpreters {
         for (at, Asked(name, stages, answers)) in loaded.handlers.into_iter().enumerate() {
             let is_capsule = at < first_named;
             let answers = outcomes(&name, &answers, is_capsule);
+            let is_skipped = |one: &Answer| matches!(one.outcome, Outcome::Skipped { .. });
+            if guesses.contains(&name) && answers.iter().all(is_skipped) {
+                continue;
+            }
             if is_capsule {
                 let stages: Vec<(String, String)> = stages.into_iter().collect();
                 let mut candidate = examination.candidate(&name, &stages);
@@ -157,6 +163,7 @@ impl Interpreters {
         path: &Path,
         examination: &Examination,
         candidates: &[Candidate],
+        guesses: &[String],
         wheel: Option<&Unpacked<'_>>,
     ) -> Result<Loaded, Box<Finding>> {
         let not_run = |why: String| Box::new(probe::not_run(why));
@@ -182,6 +189,7 @@ impl Interpreters {
             "module": module,
             "path": root.into_iter().chain(self.site_packages.iter().map(PathBuf::as_path)).collect::<Vec<_>>(),
             "limit": self.limit.as_secs(),
+            "guesses": guesses.iter().map(|name| json!([name, [["execute", name]]])).collect::<Vec<_>>(),
             "symbols": candidates.iter().map(|one| json!([one.name, one.stages])).collect::<Vec<_>>(),
             "revisions": Revision::ALL[1..].iter().map(|revision| json!([
                 revision.minor_version(),

@@ -26,6 +26,8 @@ pub struct Examination {
     pub manifests: Vec<Manifest>,
     /// The revisions of the headers that the library was compiled with, from its debug information.
     pub compiled_with: Vec<Revision>,
+    /// Whether the library was built with XLA's headers: it contains their messages.
+    pub uses_headers: bool,
     /// The required libraries that were not found.
     pub missing: Vec<String>,
     /// The findings.
@@ -100,6 +102,7 @@ impl Examination {
             facts,
             manifests,
             compiled_with,
+            uses_headers: memchr::memmem::find(whole, b"XLA_FFI_").is_some(),
             missing: surroundings.missing.into_keys().collect(),
             findings,
         })

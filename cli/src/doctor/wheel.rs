@@ -12,7 +12,9 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::xla_ffi_sys::Revision;
 use xla_ffi_doctor::wheel::{Inside, Wheel, releases};
-use xla_ffi_doctor::{Confidence, Finding, Loads, Outcome, Problem, RELEASES, Severity, Subject};
+use xla_ffi_doctor::{
+    Confidence, Examination, Finding, Loads, Outcome, Problem, RELEASES, Severity, Subject,
+};
 
 /// A wheel whose libraries have been unpacked.
 pub(super) struct Opened {
@@ -26,6 +28,21 @@ pub(super) struct Opened {
 
 /// Bytes of a wheel whose progress is reported.
 const LARGE: u64 = 20 << 20;
+
+/// Adds the identifiers in the Python sources of a folder.
+fn add_identifiers(folder: &Path, found: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            add_identifiers(&path, found);
+        } else if path.extension().is_some_and(|end| end == "py") {
+            let text =
+                String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned();
+            let words = text.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+            found.extend(words.map(str::to_owned));
+        }
+    }
+}
 
 impl Opened {
     pub(super) fn of(path: &Path) -> anyhow::Result<Self> {
@@ -67,6 +84,21 @@ impl Opened {
                 .map(|one| one.project.as_str())
                 .collect(),
         }
+    }
+
+    /// Returns the exported functions that the wheel's Python sources name, at least in part, if the library was built with
+    /// XLA's headers. They may be handlers.
+    pub(super) fn possible_handlers(&self, examination: &Examination) -> Vec<String> {
+        let mut known = BTreeSet::new();
+        if examination.uses_headers {
+            add_identifiers(self.folder.path(), &mut known);
+        }
+        let is_named = |name: &&String| {
+            let mut starts = name.match_indices('_').map(|(at, _)| &name[..=at]);
+            known.contains(*name) || starts.any(|start| start.len() > 6 && known.contains(start))
+        };
+        let functions = examination.facts.functions.iter();
+        functions.filter(is_named).cloned().collect()
     }
 
     /// Returns the jaxlib releases that the wheel's requirements allow, if it requires jax and any release is published.
