@@ -1,4 +1,4 @@
-//! Arrays as programs see them: element type, dimensions, and the order of the dimensions in memory.
+//! Shapes of arrays with a layout: element type, dimensions, and the order of the dimensions in memory.
 
 use super::{DType, Shape};
 use crate::value::parse::{Cursor, ParseError};
@@ -7,9 +7,9 @@ use xla_ffi_sys::{Error, Result};
 
 /// Element type, dimensions and layout of an array, or a token.
 ///
-/// The layout lists the dimensions from the one whose neighbours are neighbours in memory to the one
-/// whose are farthest apart (*minor to major*): `{1,0}` is a row-major matrix, `{0,1}` a column-major
-/// one. It says how bytes lie, never what the dimensions are.
+/// The layout lists the dimensions from minor to major, that is, the most contiguous dimension first: `{1,0}`
+/// is a row-major matrix, `{0,1}` a column-major matrix. It describes the order of the bytes and does not
+/// change the dimensions.
 ///
 /// ```
 /// use xla_ffi_runtime::ArrayShape;
@@ -27,7 +27,7 @@ pub struct ArrayShape {
 }
 
 impl ArrayShape {
-    /// An array in row-major order.
+    /// Returns the shape of an array in row-major order.
     #[must_use]
     pub fn new(shape: Shape) -> Self {
         let minor_to_major = (0..shape.dims().len()).rev().collect();
@@ -37,10 +37,10 @@ impl ArrayShape {
         }
     }
 
-    /// An array whose dimensions lie in memory in this order, minor to major.
+    /// Returns the shape of an array with this layout, minor to major.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` when the order does not name each dimension once.
+    /// `INVALID_ARGUMENT` if `minor_to_major` does not name each dimension exactly once.
     pub fn with_layout(shape: Shape, minor_to_major: impl Into<Vec<usize>>) -> Result<Self> {
         let minor_to_major = minor_to_major.into();
         let mut seen = minor_to_major.clone();
@@ -58,31 +58,32 @@ impl ArrayShape {
         })
     }
 
-    /// Element type and dimensions.
+    /// Returns the element type and the dimensions.
     #[must_use]
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// The element type.
+    /// Returns the element type.
     #[must_use]
     pub fn dtype(&self) -> DType {
         self.shape.dtype()
     }
 
-    /// The dimensions.
+    /// Returns the dimensions.
     #[must_use]
     pub fn dims(&self) -> &[i64] {
         self.shape.dims()
     }
 
-    /// The layout, minor to major.
+    /// Returns the layout, minor to major.
     #[must_use]
     pub fn minor_to_major(&self) -> &[usize] {
         &self.minor_to_major
     }
 
-    /// Whether the last dimension is the minor one, the one before it next, and so on.
+    /// Returns true if the layout is row-major: the last dimension is the most minor, then the dimension
+    /// before it, and so on.
     #[must_use]
     pub fn is_row_major(&self) -> bool {
         self.minor_to_major
@@ -91,19 +92,19 @@ impl ArrayShape {
             .eq((0..self.minor_to_major.len()).rev())
     }
 
-    /// Whether this is a token.
+    /// Returns true if this is the shape of a token.
     #[must_use]
     pub fn is_token(&self) -> bool {
         self.dtype() == DType::Token
     }
 
-    /// Whether this is an array without elements.
+    /// Returns true if the array has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.shape.elements() == 0
     }
 
-    /// Element type and dimensions as HLO prints them where it leaves the layout away.
+    /// Displays the element type and the dimensions as HLO prints them without a layout.
     pub(crate) fn without_layout(&self) -> impl fmt::Display + '_ {
         struct Bare<'a>(&'a Shape);
         impl fmt::Display for Bare<'_> {
@@ -118,7 +119,7 @@ impl ArrayShape {
         Bare(&self.shape)
     }
 
-    /// `f32[2,3]{1,0}`; without a layout the array is row-major.
+    /// Reads a shape such as `f32[2,3]{1,0}`; without a layout, the array is row-major.
     pub(crate) fn read(cursor: &mut Cursor<'_>) -> std::result::Result<Self, ParseError> {
         let start = cursor.at;
         let name = cursor.take_while(|c| c.is_ascii_alphanumeric());
@@ -153,7 +154,7 @@ impl ArrayShape {
     }
 }
 
-/// Natural numbers in brackets.
+/// Reads a list of natural numbers in brackets.
 fn list(
     cursor: &mut Cursor<'_>,
     open: &str,
@@ -185,7 +186,7 @@ fn list(
     }
 }
 
-/// Indices as HLO prints layouts and paths through tuples: `{}`, `{1,0}`.
+/// Displays indices as HLO prints layouts and paths through tuples: `{}`, `{1,0}`.
 pub struct Indices<'a>(pub &'a [usize]);
 
 impl fmt::Display for Indices<'_> {
@@ -202,7 +203,7 @@ impl fmt::Display for Indices<'_> {
 }
 
 impl fmt::Display for ArrayShape {
-    /// As HLO prints it: `f32[2,3]{1,0}`, `pred[]`, `token[]`.
+    /// Formats the shape as HLO prints it: `f32[2,3]{1,0}`, `pred[]`, `token[]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.without_layout().fmt(f)?;
         if self.minor_to_major.is_empty() {

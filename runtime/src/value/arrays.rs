@@ -1,17 +1,18 @@
-//! Tensors as arrays of the crate `ndarray`, in both directions without a copy.
+//! Conversions between tensors and `ndarray` arrays that avoid copies.
 
 use super::{Element, Tensor};
 use ndarray::{Array, ArrayViewD, ArrayViewMutD, Dimension, IxDyn};
 use xla_ffi_sys::{Error, Result};
 
 fn dims(tensor: &Tensor) -> IxDyn {
-    // A shape's dimensions are not negative.
+    // The cast is lossless because the dimensions of a shape are never negative.
     let dims = tensor.shape().dims().iter();
     IxDyn(&dims.map(|dim| *dim as usize).collect::<Vec<_>>())
 }
 
 impl Tensor {
-    /// The elements as an array; `None` when the element type is another one. With the feature `ndarray`.
+    /// Returns the elements as an array, or `None` if the element type is not `T`. Requires the feature
+    /// `ndarray`.
     ///
     /// ```
     /// use ndarray::array;
@@ -30,19 +31,20 @@ impl Tensor {
         ArrayViewD::from_shape(dims(self), self.as_slice()?).ok()
     }
 
-    /// The elements as an array, for writing; `None` when the element type is another one, or a clone shares
-    /// them. With the feature `ndarray`.
+    /// Returns the elements as a mutable array, or `None` if the element type is not `T` or a clone shares
+    /// them. Requires the feature `ndarray`.
     #[must_use]
     pub fn view_mut<T: Element>(&mut self) -> Option<ArrayViewMutD<'_, T>> {
         let dims = dims(self);
         ArrayViewMutD::from_shape(dims, self.as_mut_slice()?).ok()
     }
 
-    /// An array's elements, without a copy where it is row-major and as [`Tensor::from_vec`] says. With the
-    /// feature `ndarray`.
+    /// Returns a tensor with the elements of an array. Requires the feature `ndarray`.
+    ///
+    /// A row-major array is not copied, unless [`Tensor::from_vec`] copies its vector.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` for dimensions that are no shape's.
+    /// `INVALID_ARGUMENT` if [`Shape`](crate::Shape) does not allow the dimensions.
     pub fn from_array<T: Element, D: Dimension>(array: Array<T, D>) -> Result<Self> {
         let dims = array.shape().iter().map(|dim| i64::try_from(*dim));
         let dims: Vec<i64> = dims
@@ -53,7 +55,7 @@ impl Tensor {
         }
         let count = array.len();
         let (mut elements, offset) = array.into_raw_vec_and_offset();
-        // A slice of a larger array begins and ends within its elements.
+        // The array may be a slice of a larger array: keep only the elements of the slice.
         elements.drain(..offset.unwrap_or(0));
         elements.truncate(count);
         Self::from_vec(dims, elements)

@@ -1,4 +1,4 @@
-//! Attributes as typed values, before they are laid out for a handler.
+//! Attributes as typed values, before they are encoded for a handler.
 
 use super::{DType, Element};
 use crate::value::attribute_array::{AttributeArray, Spelling};
@@ -7,29 +7,30 @@ use crate::value::scalar_codec::{self, Number};
 use std::fmt;
 use xla_ffi_sys::{Error, Result};
 
-/// Dictionaries in each other, the call's own among them: what walks them needs no more stack.
+/// How deep dictionaries may nest, including the dictionary of the call. This bounds the stack use of
+/// recursive functions.
 pub(crate) const MAX_DEPTH: usize = 64;
 
 /// The value of one attribute.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Attribute {
-    /// One value: element type and bits.
+    /// A scalar: element type and bits.
     Scalar(DType, u128),
-    /// A dense array.
+    /// A dense, one-dimensional array.
     Array(AttributeArray),
-    /// A string; any bytes.
+    /// A string of arbitrary bytes.
     Str(Vec<u8>),
     /// A dictionary.
     Dict(Attributes),
 }
 
 impl Attribute {
-    /// An array of numbers.
+    /// Returns an array attribute with these elements.
     #[must_use]
     pub fn array<T: Element>(elements: &[T]) -> Self {
         let mut bytes = Vec::with_capacity(size_of_val(elements));
-        // SAFETY: `Element` types are plain numbers without padding.
+        // SAFETY: `Element` types are plain numbers without padding, so all their bytes are initialised.
         let raw = unsafe {
             std::slice::from_raw_parts(elements.as_ptr().cast::<u8>(), size_of_val(elements))
         };
@@ -37,13 +38,13 @@ impl Attribute {
         Self::Array(AttributeArray::of(DType::of::<T>(), elements.len(), bytes))
     }
 
-    /// A pointer, handed over as the 64-bit integer that it is.
+    /// Returns a pointer as a 64-bit integer attribute, the form in which handlers receive pointers.
     #[must_use]
     pub fn pointer<T>(pointer: *const T) -> Self {
         Self::from(pointer as i64)
     }
 
-    /// The value of one integer; `None` for anything else, truth values among it.
+    /// Returns the value of an integer, or `None` for any other attribute, including booleans.
     ///
     /// ```
     /// use xla_ffi_runtime::Attribute;
@@ -65,7 +66,7 @@ impl Attribute {
         }
     }
 
-    /// How many dictionaries deep it is.
+    /// Returns how deep dictionaries nest in this attribute; 0 if it is not a dictionary.
     fn depth(&self) -> usize {
         let Self::Dict(nested) = self else { return 0 };
         let inner = nested.entries.iter().map(|(_, value)| value.depth());
@@ -120,7 +121,7 @@ impl From<Attributes> for Attribute {
     }
 }
 
-/// A dictionary of attributes, kept sorted by the bytes of the names.
+/// A dictionary of attributes, sorted by the bytes of their names.
 ///
 /// ```
 /// use xla_ffi_runtime::{Attribute, Attributes};
@@ -142,16 +143,16 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// No attributes.
+    /// Returns an empty dictionary.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same attributes and one more; it replaces one of the same name.
+    /// Returns the dictionary with one more attribute, which replaces an attribute of the same name.
     ///
     /// # Panics
-    /// Where dictionaries are nested deeper than 64; [`Attributes::insert`] tells that as an error.
+    /// Panics if dictionaries nest deeper than 64; [`Attributes::insert`] returns an error instead.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, value: impl Into<Attribute>) -> Self {
         let (name, value) = (name.into(), value.into());
@@ -166,7 +167,8 @@ impl Attributes {
     /// Adds an attribute.
     ///
     /// # Errors
-    /// `ALREADY_EXISTS` when there is one of this name; `INVALID_ARGUMENT` where dictionaries are nested deeper than 64.
+    /// `ALREADY_EXISTS` if there is an attribute of this name; `INVALID_ARGUMENT` if dictionaries nest deeper
+    /// than 64.
     pub fn insert(&mut self, name: impl Into<String>, value: impl Into<Attribute>) -> Result<()> {
         let (name, value) = (name.into(), value.into());
         if value.depth() >= MAX_DEPTH {
@@ -189,25 +191,25 @@ impl Attributes {
             .binary_search_by(|entry| entry.0.as_bytes().cmp(name.as_bytes()))
     }
 
-    /// The attribute called `name`.
+    /// Returns the attribute called `name`.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Attribute> {
         self.position(name).ok().map(|index| &self.entries[index].1)
     }
 
-    /// How many there are.
+    /// Returns the number of attributes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no attributes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Names and values, sorted by the bytes of the names.
+    /// Returns an iterator over names and values, sorted by the bytes of the names.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Attribute)> {
         self.entries
             .iter()
@@ -231,7 +233,8 @@ impl fmt::Display for Attribute {
 }
 
 impl fmt::Display for Attributes {
-    /// As the MLIR dictionary from which [`Attributes::parse`] makes the same attributes again.
+    /// Formats the attributes as an MLIR dictionary, from which [`Attributes::parse`] returns the same
+    /// attributes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("{")?;
         for (index, (name, value)) in self.iter().enumerate() {
@@ -249,7 +252,7 @@ impl fmt::Display for Attributes {
     }
 }
 
-/// Whether MLIR takes `name` as a key without quotes.
+/// Returns true if MLIR accepts `name` as a key without quotes.
 pub fn is_bare(name: &str) -> bool {
     let mut bytes = name.bytes();
     bytes
@@ -259,24 +262,24 @@ pub fn is_bare(name: &str) -> bool {
         && !matches!(name, "true" | "false" | "array" | "unit" | "dense")
 }
 
-/// MLIR's name of an element type: signless integers are the signed ones here.
+/// Returns the MLIR name of an element type. Signed integers get MLIR's signless names, as in XLA.
 pub(crate) fn mlir_name(dtype: DType) -> String {
     let name = dtype.c_name();
     match (name, name.split_at(1)) {
         ("PRED", _) => "i1".into(),
-        // i1 is the boolean; the one-bit integer has to say that it is signed.
+        // `i1` is the boolean, so the one-bit integer needs MLIR's explicitly signed name.
         ("S1", _) => "si1".into(),
         ("C64", _) => "complex<f32>".into(),
         ("C128", _) => "complex<f64>".into(),
         (_, ("S", bits)) => format!("i{bits}"),
         (_, ("U", bits)) => format!("ui{bits}"),
-        // f8E4M3FN: the type's letter alone is small.
+        // MLIR writes only the type's letter in lower case: `f8E4M3FN`.
         (_, ("F", rest)) => format!("f{rest}"),
         _ => dtype.name().into(),
     }
 }
 
-/// As a text would have it: XLA knows unsigned arrays as `dense<…>` only.
+/// Writes an array as a text would contain it. XLA reads unsigned arrays only in the form `dense<…>`.
 fn write_array(f: &mut fmt::Formatter<'_>, array: &AttributeArray) -> fmt::Result {
     let dtype = array.dtype();
     let name = mlir_name(dtype);
@@ -329,7 +332,7 @@ fn write_number(f: &mut fmt::Formatter<'_>, dtype: DType, bits: u128) -> fmt::Re
     }
 }
 
-/// The shortest decimal that reads back as the same number, with the point that MLIR asks for.
+/// Writes the shortest decimal that reads back as the same number, with the decimal point that MLIR requires.
 fn write_float(f: &mut fmt::Formatter<'_>, dtype: DType, value: f64) -> fmt::Result {
     let text = if dtype == DType::F32 {
         format!("{:e}", value as f32)

@@ -1,20 +1,22 @@
-//! Arrays as attributes, whose bytes are as many as their elements take: handlers are given slices of them.
+//! Array attributes. Each array has exactly as many bytes as its elements take, because handlers receive
+//! slices of them.
 
 use super::DType;
 use xla_ffi_sys::{Error, Result};
 
-/// How a text writes an array. It is the same array for a handler, but hosts do not read both in all cases.
+/// The MLIR syntax of an array. Handlers receive the same array either way, but hosts do not accept both in
+/// all cases.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Spelling {
-    /// No text has it: what fits its type.
+    /// The array does not come from a text: use the syntax that fits its type.
     Either,
-    /// `array<i32: 1, 2>`
+    /// `array<i32: 1, 2>`.
     Array,
-    /// `dense<[1, 2]> : tensor<2xi32>`
+    /// `dense<[1, 2]> : tensor<2xi32>`.
     Dense,
 }
 
-/// The value of an attribute that is a dense array of one dimension.
+/// The value of an attribute that is a dense, one-dimensional array.
 #[derive(Clone, Debug)]
 pub struct AttributeArray {
     dtype: DType,
@@ -24,17 +26,18 @@ pub struct AttributeArray {
 }
 
 impl PartialEq for AttributeArray {
-    /// Whether a handler is given the same.
+    /// Returns true if handlers receive the same array; the syntax does not matter.
     fn eq(&self, other: &Self) -> bool {
         self.dtype == other.dtype && self.len == other.len && self.bytes == other.bytes
     }
 }
 
 impl AttributeArray {
-    /// An array of `len` elements, of which packed ones share bytes.
+    /// Returns an array of `len` elements; packed elements share bytes.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` where the bytes are not those of so many elements, and for tokens, which have none.
+    /// `INVALID_ARGUMENT` if `bytes` does not have the size of `len` elements, and for tokens, which have no
+    /// elements.
     pub fn new(dtype: DType, len: usize, bytes: Vec<u8>) -> Result<Self> {
         if dtype.bits() == 0 || dtype.bytes_for(len) != Some(bytes.len()) {
             return Err(Error::invalid_argument(format!(
@@ -45,7 +48,7 @@ impl AttributeArray {
         Ok(Self::of(dtype, len, bytes))
     }
 
-    /// The same of what is one.
+    /// Returns the array without checking the number of bytes, for callers that know that it is right.
     pub(crate) fn of(dtype: DType, len: usize, bytes: Vec<u8>) -> Self {
         debug_assert_eq!(dtype.bytes_for(len), Some(bytes.len()));
         Self {
@@ -56,36 +59,36 @@ impl AttributeArray {
         }
     }
 
-    /// The same as a text has it.
+    /// Returns the array with the syntax of the text that it was read from.
     pub(crate) fn spelled(mut self, spelling: Spelling) -> Self {
         self.spelling = spelling;
         self
     }
 
-    /// How the text has it that it comes from.
+    /// Returns the syntax of the text that the array was read from.
     pub(crate) fn spelling(&self) -> Spelling {
         self.spelling
     }
 
-    /// The type of the elements.
+    /// Returns the element type.
     #[must_use]
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// How many elements it has.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has none.
+    /// Returns true if the array has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The elements' bytes, in the machine's order.
+    /// Returns the bytes of the elements, in native byte order.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes

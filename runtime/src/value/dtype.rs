@@ -12,7 +12,7 @@ macro_rules! dtypes {
             $($dtype,)*
         }
 
-        /// What the ABI knows of each, in the order of the variants.
+        /// The ABI's description of each type, in the order of the variants.
         const TABLE: &[($name, &ElementType)] = &[$(($name::$dtype, row(XLA_FFI_DataType::$raw))),*];
     };
 }
@@ -81,18 +81,18 @@ impl DType {
         TABLE[self as usize].1
     }
 
-    /// All element types.
+    /// Returns an iterator over all element types.
     pub fn all() -> impl Iterator<Item = Self> {
         TABLE.iter().map(|row| row.0)
     }
 
-    /// The number in the ABI.
+    /// Returns the number of the type in the ABI.
     #[must_use]
     pub fn raw(self) -> XLA_FFI_DataType {
         self.row().dtype
     }
 
-    /// The type with this number; `None` for numbers that no known host sends.
+    /// Returns the type with this number, or `None` for numbers that no known host sends.
     #[must_use]
     pub const fn from_raw(raw: XLA_FFI_DataType) -> Option<Self> {
         let mut i = 0;
@@ -105,25 +105,25 @@ impl DType {
         None
     }
 
-    /// The element type of `T`.
+    /// Returns the element type of `T`.
     #[must_use]
     pub fn of<T: Element>() -> Self {
         const { Self::from_raw(T::DTYPE).expect("an element has one of the listed types") }
     }
 
-    /// The C name without prefix, `"F8E4M3FN"` for instance.
+    /// Returns the C name without its prefix, for example `"F8E4M3FN"`.
     #[must_use]
     pub fn c_name(self) -> &'static str {
         self.raw().name().unwrap_or_default()
     }
 
-    /// The name in texts, `"f8e4m3fn"` for instance.
+    /// Returns the name in HLO texts, for example `"f8e4m3fn"`.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.raw().lower_name().unwrap_or_default()
     }
 
-    /// The type called `name`, in any case; `i32`, `bool`, `int4` and the like are understood too.
+    /// Returns the type called `name`, in any case; aliases such as `i32`, `bool` and `int4` are accepted.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase();
@@ -149,7 +149,7 @@ impl DType {
             "complex128" | "cdouble" => "c128",
             other => other,
         };
-        // Those of ml_dtypes: `float8_e4m3fn`.
+        // Names from ml_dtypes, for example `float8_e4m3fn`.
         let small = ["float8_", "float4_"].into_iter().find_map(|prefix| {
             let rest = alias.strip_prefix(prefix)?;
             Some(format!("f{}{rest}", &prefix[5..6]))
@@ -158,13 +158,13 @@ impl DType {
         Self::all().find(|dtype| dtype.name() == name)
     }
 
-    /// Bits of one element; 0 for a token.
+    /// Returns the number of bits per element; 0 for a token.
     #[must_use]
     pub fn bits(self) -> usize {
         self.row().bits
     }
 
-    /// The type of the parts of a complex number; any other type itself.
+    /// Returns the type of the real and imaginary parts of a complex type, or any other type itself.
     pub(crate) fn part(self) -> Self {
         match self {
             Self::C64 => Self::F32,
@@ -173,25 +173,25 @@ impl DType {
         }
     }
 
-    /// What kind of number it is.
+    /// Returns the class of numbers of this type.
     #[must_use]
     pub fn class(self) -> Class {
         self.row().class
     }
 
-    /// Whether several elements share a byte, the first in the low bits.
+    /// Returns true if several elements share a byte; the first element has the low bits.
     #[must_use]
     pub fn is_packed(self) -> bool {
         (1..8).contains(&self.bits())
     }
 
-    /// The oldest revision whose hosts hand such buffers to handlers.
+    /// Returns the oldest revision whose hosts pass buffers of this type to handlers.
     #[must_use]
     pub fn since(self) -> Revision {
         self.row().since
     }
 
-    /// What a host of `revision` writes into `dtype`: r3 and r4 send 0 for packed types.
+    /// Returns the number that a host of `revision` writes into `dtype`; r3 and r4 send 0 for packed types.
     #[must_use]
     pub fn raw_on(self, revision: Revision) -> XLA_FFI_DataType {
         if self.is_packed() && matches!(revision, Revision::R3 | Revision::R4) {
@@ -201,7 +201,7 @@ impl DType {
         }
     }
 
-    /// Bytes that `elements` take when packed densely; `None` when that overflows.
+    /// Returns the number of bytes of densely packed `elements`, or `None` on overflow.
     #[must_use]
     pub fn bytes_for(self, elements: usize) -> Option<usize> {
         self.raw().bytes_for(elements)

@@ -1,4 +1,4 @@
-//! The bytes behind a tensor: allocated here, aligned and followed by a guard, or lent by an owner.
+//! The memory of tensors: allocated here with an alignment and a guard after the bytes, or lent by an owner.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::any::Any;
@@ -10,43 +10,44 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// Alignment of every buffer that is allocated here.
+/// Alignment of every buffer that is allocated here, in bytes.
 pub const ALIGNMENT: usize = 64;
-/// Alignment of memory that is lent: what XLA's CPU client takes of its callers without a copy, so
-/// that handlers have to live with it anyway.
+/// Minimum alignment of lent memory, in bytes. XLA's CPU client accepts this alignment from its callers
+/// without a copy, so handlers must support it anyway.
 pub const LEAST_ALIGNMENT: usize = 16;
-/// Bytes behind every buffer that no handler may write.
+/// Size of the guard after every buffer, which handlers must not write, in bytes.
 const GUARD: usize = 64;
-/// Up to here memory comes from where small objects come from, which is quicker than asking for an
-/// alignment.
+/// Largest buffer that is allocated without an alignment, in bytes. Allocators serve small objects faster
+/// than aligned ones.
 const SMALL: usize = 4096;
 
-/// Bytes of an array; clones share them.
+/// The bytes of an array; clones share them.
 #[derive(Clone)]
 pub(crate) enum Memory {
-    /// Small ones in one allocation, behind the count of their owners. Invariant: `bytes` from the first
-    /// multiple of [`ALIGNMENT`] on are initialised, and the guard behind them.
+    /// A small buffer in the same allocation as its reference count. Invariant: from the first multiple of
+    /// [`ALIGNMENT`], `bytes` bytes and the guard after them are initialised.
     Small(Arc<[MaybeUninit<UnsafeCell<u8>>]>, Small),
     Large(Arc<Large>),
 }
 
-/// What is known of small memory. It is as large as a number of bytes alone.
+/// Description of a small buffer. It is no larger than a `u32`, to keep [`Memory`] small.
 #[derive(Clone, Copy)]
 pub(crate) struct Small {
-    /// No more than [`SMALL`].
+    /// Size of the buffer; at most [`SMALL`].
     bytes: u16,
     pattern: u8,
 }
 
-/// What guards are filled with, another one each time, for 125 of them: a handler that copies beyond an argument
-/// into what lies behind a result leaves a guard there, but not the one that was there. Never a byte that handlers
-/// fill with, such as 0, 1 or 255.
+/// Returns the byte for the next guard; it repeats after 125 guards.
+///
+/// A handler that copies past the end of an argument into the guard of a result copies a different pattern,
+/// so the write is detected. Bytes that handlers often write, such as 0, 1 and 255, are never used.
 pub(crate) fn next_pattern() -> u8 {
     static NEXT: AtomicU8 = AtomicU8::new(0);
     0x81 + NEXT.fetch_add(1, Ordering::Relaxed) % 125
 }
 
-/// Bytes that lie apart from the count of their owners.
+/// A buffer in a separate allocation from its reference count.
 pub(crate) struct Large {
     start: NonNull<u8>,
     bytes: usize,
@@ -54,16 +55,17 @@ pub(crate) struct Large {
 }
 
 enum Origin {
-    /// Invariant: allocated with the layout, which covers `bytes` from `start` on and the guard, of that pattern.
+    /// Invariant: allocated with this layout, which covers `bytes` bytes from `start` and a guard with this
+    /// pattern.
     Own(Layout, u8),
-    /// Invariant: `bytes` from `start` on may be used as it says, as long as the owner lives.
+    /// Invariant: `bytes` bytes from `start` can be used as described here for as long as the owner lives.
     Lent {
         _owner: Box<dyn Any + Send + Sync>,
         read_only: bool,
     },
 }
 
-// SAFETY: plain bytes, owned or lent for as long as this lives; shared access only reads them.
+// SAFETY: plain bytes, owned or lent until this value is dropped; shared references only read them.
 unsafe impl Send for Large {}
 // SAFETY: as above.
 unsafe impl Sync for Large {}
@@ -86,24 +88,24 @@ impl Memory {
                     pattern,
                 },
             );
-            // SAFETY: `bytes` is inside the allocation, which nobody else has.
+            // SAFETY: `bytes` is inside the allocation, which has no other references yet.
             unsafe { memory.start().write_bytes(0, bytes) };
             memory
         } else {
             Self::Large(Arc::new(Large::zeroed(bytes, pattern)?))
         };
-        // SAFETY: `bytes` is inside the allocation, with room for the guard behind.
+        // SAFETY: `bytes` is inside the allocation, which has room for the guard after it.
         let guard = unsafe { memory.start().add(bytes) };
-        // SAFETY: the guard's bytes are inside the allocation, too.
+        // SAFETY: the guard is inside the allocation.
         unsafe { guard.write_bytes(pattern, GUARD) };
         Ok(memory)
     }
 
-    /// Memory that an owner lends, for reading alone or for writing, too.
+    /// Returns memory that an owner lends, read-only or writable.
     ///
     /// # Safety
-    /// `bytes` from `start` on may be read as long as the owner lives, and written, by nobody else, unless it is
-    /// read-only.
+    /// Until the owner is dropped, `bytes` bytes from `start` must be readable. Unless `read_only` is set,
+    /// they must also be writable, and no other code may write them.
     pub(crate) unsafe fn lent(
         start: NonNull<u8>,
         bytes: usize,
@@ -125,9 +127,9 @@ impl Memory {
     pub(crate) fn start(&self) -> NonNull<u8> {
         match self {
             Self::Small(room, _) => {
-                // Shared bytes are written through it, by handlers: cells allow that.
+                // Handlers write shared bytes through this pointer, which the cells allow.
                 let room = NonNull::from(&**room).cast::<u8>();
-                // SAFETY: less than the room that was asked for besides.
+                // SAFETY: the offset is smaller than the extra room that was allocated for the alignment.
                 unsafe { room.add(room.align_offset(ALIGNMENT)) }
             }
             Self::Large(large) => large.start,
@@ -142,11 +144,11 @@ impl Memory {
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: the invariants of `Memory` and `Origin`; all of it is initialised.
+        // SAFETY: the invariants of `Memory` and `Origin` guarantee that the bytes are valid and initialised.
         unsafe { std::slice::from_raw_parts(self.start().as_ptr(), self.len()) }
     }
 
-    /// Whether nobody may write them.
+    /// Returns true if the bytes must not be written.
     fn is_read_only(&self) -> bool {
         let Self::Large(large) = self else {
             return false;
@@ -160,7 +162,7 @@ impl Memory {
         )
     }
 
-    /// The bytes, for writing; `None` while a clone shares them, or where they are read-only.
+    /// Returns the bytes for writing, or `None` while a clone shares them or if they are read-only.
     pub(crate) fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         if self.is_read_only() {
             return None;
@@ -169,11 +171,11 @@ impl Memory {
             Self::Small(room, _) => Arc::get_mut(room).is_some(),
             Self::Large(large) => Arc::get_mut(large).is_some(),
         };
-        // SAFETY: as above, and nobody else has them.
+        // SAFETY: as above, and there are no clones.
         alone.then(|| unsafe { std::slice::from_raw_parts_mut(self.start().as_ptr(), self.len()) })
     }
 
-    /// Whether both are clones of one.
+    /// Returns true if both are clones of the same memory.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Small(one, _), Self::Small(other, _)) => Arc::ptr_eq(one, other),
@@ -182,7 +184,7 @@ impl Memory {
         }
     }
 
-    /// Whether the bytes behind are as they were; nobody knows of memory that is lent.
+    /// Returns true if the guard is intact. Lent memory has no guard, so the result is always true.
     #[inline]
     pub(crate) fn guard_is_whole(&self) -> bool {
         let pattern = match self {
@@ -192,7 +194,7 @@ impl Memory {
                 Origin::Lent { .. } => return true,
             },
         };
-        // SAFETY: the guard lies behind `bytes` inside the allocation.
+        // SAFETY: the guard follows `bytes` inside the allocation.
         let start = unsafe { self.start().add(self.len()) };
         // SAFETY: the guard's bytes are initialised and inside the allocation.
         let guard = unsafe { std::slice::from_raw_parts(start.as_ptr(), GUARD) };
@@ -201,7 +203,7 @@ impl Memory {
 }
 
 impl Large {
-    /// Zeros, and room for the guard behind.
+    /// Allocates zeroed memory with room for the guard.
     #[cold]
     fn zeroed(bytes: usize, pattern: u8) -> Result<Self> {
         let refuse = || {
@@ -215,7 +217,7 @@ impl Large {
         }
         let size = bytes.checked_add(GUARD).ok_or_else(refuse)?;
         let layout = Layout::from_size_align(size, ALIGNMENT).map_err(|_| refuse())?;
-        // SAFETY: the size is at least that of the guard, so not 0.
+        // SAFETY: the size includes the guard, so it is not 0.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(refuse)?;
         Ok(Self {
             start,
@@ -228,7 +230,7 @@ impl Large {
 impl Drop for Large {
     fn drop(&mut self) {
         if let Origin::Own(layout, _) = self.origin {
-            // SAFETY: allocated with this layout and freed once.
+            // SAFETY: allocated with this layout, and freed only here.
             unsafe { dealloc(self.start.as_ptr(), layout) };
         }
     }
@@ -240,13 +242,13 @@ impl fmt::Debug for Memory {
     }
 }
 
-/// Bytes of memory that the machine has.
+/// Returns the size of the machine's physical memory, in bytes.
 pub(crate) fn physical_memory() -> Option<usize> {
     static BYTES: OnceLock<Option<usize>> = OnceLock::new();
     *BYTES.get_or_init(|| {
-        // SAFETY: sysconf reads a number.
+        // SAFETY: `sysconf` only reads a number.
         let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
-        // SAFETY: sysconf reads a number.
+        // SAFETY: as above.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         usize::try_from(pages)
             .ok()?

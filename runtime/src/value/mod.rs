@@ -1,4 +1,4 @@
-//! What calls are made of: element types, shapes, tensors, attributes.
+//! The values of calls: element types, shapes, tensors and attributes.
 
 pub(crate) mod array_shape;
 #[cfg(feature = "ndarray")]

@@ -1,10 +1,10 @@
-//! A cursor over text, and errors that point into it.
+//! A cursor over a text, and parse errors with positions in the text.
 
 use std::fmt;
 use std::ops::Range;
 use xla_ffi_sys::{Error, ErrorCode};
 
-/// A text that does not parse: where, and why.
+/// A parse error: the position in the text and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
     text: String,
@@ -14,7 +14,8 @@ pub struct ParseError {
 
 impl ParseError {
     pub(crate) fn new(text: &str, span: Range<usize>, message: impl Into<String>) -> Self {
-        // It quotes what came, which a terminal would obey, and stays one line.
+        // The message quotes the input: escape control characters, so that it stays on one line and cannot
+        // control a terminal.
         let printable = |letter: char| match letter.is_control() {
             true => letter.escape_default().to_string(),
             false => letter.into(),
@@ -26,13 +27,13 @@ impl ParseError {
         }
     }
 
-    /// The bytes of the text that are wrong.
+    /// Returns the byte range of the text that is wrong.
     #[must_use]
     pub fn span(&self) -> Range<usize> {
         self.span.clone()
     }
 
-    /// Why they are wrong.
+    /// Returns the reason.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
@@ -41,7 +42,7 @@ impl ParseError {
 
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Long texts are shown around the place that is wrong.
+        // Only the part of a long text around the error is shown.
         let shown = |from: usize, to: usize| {
             self.text[from..to]
                 .chars()
@@ -103,7 +104,7 @@ impl<'a> Cursor<'a> {
         self.at += rest.len() - rest.trim_start().len();
     }
 
-    /// Takes `literal` if it comes next, after white space.
+    /// Skips white space, then consumes `literal` if it is next. Returns true if it was.
     pub(crate) fn eat(&mut self, literal: &str) -> bool {
         self.skip_space();
         let found = self.rest().starts_with(literal);
@@ -120,7 +121,7 @@ impl<'a> Cursor<'a> {
         Err(self.unexpected(&format!("'{literal}' {what}")))
     }
 
-    /// Takes characters for as long as `keep` says so.
+    /// Consumes characters while `keep` returns true, and returns them.
     pub(crate) fn take_while(&mut self, keep: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
         let end = rest.find(|c| !keep(c)).unwrap_or(rest.len());

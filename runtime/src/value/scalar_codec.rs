@@ -1,4 +1,4 @@
-//! Single elements: between numbers and the bits of every element type.
+//! Conversions of single elements between numbers and the bits of every element type.
 
 use super::{DType, Shape, Tensor};
 use crate::value::dtype::Class;
@@ -9,20 +9,20 @@ use xla_ffi_sys::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Number {
-    /// Of PRED.
+    /// A value of `PRED`.
     Bool(bool),
-    /// Of a signed integer type.
+    /// A value of a signed integer type.
     Signed(i64),
-    /// Of an unsigned integer type.
+    /// A value of an unsigned integer type.
     Unsigned(u64),
-    /// Of a floating-point type.
+    /// A value of a floating-point type.
     Float(f64),
-    /// Of a complex type: real, imaginary.
+    /// A value of a complex type: real and imaginary part.
     Complex(f64, f64),
 }
 
 impl Number {
-    /// Real and imaginary part.
+    /// Returns the real and the imaginary part.
     fn parts(self) -> [f64; 2] {
         match self {
             Self::Bool(value) => [value.into(), 0.0],
@@ -33,7 +33,7 @@ impl Number {
         }
     }
 
-    /// How many of its parts are infinite.
+    /// Returns how many of the parts are infinite.
     pub(crate) fn infinite_parts(self) -> usize {
         let parts = self.parts().into_iter();
         parts.filter(|part| part.is_infinite()).count()
@@ -53,11 +53,11 @@ impl std::fmt::Display for Number {
     }
 }
 
-// Not by the crate microfloat: 0.1.3 decodes every pattern alike, but rounds an f64 to an f32 first, so that of
-// the numbers beside a tie every seventh gets another pattern, and makes NaN of f8e8m0fnu's zero. What is
-// written as text is rounded once here.
+// The crate microfloat (0.1.3) is not used: it rounds an `f64` to an `f32` first. Of the numbers next to a
+// tie, every seventh then gets a different pattern. It also encodes zero as NaN in f8e8m0fnu. This code
+// rounds only once.
 
-/// A small float: exponent bits, mantissa bits, bias, what its special patterns mean.
+/// A small float format: exponent bits, mantissa bits, bias, and the meaning of special patterns.
 struct Small {
     exponent: u32,
     mantissa: u32,
@@ -67,11 +67,11 @@ struct Small {
 
 #[derive(PartialEq)]
 enum Special {
-    /// As IEEE 754: the largest exponent is infinity or not a number.
+    /// As in IEEE 754: the largest exponent is infinity or NaN.
     Ieee,
-    /// All ones is not a number; no infinity.
+    /// All ones is NaN; there is no infinity.
     OnesNan,
-    /// Minus zero is not a number; no infinity.
+    /// Negative zero is NaN; there is no infinity.
     NegativeZeroNan,
     /// Every pattern is a finite number.
     Finite,
@@ -122,8 +122,8 @@ impl Small {
         })
     }
 
-    /// The nearest pattern, ties to the even one; past the range infinity, not-a-number, or the largest
-    /// number, whichever the format has.
+    /// Returns the nearest pattern; ties go to the even pattern. Values out of range become infinity, NaN or
+    /// the largest number, depending on the format.
     fn encode(&self, value: f64) -> u8 {
         if value.is_nan() {
             let nan = (0..=u8::MAX).find(|bits| self.decode(*bits).is_nan());
@@ -132,7 +132,7 @@ impl Small {
         let finite = |bits: &u8| self.decode(*bits).is_finite();
         let largest = (0..self.sign()).rev().find(finite).unwrap_or(0);
         let step = self.decode(largest) - self.decode(largest - 1);
-        // What comes next has the place of another number.
+        // The pattern after `largest` is infinity or NaN: treat it as the next number.
         let number = |bits: u8| match bits > largest {
             true => self.decode(largest) + step,
             false => self.decode(bits),
@@ -156,8 +156,10 @@ impl Small {
     }
 }
 
-/// `value` as one of the two numbers that it lies between: the odd one. Rounded once more, to a type of fewer bits by
-/// two at least, it gives what `value` would, which `from_f64` of the crate half does not: it cuts off 32 bits first.
+/// Rounds `value` to an `f32` with an odd last bit unless it is exact (round to odd).
+///
+/// Rounding the result again to a type with at least two bits fewer equals rounding `value` directly.
+/// `from_f64` of the crate `half` does not guarantee this, because it first drops the low 32 bits.
 fn to_odd(value: f64) -> f32 {
     let near = value as f32;
     let wide = f64::from(near);
@@ -176,8 +178,8 @@ fn decode_exponent(bits: u8) -> f64 {
     }
 }
 
-/// The nearest pattern, ties to the larger number, as in ml_dtypes; past the range and below zero not-a-number.
-/// Zero, which the type lacks, is its smallest number.
+/// Returns the nearest pattern; ties go to the larger number, as in ml_dtypes. Negative values and values out
+/// of range become NaN. Zero, which the type lacks, becomes the smallest number.
 fn encode_exponent(value: f64) -> u8 {
     if value.is_nan() || value < 0.0 {
         return 0xFF;
@@ -189,7 +191,7 @@ fn encode_exponent(value: f64) -> u8 {
 
 fn encode_float(dtype: DType, value: f64) -> Option<u128> {
     Some(match dtype {
-        // It has neither infinity nor a NaN.
+        // The type has neither infinity nor NaN.
         DType::F4E2M1FN if value.is_nan() => return None,
         DType::F16 => f16::from_f32(to_odd(value)).to_bits().into(),
         DType::BF16 => bf16::from_f32(to_odd(value)).to_bits().into(),
@@ -211,10 +213,10 @@ fn decode_float(dtype: DType, bits: u128) -> Option<f64> {
     })
 }
 
-/// The bits of `value` in `dtype`, in the low bytes.
+/// Returns the bits of `value` in `dtype`, in the low bytes.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` when the number is of another class or past an integer's range.
+/// `INVALID_ARGUMENT` if the number is of a different class or out of the range of an integer type.
 pub fn encode(dtype: DType, value: Number) -> Result<u128> {
     let whole = match value {
         Number::Bool(value) => Some(i128::from(value)),
@@ -241,7 +243,7 @@ pub fn encode(dtype: DType, value: Number) -> Result<u128> {
     bits.ok_or_else(|| Error::invalid_argument(format!("{value} is not a value of {dtype}")))
 }
 
-/// The number that `bits` are in `dtype`; `None` for a token.
+/// Returns the number that `bits` represent in `dtype`, or `None` for a token.
 #[must_use]
 pub fn decode(dtype: DType, bits: u128) -> Option<Number> {
     let width = dtype.bits();
@@ -258,13 +260,13 @@ pub fn decode(dtype: DType, bits: u128) -> Option<Number> {
     })
 }
 
-/// Whether a finite number became infinity, not-a-number, or the largest number of a type that has
-/// neither, as `bits` of `dtype`.
+/// Returns true if a finite number overflowed: `bits` of `dtype` are infinity, NaN, or the largest number of
+/// a type that has neither.
 pub(crate) fn overflows(dtype: DType, value: Number, bits: u128) -> bool {
     let Some(stored) = decode(dtype, bits) else {
         return false;
     };
-    // Rounding moves a number that is not tiny by a quarter at most, in the coarsest of the types.
+    // Even in the coarsest type, rounding changes a number that is not tiny by at most a quarter.
     let lost = |(given, stored): (f64, f64)| {
         given.is_finite()
             && (!stored.is_finite() || (stored.abs() >= 6.0 && given.abs() > 1.5 * stored.abs()))
@@ -272,13 +274,13 @@ pub(crate) fn overflows(dtype: DType, value: Number, bits: u128) -> bool {
     value.parts().into_iter().zip(stored.parts()).any(lost)
 }
 
-/// The shortest decimal text that reads back as these bits of `dtype`.
+/// Returns the shortest decimal text that reads back as these bits of `dtype`.
 #[must_use]
 pub fn shortest(dtype: DType, bits: u128) -> String {
     let float = |dtype: DType, value: f64, bits: u128| {
         let mut shorter = (0..17).filter_map(|digits| format!("{value:.digits$e}").parse().ok());
         let same = |short: &f64| encode_float(dtype, *short) == Some(bits);
-        // Exponents are for numbers that would be long without.
+        // Exponents are used only for numbers that would otherwise be long.
         let text = format!("{:?}", shorter.find(same).unwrap_or(value));
         text.strip_suffix(".0").unwrap_or(&text).to_owned()
     };
@@ -328,8 +330,8 @@ pub fn load(bytes: &[u8], dtype: DType, index: usize) -> u128 {
 }
 
 impl Tensor {
-    /// The same elements in the other order within each byte: hosts before r5 put the first element
-    /// of a byte into its high bits. Arrays that are not packed are the same in both.
+    /// Returns the same elements in reverse order within each byte. Hosts before r5 put the first element of
+    /// a byte into its high bits. Arrays that are not packed are unchanged.
     pub(crate) fn with_flipped_packing(&self) -> Result<Self> {
         let dtype = self.shape().dtype();
         if !dtype.is_packed() {
@@ -347,10 +349,10 @@ impl Tensor {
         Self::from_bytes(self.shape().clone(), &bytes)
     }
 
-    /// An array whose elements `value` gives, by their row-major number.
+    /// Returns an array whose elements `value` computes from their row-major indices.
     ///
     /// # Errors
-    /// Whatever [`encode`] refuses, and memory that cannot be allocated.
+    /// The errors of [`encode`], and `RESOURCE_EXHAUSTED` if the memory cannot be allocated.
     pub fn from_fn(shape: Shape, mut value: impl FnMut(usize) -> Number) -> Result<Self> {
         let dtype = shape.dtype();
         let elements = shape.elements();
@@ -363,7 +365,7 @@ impl Tensor {
         Ok(tensor)
     }
 
-    /// The text of the element with the row-major number `index`; `None` past the end.
+    /// Returns the text of the element with the row-major index `index`, or `None` past the end.
     #[must_use]
     pub fn text(&self, index: usize) -> Option<String> {
         self.get(index)?;
@@ -371,7 +373,7 @@ impl Tensor {
         Some(shortest(dtype, load(self.bytes(), dtype, index)))
     }
 
-    /// The element with the row-major number `index`; `None` past the end and for a token.
+    /// Returns the element with the row-major index `index`, or `None` past the end and for a token.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<Number> {
         if index >= self.shape().elements() {

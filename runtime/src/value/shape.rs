@@ -1,14 +1,14 @@
-//! Shapes: an element type and dimensions, with sizes that cannot overflow.
+//! Shapes: an element type and dimensions whose sizes cannot overflow.
 
 use super::DType;
 use smallvec::SmallVec;
 use std::fmt;
 use xla_ffi_sys::{Error, Result};
 
-/// As many as most arrays have, in place.
+/// Dimensions, stored inline for the ranks that most arrays have.
 type Dims = SmallVec<[i64; 6]>;
 
-/// Element type and dimensions of a dense row-major array.
+/// The element type and the dimensions of a dense row-major array.
 ///
 /// ```
 /// use xla_ffi_runtime::{DType, Shape};
@@ -33,7 +33,7 @@ impl Clone for Shape {
     #[inline]
     fn clone(&self) -> Self {
         Self {
-            // A copy of the whole, where a derived one goes from number to number.
+            // Copies the dimensions as a whole; the derived `Clone` would copy them one by one.
             dims: Dims::from_slice(&self.dims),
             ..*self
         }
@@ -41,15 +41,15 @@ impl Clone for Shape {
 }
 
 impl Shape {
-    /// As many dimensions as an array may have here. Numpy's arrays have 64 at most; shapes of
-    /// thousands come from mistakes alone, and every later step would take long over them.
+    /// The largest number of dimensions of an array. NumPy's limit is 64; shapes with thousands of dimensions
+    /// are mistakes and would slow down every later step.
     pub const MAX_RANK: usize = 1024;
 
-    /// A shape.
+    /// Returns a shape with this element type and these dimensions.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` for a negative dimension, more than [`Shape::MAX_RANK`] of them, a token
-    /// with dimensions, and a size that does not fit into memory addresses.
+    /// `INVALID_ARGUMENT` for a negative dimension, more than [`Shape::MAX_RANK`] dimensions, a token with
+    /// dimensions, or a size that exceeds the address space.
     pub fn new(dtype: DType, dims: impl Into<Vec<i64>>) -> Result<Self> {
         let dims = Dims::from_vec(dims.into());
         if dims.len() > Self::MAX_RANK {
@@ -77,7 +77,8 @@ impl Shape {
                 ))
             })?;
             has_zero |= dim == 0;
-            // A zero elsewhere does not excuse an overflow: strides would overflow all the same.
+            // A zero in another dimension does not excuse an overflow, because the strides would still
+            // overflow.
             elements = elements.checked_mul(dim.max(1)).ok_or_else(too_large)?;
         }
         if has_zero {
@@ -95,7 +96,7 @@ impl Shape {
         })
     }
 
-    /// The shape of a token.
+    /// Returns the shape of a token.
     #[must_use]
     pub fn token() -> Self {
         Self {
@@ -106,28 +107,28 @@ impl Shape {
         }
     }
 
-    /// The element type.
+    /// Returns the element type.
     #[inline]
     #[must_use]
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// The dimensions.
+    /// Returns the dimensions.
     #[inline]
     #[must_use]
     pub fn dims(&self) -> &[i64] {
         &self.dims
     }
 
-    /// How many elements there are.
+    /// Returns the number of elements.
     #[inline]
     #[must_use]
     pub fn elements(&self) -> usize {
         self.elements
     }
 
-    /// How many bytes they take.
+    /// Returns the size in bytes.
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> usize {

@@ -1,4 +1,4 @@
-//! Host arrays: memory as XLA hands it to handlers, 64-byte aligned, with a guard behind it.
+//! Host arrays in memory like the memory that XLA passes to handlers: 64-byte aligned, with a guard after it.
 
 use super::memory::{ALIGNMENT, LEAST_ALIGNMENT, Memory};
 use super::{DType, Element, Shape};
@@ -10,8 +10,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use xla_ffi_sys::{Error, ErrorCode, Finding, Hazard, Result};
 
-/// A dense row-major array in host memory. Clones share the bytes; only a tensor with no clones can
-/// be written.
+/// A dense row-major array in host memory. Clones share the bytes; only a tensor without clones can be
+/// written.
 ///
 /// ```
 /// use xla_ffi_runtime::{DType, Shape, Tensor};
@@ -36,10 +36,10 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// An array of zeros.
+    /// Returns an array of zeros.
     ///
     /// # Errors
-    /// `RESOURCE_EXHAUSTED` when the memory cannot be allocated.
+    /// `RESOURCE_EXHAUSTED` if the memory cannot be allocated.
     #[inline]
     pub fn zeros(shape: Shape) -> Result<Self> {
         match Memory::zeroed(shape.bytes()) {
@@ -48,10 +48,10 @@ impl Tensor {
         }
     }
 
-    /// An array with these bytes, packed as XLA packs them.
+    /// Returns an array with a copy of these bytes, packed as XLA packs elements.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` when the number of bytes is not that of the shape.
+    /// `INVALID_ARGUMENT` if the number of bytes does not match the shape.
     pub fn from_bytes(shape: Shape, bytes: &[u8]) -> Result<Self> {
         if bytes.len() != shape.bytes() {
             return Err(Error::invalid_argument(format!(
@@ -67,10 +67,10 @@ impl Tensor {
         Ok(tensor)
     }
 
-    /// An array with these elements.
+    /// Returns an array with a copy of these elements.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` when their number is not that of the dimensions.
+    /// `INVALID_ARGUMENT` if the number of elements does not match the dimensions.
     pub fn from_slice<T: Element>(dims: impl Into<Vec<i64>>, elements: &[T]) -> Result<Self> {
         let shape = Shape::new(DType::of::<T>(), dims)?;
         if elements.len() != shape.elements() {
@@ -80,18 +80,18 @@ impl Tensor {
                 elements.len()
             )));
         }
-        // SAFETY: `Element` types are plain numbers without padding.
+        // SAFETY: `Element` types are plain numbers without padding, so all their bytes are initialised.
         let bytes = unsafe {
             std::slice::from_raw_parts(elements.as_ptr().cast::<u8>(), size_of_val(elements))
         };
         Self::from_bytes(shape, bytes)
     }
 
-    /// An array of these elements, without a copy: the vector is dropped with the last clone. Vectors
-    /// that do not begin at a multiple of 16 bytes, as small ones of some allocators, are copied.
+    /// Returns an array of these elements without a copy; the vector is dropped with the last clone. Vectors
+    /// that are not 16-byte aligned are copied; some allocators return such memory for small vectors.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` when their number is not that of the dimensions.
+    /// `INVALID_ARGUMENT` if the number of elements does not match the dimensions.
     ///
     /// ```
     /// use xla_ffi_runtime::Tensor;
@@ -109,30 +109,31 @@ impl Tensor {
         }
         let owner = Vector::new(elements);
         let start = owner.start.cast();
-        // SAFETY: the owner's elements, aligned as was asked, which it alone frees.
+        // SAFETY: the memory belongs to `owner`, has the required alignment, and is freed only by `owner`.
         unsafe { Self::lent(shape, start, Box::new(owner), false) }
     }
 
-    /// An array in the caller's memory, without a copy; `owner` is dropped with the last clone.
+    /// Returns an array in the caller's memory, without a copy; `owner` is dropped with the last clone.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` for memory that does not begin at a multiple of 16 bytes, as XLA's CPU client
-    /// wants it, or a null pointer to elements.
+    /// `INVALID_ARGUMENT` if the memory is not 16-byte aligned, which XLA's CPU client requires, or if `data`
+    /// is null and the array has elements.
     ///
     /// # Safety
-    /// As many bytes as the shape has may be read and written there, by nobody else, as long as `owner`
-    /// lives.
+    /// Until `owner` is dropped, as many bytes as the shape has must be readable and writable there, and no
+    /// other code may access them.
     pub unsafe fn from_raw(
         shape: Shape,
         data: *mut c_void,
         owner: impl Any + Send + Sync,
     ) -> Result<Self> {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { Self::from_raw_with(shape, data, owner, false) }
     }
 
     /// # Safety
-    /// As [`Tensor::from_raw`], but that nobody writes there where it is read-only.
+    /// As for [`Tensor::from_raw`]. If `read_only` is set, the memory need not be writable, and no code may
+    /// write it.
     pub(super) unsafe fn from_raw_with(
         shape: Shape,
         data: *mut c_void,
@@ -154,18 +155,17 @@ impl Tensor {
                  {LEAST_ALIGNMENT} bytes"
             )));
         }
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { Self::lent(shape, start, Box::new(owner), read_only) }
     }
 
-    /// Zeros in memory of the program's own allocator, to which it goes back with the last clone.
+    /// Returns zeros in memory from the program's own allocator, which frees the memory with the last clone.
     ///
     /// # Errors
-    /// `RESOURCE_EXHAUSTED` when the allocator gives none, `INVALID_ARGUMENT` when what it gives does not begin
-    /// at a multiple of 16 bytes.
+    /// `RESOURCE_EXHAUSTED` if the allocator fails; `INVALID_ARGUMENT` if its memory is not 16-byte aligned.
     ///
     /// # Safety
-    /// The allocator gives host memory of the size that it is asked for, to nobody else until it is freed.
+    /// The allocator must return host memory of the requested size that no other code uses until it is freed.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -196,14 +196,14 @@ impl Tensor {
             data: data as usize,
             size,
         };
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { data.cast::<u8>().write_bytes(0, size) };
-        // SAFETY: as above, and the owner frees it.
+        // SAFETY: as above; `owner` frees the memory.
         unsafe { Self::from_raw(shape, data, owner) }
     }
 
     /// # Safety
-    /// As [`Tensor::from_raw`], for aligned memory.
+    /// As for [`Tensor::from_raw`]; the memory must also be aligned.
     unsafe fn lent(
         shape: Shape,
         start: NonNull<u8>,
@@ -211,41 +211,43 @@ impl Tensor {
         read_only: bool,
     ) -> Result<Self> {
         let bytes = shape.bytes();
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let memory = unsafe { Memory::lent(start, bytes, owner, read_only) };
         Ok(Self { shape, memory })
     }
 
-    /// The shape.
+    /// Returns the shape.
     #[must_use]
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.memory.bytes()
     }
 
-    /// The bytes, for writing; `None` while a clone shares them, or where they are another library's to write.
+    /// Returns the bytes for writing, or `None` while a clone shares them or if another library lends them
+    /// read-only.
     #[must_use]
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         self.memory.bytes_mut()
     }
 
-    /// The elements; `None` when the element type is another one.
+    /// Returns the elements, or `None` if the element type is not `T`.
     #[must_use]
     pub fn as_slice<T: Element>(&self) -> Option<&[T]> {
         if DType::of::<T>() != self.shape.dtype() {
             return None;
         }
         let start = self.memory.start().as_ptr().cast::<T>();
-        // SAFETY: aligned to 16 at least, all bit patterns are elements, the shape says how many.
+        // SAFETY: the memory is at least 16-byte aligned, every bit pattern is an element, and the shape
+        // determines the length.
         Some(unsafe { std::slice::from_raw_parts(start, self.shape.elements()) })
     }
 
-    /// The elements, for writing; `None` when the element type is another one, or a clone shares them.
+    /// Returns the elements for writing, or `None` if the element type is not `T` or a clone shares them.
     #[must_use]
     pub fn as_mut_slice<T: Element>(&mut self) -> Option<&mut [T]> {
         if DType::of::<T>() != self.shape.dtype() {
@@ -253,22 +255,22 @@ impl Tensor {
         }
         let elements = self.shape.elements();
         let start = self.bytes_mut()?.as_mut_ptr().cast::<T>();
-        // SAFETY: as for `as_slice`, and nobody else has the memory.
+        // SAFETY: as for `as_slice`, and the memory is not shared.
         Some(unsafe { std::slice::from_raw_parts_mut(start, elements) })
     }
 
-    /// The elements, copied out; `None` when the element type is another one.
+    /// Returns a copy of the elements, or `None` if the element type is not `T`.
     #[must_use]
     pub fn to_vec<T: Element>(&self) -> Option<Vec<T>> {
         self.as_slice().map(<[T]>::to_vec)
     }
 
-    /// Whether both have the same bytes in memory.
+    /// Returns true if both tensors are clones that share their memory.
     pub(crate) fn shares_memory_with(&self, other: &Self) -> bool {
         self.memory.is_same(&other.memory)
     }
 
-    /// What a host writes into `XLA_FFI_Buffer.data`: null for arrays without elements.
+    /// Returns the pointer that a host writes into `XLA_FFI_Buffer.data`: null for arrays without elements.
     #[doc(hidden)]
     #[must_use]
     pub fn data(&self) -> *mut c_void {
@@ -278,7 +280,7 @@ impl Tensor {
         self.memory.start().as_ptr().cast()
     }
 
-    /// A finding if bytes behind the array were written; `what` names it there.
+    /// Returns a finding if bytes after the array were written; the finding calls the array `what`.
     #[must_use]
     pub fn check_guard(&self, what: impl std::fmt::Display) -> Option<Finding> {
         (!self.memory.guard_is_whole()).then(|| {
@@ -290,7 +292,7 @@ impl Tensor {
     }
 }
 
-/// Memory of a program's allocator.
+/// Memory from a program's allocator, freed on drop.
 struct Allocated {
     allocator: Arc<dyn DeviceAllocator>,
     data: usize,
@@ -299,7 +301,7 @@ struct Allocated {
 
 impl Drop for Allocated {
     fn drop(&mut self) {
-        // SAFETY: what the allocator gave, freed once.
+        // SAFETY: the allocator returned this memory, and it is freed only here.
         unsafe { self.allocator.free(self.data as *mut c_void, self.size) };
     }
 }
@@ -308,23 +310,23 @@ pub(super) fn is_aligned(data: *const c_void) -> bool {
     data as usize % LEAST_ALIGNMENT == 0
 }
 
-/// A vector in parts: its elements are reached by a pointer alone.
+/// The raw parts of a vector, so that its elements are accessed only through the pointer.
 struct Vector<T: Element> {
     start: NonNull<T>,
     len: usize,
     capacity: usize,
 }
 
-// SAFETY: owned elements, which are plain numbers.
+// SAFETY: owns its elements, which are plain numbers.
 unsafe impl<T: Element> Send for Vector<T> {}
-// SAFETY: as above; nothing is done through a shared reference.
+// SAFETY: as above; shared references access nothing.
 unsafe impl<T: Element> Sync for Vector<T> {}
 
 impl<T: Element> Vector<T> {
     fn new(elements: Vec<T>) -> Self {
         let mut elements = ManuallyDrop::new(elements);
         let (len, capacity) = (elements.len(), elements.capacity());
-        // SAFETY: a vector's pointer is never null.
+        // SAFETY: the pointer of a vector is never null.
         let start = unsafe { NonNull::new_unchecked(elements.as_mut_ptr()) };
         Self {
             start,
@@ -336,7 +338,7 @@ impl<T: Element> Vector<T> {
 
 impl<T: Element> Drop for Vector<T> {
     fn drop(&mut self) {
-        // SAFETY: the parts of a vector, put together once.
+        // SAFETY: the parts of a vector, reassembled only here.
         drop(unsafe { Vec::from_raw_parts(self.start.as_ptr(), self.len, self.capacity) });
     }
 }
@@ -353,7 +355,7 @@ mod tests {
         assert_eq!(tensor.to_vec::<i32>(), None);
         assert!(tensor.check_guard("x").is_none());
         let behind = tensor.bytes_mut().unwrap().as_mut_ptr().wrapping_add(12);
-        // SAFETY: the guard belongs to the allocation.
+        // SAFETY: the guard is part of the allocation.
         unsafe { behind.write(1) };
         assert_eq!(
             tensor.check_guard("x").unwrap().hazard,
@@ -361,7 +363,7 @@ mod tests {
         );
     }
 
-    /// A loop over too many elements of two arrays copies what lies behind one behind the other.
+    /// A loop that runs past the end of two arrays copies the guard of one into the guard of the other.
     #[test]
     fn the_guard_of_another_array_is_told() {
         for size in [3, 4096, 4097, 10_000] {
@@ -371,9 +373,9 @@ mod tests {
                 let bytes = usize::try_from(size).unwrap();
                 let behind = |tensor: &Tensor| tensor.data().cast::<u8>().wrapping_add(bytes);
                 let mut old = [0; 64];
-                // SAFETY: the guard belongs to the allocation.
+                // SAFETY: the guard is part of the allocation.
                 unsafe { old.as_mut_ptr().copy_from(behind(&to), 64) };
-                // SAFETY: both guards belong to their allocations, which are two.
+                // SAFETY: both guards are part of their allocations, which are distinct.
                 unsafe { behind(&to).copy_from(behind(&from), count) };
                 assert!(to.check_guard("to").is_some(), "{size}, {count}");
                 // SAFETY: as above.
@@ -402,7 +404,7 @@ mod tests {
         drop((tensor, clone));
         assert_eq!(Arc::strong_count(&owner), 1);
         let odd = data.wrapping_byte_add(8);
-        // SAFETY: refused before it is looked at.
+        // SAFETY: rejected before the memory is accessed.
         let error = unsafe { Tensor::from_raw(shape.clone(), odd, ()) }.unwrap_err();
         assert!(error.message().contains("a multiple of 16"), "{error}");
         // SAFETY: as above.

@@ -1,9 +1,9 @@
-//! Trees: a leaf or a tuple of trees, as the shapes of a program are.
+//! Trees: a leaf or a tuple of trees, like the shapes of a program.
 
 use std::fmt;
 
-/// A leaf or a tuple. Trees nest as deep as a recursive function can: the shapes of programs at most
-/// [`MAX_DEPTH`](crate::MAX_DEPTH).
+/// A leaf or a tuple of trees. Methods recurse, so the stack limits the depth; shapes of programs nest at
+/// most [`MAX_DEPTH`](crate::MAX_DEPTH) deep.
 ///
 /// ```
 /// use xla_ffi_runtime::Tree;
@@ -15,19 +15,19 @@ use std::fmt;
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Tree<T> {
-    /// What is not a tuple.
+    /// Any value that is not a tuple.
     Leaf(T),
-    /// A tuple of trees; it may be empty.
+    /// A tuple of trees, possibly empty.
     Tuple(Vec<Tree<T>>),
 }
 
 impl<T> Tree<T> {
-    /// A tuple.
+    /// Returns a tuple of these trees.
     pub fn tuple(elements: impl IntoIterator<Item = Self>) -> Self {
         Self::Tuple(elements.into_iter().collect())
     }
 
-    /// The value of a leaf; `None` for a tuple.
+    /// Returns the value of a leaf, or `None` for a tuple.
     #[must_use]
     pub fn leaf(&self) -> Option<&T> {
         match self {
@@ -36,7 +36,7 @@ impl<T> Tree<T> {
         }
     }
 
-    /// The elements of a tuple; `None` for a leaf.
+    /// Returns the elements of a tuple, or `None` for a leaf.
     #[must_use]
     pub fn elements(&self) -> Option<&[Self]> {
         match self {
@@ -51,19 +51,19 @@ impl<T> Tree<T> {
         matches!(self, Self::Tuple(_))
     }
 
-    /// The subtree at the end of a path of tuple indices; the empty path is the tree itself.
+    /// Returns the subtree at the end of a path of tuple indices; the empty path is the tree itself.
     #[must_use]
     pub fn get(&self, path: &[usize]) -> Option<&Self> {
         path.iter()
             .try_fold(self, |tree, &index| tree.elements()?.get(index))
     }
 
-    /// All leaves, in pre-order.
+    /// Returns an iterator over all leaves, in pre-order.
     pub fn leaves(&self) -> impl Iterator<Item = &T> {
         self.nodes().filter_map(Self::leaf)
     }
 
-    /// All nodes, tuples and leaves, in pre-order: a tuple before its elements.
+    /// Returns an iterator over all nodes, tuples and leaves, in pre-order: a tuple before its elements.
     pub fn nodes(&self) -> impl Iterator<Item = &Self> {
         let mut left = vec![self];
         std::iter::from_fn(move || {
@@ -73,7 +73,7 @@ impl<T> Tree<T> {
         })
     }
 
-    /// All leaves by value, in pre-order.
+    /// Returns all leaves by value, in pre-order.
     #[must_use]
     pub fn into_leaves(self) -> Vec<T> {
         match self {
@@ -82,7 +82,7 @@ impl<T> Tree<T> {
         }
     }
 
-    /// How deep tuples nest; 0 for a leaf.
+    /// Returns how deep tuples nest; 0 for a leaf.
     #[must_use]
     pub fn depth(&self) -> usize {
         match self {
@@ -91,17 +91,17 @@ impl<T> Tree<T> {
         }
     }
 
-    /// A tree of the same structure whose leaves `f` made of this one's, in pre-order.
+    /// Returns a tree of the same structure, with each leaf mapped by `f` in pre-order.
     pub fn map<U>(&self, mut f: impl FnMut(&T) -> U) -> Tree<U> {
         let mapped = self.try_map(|leaf| Ok::<U, std::convert::Infallible>(f(leaf)));
         let Ok(tree) = mapped;
         tree
     }
 
-    /// As [`Tree::map`] with a function that may fail.
+    /// Maps the leaves like [`Tree::map`], with a function that may fail.
     ///
     /// # Errors
-    /// The first of `f`.
+    /// The first error of `f`.
     pub fn try_map<U, E>(&self, mut f: impl FnMut(&T) -> Result<U, E>) -> Result<Tree<U>, E> {
         fn of<T, U, E>(
             tree: &Tree<T>,
@@ -119,7 +119,7 @@ impl<T> Tree<T> {
         of(self, &mut f)
     }
 
-    /// Returns true if the two have the same structure, whatever their leaves.
+    /// Returns true if both trees have the same structure; the leaves may differ.
     #[must_use]
     pub fn same_structure<U>(&self, other: &Tree<U>) -> bool {
         match (self, other) {
@@ -131,8 +131,8 @@ impl<T> Tree<T> {
         }
     }
 
-    /// A tree of this structure with leaves taken from `leaves` in pre-order; `None` when there are
-    /// too few.
+    /// Returns a tree of this structure with leaves from `leaves`, in pre-order, or `None` if there are too
+    /// few leaves.
     pub fn filled<U>(&self, leaves: impl IntoIterator<Item = U>) -> Option<Tree<U>> {
         let mut leaves = leaves.into_iter();
         self.try_map(|_| leaves.next().ok_or(())).ok()
@@ -146,7 +146,7 @@ impl<T> From<T> for Tree<T> {
 }
 
 impl<T: fmt::Display> fmt::Display for Tree<T> {
-    /// As Python writes tuples.
+    /// Formats tuples as Python does.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Leaf(leaf) => leaf.fmt(f),

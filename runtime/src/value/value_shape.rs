@@ -20,26 +20,25 @@ use xla_ffi_sys::Result;
 /// ```
 pub type ValueShape = Tree<ArrayShape>;
 
-/// How deep tuples may nest: no program that means it comes near, and texts stay readable by
-/// parsers that recurse.
+/// How deep tuples may nest. Real programs do not come close, and recursive parsers can still read the texts.
 pub const MAX_DEPTH: usize = 256;
 
-/// How many nodes a shape may have: tuples of tuples double quickly.
+/// Maximum number of nodes of a shape, because tuples of tuples grow exponentially.
 pub const MAX_NODES: usize = 1 << 16;
 
 impl Tree<ArrayShape> {
-    /// A row-major array.
+    /// Returns the shape of a row-major array.
     ///
     /// # Errors
-    /// As [`Shape::new`].
+    /// The errors of [`Shape::new`].
     pub fn array(dtype: DType, dims: impl Into<Vec<i64>>) -> Result<Self> {
         Ok(Self::Leaf(ArrayShape::new(Shape::new(dtype, dims)?)))
     }
 
-    /// An array whose dimensions lie in this order, minor to major.
+    /// Returns the shape of an array with this layout, minor to major.
     ///
     /// # Errors
-    /// As [`Shape::new`] and [`ArrayShape::with_layout`].
+    /// The errors of [`Shape::new`] and [`ArrayShape::with_layout`].
     pub fn array_with_layout(
         dtype: DType,
         dims: impl Into<Vec<i64>>,
@@ -49,18 +48,18 @@ impl Tree<ArrayShape> {
         ArrayShape::with_layout(shape, minor_to_major).map(Self::Leaf)
     }
 
-    /// The shape of a token.
+    /// Returns the shape of a token.
     #[must_use]
     pub fn token() -> Self {
         Self::Leaf(ArrayShape::new(Shape::token()))
     }
 
-    /// A shape from HLO's text: `f32[2,3]{1,0}`, `(f32[2], (s32[], token[]))`. Arrays without a layout
+    /// Parses a shape in HLO syntax: `f32[2,3]{1,0}`, `(f32[2], (s32[], token[]))`. Arrays without a layout
     /// are row-major; comments `/*…*/` are skipped.
     ///
     /// # Errors
-    /// Where the text does not parse, element types that there are not, layouts that are no order of
-    /// the dimensions, sizes that overflow, tuples deeper than [`MAX_DEPTH`].
+    /// Syntax errors, unknown element types, layouts that are not a permutation of the dimensions, sizes that
+    /// overflow, and tuples that nest deeper than [`MAX_DEPTH`].
     pub fn parse(text: &str) -> std::result::Result<Self, ParseError> {
         let mut cursor = Cursor::new(text);
         let shape = read(&mut cursor, 0)?;
@@ -71,7 +70,7 @@ impl Tree<ArrayShape> {
         }
     }
 
-    /// Whether both are the same but for layouts.
+    /// Returns true if both shapes are the same except for layouts.
     #[must_use]
     pub fn is_compatible(&self, other: &Self) -> bool {
         self.same_structure(other)
@@ -81,26 +80,26 @@ impl Tree<ArrayShape> {
                 .all(|(a, b)| a.shape() == b.shape())
     }
 
-    /// Whether every array is row-major.
+    /// Returns true if every array is row-major.
     #[must_use]
     pub fn is_row_major(&self) -> bool {
         self.leaves().all(ArrayShape::is_row_major)
     }
 
-    /// Bytes of all arrays together, as they lie densely packed; `None` when that overflows.
+    /// Returns the size of all densely packed arrays together in bytes, or `None` on overflow.
     #[must_use]
     pub fn bytes(&self) -> Option<usize> {
         self.leaves()
             .try_fold(0_usize, |sum, leaf| sum.checked_add(leaf.shape().bytes()))
     }
 
-    /// The same shape with every array row-major.
+    /// Returns the same shape with every array row-major.
     #[must_use]
     pub fn row_major(&self) -> Self {
         self.map(|leaf| ArrayShape::new(leaf.shape().clone()))
     }
 
-    /// The text without layouts.
+    /// Returns the text of the shape without layouts.
     #[must_use]
     pub fn without_layouts(&self) -> String {
         self.map(|leaf| leaf.without_layout().to_string())

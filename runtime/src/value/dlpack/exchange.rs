@@ -1,4 +1,4 @@
-//! Arrays that come from other libraries and go to them, with who frees them.
+//! Tensors imported from other libraries and exported to them, with their deleters.
 
 use super::{
     CPU, DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, DLTensor,
@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::ptr;
 use xla_ffi_sys::{Error, Result};
 
-/// What both kinds of tensors with a deleter have.
+/// Operations common to both kinds of managed tensors.
 trait Managed: Sized {
     fn new(tensor: DLTensor, context: *mut c_void, read_only: bool) -> Self;
     fn tensor(&mut self) -> &mut DLTensor;
@@ -66,17 +66,17 @@ impl Managed for DLManagedTensorVersioned {
     }
 }
 
-/// Somebody else's tensor until it is dropped.
+/// A tensor of another library; dropping it calls its deleter.
 struct Foreign<M: Managed>(*mut M);
 
-// SAFETY: the contract of `from_dlpack`: the deleter may be called on any thread.
+// SAFETY: `from_dlpack` requires that the deleter can be called on any thread.
 unsafe impl<M: Managed> Send for Foreign<M> {}
-// SAFETY: nothing is done through a shared reference.
+// SAFETY: shared references access nothing.
 unsafe impl<M: Managed> Sync for Foreign<M> {}
 
 impl<M: Managed> Drop for Foreign<M> {
     fn drop(&mut self) {
-        // SAFETY: the tensor is ours since `from_dlpack`, and given back once.
+        // SAFETY: `from_dlpack` took ownership of the tensor, and it is given back only here.
         if let Some(deleter) = unsafe { (*self.0).deleter() } {
             // SAFETY: as above.
             unsafe { deleter(self.0) };
@@ -84,7 +84,7 @@ impl<M: Managed> Drop for Foreign<M> {
     }
 }
 
-/// What lies behind a tensor that was given away.
+/// The owner of a tensor that was exported.
 struct Exported<M> {
     managed: M,
     dims: Vec<i64>,
@@ -93,13 +93,13 @@ struct Exported<M> {
 }
 
 unsafe extern "C" fn drop_exported<M: Managed>(managed: *mut M) {
-    // SAFETY: the deleter of an `Exported`, called once with it.
+    // SAFETY: this is the deleter of an `Exported`, and consumers call it once, with their tensor.
     let exported = unsafe { *(*managed).context() };
-    // SAFETY: as above: boxed by `export`.
+    // SAFETY: as above; `export` boxed it.
     drop(unsafe { Box::from_raw(exported.cast::<Exported<M>>()) });
 }
 
-/// Strides of a row-major array, in elements.
+/// Returns the strides of a row-major array, in elements.
 fn strides(dims: &[i64]) -> Vec<i64> {
     let mut strides = vec![1_i64; dims.len()];
     for axis in (1..dims.len()).rev() {
@@ -140,21 +140,22 @@ fn export<M: Managed>(tensor: Tensor, read_only: bool) -> Result<*mut M> {
     let described = exported.managed.tensor();
     (described.shape, described.strides) = (shape, strides);
     let exported = Box::into_raw(exported);
-    // SAFETY: made a line above.
+    // SAFETY: allocated above.
     unsafe { *(*exported).managed.context() = exported.cast() };
     // SAFETY: as above.
     Ok(unsafe { &raw mut (*exported).managed })
 }
 
 impl Tensor {
-    /// Another library's array, without a copy: its deleter is called with the last clone.
+    /// Returns another library's array, without a copy; its deleter is called with the last clone.
     ///
     /// # Errors
-    /// As [`describe`]; the deleter is called then, too.
+    /// The errors of [`describe`]; the deleter is then called, too.
     ///
     /// # Safety
-    /// A tensor of `dlpack.h` that is no longer the caller's, of as many bytes as it says, which nobody else
-    /// writes; its deleter may be called on any thread. Who writes the tensor here writes the other library's.
+    /// `managed` must be a valid tensor of `dlpack.h` that the caller owned and gives up. Its memory must
+    /// have the described size, and no other code may write it. The deleter must be callable on any thread.
+    /// Writes to this tensor change the other library's array.
     pub unsafe fn from_dlpack(managed: *mut DLManagedTensor) -> Result<Self> {
         if managed.is_null() {
             return Err(Error::invalid_argument(
@@ -162,23 +163,24 @@ impl Tensor {
             ));
         }
         let owner = Foreign(managed);
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let tensor = unsafe { &(*managed).dl_tensor };
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let (shape, data) = unsafe { describe(tensor) }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { Self::from_raw(shape, data, owner) }
     }
 
-    /// As [`Tensor::from_dlpack`], of the form that has a version and flags. An array that is read-only there is
-    /// here: [`Tensor::bytes_mut`] and [`Tensor::as_mut_slice`] give nothing, and a result that is to lie in
-    /// its memory is refused, or copied where it is an alias.
+    /// Returns another library's array like [`Tensor::from_dlpack`], from the form with a version and flags.
+    ///
+    /// The read-only flag applies here, too: [`Tensor::bytes_mut`] and [`Tensor::as_mut_slice`] return
+    /// `None`. A result in the array's memory is rejected, and an alias of the array is copied.
     ///
     /// # Errors
-    /// As [`describe_versioned`]; the deleter is called then, too.
+    /// The errors of [`describe_versioned`]; the deleter is then called, too.
     ///
     /// # Safety
-    /// As [`Tensor::from_dlpack`].
+    /// As for [`Tensor::from_dlpack`].
     pub unsafe fn from_dlpack_versioned(managed: *mut DLManagedTensorVersioned) -> Result<Self> {
         if managed.is_null() {
             return Err(Error::invalid_argument(
@@ -186,14 +188,15 @@ impl Tensor {
             ));
         }
         let owner = Foreign(managed);
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let (shape, data, read_only) = unsafe { describe_versioned(managed) }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { Self::from_raw_with(shape, data, owner, read_only) }
     }
 
-    /// This array for another library, without a copy: it takes it over, and calls the deleter when it is done.
-    /// The form for libraries that do not know [`DLManagedTensorVersioned`] yet.
+    /// Exports this array to another library, without a copy. The library takes ownership and calls the
+    /// deleter when it is done. Use this form for libraries that do not support [`DLManagedTensorVersioned`]
+    /// yet.
     ///
     /// ```
     /// use xla_ffi_runtime::Tensor;
@@ -207,8 +210,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` for an element type that DLPack does not have, and for an array that cannot be written here,
-    /// because it has clones or is read-only, which this form cannot say.
+    /// `INVALID_ARGUMENT` for an element type that DLPack lacks. Also for an array that cannot be written
+    /// because it has clones or is read-only, because this form has no read-only flag.
     pub fn into_dlpack(mut self) -> Result<*mut DLManagedTensor> {
         if self.bytes_mut().is_none() {
             return Err(Error::invalid_argument(
@@ -218,8 +221,8 @@ impl Tensor {
         export(self, false)
     }
 
-    /// As [`Tensor::into_dlpack`], in the form that has a version (1.0) and flags: an array that cannot be written
-    /// here, because it has clones or is read-only, goes as read-only.
+    /// Exports this array like [`Tensor::into_dlpack`], in the form with a version (1.0) and flags. An array
+    /// that has clones or is read-only is exported as read-only.
     ///
     /// ```
     /// use xla_ffi_runtime::{Tensor, dlpack::READ_ONLY};
@@ -235,7 +238,7 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` for an element type that DLPack does not have.
+    /// `INVALID_ARGUMENT` for an element type that DLPack lacks.
     pub fn into_dlpack_versioned(mut self) -> Result<*mut DLManagedTensorVersioned> {
         let read_only = self.bytes_mut().is_none();
         export(self, read_only)
@@ -253,7 +256,7 @@ mod tests {
             let x = Tensor::zeros(Shape::new(*dtype, [3, 2]).unwrap()).unwrap();
             let start = x.data();
             let given = x.into_dlpack().unwrap();
-            // SAFETY: made a line above.
+            // SAFETY: exported above.
             let told = unsafe { (*given).dl_tensor };
             assert_eq!((told.dtype.code, told.dtype.bits), (*code, *bits));
             // SAFETY: as above.
@@ -266,7 +269,7 @@ mod tests {
         assert_eq!(x.to_vec(), Some(vec![1.0_f32]));
         let packed = Tensor::zeros(Shape::new(DType::S4, [3]).unwrap()).unwrap();
         assert!(packed.into_dlpack().is_err());
-        // SAFETY: null is looked for.
+        // SAFETY: null pointers are rejected.
         assert!(unsafe { Tensor::from_dlpack(ptr::null_mut()) }.is_err());
     }
 
@@ -275,18 +278,18 @@ mod tests {
         let x = Tensor::from_slice([2, 3], &[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
         let start = x.data();
         let given = x.into_dlpack_versioned().unwrap();
-        // SAFETY: made a line above, and not given back yet.
+        // SAFETY: exported above, and not given back yet.
         let told = unsafe { &*given };
         let version = (told.version.major, told.version.minor);
         assert_eq!((version, told.flags), ((1, 0), 0));
-        // SAFETY: as many as there are dimensions.
+        // SAFETY: there is one stride per dimension.
         let strides = unsafe { std::slice::from_raw_parts(told.dl_tensor.strides, 2) };
         assert_eq!(strides, [3, 1]);
         // SAFETY: as above.
         let mut back = unsafe { Tensor::from_dlpack_versioned(given) }.unwrap();
         assert!(back.data() == start && back.as_mut_slice::<f32>().is_some());
         let given = back.into_dlpack_versioned().unwrap();
-        // SAFETY: as above; it is nobody else's.
+        // SAFETY: as above; no other code uses the tensor.
         unsafe { (*given).flags = READ_ONLY };
         // SAFETY: as above.
         let mut back = unsafe { Tensor::from_dlpack_versioned(given) }.unwrap();
@@ -301,7 +304,7 @@ mod tests {
         // SAFETY: as above.
         let error = unsafe { Tensor::from_dlpack_versioned(given) }.unwrap_err();
         assert!(error.message().contains("version 2.0"), "{error}");
-        // SAFETY: null is looked for.
+        // SAFETY: null pointers are rejected.
         assert!(unsafe { Tensor::from_dlpack_versioned(ptr::null_mut()) }.is_err());
     }
 }

@@ -1,7 +1,7 @@
-//! Tensors of other libraries, and for them, by DLPack: `DLTensor`, `DLManagedTensor` and
-//! `DLManagedTensorVersioned` of `dlpack.h`, in host memory and without a copy.
+//! DLPack tensors of other libraries and for other libraries: `DLTensor`, `DLManagedTensor` and
+//! `DLManagedTensorVersioned` of `dlpack.h`, in host memory and without copies.
 //!
-//! The fields are public because the C header has them so: these layouts are DLPack's to change, not ours.
+//! The fields are public as in the C header, because DLPack defines these layouts.
 
 mod exchange;
 
@@ -10,95 +10,96 @@ use crate::value::{DType, Shape};
 use std::ffi::c_void;
 use xla_ffi_sys::{Error, Result};
 
-/// `DLDevice`.
+/// `DLDevice`: the device of a tensor.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DLDevice {
-    /// 1 is the CPU.
+    /// Kind of device; 1 is the CPU.
     pub device_type: i32,
-    /// Its number.
+    /// Number of the device.
     pub device_id: i32,
 }
 
-/// `DLDataType`.
+/// `DLDataType`: the element type of a tensor.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DLDataType {
-    /// A `DLDataTypeCode`.
+    /// Type code, a `DLDataTypeCode`.
     pub code: u8,
-    /// Of one lane.
+    /// Bits per lane.
     pub bits: u8,
-    /// 1 for elements that are no vectors.
+    /// Number of lanes; 1 for elements that are not vectors.
     pub lanes: u16,
 }
 
-/// `DLTensor`.
+/// `DLTensor`: a tensor without an owner.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DLTensor {
-    /// Where the memory begins.
+    /// Start of the memory.
     pub data: *mut c_void,
-    /// Whose memory it is.
+    /// Device of the memory.
     pub device: DLDevice,
     /// Number of dimensions.
     pub ndim: i32,
     /// The element type.
     pub dtype: DLDataType,
-    /// `ndim` dimensions.
+    /// The `ndim` dimensions.
     pub shape: *mut i64,
     /// `ndim` strides in elements; null for row-major arrays.
     pub strides: *mut i64,
-    /// From `data` to the first element.
+    /// Offset of the first element from `data`, in bytes.
     pub byte_offset: u64,
 }
 
-/// `DLManagedTensor`, as `__dlpack__` of Python's arrays gives and takes it.
+/// `DLManagedTensor`: a tensor with a deleter, as `__dlpack__` of Python arrays exchanges it.
 #[repr(C)]
 #[derive(Debug)]
 pub struct DLManagedTensor {
     /// The tensor.
     pub dl_tensor: DLTensor,
-    /// The deleter's own.
+    /// Data for the deleter.
     pub manager_ctx: *mut c_void,
-    /// Called once by who was given the tensor, when he is done with it.
+    /// Deleter, which the consumer calls once, when it is done with the tensor.
     pub deleter: Option<unsafe extern "C" fn(*mut Self)>,
 }
 
-/// `DLPackVersion`.
+/// `DLPackVersion`: the version of the layout.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DLPackVersion {
-    /// Another one means another layout.
+    /// Major version; each has its own layout.
     pub major: u32,
-    /// A greater one means more values for what there is.
+    /// Minor version; newer versions only add values to existing fields.
     pub minor: u32,
 }
 
-/// `DLManagedTensorVersioned`, as `__dlpack__(max_version=(1, 0))` of Python's arrays gives and takes it.
+/// `DLManagedTensorVersioned`: a tensor with a version, as `__dlpack__(max_version=(1, 0))` of Python arrays
+/// exchanges it.
 #[repr(C)]
 #[derive(Debug)]
 pub struct DLManagedTensorVersioned {
-    /// What it is laid out by.
+    /// Version of the layout.
     pub version: DLPackVersion,
-    /// The deleter's own.
+    /// Data for the deleter.
     pub manager_ctx: *mut c_void,
-    /// Called once by who was given the tensor, when he is done with it.
+    /// Deleter, which the consumer calls once, when it is done with the tensor.
     pub deleter: Option<unsafe extern "C" fn(*mut Self)>,
-    /// [`READ_ONLY`] and others.
+    /// Flags such as [`READ_ONLY`].
     pub flags: u64,
     /// The tensor.
     pub dl_tensor: DLTensor,
 }
 
-/// `DLPACK_FLAG_BITMASK_READ_ONLY`: who was given the tensor must not write it.
+/// `DLPACK_FLAG_BITMASK_READ_ONLY`: the consumer must not write the tensor.
 pub const READ_ONLY: u64 = 1;
 
 const CPU: i32 = 1;
-/// The major version that [`DLManagedTensorVersioned`] is the layout of.
+/// The major version that has the layout of [`DLManagedTensorVersioned`].
 const MAJOR: u32 = 1;
 
-/// Element types by their code and bits. Those that share bytes stay here: DLPack says how they are packed since
-/// 1.1 alone.
+/// Element types with their code and bits. Packed types are not exchanged, because DLPack defines their
+/// packing only since version 1.1.
 const DTYPES: [(DType, u8, u8); 23] = [
     (DType::S8, 0, 8),
     (DType::S16, 0, 16),
@@ -125,14 +126,14 @@ const DTYPES: [(DType, u8, u8); 23] = [
     (DType::F8E8M0FNU, 14, 8),
 ];
 
-/// Where an array lies that a `DLTensor` describes, and its shape.
+/// Returns the shape and the memory of the array that a `DLTensor` describes.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` for another device than the CPU, for an element type or a number of dimensions that there
-/// is not here, for strides that are not row-major, and for memory that does not begin at a multiple of 16 bytes.
+/// `INVALID_ARGUMENT` for a device other than the CPU, an unsupported element type or number of dimensions,
+/// strides that are not row-major, or memory that is not 16-byte aligned.
 ///
 /// # Safety
-/// The tensor's lists have `ndim` entries.
+/// The tensor's lists must have `ndim` entries.
 pub unsafe fn describe(tensor: &DLTensor) -> Result<(Shape, *mut c_void)> {
     if tensor.device.device_type != CPU {
         return Err(Error::invalid_argument(format!(
@@ -152,7 +153,7 @@ pub unsafe fn describe(tensor: &DLTensor) -> Result<(Shape, *mut c_void)> {
             ))
         })?
         .0;
-    // Before the dimensions are read.
+    // Check the rank before reading the dimensions.
     let rank = usize::try_from(tensor.ndim)
         .ok()
         .filter(|rank| *rank <= Shape::MAX_RANK)
@@ -172,7 +173,7 @@ pub unsafe fn describe(tensor: &DLTensor) -> Result<(Shape, *mut c_void)> {
         if rank == 0 {
             return &[];
         }
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { std::slice::from_raw_parts(start, rank) }
     };
     let shape = Shape::new(dtype, list(tensor.shape))?;
@@ -206,17 +207,19 @@ pub unsafe fn describe(tensor: &DLTensor) -> Result<(Shape, *mut c_void)> {
     Ok((shape, data))
 }
 
-/// As [`describe`], for a tensor whose version is looked at first. Whether it is read-only comes with it.
+/// Returns the shape and the memory like [`describe`], and true if the tensor is read-only. The version is
+/// checked first.
 ///
 /// # Errors
-/// As [`describe`], and `INVALID_ARGUMENT` for a major version other than 1: nothing behind the version is read.
+/// The errors of [`describe`], and `INVALID_ARGUMENT` for a major version other than 1; then only the version
+/// is read.
 ///
 /// # Safety
-/// A `DLManagedTensorVersioned` of the version that it says.
+/// `managed` must point to a valid `DLManagedTensorVersioned` of the version in its field `version`.
 pub unsafe fn describe_versioned(
     managed: *const DLManagedTensorVersioned,
 ) -> Result<(Shape, *mut c_void, bool)> {
-    // SAFETY: as promised by the caller: tensors of all versions begin with it.
+    // SAFETY: guaranteed by the caller; tensors of all versions start with this field.
     let version = unsafe { (*managed).version };
     let DLPackVersion { major, minor } = version;
     if major != MAJOR {
@@ -224,9 +227,9 @@ pub unsafe fn describe_versioned(
             "a DLPack tensor of version {major}.{minor}: only {MAJOR}.x is known here"
         )));
     }
-    // SAFETY: as promised by the caller, the layout of this major version.
+    // SAFETY: guaranteed by the caller; this is the layout of this major version.
     let managed = unsafe { &*managed };
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let (shape, data) = unsafe { describe(&managed.dl_tensor) }?;
     Ok((shape, data, managed.flags & READ_ONLY != 0))
 }
@@ -262,7 +265,7 @@ mod tests {
         let mut dims = [2, 3];
         let good = tensor(&mut dims, data);
         let told = |tensor: &DLTensor| {
-            // SAFETY: as many dimensions as it says, or refused before they are read.
+            // SAFETY: has the described number of dimensions, or is rejected before they are read.
             let described = unsafe { describe(tensor) };
             described.map(|(shape, at)| (shape.to_string(), at as usize - data as usize))
         };
