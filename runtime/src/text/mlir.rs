@@ -1,4 +1,4 @@
-//! Attributes from the text of an MLIR dictionary: `{eps = 1.0e-5 : f32, v = array<i32: 1, 2>}`.
+//! Parses attributes from an MLIR dictionary: `{eps = 1.0e-5 : f32, v = array<i32: 1, 2>}`.
 
 mod dense;
 mod literal;
@@ -11,26 +11,35 @@ use crate::value::parse::{Cursor, ParseError};
 use crate::value::{Attribute, AttributeArray, Attributes, DType, scalar_codec};
 use std::ops::Range;
 
-/// How many elements one array may have.
+/// Maximum number of elements of an array.
 const MAX_ELEMENTS: usize = 1 << 24;
 
 type Parsed<T> = Result<T, ParseError>;
 
 impl Attributes {
-    /// Attributes from MLIR's text of a dictionary.
+    /// Parses attributes from an MLIR dictionary.
     ///
-    /// Understood: integers (`3`, `-1 : i8`, `0xFF : ui32`; `i64` where no type is given), floats
-    /// (`1.0e-5 : f32`, the bits as `0x7FC00000 : f32`; `f64` where no type is given), `true` and
-    /// `false`, strings with MLIR's escapes, arrays `array<i32: 1, 2>` and `dense<[1, 2]> : tensor<2xi32>`
-    /// (flattened; a `vector<…>` too), dictionaries. The outermost braces may be left away. Beyond MLIR there are
-    /// complex numbers `(1.0, 2.0) : complex<f32>`, whose parts may be bits too.
+    /// The following values are supported:
+    /// - integers: `3`, `-1 : i8`, `0xFF : ui32`; without a type, they are `i64`
+    /// - floats: `1.0e-5 : f32`, or their bits as in `0x7FC00000 : f32`; without a type, they are `f64`
+    /// - `true` and `false`
+    /// - strings with MLIR's escapes
+    /// - arrays: `array<i32: 1, 2>` and `dense<[1, 2]> : tensor<2xi32>` or `vector<…>`; the latter are
+    ///   flattened
+    /// - dictionaries
+    /// - complex numbers `(1.0, 2.0) : complex<f32>`, whose parts may also be bits; these are an extension of
+    ///   MLIR
     ///
-    /// A text that is understood is not yet one that a host takes: that an element type is no attribute's, or not on
-    /// a revision, says [`Handler::instantiate`](crate::Handler::instantiate).
+    /// The outermost braces are optional.
+    ///
+    /// Hosts do not accept every attribute that parses here.
+    /// [`Handler::instantiate`](crate::Handler::instantiate) reports element types that hosts do not support,
+    /// or not on its revision.
     ///
     /// # Errors
-    /// Where the text does not parse, among it floats without a point, what XLA refuses on all revisions (lists, unit
-    /// attributes), values out of their type's range, names given twice, dictionaries nested deeper than 64.
+    /// Syntax errors, including floats without a point; values that XLA rejects on all revisions (lists, unit
+    /// attributes); values out of range of their type; duplicate names; dictionaries that nest deeper than
+    /// 64.
     pub fn parse(text: &str) -> Parsed<Self> {
         let mut cursor = Cursor::new(text);
         let attributes = if cursor.eat("{") {
@@ -46,7 +55,7 @@ impl Attributes {
     }
 }
 
-/// The entries after `{`, and the `}` when the dictionary is braced.
+/// Reads the entries after `{`, and the `}` if the dictionary has braces.
 fn dictionary(cursor: &mut Cursor<'_>, braced: bool, depth: usize) -> Parsed<Attributes> {
     if depth > MAX_DEPTH {
         let at = cursor.at;
@@ -105,7 +114,8 @@ fn key(cursor: &mut Cursor<'_>) -> Parsed<String> {
     Ok(name.to_owned())
 }
 
-/// A string in quotes: `\n`, `\t`, `\"`, `\\`, and `\XX` for any byte.
+/// Reads a quoted string with the escapes `
+/// `, `\t`, `\"`, `\\`, and `\XX` for any byte.
 fn string(cursor: &mut Cursor<'_>) -> Parsed<Vec<u8>> {
     let start = cursor.at;
     cursor.expect("\"", "before a string")?;
@@ -192,7 +202,7 @@ fn scalar(
     Ok(Attribute::Scalar(dtype, bits))
 }
 
-/// The type after a `:`, and whether it says that it is signed.
+/// Reads the type after a `:`. The flag is true if the type is explicitly signed.
 fn typed(cursor: &mut Cursor<'_>, literal: Literal) -> Parsed<Option<(DType, bool)>> {
     let start = cursor.at;
     if !cursor.eat(":") {
@@ -235,11 +245,11 @@ fn element_type(word: &str) -> Option<DType> {
     if let Some(bits) = word.strip_prefix("si") {
         return signed(bits);
     }
-    // Names of others, `u32` or `float32`, are not MLIR's.
+    // Names from other languages, such as `u32` or `float32`, are not MLIR.
     DType::from_name(word).filter(|dtype| *dtype != DType::Token && mlir_name(*dtype) == word)
 }
 
-/// The rest of `array<TYPE: a, b>`.
+/// Reads the rest of `array<TYPE: a, b>`.
 fn array(cursor: &mut Cursor<'_>) -> Parsed<Attribute> {
     cursor.skip_space();
     let start = cursor.at;

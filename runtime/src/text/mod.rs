@@ -1,4 +1,4 @@
-//! Values as text and as files. Here: arrays as text, long ones abbreviated.
+//! Values as text and as files. This module formats arrays as text and abbreviates long arrays.
 
 mod mlir;
 pub mod npy;
@@ -9,13 +9,13 @@ use std::fmt;
 
 /// Arrays with more elements are abbreviated.
 const WHOLE: usize = 64;
-/// Elements that are shown at either end of a dimension then.
+/// Number of elements shown at each end of an abbreviated dimension.
 const EDGE: usize = 3;
-/// Elements that are shown at most, however many dimensions there are: both edges of four.
+/// Maximum number of elements shown, for any number of dimensions: both edges of four dimensions.
 const MOST: usize = 1296;
 
 impl fmt::Display for Tensor {
-    /// The shape and the values, `f32[2,2] [[1, 2], [3, 4]]`.
+    /// Formats the shape and the values: `f32[2,2] [[1, 2], [3, 4]]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.shape().fmt(f)?;
         if self.shape().dtype() == DType::Token {
@@ -28,7 +28,7 @@ impl fmt::Display for Tensor {
             .iter()
             .map(|dim| *dim as usize)
             .collect();
-        // Of an empty array the shape says all.
+        // The shape of an empty array already describes it completely.
         if self.shape().elements() == 0 {
             return f.write_str("[]");
         }
@@ -38,7 +38,7 @@ impl fmt::Display for Tensor {
 }
 
 impl Tensor {
-    /// Writes what lies at `at` with these dimensions, and at most `left` elements of it.
+    /// Writes the elements at `at` with these dimensions, but at most `left` elements.
     fn write(
         &self,
         f: &mut fmt::Formatter<'_>,

@@ -1,7 +1,7 @@
-//! NumPy's files: reading one array, writing several into an `.npz`.
+//! NumPy files: reads an array from a `.npy` file, and writes several arrays into an `.npz` file.
 //!
-//! Not by the crate npyz: 0.9 panics where the dimensions of a file's header multiply past 64 bits, allocates
-//! the 4 GiB that a file of 12 bytes claims for its header, and brings twenty crates.
+//! The crate npyz (0.9) is not used: it panics if the dimensions in a header overflow 64 bits. It allocates
+//! the 4 GiB that a 12-byte file can claim for its header, and it has twenty dependencies.
 
 mod header;
 
@@ -15,13 +15,13 @@ use std::path::Path;
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
-/// Headers are a line of text; a longer one is no array's.
+/// Maximum size of a header in bytes. Valid headers are a single line of text.
 const MAX_HEADER: usize = 1 << 16;
 
-/// Reads the array of a `.npy` file, which has to have this shape.
+/// Reads the array of a `.npy` file, which must have this shape.
 ///
 /// # Errors
-/// What is wrong with the file, and how to write it so that it fits.
+/// The error describes the problem with the file, and how to write a file that fits.
 pub fn read(path: &Path, shape: Shape) -> Result<Tensor> {
     let open = |error: std::io::Error| {
         let code = match error.kind() {
@@ -31,7 +31,7 @@ pub fn read(path: &Path, shape: Shape) -> Result<Tensor> {
         };
         Error::new(code, error.to_string()).with_source(error)
     };
-    // Asked before it is opened: a pipe that nobody writes to is waited for in `open` itself.
+    // Check before opening the file, because opening a pipe without a writer blocks.
     let file = std::fs::metadata(path).map_err(open).and_then(|known| {
         if !known.is_file() {
             return Err(Error::invalid_argument("it is not a regular file"));
@@ -45,7 +45,7 @@ pub fn read(path: &Path, shape: Shape) -> Result<Tensor> {
 /// Reads an array from the bytes of a `.npy` file.
 ///
 /// # Errors
-/// As [`read`]; `INVALID_ARGUMENT` for a token.
+/// The errors of [`read`], and `INVALID_ARGUMENT` for a token.
 pub fn decode(mut file: impl Read, shape: Shape) -> Result<Tensor> {
     if shape.dtype() == DType::Token {
         return Err(Error::invalid_argument("a token has no elements to read"));
@@ -103,7 +103,8 @@ pub fn decode(mut file: impl Read, shape: Shape) -> Result<Tensor> {
     if !dtype.is_packed() {
         return Tensor::from_bytes(shape, &data);
     }
-    // One byte an element in the file, packed in memory. The bits of what is no integer have no others above them.
+    // The file has one byte per element; memory is packed. Unused high bits of types that are not integers
+    // must be zero.
     let bits_alone = header.kind() == 'u' && dtype.class() != Class::Unsigned;
     let value = |byte: u8| match header.kind() {
         'i' => Some(Number::Signed((byte as i8).into())),
@@ -129,7 +130,7 @@ fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
     array
 }
 
-/// The bytes of a `.npy` file with this array. Packed types are written one byte an element.
+/// Encodes an array as the bytes of a `.npy` file. Packed types are written with one byte per element.
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` for a token.
@@ -149,7 +150,7 @@ pub fn encode(tensor: &Tensor) -> Result<Vec<u8>> {
         "{{'descr': '{}', 'fortran_order': False, 'shape': ({dims}), }}",
         descr(dtype)
     );
-    // The data begins at a multiple of 64, behind a newline.
+    // The data starts at a multiple of 64, after a newline.
     while (header.len() + 11) % 64 != 0 {
         header.push(' ');
     }
@@ -176,11 +177,11 @@ pub fn encode(tensor: &Tensor) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Writes arrays into an `.npz` file, a zip archive of `.npy` files that are not compressed. Tokens are left out.
+/// Writes arrays into an `.npz` file, a zip archive of uncompressed `.npy` files. Tokens are omitted.
 ///
 /// # Errors
-/// What the file system says; names of 64 KiB, 65536 arrays or
-/// 4 GiB and more, which need a newer kind of archive.
+/// Errors of the file system; also names of 64 KiB or more, 65536 or more arrays, and 4 GiB or more of data,
+/// which the original zip format does not support.
 pub fn write_npz(path: &Path, arrays: &[(String, &Tensor)]) -> Result<()> {
     let mut archive = Vec::new();
     let mut directory = Vec::new();

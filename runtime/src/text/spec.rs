@@ -1,5 +1,5 @@
-//! Operands as they are written on a command line: `f32[2,3]=1,2,3,4,5,6`, `f32[1024]=iota`,
-//! `f32[2,3]=@x.npy`, `token`; a result has no value: `f32[2,3]`.
+//! Operands in the syntax of the command line: `f32[2,3]=1,2,3,4,5,6`, `f32[1024]=iota`, `f32[2,3]=@x.npy`,
+//! `token`. A result has no value: `f32[2,3]`.
 
 use super::npy;
 use crate::value::dtype::Class;
@@ -10,21 +10,22 @@ use crate::value::{DType, Shape, Tensor};
 use std::path::{Path, PathBuf};
 use xla_ffi_sys::Result;
 
-/// What an argument is filled with.
+/// The source of the elements of an argument.
 #[derive(Clone, Debug, PartialEq)]
 enum Fill {
-    /// One number for each element.
+    /// One number per element.
     Values(Vec<Number>),
-    /// 0, 1, 2 and so on; integer types start over past their range.
+    /// 0, 1, 2 and so on; integer types wrap around at the end of their range.
     Iota,
     Zeros,
     Ones,
-    /// The same numbers in every run: uniform in [0, 1), whole numbers over all of their range.
+    /// The same pseudorandom numbers in every run: uniform in [0, 1), or over the whole range of an integer
+    /// type.
     Random,
     File(PathBuf),
 }
 
-/// A parsed argument.
+/// A parsed argument of the command line.
 ///
 /// ```
 /// use xla_ffi_runtime::spec::{Spec, parse_result};
@@ -45,8 +46,8 @@ impl Spec {
     /// Parses an argument.
     ///
     /// # Errors
-    /// Where the text does not parse; unknown element types; negative dimensions and sizes that
-    /// overflow or exceed the machine's memory; values that are too few, too many, or out of range.
+    /// Syntax errors; unknown element types; negative dimensions; sizes that overflow or exceed the machine's
+    /// memory; values that are too few, too many, or out of range.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let mut cursor = Cursor::new(text);
         let shape = shape(&mut cursor)?;
@@ -75,13 +76,13 @@ impl Spec {
         Ok(Self { shape, fill })
     }
 
-    /// The shape.
+    /// Returns the shape.
     #[must_use]
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// The file that the elements come from, where they come from one.
+    /// Returns the file that contains the elements, if the argument names a file.
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
         match &self.fill {
@@ -90,10 +91,10 @@ impl Spec {
         }
     }
 
-    /// The array.
+    /// Returns the array.
     ///
     /// # Errors
-    /// Files that are missing or do not hold such an array, and memory that cannot be allocated.
+    /// Files that are missing or do not contain such an array, and memory that cannot be allocated.
     pub fn tensor(&self) -> Result<Tensor> {
         let dtype = self.shape.dtype();
         let shape = self.shape.clone();
@@ -111,10 +112,10 @@ impl Spec {
     }
 }
 
-/// Parses a result: a shape, no value.
+/// Parses a result: a shape without a value.
 ///
 /// # Errors
-/// As [`Spec::parse`].
+/// The errors of [`Spec::parse`].
 pub fn parse_result(text: &str) -> Result<Shape, ParseError> {
     let mut cursor = Cursor::new(text);
     let shape = shape(&mut cursor)?;
@@ -206,7 +207,7 @@ fn values(cursor: &mut Cursor<'_>, shape: &Shape) -> Result<Vec<Number>, ParseEr
         })?;
         let bits = encode(shape.dtype(), value)
             .map_err(|error| cursor.error(at..at + word.len(), error.message().to_owned()))?;
-        // What is too large for the number that it is read into is infinite by then.
+        // Numbers that are too large for their Rust type have already become infinite here.
         let said = word.to_ascii_lowercase().matches("inf").count();
         if value.infinite_parts() > said || overflows(shape.dtype(), value, bits) {
             let message = format!("{word} is out of the range of {}", shape.dtype());
@@ -257,7 +258,7 @@ fn parse_number(dtype: DType, word: &str) -> Option<Number> {
     }
 }
 
-/// `1`, `2i`, `1+2i`, `1e-3-2.5e4j`.
+/// Parses a complex number such as `1`, `2i`, `1+2i` or `1e-3-2.5e4j`.
 fn parse_complex(word: &str) -> Option<Number> {
     let Some(body) = word.strip_suffix(['i', 'j']) else {
         return word.parse().ok().map(|re| Number::Complex(re, 0.0));
@@ -275,7 +276,7 @@ fn parse_complex(word: &str) -> Option<Number> {
     }
 }
 
-/// A whole number in any type; what is past the type's range starts over.
+/// Returns a whole number in any type; values past the range of the type wrap around.
 fn number(dtype: DType, value: u64) -> Number {
     match dtype.class() {
         Class::Bool => Number::Bool(value % 2 != 0),
@@ -290,7 +291,7 @@ fn number(dtype: DType, value: u64) -> Number {
 }
 
 fn random(dtype: DType, state: &mut u64) -> Number {
-    // splitmix64
+    // The generator is splitmix64.
     let mut next = || {
         *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = *state;

@@ -1,4 +1,4 @@
-//! One number, boolean or complex number of MLIR's text.
+//! Single numbers, booleans and complex numbers in MLIR's syntax.
 
 use super::Parsed;
 use crate::value::DType;
@@ -10,13 +10,13 @@ use crate::value::scalar_codec::{self, Number};
 #[derive(Clone, Copy)]
 pub(super) enum Literal {
     Bool(bool),
-    /// Value, and whether it is written in hexadecimal (then the bits of a float, too).
+    /// The value, and true if it is written in hexadecimal and may therefore be the bits of a float.
     Integer(i128, bool),
     Float(f64),
     Complex(Part, Part),
 }
 
-/// A part of a complex number.
+/// The real or imaginary part of a complex number.
 #[derive(Clone, Copy)]
 pub(super) enum Part {
     Value(f64),
@@ -24,7 +24,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// Its bits in the type of the parts.
+    /// Returns the bits of the part in this type.
     fn bits(self, dtype: DType) -> Result<u128, String> {
         match self {
             Self::Value(value) => Literal::Float(value).bits(dtype),
@@ -34,7 +34,8 @@ impl Part {
 }
 
 impl Literal {
-    /// Whether the value is one of the signed integers of this size: signless ones have it as their bits, too.
+    /// Returns true if the value fits the signed integers of this size. Signless integers are stored as these
+    /// bits, too.
     pub(super) fn is_signed(self, dtype: DType) -> bool {
         match self {
             Self::Integer(value, _) => value < 1 << (dtype.bits() - 1),
@@ -42,7 +43,7 @@ impl Literal {
         }
     }
 
-    /// Its bits in a type.
+    /// Returns the bits of the number in this type.
     pub(super) fn bits(self, dtype: DType) -> Result<u128, String> {
         let number = match (self, dtype.class()) {
             (Self::Bool(value), Class::Bool) => Number::Bool(value),
@@ -58,7 +59,7 @@ impl Literal {
                 return Err(format!("a number of {dtype} has a point in MLIR: 1.0"));
             }
             (Self::Integer(value, _), Class::Signed) => {
-                // i32 is signless in MLIR: both readings of its bits are fine.
+                // `i32` is signless in MLIR, so both interpretations of its bits are accepted.
                 let width = dtype.bits();
                 let range = -(1_i128 << (width - 1))..1_i128 << width;
                 if !range.contains(&value) {
@@ -87,7 +88,7 @@ impl Literal {
         };
         let bits =
             scalar_codec::encode(dtype, number).map_err(|error| error.message().to_owned())?;
-        // There is no word for infinity: it comes of too large a number, and as bits.
+        // MLIR has no literal for infinity, so an infinite value is an overflow unless it is written as bits.
         if number.infinite_parts() > 0 || scalar_codec::overflows(dtype, number, bits) {
             return Err(format!("the number is out of the range of {dtype}"));
         }
@@ -95,7 +96,7 @@ impl Literal {
     }
 }
 
-/// Reads one.
+/// Reads a literal.
 pub(super) fn literal(cursor: &mut Cursor<'_>) -> Parsed<Literal> {
     cursor.skip_space();
     if cursor.eat("(") {
@@ -108,7 +109,7 @@ pub(super) fn literal(cursor: &mut Cursor<'_>) -> Parsed<Literal> {
     word(cursor)
 }
 
-/// Reads one of one word.
+/// Reads a literal that is a single word.
 fn word(cursor: &mut Cursor<'_>) -> Parsed<Literal> {
     let start = cursor.at;
     let word = cursor.take_while(|c| c.is_ascii_alphanumeric() || "_+-.".contains(c));
@@ -174,7 +175,7 @@ fn real(cursor: &mut Cursor<'_>) -> Parsed<Part> {
 mod tests {
     use crate::value::Attributes;
 
-    /// Each of the first is an error of MLIR's parser in jaxlib 0.4.31 and 0.12.0.
+    /// MLIR's parser in jaxlib 0.4.31 and 0.12.0 rejects each of the first group.
     #[test]
     fn what_mlir_reads_and_what_it_does_not() {
         let is_read = |value: &str| Attributes::parse(&format!("{{a = {value}}}")).is_ok();

@@ -1,19 +1,19 @@
-//! The header of a `.npy` file: NumPy writes a dictionary of Python's.
+//! The header of a `.npy` file, which NumPy writes as a Python dictionary.
 
 use crate::value::dtype::Class;
 use crate::value::{DType, Shape};
 use xla_ffi_sys::{Error, Result};
 
-/// What the header of a `.npy` file says.
+/// The contents of the header of a `.npy` file.
 pub(super) struct Header {
-    /// `<f4` for instance.
+    /// NumPy's type descriptor, for example `<f4`.
     descr: String,
     fortran: bool,
     dims: Vec<i64>,
 }
 
 impl Header {
-    /// Parses `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`.
+    /// Parses a header such as `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let entry = |key: &str| Some(text.split_once(&format!("'{key}':"))?.1.trim_start());
         let inside = |key, open: char, close: char| {
@@ -34,13 +34,13 @@ impl Header {
         })
     }
 
-    /// `f`, `i`, `u`, `c`, `b`, `V` and others.
+    /// Returns NumPy's type kind: `f`, `i`, `u`, `c`, `b`, `V` and others.
     pub(super) fn kind(&self) -> char {
         let code = self.descr.trim_start_matches(['<', '>', '|', '=']);
         code.chars().next().unwrap_or('?')
     }
 
-    /// Checks the header against the expected shape; gives the bytes of an element.
+    /// Checks the header against the expected shape, and returns the size of an element in bytes.
     pub(super) fn check(&self, shape: &Shape) -> Result<usize> {
         let dtype = shape.dtype();
         let (kinds, width) = expected(dtype);
@@ -78,8 +78,8 @@ impl Header {
     }
 }
 
-/// The kinds of `descr` that may hold a type, and their width. What NumPy has no type for comes as
-/// raw bytes (`V`, as ml_dtypes writes them) or as the bits in an unsigned integer.
+/// Returns the accepted kinds of `descr` for a type, and the width in bytes. Types that NumPy lacks are
+/// stored as raw bytes (`V`, as ml_dtypes does) or as the bits in an unsigned integer.
 fn expected(dtype: DType) -> (&'static str, usize) {
     let width = dtype.bits().div_ceil(8);
     let kinds = match (dtype.class(), dtype) {
@@ -95,7 +95,7 @@ fn expected(dtype: DType) -> (&'static str, usize) {
     (kinds, width)
 }
 
-/// How NumPy calls a type, or what it has in its place.
+/// Returns NumPy's name of a type, or of the type that NumPy uses instead.
 pub(super) fn descr(dtype: DType) -> String {
     let (kinds, width) = expected(dtype);
     let order = if width == 1 { '|' } else { '<' };
