@@ -1,5 +1,5 @@
-//! A device that is a thread: work on its streams runs in order and behind the caller's back, as on
-//! a GPU, so that stream-ordered handlers can be tried on any machine.
+//! A device whose streams are threads. Streams run work in order and asynchronously to the caller, as on a
+//! GPU, so that stream-ordered handlers can be tested on any machine.
 
 use crate::device::{DeviceStream, HostAllocator, Stream};
 use crate::process::check_owner;
@@ -19,12 +19,12 @@ struct Queue {
     closed: bool,
 }
 
-/// What a stream and its thread share.
+/// State shared by a stream and its thread.
 #[derive(Default)]
 struct Inner {
     queue: Mutex<Queue>,
     changed: Condvar,
-    /// That on which the work runs; known before there is any.
+    /// The thread that runs the work; set before any work is enqueued.
     thread: OnceLock<ThreadId>,
 }
 
@@ -39,7 +39,7 @@ impl Inner {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the thread does: everything in order, until the stream is gone and the queue empty.
+    /// Runs the work in order until the stream is dropped and the queue is empty.
     fn serve(&self) {
         let mut queue = self.lock();
         loop {
@@ -65,14 +65,14 @@ impl Inner {
     }
 }
 
-/// A stream of a CPU device.
+/// A stream of a CPU device, with its own thread.
 pub struct CpuStream {
     inner: Arc<Inner>,
-    /// The process that has the thread.
+    /// The process that owns the thread.
     process: u32,
 }
 
-/// Streams by the address that handlers see.
+/// All streams by their handles, the addresses that handlers see.
 static STREAMS: Mutex<BTreeMap<usize, Weak<CpuStream>>> = Mutex::new(BTreeMap::new());
 
 fn streams() -> MutexGuard<'static, BTreeMap<usize, Weak<CpuStream>>> {
@@ -80,10 +80,10 @@ fn streams() -> MutexGuard<'static, BTreeMap<usize, Weak<CpuStream>>> {
 }
 
 impl CpuStream {
-    /// A stream with a thread of its own.
+    /// Creates a stream with its own thread.
     ///
     /// # Errors
-    /// `RESOURCE_EXHAUSTED` when the thread cannot start.
+    /// `RESOURCE_EXHAUSTED` if the thread cannot start.
     pub fn new() -> Result<Arc<Self>> {
         let inner = Arc::new(Inner::default());
         let served = inner.clone();
@@ -104,17 +104,17 @@ impl CpuStream {
         Ok(stream)
     }
 
-    /// The stream behind the pointer that a handler was given; `None` for any other pointer, which
-    /// is not followed.
+    /// Returns the stream of a handle, or `None` for any other pointer. The pointer is not dereferenced.
     #[must_use]
     pub fn from_handle(handle: *mut c_void) -> Option<Arc<Self>> {
         streams().get(&(handle as usize)).and_then(Weak::upgrade)
     }
 
-    /// Puts work on the stream.
+    /// Enqueues work on the stream.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` in a fork of the process that made the stream: its thread is not there.
+    /// `FAILED_PRECONDITION` in a fork of the process that created the stream, because the fork does not have
+    /// its thread.
     pub fn try_enqueue(&self, work: Box<dyn FnOnce() + Send>) -> Result<()> {
         check_owner(self.process)?;
         self.inner.lock().work.push_back(work);
@@ -122,14 +122,14 @@ impl CpuStream {
         Ok(())
     }
 
-    /// This stream as a call takes it.
+    /// Returns this stream in the form that calls accept.
     #[must_use]
     pub fn stream(self: &Arc<Self>) -> Stream {
         Stream::from_device(self.clone())
     }
 }
 
-// SAFETY: one thread runs the work in its order; the handle is this object's own, which no driver takes.
+// SAFETY: one thread runs the work in order; the handle is the address of this object, which no driver uses.
 unsafe impl DeviceStream for CpuStream {
     fn handle(&self) -> *mut c_void {
         Arc::as_ptr(&self.inner).cast_mut().cast()
@@ -163,7 +163,7 @@ unsafe impl DeviceStream for CpuStream {
 
 impl Drop for CpuStream {
     fn drop(&mut self) {
-        // In a fork there is no thread to be told, and the locks may be held for ever.
+        // A fork does not have the thread, and its locks may be held forever.
         if check_owner(self.process).is_err() {
             return;
         }
@@ -173,20 +173,20 @@ impl Drop for CpuStream {
     }
 }
 
-/// A stream and scratch memory: what a device offers to a call.
+/// The resources that a device offers to a call: a stream and scratch memory.
 #[non_exhaustive]
 pub struct CpuDevice {
     /// The stream.
     pub stream: Arc<CpuStream>,
-    /// The scratch memory.
+    /// The allocator for scratch memory.
     pub allocator: Arc<HostAllocator>,
 }
 
 impl CpuDevice {
-    /// A device with one stream.
+    /// Creates a device with one stream.
     ///
     /// # Errors
-    /// As [`CpuStream::new`].
+    /// The errors of [`CpuStream::new`].
     pub fn new() -> Result<Self> {
         Ok(Self {
             stream: CpuStream::new()?,

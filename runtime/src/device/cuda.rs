@@ -1,4 +1,4 @@
-//! A CUDA device: streams and scratch memory for handlers that launch kernels, without XLA.
+//! CUDA devices: streams and scratch memory for handlers that launch kernels, without XLA.
 
 mod capture;
 
@@ -8,31 +8,31 @@ use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// A device's primary context, kept until dropped.
+/// The primary context of a device, retained until dropped.
 struct Context {
     device: sys::CUdevice,
     raw: sys::CUcontext,
 }
 
-// SAFETY: a handle; the driver's functions on it may be called from any thread.
+// SAFETY: a handle; the driver's functions accept it on any thread.
 unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
 
-/// A context that is the thread's current one, until dropped.
+/// A guard that keeps a context current on the thread until dropped.
 struct Current;
 
 impl Drop for Current {
     fn drop(&mut self) {
         let mut context = std::ptr::null_mut();
-        // SAFETY: pushed on this thread; guards nest.
+        // SAFETY: pushed on this thread; guards nest, so this context is on top.
         let _ = unsafe { sys::cuCtxPopCurrent_v2(&raw mut context) };
     }
 }
 
 impl Context {
     fn new(ordinal: i32) -> Result<Arc<Self>> {
-        // SAFETY: loads the driver's library.
+        // SAFETY: only loads the driver's library.
         if !unsafe { sys::is_culib_present() } {
             return Err(Error::new(
                 ErrorCode::FailedPrecondition,
@@ -40,21 +40,21 @@ impl Context {
                  loader's path (LD_LIBRARY_PATH)",
             ));
         }
-        // SAFETY: the driver is there.
+        // SAFETY: the driver is loaded.
         check("cuInit", unsafe { sys::cuInit(0) })?;
         let mut device = 0;
-        // SAFETY: the out-parameter takes a number.
+        // SAFETY: the out-parameter has the type that the driver writes.
         let found = unsafe { sys::cuDeviceGet(&raw mut device, ordinal) };
         check(&format!("cuDeviceGet({ordinal})"), found)?;
         let mut raw = std::ptr::null_mut();
-        // SAFETY: a device of the driver's; released in `drop`.
+        // SAFETY: the driver returned the device; the context is released in `drop`.
         let retained = unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut raw, device) };
         check("cuDevicePrimaryCtxRetain", retained)?;
         Ok(Arc::new(Self { device, raw }))
     }
 
     fn make_current(&self) -> Result<Current> {
-        // SAFETY: a context that is kept.
+        // SAFETY: the context is retained until `self` is dropped.
         check("cuCtxPushCurrent", unsafe {
             sys::cuCtxPushCurrent_v2(self.raw)
         })?;
@@ -64,7 +64,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: retained once.
+        // SAFETY: retained once in `new`.
         let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
     }
 }
@@ -74,10 +74,10 @@ fn check(call: &str, result: CUresult) -> Result<()> {
         return Ok(());
     }
     let mut text: *const c_char = std::ptr::null();
-    // SAFETY: the out-parameter takes a pointer.
+    // SAFETY: the out-parameter has the type that the driver writes.
     let known = unsafe { sys::cuGetErrorName(result, &raw mut text) };
     let name = if known == CUresult::CUDA_SUCCESS && !text.is_null() {
-        // SAFETY: the driver's texts are constants.
+        // SAFETY: the driver's texts are NUL-terminated constants.
         unsafe { CStr::from_ptr(text) }.to_string_lossy()
     } else {
         "an error that the driver has no name for".into()
@@ -91,22 +91,22 @@ fn check(call: &str, result: CUresult) -> Result<()> {
     Err(Error::new(code, format!("{call}: {name} ({number})")))
 }
 
-/// A stream of a CUDA device.
+/// A stream of a CUDA device. Requires the feature `cuda`.
 pub struct CudaStream {
     context: Arc<Context>,
     raw: sys::CUstream,
 }
 
-// SAFETY: a handle; the driver's functions on it may be called from any thread.
+// SAFETY: a handle; the driver's functions accept it on any thread.
 unsafe impl Send for CudaStream {}
 // SAFETY: as above.
 unsafe impl Sync for CudaStream {}
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Runs work that was put on a stream, on the driver's own thread.
+/// Runs work that was enqueued on a stream, on a thread of the driver.
 unsafe extern "C" fn run_work(data: *mut c_void) {
-    // SAFETY: `enqueue` made it; the driver calls once.
+    // SAFETY: `enqueue` boxed the work, and the driver calls this function once.
     let work = unsafe { Box::from_raw(data.cast::<Work>()) };
     if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(*work)) {
         crate::process::guard::discard(payload);
@@ -121,27 +121,27 @@ impl CudaStream {
         let current = context.make_current()?;
         let mut raw = std::ptr::null_mut();
         let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
-        // SAFETY: the context is current; destroyed in `drop`.
+        // SAFETY: the context is current; the stream is destroyed in `drop`.
         let made = unsafe { sys::cuStreamCreate(&raw mut raw, flags) };
         drop(current);
         check("cuStreamCreate", made)?;
         Ok(Arc::new(Self { context, raw }))
     }
 
-    /// This stream as a call takes it.
+    /// Returns this stream in the form that calls accept.
     #[must_use]
     pub fn stream(self: &Arc<Self>) -> Stream {
         Stream::from_device(self.clone())
     }
 
-    /// Copies bytes from the host, and waits until they are there.
+    /// Copies bytes from the host to the device, and waits for the copy.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` when `bytes` are more than `to` holds, otherwise what the driver answers.
+    /// `INVALID_ARGUMENT` if `bytes` does not fit into `to`, and errors of the driver.
     pub fn upload(&self, bytes: &[u8], to: &CudaMemory) -> Result<()> {
         to.check_room(bytes.len())?;
         let _current = self.context.make_current()?;
-        // SAFETY: both sides hold so many bytes, until the stream has run.
+        // SAFETY: both regions have this many bytes and are valid until the stream has run the copy.
         let copied = unsafe {
             sys::cuMemcpyHtoDAsync_v2(to.address, bytes.as_ptr().cast(), bytes.len(), self.raw)
         };
@@ -149,14 +149,14 @@ impl CudaStream {
         self.wait()
     }
 
-    /// Copies bytes to the host, behind everything on the stream, and waits until they are there.
+    /// Copies bytes to the host after all work on the stream, and waits for the copy.
     ///
     /// # Errors
-    /// As [`CudaStream::upload`].
+    /// The errors of [`CudaStream::upload`].
     pub fn download(&self, from: &CudaMemory, bytes: &mut [u8]) -> Result<()> {
         from.check_room(bytes.len())?;
         let _current = self.context.make_current()?;
-        // SAFETY: both sides hold so many bytes, until the stream has run.
+        // SAFETY: both regions have this many bytes and are valid until the stream has run the copy.
         let copied = unsafe {
             sys::cuMemcpyDtoHAsync_v2(
                 bytes.as_mut_ptr().cast(),
@@ -169,19 +169,19 @@ impl CudaStream {
         self.wait()
     }
 
-    /// Waits until the device has done everything on the stream; here a kernel's error shows.
+    /// Waits until the device has done all work on the stream.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// Errors of the driver, including those of kernels that ran on the stream.
     pub fn wait(&self) -> Result<()> {
-        // SAFETY: the stream lives.
+        // SAFETY: the stream is alive.
         check("cuStreamSynchronize", unsafe {
             sys::cuStreamSynchronize(self.raw)
         })
     }
 }
 
-// SAFETY: the handle is the driver's, and so are the order and the end of its work.
+// SAFETY: the handle is a stream of the driver, which orders and completes its work.
 unsafe impl DeviceStream for CudaStream {
     fn handle(&self) -> *mut c_void {
         self.raw.cast()
@@ -189,14 +189,14 @@ unsafe impl DeviceStream for CudaStream {
 
     fn enqueue(&self, work: Work) {
         let data = Box::into_raw(Box::new(work)).cast::<c_void>();
-        // SAFETY: the stream lives; the work is run once.
+        // SAFETY: the stream is alive; the driver runs the work once.
         let queued = unsafe { sys::cuLaunchHostFunc(self.raw, Some(run_work), data) };
         if queued != CUresult::CUDA_SUCCESS {
-            // A stream in error runs nothing any more: then nothing uses what the work is to free.
+            // A stream in an error state no longer runs work, so nothing uses the memory that the work frees.
             if let Err(error) = self.wait() {
                 crate::process::warn(format_args!("{error}"));
             }
-            // SAFETY: the driver did not take it.
+            // SAFETY: the driver rejected the work, so only this call runs it.
             unsafe { run_work(data) };
         }
     }
@@ -209,13 +209,13 @@ unsafe impl DeviceStream for CudaStream {
 impl Drop for CudaStream {
     fn drop(&mut self) {
         if let Ok(_current) = self.context.make_current() {
-            // SAFETY: made once; what is on it still runs.
+            // SAFETY: created in `new` and destroyed only here; the driver still completes pending work.
             let _ = unsafe { sys::cuStreamDestroy_v2(self.raw) };
         }
     }
 }
 
-/// Memory of a CUDA device, freed when dropped.
+/// Memory of a CUDA device, freed on drop. Requires the feature `cuda`.
 pub struct CudaMemory {
     context: Arc<Context>,
     address: sys::CUdeviceptr,
@@ -223,13 +223,13 @@ pub struct CudaMemory {
 }
 
 impl CudaMemory {
-    /// The address on the device; null for no bytes.
+    /// Returns the address on the device; null for 0 bytes.
     #[must_use]
     pub fn address(&self) -> *mut c_void {
         self.address as *mut c_void
     }
 
-    /// Bytes.
+    /// Returns the size in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         self.size
@@ -260,7 +260,7 @@ fn allocate(context: &Context, size: usize) -> Result<sys::CUdeviceptr> {
     }
     let _current = context.make_current()?;
     let mut address = 0;
-    // SAFETY: the context is current; the out-parameter takes an address.
+    // SAFETY: the context is current; the out-parameter has the type that the driver writes.
     let made = unsafe { sys::cuMemAlloc_v2(&raw mut address, size) };
     check(&format!("cuMemAlloc({size})"), made)?;
     Ok(address)
@@ -268,20 +268,20 @@ fn allocate(context: &Context, size: usize) -> Result<sys::CUdeviceptr> {
 
 fn free(context: &Context, address: sys::CUdeviceptr) {
     if let Ok(_current) = context.make_current() {
-        // SAFETY: allocated here and freed once.
+        // SAFETY: allocated here, and freed only once.
         let _ = unsafe { sys::cuMemFree_v2(address) };
     }
 }
 
-/// Scratch memory on a CUDA device.
+/// An allocator for scratch memory on a CUDA device.
 struct CudaAllocator {
     context: Arc<Context>,
 }
 
-// SAFETY: the driver gives whole allocations of the device.
+// SAFETY: the driver returns separate allocations on the device.
 unsafe impl DeviceAllocator for CudaAllocator {
     fn allocate(&self, size: usize, alignment: usize) -> Option<*mut c_void> {
-        // The driver aligns to 256 bytes.
+        // The driver aligns memory to 256 bytes.
         if alignment > 256 {
             return None;
         }
@@ -294,11 +294,11 @@ unsafe impl DeviceAllocator for CudaAllocator {
     }
 }
 
-/// A CUDA device: its primary context, a stream, and scratch memory. Feature `cuda`.
+/// A CUDA device: its primary context, a stream, and scratch memory. Requires the feature `cuda`.
 ///
-/// Operands of calls are the caller's matter: allocate them here and pass their addresses in a frame
-/// of one's own ([`Call::prepare_on`](crate::Call::prepare_on)), with [`CudaDevice::stream`] as the
-/// call's stream.
+/// The caller manages the operands of calls: allocate them here and pass their addresses in a
+/// [`CallFrame`](crate::CallFrame) to [`Call::prepare_on`](crate::Call::prepare_on). Use
+/// [`CudaDevice::stream`] as the stream of the call.
 ///
 /// ```no_run
 /// use xla_ffi_runtime::CudaDevice;
@@ -314,16 +314,16 @@ unsafe impl DeviceAllocator for CudaAllocator {
 pub struct CudaDevice {
     /// The stream.
     pub stream: Arc<CudaStream>,
-    /// Scratch memory.
+    /// The allocator for scratch memory.
     pub allocator: Arc<dyn DeviceAllocator>,
     context: Arc<Context>,
 }
 
 impl CudaDevice {
-    /// The device with this number in this process, with one stream.
+    /// Opens the device with this ordinal, with one stream.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` where there is no driver, `NOT_FOUND` for a device that does not exist.
+    /// `FAILED_PRECONDITION` if there is no driver; `NOT_FOUND` for a device that does not exist.
     pub fn new(ordinal: i32) -> Result<Self> {
         let context = Context::new(ordinal)?;
         Ok(Self {
@@ -335,18 +335,18 @@ impl CudaDevice {
         })
     }
 
-    /// Another stream of the device.
+    /// Creates another stream of the device.
     ///
     /// # Errors
-    /// What the driver answers.
+    /// Errors of the driver.
     pub fn new_stream(&self) -> Result<Arc<CudaStream>> {
         CudaStream::new(self.context.clone())
     }
 
-    /// Device memory of `size` bytes, aligned to 256.
+    /// Allocates `size` bytes of device memory, aligned to 256 bytes.
     ///
     /// # Errors
-    /// `RESOURCE_EXHAUSTED` when less is free.
+    /// `RESOURCE_EXHAUSTED` if not enough memory is free.
     pub fn allocate(&self, size: usize) -> Result<CudaMemory> {
         Ok(CudaMemory {
             address: allocate(&self.context, size)?,
@@ -374,7 +374,7 @@ mod tests {
                 let text = error.message();
                 assert!(text.starts_with("libcuda.so.1 not found"), "{text}");
             }
-            // A driver without a device.
+            // The machine has a driver but no device.
             Err(error) => assert!(error.message().contains("CUDA_ERROR"), "{error}"),
         }
     }

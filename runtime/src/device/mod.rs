@@ -12,34 +12,36 @@ use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// A stream that the host can put work on and wait for.
+/// A stream on which the host can enqueue work, and for which it can wait.
 ///
 /// # Safety
-/// The handle is what the platform's driver takes for a stream, for as long as this is there. Work runs once, behind what
-/// is on the stream, and [`DeviceStream::synchronize`] gives `Ok` when all of it has run: results are read then, and
-/// memory is used again.
+/// The handle must be a valid stream of the platform's driver for as long as this object lives. Work must run
+/// exactly once, after all earlier work on the stream. [`DeviceStream::synchronize`] must return `Ok` only
+/// when all work is done, because the host then reads results and reuses memory.
 pub unsafe trait DeviceStream: Send + Sync {
-    /// What handlers are given.
+    /// Returns the handle that handlers receive.
     fn handle(&self) -> *mut c_void;
-    /// Puts work behind everything that is on the stream.
+    /// Enqueues work after all work that is already on the stream.
     fn enqueue(&self, work: Box<dyn FnOnce() + Send>);
-    /// The same, where work may be refused: [`Stream::enqueue`] answers with it.
+    /// Enqueues work like [`DeviceStream::enqueue`], on streams that may reject it. [`Stream::enqueue`]
+    /// returns the error.
     ///
     /// # Errors
-    /// Those of the stream: `FAILED_PRECONDITION` of a [`CpuStream`](crate::CpuStream) in a fork.
+    /// Errors of the stream, for example `FAILED_PRECONDITION` for a [`CpuStream`](crate::CpuStream) in a
+    /// fork.
     fn try_enqueue(&self, work: Box<dyn FnOnce() + Send>) -> Result<()> {
         self.enqueue(work);
         Ok(())
     }
-    /// Waits until everything on the stream has run.
+    /// Waits until all work on the stream is done.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` where this thread cannot wait, because it is what the stream's work runs on;
-    /// others where the stream runs nothing any more.
+    /// `FAILED_PRECONDITION` if this thread cannot wait because it runs the work of the stream; other errors
+    /// if the stream can no longer run work.
     fn synchronize(&self) -> Result<()>;
 }
 
-/// A platform's stream, which handlers see as a pointer (`CUstream` for instance).
+/// A platform's stream, which handlers see as a pointer, for example a `CUstream`.
 #[derive(Clone)]
 pub struct Stream {
     handle: usize,
@@ -53,11 +55,11 @@ impl std::fmt::Debug for Stream {
 }
 
 impl Stream {
-    /// A stream that somebody else keeps alive for as long as calls use it, and waits for.
+    /// Returns a stream that the caller keeps alive while calls use it, and synchronizes.
     ///
     /// # Safety
-    /// The handle is what the platform's driver takes for a stream while calls use it, or they run no handler that
-    /// hands it to a driver.
+    /// While calls use it, the handle must be a valid stream of the platform's driver, unless no handler
+    /// passes it to a driver.
     #[must_use]
     pub unsafe fn borrowed(handle: *mut c_void) -> Self {
         Self {
@@ -66,8 +68,8 @@ impl Stream {
         }
     }
 
-    /// A stream that calls keep alive and wait for before their results are read; scratch memory
-    /// lives until the stream has run what the call put on it.
+    /// Returns a stream that calls keep alive and wait for before their results are read. Scratch memory is
+    /// freed after the stream has done the work of the call.
     #[must_use]
     pub fn from_device(device: Arc<dyn DeviceStream>) -> Self {
         Self {
@@ -76,16 +78,17 @@ impl Stream {
         }
     }
 
-    /// What handlers are given.
+    /// Returns the handle that handlers receive.
     #[must_use]
     pub fn handle(&self) -> *mut c_void {
         self.handle as *mut c_void
     }
 
-    /// Puts work behind everything that is on the stream.
+    /// Enqueues work after all work that is already on the stream.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` for a borrowed stream, of which the handle alone is known, and in a fork of the process that made a
+    /// `FAILED_PRECONDITION` for a borrowed stream, because only its handle is known. Also for a CPU stream
+    /// in a fork of the process that created it.
     /// CPU stream.
     pub fn enqueue(&self, work: impl FnOnce() + Send + 'static) -> Result<()> {
         let device = self.device.as_ref().ok_or_else(|| {
@@ -97,25 +100,26 @@ impl Stream {
         device.try_enqueue(Box::new(work))
     }
 
-    /// Waits until everything on the stream has run; for a borrowed one its owner does.
+    /// Waits until all work on the stream is done. Returns immediately for a borrowed stream, which its owner
+    /// synchronizes.
     ///
     /// # Errors
-    /// As [`DeviceStream::synchronize`].
+    /// The errors of [`DeviceStream::synchronize`].
     pub fn synchronize(&self) -> Result<()> {
         self.device
             .as_ref()
             .map_or(Ok(()), |device| device.synchronize())
     }
 
-    /// Waits until everything on the stream has run, and drops what that uses: on a thread of its own where this
-    /// one cannot wait.
+    /// Waits until all work on the stream is done, then drops the value that the work uses. If this thread
+    /// cannot wait, a new thread does.
     pub(crate) fn synchronize_and_drop<T: Send + 'static>(&self, used: T) {
         match self.synchronize() {
             Err(error) if error.code() == ErrorCode::FailedPrecondition => {
                 let stream = self.clone();
                 let used = std::mem::ManuallyDrop::new(used);
                 let waiter = std::thread::Builder::new().name("xla-ffi-sweep".into());
-                // Where there is no thread to be had, it stays for ever.
+                // If no thread can start, the value is leaked.
                 let _ = waiter.spawn(move || {
                     if let Err(error) = stream.synchronize() {
                         crate::process::warn(format_args!("{error}"));
@@ -128,10 +132,11 @@ impl Stream {
         }
     }
 
-    /// Frees scratch memory: at once, or when the stream has run what uses it.
+    /// Frees scratch memory immediately, or once the stream has done the work that uses it.
     ///
     /// # Safety
-    /// The allocator gave it for this size, it has not been freed, and nothing but the stream uses it.
+    /// The allocator must have returned `data` for this size. It must not have been freed, and only the
+    /// stream may still use it.
     pub(crate) unsafe fn free(
         stream: Option<&Self>,
         allocator: &Arc<dyn DeviceAllocator>,
@@ -139,13 +144,14 @@ impl Stream {
         size: usize,
     ) {
         match stream.and_then(|stream| stream.device.as_ref()) {
-            // SAFETY: as promised by the caller.
+            // SAFETY: guaranteed by the caller.
             None => unsafe { allocator.free(data, size) },
             Some(device) => {
                 let allocator = allocator.clone();
                 let address = data as usize;
                 device.enqueue(Box::new(move || {
-                    // SAFETY: as promised by the caller, and the stream has run what used it.
+                    // SAFETY: guaranteed by the caller, and the stream has done the work that used the
+                    // memory.
                     unsafe { allocator.free(address as *mut c_void, size) }
                 }));
             }
@@ -153,19 +159,23 @@ impl Stream {
     }
 }
 
-/// Where scratch memory comes from. What a handler does not free is freed after the call, and told
-/// ([`Hazard::ScratchLeak`](crate::Hazard::ScratchLeak)): XLA frees none of it.
+/// An allocator for scratch memory.
+///
+/// Memory that a handler does not free is freed after the call and reported
+/// ([`Hazard::ScratchLeak`](crate::Hazard::ScratchLeak)); XLA leaks it.
 ///
 /// # Safety
-/// What is allocated has as many bytes as was asked for, aligned so, on the device of the calls that it is for, and is
-/// nobody else's until it is freed.
+/// Allocations must have the requested size and alignment, must be on the device of the calls that use this
+/// allocator, and must not be used by other code until they are freed.
 pub unsafe trait DeviceAllocator: Send + Sync {
-    /// `size` bytes (not 0), aligned to a power of two, 256 or more for handlers; `None` when they cannot be allocated.
+    /// Allocates `size` bytes (not 0), or returns `None`. The alignment is a power of two, at least 256 for
+    /// handlers.
     fn allocate(&self, size: usize, alignment: usize) -> Option<*mut c_void>;
-    /// Frees what `allocate` gave.
+    /// Frees memory that `allocate` returned.
     ///
     /// # Safety
-    /// It was given for this size, has not been freed, and nobody uses it any more.
+    /// `allocate` must have returned `data` for this size. It must not have been freed, and no code may still
+    /// use it.
     ///
     /// ```compile_fail,E0133
     /// use xla_ffi_runtime::{DeviceAllocator, HostAllocator};
@@ -177,14 +187,14 @@ pub unsafe trait DeviceAllocator: Send + Sync {
     unsafe fn free(&self, data: *mut c_void, size: usize);
 }
 
-/// Scratch memory on the host.
+/// An allocator for scratch memory on the host.
 #[derive(Default)]
 pub struct HostAllocator {
     layouts: Mutex<BTreeMap<usize, std::alloc::Layout>>,
 }
 
 impl HostAllocator {
-    /// How many allocations have not been freed.
+    /// Returns the number of allocations that have not been freed.
     #[must_use]
     pub fn living(&self) -> usize {
         self.layouts
@@ -194,7 +204,7 @@ impl HostAllocator {
     }
 }
 
-// SAFETY: the system's allocator gives memory of the layout that it is asked for.
+// SAFETY: the system's allocator returns memory of the requested layout.
 unsafe impl DeviceAllocator for HostAllocator {
     fn allocate(&self, size: usize, alignment: usize) -> Option<*mut c_void> {
         if size == 0 {
@@ -220,7 +230,7 @@ unsafe impl DeviceAllocator for HostAllocator {
             .unwrap_or_else(PoisonError::into_inner)
             .remove(&(data as usize));
         if let Some(layout) = layout {
-            // SAFETY: allocated with this layout and taken out of the map once.
+            // SAFETY: allocated with this layout; its map entry was removed, so it is freed once.
             unsafe { std::alloc::dealloc(data.cast(), layout) };
         }
     }

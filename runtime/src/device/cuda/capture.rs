@@ -1,4 +1,4 @@
-//! What a stream is given, captured into a graph instead of run: what a command buffer would replay.
+//! Captures the work of a stream into a graph, as for a command buffer, instead of running it.
 
 use super::{Context, CudaStream, check};
 use cudarc::driver::sys;
@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// One operation of a graph, as far as two captures can be compared by it.
+/// An operation of a graph, with the properties by which two captures are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Operation {
     Kernel {
@@ -15,7 +15,7 @@ enum Operation {
         block: [u32; 3],
         shared: u32,
     },
-    /// Any other, by the driver's number for its kind.
+    /// Any other operation, with the driver's number for its kind.
     Other(u32),
 }
 
@@ -45,7 +45,7 @@ impl Captured {
         self.0.is_empty()
     }
 
-    /// Where the other one differs, in words; `None` where both are the same.
+    /// Describes the first difference to another capture, or returns `None` if both are equal.
     pub(crate) fn difference(&self, other: &Self) -> Option<String> {
         let pairs = self.0.iter().zip(&other.0);
         if let Some((at, (one, another))) = pairs.enumerate().find(|(_, (a, b))| a != b) {
@@ -59,13 +59,13 @@ impl Captured {
     }
 }
 
-/// A graph of the driver's, destroyed when dropped.
+/// A graph of the driver, destroyed on drop.
 struct Graph(sys::CUgraph);
 
 impl Drop for Graph {
     fn drop(&mut self) {
         if !self.0.is_null() {
-            // SAFETY: ended once by the capture that made it.
+            // SAFETY: the graph came from a finished capture, and is destroyed only here.
             let _ = unsafe { sys::cuGraphDestroy(self.0) };
         }
     }
@@ -74,12 +74,12 @@ impl Drop for Graph {
 impl Graph {
     fn operations(&self) -> Result<Captured> {
         let mut count = 0;
-        // SAFETY: a whole graph; without room for nodes it is asked for their number alone.
+        // SAFETY: a valid graph; with a null list, the driver only writes the number of nodes.
         let counted = unsafe { sys::cuGraphGetNodes(self.0, std::ptr::null_mut(), &raw mut count) };
         check("cuGraphGetNodes", counted)?;
         let mut nodes = vec![std::ptr::null_mut(); count];
         if count > 0 {
-            // SAFETY: room for as many nodes as there are.
+            // SAFETY: the list has room for all nodes.
             let listed =
                 unsafe { sys::cuGraphGetNodes(self.0, nodes.as_mut_ptr(), &raw mut count) };
             check("cuGraphGetNodes", listed)?;
@@ -94,17 +94,17 @@ impl Graph {
 }
 
 fn operation(node: sys::CUgraphNode) -> Result<Operation> {
-    // A number, since a younger driver may know more kinds than the enumeration has.
+    // An integer, because a newer driver may return kinds that the enumeration lacks.
     let mut kind = 0_u32;
-    // SAFETY: a node of a graph that is there; the out-parameter takes a number of this size.
+    // SAFETY: a node of a live graph; the out-parameter has the size that the driver writes.
     let told = unsafe { sys::cuGraphNodeGetType(node, (&raw mut kind).cast()) };
     check("cuGraphNodeGetType", told)?;
     if kind != sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL as u32 {
         return Ok(Operation::Other(kind));
     }
-    // SAFETY: numbers and pointers, which may be null.
+    // SAFETY: the struct consists of numbers and pointers, for which zero is valid.
     let mut found: sys::CUDA_KERNEL_NODE_PARAMS = unsafe { std::mem::zeroed() };
-    // SAFETY: a kernel's node; the out-parameter takes its launch.
+    // SAFETY: a kernel node; the out-parameter has the type that the driver writes.
     let told = unsafe { sys::cuGraphKernelNodeGetParams_v2(node, &raw mut found) };
     check("cuGraphKernelNodeGetParams", told)?;
     let function = if found.func.is_null() {
@@ -121,21 +121,21 @@ fn operation(node: sys::CUgraphNode) -> Result<Operation> {
 }
 
 impl CudaStream {
-    /// Runs `body` while what it puts on the stream is captured instead of run.
+    /// Captures the work that `body` puts on the stream, instead of running it.
     ///
     /// # Errors
-    /// What `body` answers, and what the driver does: a body that waits for the stream ends the capture.
+    /// Errors of `body` and of the driver; a `body` that waits for the stream invalidates the capture.
     pub(crate) fn capture(&self, body: impl FnOnce() -> Result<()>) -> Result<Captured> {
         let context: &Arc<Context> = &self.context;
         let _current = context.make_current()?;
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        // SAFETY: the stream lives, and nothing is captured on it.
+        // SAFETY: the stream is alive, and no capture is active on it.
         check("cuStreamBeginCapture", unsafe {
             sys::cuStreamBeginCapture_v2(self.raw, mode)
         })?;
         let ran = body();
         let mut graph = Graph(std::ptr::null_mut());
-        // SAFETY: begun above, on this thread.
+        // SAFETY: the capture was started above, on this thread.
         let ended = unsafe { sys::cuStreamEndCapture(self.raw, &raw mut graph.0) };
         ran?;
         check("cuStreamEndCapture", ended)?;
