@@ -1,4 +1,4 @@
-//! Calls foreign functions so that neither a panic nor a C++ exception gets past them.
+//! Calls foreign functions and stops panics and C++ exceptions that leave them.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt;
@@ -6,15 +6,15 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Handler};
 
-/// Whether C++ exceptions are contained in the process. Where no C++ compiler was there to build
-/// the guard, an exception ends the process.
+/// Whether C++ exceptions are caught. If no C++ compiler was available to build the guard, an exception ends
+/// the process.
 pub const CONTAINS_CXX_EXCEPTIONS: bool = cfg!(xla_ffi_cxx);
 
-/// What left a function instead of its return.
+/// A panic or C++ exception that left a function.
 #[derive(Debug)]
 pub struct Unwound {
     text: String,
-    /// A `std::exception`: where a handler throws one, XLA makes an error of it.
+    /// Whether it is a `std::exception`, which XLA turns into an error if a handler throws it.
     pub is_standard: bool,
 }
 
@@ -24,16 +24,16 @@ impl fmt::Display for Unwound {
     }
 }
 
-/// Destroys what a panic threw, whose destructor may panic in its turn.
+/// Drops the payload of a panic, whose destructor may panic, too.
 pub fn discard(payload: Box<dyn std::any::Any + Send>) {
     let dropped = catch_unwind(AssertUnwindSafe(|| drop(payload)));
     if let Err(again) = dropped {
-        // One that throws bombs for ever is not worth a process: it leaks.
+        // The second payload is leaked, because its destructor could panic again, without end.
         std::mem::forget(again);
     }
 }
 
-/// What a panic says, of whose payload nothing is left.
+/// Returns the text of a panic and discards the payload.
 pub(crate) fn panic_text(payload: Box<dyn std::any::Any + Send>) -> Unwound {
     let text = payload
         .downcast_ref::<&str>()
@@ -48,10 +48,10 @@ pub(crate) fn panic_text(payload: Box<dyn std::any::Any + Send>) -> Unwound {
     unwound
 }
 
-/// The same without what holds C++ exceptions.
+/// Calls the function without catching C++ exceptions, for builds without the guard.
 ///
 /// # Safety
-/// The function may be called with the argument.
+/// Calling the function with the argument must be sound.
 #[cfg(not(xla_ffi_cxx))]
 unsafe fn xla_ffi_runtime_guarded(
     function: unsafe extern "C-unwind" fn(*mut c_void),
@@ -59,14 +59,14 @@ unsafe fn xla_ffi_runtime_guarded(
     _text: *mut c_char,
     _room: usize,
 ) -> c_int {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { function(argument) };
     0
 }
 
 #[cfg(xla_ffi_cxx)]
 unsafe extern "C-unwind" {
-    /// Calls the function; gives 0, or writes the text of the C++ exception that left it.
+    /// Calls the function. Returns 0, or writes the text of the C++ exception that left it.
     fn xla_ffi_runtime_guarded(
         function: unsafe extern "C-unwind" fn(*mut c_void),
         argument: *mut c_void,
@@ -75,22 +75,22 @@ unsafe extern "C-unwind" {
     ) -> c_int;
 }
 
-/// Calls a closure that may unwind in any way.
+/// Calls a closure and catches panics and C++ exceptions.
 #[inline]
 pub(crate) fn contained(mut body: impl FnMut()) -> Result<(), Unwound> {
     unsafe extern "C-unwind" fn call<F: FnMut()>(body: *mut c_void) {
-        // SAFETY: the closure below.
+        // SAFETY: `body` points to the closure that is passed below.
         unsafe { (*body.cast::<F>())() }
     }
     fn address<F: FnMut()>(_: &F) -> unsafe extern "C-unwind" fn(*mut c_void) {
         call::<F>
     }
     let (function, argument) = (address(&body), (&raw mut body).cast());
-    // Room for the text of an exception; not initialised unless there is one.
+    // Buffer for the text of an exception; it is initialised only if there is an exception.
     let mut text = MaybeUninit::<[c_char; 512]>::uninit();
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let (start, room) = (text.as_mut_ptr().cast(), size_of_val(&text));
-        // SAFETY: the function takes this closure; the rest is ours.
+        // SAFETY: the function accepts this closure; the buffer is valid for `room` bytes.
         unsafe { xla_ffi_runtime_guarded(function, argument, start, room) }
     }));
     match outcome {
@@ -110,54 +110,55 @@ pub(crate) fn contained(mut body: impl FnMut()) -> Result<(), Unwound> {
 /// Calls a handler.
 ///
 /// # Safety
-/// The frame is what the handler expects, for as long as the call lasts.
+/// The frame must be valid for the handler until the call returns.
 #[inline]
 pub(crate) unsafe fn call_handler(
     handler: XLA_FFI_Handler,
     frame: *mut XLA_FFI_CallFrame,
 ) -> Result<*mut XLA_FFI_Error, Unwound> {
     type Unwinds = unsafe extern "C-unwind" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
-    // SAFETY: the two types differ in what may leave the function, not in how it is called.
+    // SAFETY: the types differ only in whether unwinding is allowed, not in the calling convention.
     let handler = unsafe { std::mem::transmute::<XLA_FFI_Handler, Unwinds>(handler) };
     let mut result = std::ptr::null_mut();
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     contained(|| result = unsafe { handler(frame) })?;
     Ok(result)
 }
 
-/// Calls a function that takes and gives a pointer.
+/// Calls a function that takes a pointer and returns a pointer.
 ///
 /// # Safety
+/// Calling the function with the argument must be sound.
 /// The function may be called with the argument.
 pub unsafe fn call_pointer(
     function: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,
 ) -> Result<*mut c_void, Unwound> {
-    // SAFETY: both types take one pointer and return one.
+    // SAFETY: both types take one pointer and return one pointer.
     let function = unsafe {
         std::mem::transmute::<unsafe extern "C" fn(*mut c_void) -> *mut c_void, XLA_FFI_Handler>(
             function,
         )
     };
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { call_handler(function, argument.cast()) }.map(<*mut XLA_FFI_Error>::cast)
 }
 
 /// Calls a task or a deleter.
 ///
 /// # Errors
-/// What left the function instead of its return.
+/// The panic or C++ exception that left the function.
 ///
 /// # Safety
-/// The function may be called with the argument.
+/// Calling the function with the argument must be sound.
 pub unsafe fn call_void(
     function: unsafe extern "C" fn(*mut c_void),
     argument: *mut c_void,
 ) -> Result<(), Unwound> {
     type Ends = unsafe extern "C" fn(*mut c_void);
     type Unwinds = unsafe extern "C-unwind" fn(*mut c_void);
-    // SAFETY: the two types differ in what may leave the function, not in how it is called.
+    // SAFETY: the types differ only in whether unwinding is allowed, not in the calling convention.
     let function = unsafe { std::mem::transmute::<Ends, Unwinds>(function) };
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     contained(|| unsafe { function(argument) })
 }

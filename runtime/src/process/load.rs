@@ -11,12 +11,12 @@ use xla_ffi_sys::{Error, ErrorCode, Result};
 
 fn load(path: &Path) -> std::result::Result<libloading::os::unix::Library, libloading::Error> {
     let flags = libloading::os::unix::RTLD_NOW | libloading::os::unix::RTLD_LOCAL;
-    // SAFETY: running a library's code is what this runtime is for; that the library deserves it is
-    // the judgement of whoever names it.
+    // SAFETY: loading a library runs its code, which is the purpose of this runtime. The caller who names the
+    // library vouches for it.
     unsafe { libloading::os::unix::Library::open(Some(path), flags) }
 }
 
-/// Tells what the loader has no good words for.
+/// Reports problems for which the loader's messages are unclear.
 fn inspect_file(path: &Path) -> Result<()> {
     let shown = path.display();
     let opening = |error: std::io::Error| {
@@ -29,7 +29,7 @@ fn inspect_file(path: &Path) -> Result<()> {
     };
     let no_library =
         |why: &str| Error::invalid_argument(format!("{shown} is not a shared library: {why}"));
-    // Asked first: opening a pipe waits for whoever writes to it.
+    // Check before opening the file, because opening a pipe without a writer blocks.
     if !path.metadata().map_err(opening)?.is_file() {
         return Err(no_library("it is not a regular file"));
     }
@@ -46,7 +46,7 @@ fn inspect_file(path: &Path) -> Result<()> {
                 _ => "it does not begin as an ELF file",
             }));
         }
-        // Of these the loader says that there is no such file.
+        // For libraries of other architectures, the loader reports that the file does not exist.
         let ours = if cfg!(target_arch = "x86_64") {
             62
         } else {
@@ -64,7 +64,8 @@ fn inspect_file(path: &Path) -> Result<()> {
 
 type Image = Arc<ManuallyDrop<libloading::os::unix::Library>>;
 
-/// A library that this process has loaded from `path`. It stays loaded, so no other file gets its device and inode.
+/// A library that this process has loaded from `path`. It stays loaded, so no other file can get its device
+/// and inode.
 struct Loaded {
     path: PathBuf,
     device_and_inode: (u64, u64),
@@ -77,15 +78,17 @@ fn loaded() -> MutexGuard<'static, Vec<Loaded>> {
     LOADED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Loads a library; it stays loaded. A file that was loaded before is the same library; another file under a path that was
-/// loaded before is loaded from a copy, because the system's loader returns the old library for the path.
+/// Loads a library, which stays loaded.
+///
+/// A file that is already loaded is the same library. If a path was loaded before but now has a different
+/// file, a copy is loaded, because the system's loader returns the old library for the path.
 pub fn load_for_good(path: &Path) -> Result<Image> {
     inspect_file(path)?;
     let shown = path.display();
     let unavailable = |error: std::io::Error| {
         Error::new(ErrorCode::Unavailable, format!("{shown}: {error}")).with_source(error)
     };
-    // The loader compares names: a relative one means another file in another folder.
+    // The loader compares paths as text, but a relative path depends on the working directory.
     let path = std::path::absolute(path).map_err(unavailable)?;
     let status = path.metadata().map_err(unavailable)?;
     let device_and_inode = (status.dev(), status.ino());
@@ -113,11 +116,12 @@ pub fn load_for_good(path: &Path) -> Result<Image> {
     Ok(image)
 }
 
-/// A copy of a library under a name that the loader does not know; it is deleted once it is loaded.
+/// A copy of a library under a path that the loader does not know; it is deleted once it is loaded.
 struct Copy(PathBuf);
 
 impl Copy {
-    /// Beside the original, so that dependencies by `$ORIGIN` are found, or where temporary files go.
+    /// Copies the file next to the original, so that dependencies by `$ORIGIN` are found, or into the
+    /// temporary directory.
     fn beside(path: &Path) -> std::io::Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let mut bytes = std::fs::read(path)?;
@@ -139,8 +143,8 @@ impl Drop for Copy {
     }
 }
 
-/// Makes the symbols of which a process has only one (STB_GNU_UNIQUE) ordinary ones: C++ compilers make inline variables
-/// so, and the copy would use those of the library that it replaces.
+/// Turns unique symbols (STB_GNU_UNIQUE), which exist once per process, into ordinary symbols. C++ compilers
+/// use them for inline variables, so the copy would share the variables of the library that it replaces.
 fn without_unique_symbols(elf: &mut [u8]) {
     fn number<const N: usize>(elf: &[u8], at: usize) -> Option<usize> {
         let mut bytes = [0; 8];

@@ -1,10 +1,12 @@
-//! The process around the runtime: foreign code that unwinds, addresses that lead nowhere, forks, libraries, and the log.
+//! The process of the runtime: foreign code that unwinds, invalid addresses, forks, libraries, and the log.
 //!
-//! Memory that may not be there is read by the kernel, through a pipe: any address may come, memory that is mapped and not
-//! readable too, and what lies there may be somebody's object. The writers of legacy statuses (in
-//! `xla_ffi_legacy` and `xla_ffi/legacy/status.h`) ask `msync` instead, on purpose: they run inside
-//! of a host's calls, where two descriptors may be two too many, and come to ask at one address in
-//! 65536 only, at which nobody but this SDK has a status; to know that there is memory is enough.
+//! Memory that may be invalid is read by the kernel, through a pipe. Any address is possible, including
+//! mapped memory that is not readable and memory that contains other objects.
+//!
+//! The writers of legacy statuses (in `xla_ffi_legacy` and `xla_ffi/legacy/status.h`) deliberately use
+//! `msync` instead. They run inside calls of a host, which may not have two file descriptors to spare. They
+//! check only one address in 65536, at which only this SDK has a status, so it is enough to know that memory
+//! is mapped.
 
 pub(crate) mod guard;
 pub(crate) mod load;
@@ -13,7 +15,8 @@ use std::fmt::Arguments;
 use std::io::Write;
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// Refuses to use threads that another process, of which this one is a fork, has started.
+/// Rejects the use of threads that this process does not have, because it is a fork of the process that
+/// started them.
 pub(crate) fn check_owner(process: u32) -> Result<()> {
     if process == std::process::id() {
         return Ok(());
@@ -24,8 +27,8 @@ pub(crate) fn check_owner(process: u32) -> Result<()> {
     ))
 }
 
-/// Says it to the program's logger. Where the program has none (the facade is off) it goes to standard error,
-/// because the text has to be seen; `eprintln!` would panic where that is a pipe nobody reads any more.
+/// Logs a text to the program's logger. If the program has no logger, the text is written to standard error,
+/// so that it is not lost. `eprintln!` is not used because it panics if standard error is a closed pipe.
 #[cold]
 pub(crate) fn log(level: log::Level, text: Arguments<'_>) {
     if log::max_level() == log::LevelFilter::Off {
@@ -35,20 +38,21 @@ pub(crate) fn log(level: log::Level, text: Arguments<'_>) {
     log::log!(target: "xla_ffi", level, "{text}");
 }
 
-/// A warning.
+/// Logs a warning.
 #[cold]
 pub fn warn(text: Arguments<'_>) {
     log(log::Level::Warn, text);
 }
 
-/// Copies `N` bytes from `address`, or tells that they cannot be read. The kernel does the reading:
-/// a wild address is an error code, not a fault.
+/// Returns a copy of `N` bytes from `address`, or `None` if they cannot be read. The kernel reads them, so an
+/// invalid address is an error code, not a fault.
 pub(crate) fn read_memory<const N: usize>(address: usize) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     read_memory_into(address, &mut bytes).then_some(bytes)
 }
 
-/// As [`read_memory`], for as many bytes as there is room, which is far below a pipe's capacity; whether all could be read.
+/// Reads as many bytes as `bytes` has, like [`read_memory`], and returns true if all could be read. The size
+/// must be far below the capacity of a pipe.
 pub(crate) fn read_memory_into(address: usize, bytes: &mut [u8]) -> bool {
     let mut pipe = [0; 2];
     // SAFETY: the array has room for two descriptors.
@@ -63,16 +67,16 @@ pub(crate) fn read_memory_into(address: usize, bytes: &mut [u8]) -> bool {
         read == bytes.len() as isize
     };
     for end in pipe {
-        // SAFETY: both ends were opened above.
+        // SAFETY: both ends were opened above, and are closed once.
         unsafe { libc::close(end) };
     }
     whole
 }
 
-/// Whether `address` lies in memory that may be executed: whether it is that of a function.
+/// Returns true if `address` is in executable memory and may therefore be a function.
 ///
-/// The dynamic loader is asked only where the system does not list its memory as Linux does: it knows no function of a
-/// program that is linked without it, and takes data of a library for code.
+/// The dynamic loader is used only if the system does not list its memory as Linux does. It does not know the
+/// functions of statically linked programs, and it accepts addresses of data in libraries.
 pub(crate) fn is_function(address: usize) -> bool {
     let maps = match cfg!(target_os = "linux") {
         true => std::fs::read_to_string("/proc/self/maps").ok(),
@@ -80,7 +84,7 @@ pub(crate) fn is_function(address: usize) -> bool {
     };
     let Some(maps) = maps else {
         let mut info = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
-        // SAFETY: dladdr only compares the address.
+        // SAFETY: `dladdr` only compares the address.
         return unsafe { libc::dladdr(address as *const libc::c_void, info.as_mut_ptr()) != 0 };
     };
     maps.lines().any(|line| {
@@ -104,7 +108,8 @@ mod tests {
         let value = 0x0102_0304_u32.to_ne_bytes();
         assert_eq!(read_memory::<4>(value.as_ptr() as usize), Some(value));
         assert_eq!(read_memory::<4>(16), None);
-        // Written to: what is only read may share pages with code, as linkers for AArch64 lay it out.
+        // Atomic, so that it is in writable memory: on AArch64, linkers may place read-only data in the same
+        // pages as code.
         static DATA: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
         DATA.store(2, std::sync::atomic::Ordering::Relaxed);
         assert!(is_function(read_memory::<4> as *const () as usize));
