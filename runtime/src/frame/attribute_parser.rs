@@ -1,5 +1,7 @@
-//! What the attribute parsers of hosts do not take. XLA reads a call's dictionary before it asks any handler: it knows
-//! few types of numbers, and its first parsers knew fewer kinds. Measured with jaxlib 0.4.31 to 0.12.0.
+//! Rejects attributes that the parsers of hosts do not accept.
+//!
+//! XLA parses the dictionary of a call before it runs any handler. It supports few types of numbers, and its
+//! first parsers supported fewer kinds of attributes. Measured with jaxlib 0.4.31 to 0.12.0.
 
 use crate::value::attribute_array::Spelling;
 use crate::value::dtype::Class;
@@ -7,8 +9,8 @@ use crate::value::{Attribute, AttributeArray, Attributes, DType};
 use xla_ffi_sys::Revision;
 use xla_ffi_sys::{Error, Result};
 
-/// Refuses attributes that the parser of a host of this revision does not know, in XLA's words. A revision's host is
-/// the first jaxlib that has it: so 0.4.35 and 0.4.36, which are r2 as well, take more than is taken here.
+/// Rejects attributes that the parser of a host of this revision does not support, with XLA's message. The
+/// host of a revision is its first jaxlib; 0.4.35 and 0.4.36, which are also r2, accept more.
 pub(crate) fn accept(attributes: &Attributes, revision: Revision) -> Result<()> {
     for (name, value) in attributes.iter() {
         match value {
@@ -77,7 +79,7 @@ fn accept_array(name: &str, array: &AttributeArray, revision: Revision) -> Resul
     Ok(())
 }
 
-/// Whether XLA passes numbers of this type, one or many.
+/// Returns true if XLA passes scalars and arrays of this type to handlers.
 fn is_passed(dtype: DType) -> bool {
     match dtype.class() {
         Class::Signed | Class::Unsigned => dtype.bits() >= 8,
@@ -104,7 +106,7 @@ fn too_new_kind(name: &str, kind: &str, first: &str, revision: Revision) -> Erro
 mod tests {
     use super::*;
 
-    /// The oldest revision that takes these attributes; none where no revision does.
+    /// Returns the oldest revision that accepts these attributes, or `None` if no revision does.
     fn first(text: &str) -> Option<Revision> {
         let attributes = Attributes::parse(text).expect(text);
         let mut all = Revision::ALL.into_iter();

@@ -1,4 +1,4 @@
-//! Attributes as handlers read them: sorted pointers into memory that lives with the frame.
+//! Attributes as handlers read them: sorted pointers into memory that lives as long as the frame.
 
 use crate::value::attribute::MAX_DEPTH;
 use crate::value::{Attribute, AttributeArray, Attributes, DType, scalar_codec};
@@ -9,11 +9,11 @@ use xla_ffi_sys::{
     Revision, XLA_FFI_Array, XLA_FFI_AttrType, XLA_FFI_Attrs, XLA_FFI_ByteSpan, XLA_FFI_Scalar,
 };
 
-/// One dictionary. Nothing in it moves or changes once it is built.
+/// An encoded dictionary. Its memory neither moves nor changes once it is built.
 #[derive(Debug)]
 pub(crate) struct Encoded {
     raw: XLA_FFI_Attrs,
-    // What `raw` points into, directly or not:
+    // The memory that `raw` points to, directly or indirectly:
     _types: Vec<XLA_FFI_AttrType>,
     _names: Vec<XLA_FFI_ByteSpan>,
     _name_pointers: Vec<*mut XLA_FFI_ByteSpan>,
@@ -27,19 +27,19 @@ pub(crate) struct Encoded {
 }
 
 impl Encoded {
-    /// The attributes again.
+    /// Decodes the attributes.
     pub(crate) fn to_attributes(&self) -> Attributes {
-        // SAFETY: a whole dictionary, which lives as long as `self`.
+        // SAFETY: a complete dictionary that lives as long as `self`.
         unsafe { decode(&raw const self.raw) }
     }
 }
 
-// SAFETY: immutable once built; the pointers lead into memory that it owns.
+// SAFETY: immutable once built; the pointers point to memory that it owns.
 unsafe impl Send for Encoded {}
 // SAFETY: as above.
 unsafe impl Sync for Encoded {}
 
-/// How much memory of each kind a dictionary takes.
+/// The sizes of a dictionary, by kind of memory.
 #[derive(Default)]
 struct Sizes {
     scalars: usize,
@@ -79,7 +79,7 @@ impl Encoded {
     pub(crate) fn new(attributes: &Attributes, revision: Revision) -> Arc<Self> {
         let count = attributes.len();
         let sizes = Sizes::needed_for(attributes);
-        // The capacities are exact: pushing never moves what was pushed before.
+        // The capacities are exact, so pushing never moves earlier elements.
         let mut types = Vec::with_capacity(count);
         let mut names = Vec::with_capacity(count);
         let mut name_pointers = Vec::with_capacity(count);
@@ -161,13 +161,13 @@ impl Encoded {
         })
     }
 
-    /// The dictionary as handlers read it; it lives as long as `self`.
+    /// Returns the dictionary as handlers read it; it lives as long as `self`.
     pub(crate) fn raw(&self) -> *const XLA_FFI_Attrs {
         &raw const self.raw
     }
 }
 
-/// The first entry of a list; null, as in XLA, where there is none.
+/// Returns a pointer to the first entry of a list, or null for an empty list, as in XLA.
 pub(super) fn list<T>(entries: &mut [T]) -> *mut T {
     if entries.is_empty() {
         ptr::null_mut()
@@ -196,12 +196,12 @@ fn push<T>(list: &mut Vec<T>, value: T) -> *mut c_void {
     at.cast()
 }
 
-/// Attributes read back from the memory of a handler's frame; dictionaries that are nested too deep are left out.
+/// Decodes attributes from the memory of a handler's frame. Dictionaries that nest too deep are omitted.
 ///
 /// # Safety
-/// `raw` is null or a dictionary as a host of a known revision lays it out.
+/// `raw` must be null or a dictionary in the layout of a host of a known revision.
 pub(crate) unsafe fn decode(raw: *const XLA_FFI_Attrs) -> Attributes {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { decode_at(raw, 1) }
 }
 
@@ -210,7 +210,7 @@ unsafe fn decode_at(raw: *const XLA_FFI_Attrs, depth: usize) -> Attributes {
     if raw.is_null() {
         return attributes;
     }
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let raw = unsafe { raw.read() };
     if raw.names.is_null() || raw.types.is_null() || raw.attrs.is_null() {
         return attributes;
@@ -223,13 +223,13 @@ unsafe fn decode_at(raw: *const XLA_FFI_Attrs, depth: usize) -> Attributes {
         }
         // SAFETY: names point to spans.
         let name = unsafe { name.read() };
-        // SAFETY: a host's span.
+        // SAFETY: the host's span is valid.
         let name = unsafe { span_bytes(name) };
         // SAFETY: each list has `size` entries.
         let kind = unsafe { raw.types.wrapping_add(index).read() };
         // SAFETY: each list has `size` entries.
         let value = unsafe { raw.attrs.wrapping_add(index).read() };
-        // SAFETY: the kind says what the value points to.
+        // SAFETY: the kind matches the type that the value points to.
         if let Some(value) = unsafe { decode_value(kind, value, depth) } {
             attributes = attributes.with(String::from_utf8_lossy(name).into_owned(), value);
         }
@@ -241,7 +241,7 @@ unsafe fn span_bytes<'a>(span: XLA_FFI_ByteSpan) -> &'a [u8] {
     if span.len == 0 || span.ptr.is_null() {
         return &[];
     }
-    // SAFETY: a span with a length names that many bytes.
+    // SAFETY: the span is not empty, so it points to `len` bytes.
     unsafe { std::slice::from_raw_parts(span.ptr.cast(), span.len) }
 }
 
@@ -255,14 +255,14 @@ unsafe fn decode_value(
     }
     match kind {
         XLA_FFI_AttrType::SCALAR => {
-            // SAFETY: the kind says so.
+            // SAFETY: the kind is a scalar.
             let scalar = unsafe { value.cast::<XLA_FFI_Scalar>().read() };
             let dtype = DType::from_raw(scalar.dtype)?;
             let size = dtype.bits().div_ceil(8);
             if scalar.value.is_null() {
                 return None;
             }
-            // SAFETY: a scalar's value has the bytes of its type.
+            // SAFETY: the value of a scalar has the size of its type.
             let bytes = unsafe { std::slice::from_raw_parts(scalar.value.cast::<u8>(), size) };
             Some(Attribute::Scalar(
                 dtype,
@@ -270,7 +270,7 @@ unsafe fn decode_value(
             ))
         }
         XLA_FFI_AttrType::ARRAY => {
-            // SAFETY: the kind says so.
+            // SAFETY: the kind is an array.
             let array = unsafe { value.cast::<XLA_FFI_Array>().read() };
             let dtype = DType::from_raw(array.dtype)?;
             let size = dtype.bytes_for(array.size)?;
@@ -280,20 +280,20 @@ unsafe fn decode_value(
             let bytes: &[u8] = if size == 0 {
                 &[]
             } else {
-                // SAFETY: an array's data has the bytes of its elements.
+                // SAFETY: the data of an array has the size of its elements.
                 unsafe { std::slice::from_raw_parts(array.data.cast::<u8>(), size) }
             };
             let array = AttributeArray::new(dtype, array.size, bytes.to_vec()).ok()?;
             Some(Attribute::Array(array))
         }
         XLA_FFI_AttrType::STRING => {
-            // SAFETY: the kind says so.
+            // SAFETY: the kind is a string.
             let span = unsafe { value.cast::<XLA_FFI_ByteSpan>().read() };
-            // SAFETY: a host's span.
+            // SAFETY: the host's span is valid.
             Some(Attribute::Str(unsafe { span_bytes(span) }.to_vec()))
         }
         XLA_FFI_AttrType::DICTIONARY if depth < MAX_DEPTH => {
-            // SAFETY: the kind says so.
+            // SAFETY: the kind is a dictionary.
             Some(Attribute::Dict(unsafe {
                 decode_at(value.cast(), depth + 1)
             }))
@@ -319,7 +319,7 @@ mod tests {
             .with("none", Attribute::array::<f32>(&[]))
             .with("d", nested);
         let encoded = Encoded::new(&attributes, Revision::R10);
-        // SAFETY: encoded a line above.
+        // SAFETY: encoded above.
         assert_eq!(unsafe { decode(encoded.raw()) }, attributes);
         // SAFETY: as above.
         assert_eq!(unsafe { decode(ptr::null()) }, Attributes::new());

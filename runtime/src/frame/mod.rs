@@ -1,4 +1,5 @@
-//! Call frames: what a handler is called with. Stage, operands, results and attributes, laid out for a revision.
+//! Call frames, the arguments of handlers: stage, operands, results and attributes, in the layout of a
+//! revision.
 
 pub(crate) mod attribute_parser;
 pub(crate) mod encoded;
@@ -16,20 +17,20 @@ use xla_ffi_sys::{
     XLA_FFI_ExecutionStage, XLA_FFI_InvokeContext, XLA_FFI_RetType, XLA_FFI_Rets,
 };
 
-/// A stage of an execution.
+/// A stage of a handler's execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Stage {
-    /// Once when the executable is made: all attributes, no operands.
+    /// Runs once, when the executable is created; has all attributes but no operands.
     Instantiate = XLA_FFI_ExecutionStage::INSTANTIATE.0 as u8,
-    /// Before an execution, to request resources.
+    /// Runs before an execution, to request resources.
     Prepare = XLA_FFI_ExecutionStage::PREPARE.0 as u8,
-    /// Before an execution, when the resources are there.
+    /// Runs before an execution, once the resources are available.
     Initialize = XLA_FFI_ExecutionStage::INITIALIZE.0 as u8,
-    /// The call itself.
+    /// Runs the call itself.
     Execute = XLA_FFI_ExecutionStage::EXECUTE.0 as u8,
-    /// Recording into a command buffer; from r9.
+    /// Records the call into a command buffer; since r9.
     Record = XLA_FFI_ExecutionStage::RECORD.0 as u8,
 }
 
@@ -43,25 +44,25 @@ impl Stage {
         Self::Record,
     ];
 
-    /// The stage with this number.
+    /// Returns the stage with this number.
     #[must_use]
     pub fn from_raw(raw: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|stage| stage.raw().0 == raw)
     }
 
-    /// The number as the ABI has it.
+    /// Returns the number of the stage in the ABI.
     #[must_use]
     pub fn raw(self) -> XLA_FFI_ExecutionStage {
         XLA_FFI_ExecutionStage(self as u32)
     }
 
-    /// The lower-case name.
+    /// Returns the name in lower case.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.raw().lower_name().unwrap_or_default()
     }
 
-    /// The stage called `name`.
+    /// Returns the stage called `name`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|stage| stage.name() == name)
@@ -74,10 +75,10 @@ impl fmt::Display for Stage {
     }
 }
 
-/// Bytes behind the part of the frame that a revision has.
+/// The pattern of the guard after the part of the frame that a revision has.
 const PATTERN: usize = 0xA5A5_5A5A_C3C3_3C3C;
 
-/// Operands or results. The buffers' dimensions are those of the shapes, which stay where they are.
+/// The arguments or the results. The dimensions of the buffers point into the shapes, which do not move.
 #[derive(Debug)]
 struct Side {
     buffers: Vec<XLA_FFI_Buffer>,
@@ -129,22 +130,22 @@ impl Side {
         })
     }
 
-    /// Where the operands lie.
+    /// Returns the data pointers of the operands.
     fn data(&self) -> Vec<*mut c_void> {
         self.buffers.iter().map(|buffer| buffer.data).collect()
     }
 
-    /// The operands: their shapes and where they lie.
+    /// Returns the shapes and the data pointers of the operands.
     fn operands(&self) -> Vec<(Shape, *mut c_void)> {
         self.shapes.iter().cloned().zip(self.data()).collect()
     }
 
-    /// Whether these have the same element types and dimensions.
+    /// Returns true if these tensors have the same shapes as the operands.
     fn fits(&self, tensors: &[Tensor]) -> bool {
         self.shapes.iter().eq(tensors.iter().map(Tensor::shape))
     }
 
-    /// The first byte of each operand that has any, the one after its last, and its index.
+    /// Returns the start, the end and the index of each operand that has any bytes.
     fn regions(&self, data: &[*mut c_void]) -> impl Iterator<Item = (usize, usize, usize)> {
         let operands = self.shapes.iter().zip(data).enumerate();
         operands
@@ -170,9 +171,9 @@ impl Side {
     }
 }
 
-/// What one call tells a handler, but for the stage and the context: buffers and attributes.
+/// The part of a handler's input that does not depend on the stage and the context: buffers and attributes.
 ///
-/// Attributes are shared between copies; data pointers can be replaced in place.
+/// Copies share the attributes; data pointers can be replaced in place.
 #[derive(Debug)]
 pub struct CallFrame {
     revision: Revision,
@@ -181,19 +182,20 @@ pub struct CallFrame {
     attributes: Arc<Encoded>,
 }
 
-// SAFETY: the frame owns what its pointers lead into, except for the data pointers, which are
-// numbers here; whoever runs a handler on them vouches for them.
+// SAFETY: the frame owns the memory that its pointers point to, except for the data pointers, which it never
+// dereferences. Callers that run a handler on the data pointers guarantee that they are valid.
 unsafe impl Send for CallFrame {}
 // SAFETY: nothing is changed through a shared reference.
 unsafe impl Sync for CallFrame {}
 
 impl CallFrame {
-    /// A frame for handlers on `revision`: arguments and results with their shapes and data. The
-    /// attributes are those of the executable that is called on it
+    /// Returns a frame for handlers on `revision`, with the shapes and the data of arguments and results.
+    ///
+    /// The frame gets the attributes of the executable that is called on it
     /// ([`Call::prepare_on`](crate::Call::prepare_on)).
     ///
     /// # Errors
-    /// `UNIMPLEMENTED` for an element type that the revision's hosts do not have.
+    /// `UNIMPLEMENTED` for an element type that the hosts of the revision do not support.
     pub fn new(
         revision: Revision,
         args: &[(Shape, *mut c_void)],
@@ -217,14 +219,14 @@ impl CallFrame {
         })
     }
 
-    /// The same operands with attributes, for a handler that is given the frame by hand.
+    /// Returns the frame with attributes, for a handler that is called with the frame directly.
     #[must_use]
     pub fn attributes(self, attributes: &Attributes) -> Self {
         let encoded = Encoded::new(attributes, self.revision);
         self.with_attributes(encoded)
     }
 
-    /// A frame on these arrays, for as long as they live.
+    /// Returns a frame for these tensors, valid for as long as they live.
     pub(crate) fn of_tensors(
         revision: Revision,
         args: &[Tensor],
@@ -246,12 +248,12 @@ impl CallFrame {
         })
     }
 
-    /// Whether arrays have the shapes that this frame has.
+    /// Returns true if these tensors have the shapes of this frame.
     pub(crate) fn fits(&self, args: &[Tensor], rets: &[Tensor]) -> bool {
         self.args.fits(args) && self.rets.fits(rets)
     }
 
-    /// Leads to arrays that fit, for as long as they live.
+    /// Points the frame at tensors with fitting shapes, for as long as they live.
     pub(crate) fn point_at(&mut self, args: &[Tensor], rets: &[Tensor]) {
         for (side, tensors) in [(&mut self.args, args), (&mut self.rets, rets)] {
             for (buffer, tensor) in side.buffers.iter_mut().zip(tensors) {
@@ -260,20 +262,20 @@ impl CallFrame {
         }
     }
 
-    /// Whether the data pointers are these already, as far as there are as many.
+    /// Returns true if the frame already has these data pointers; missing pointers are ignored.
     pub(crate) fn leads_to(&self, args: &[*mut c_void], rets: &[*mut c_void]) -> bool {
         let is_at = |(buffer, data): (&XLA_FFI_Buffer, &*mut c_void)| buffer.data == *data;
         self.args.buffers.iter().zip(args).all(is_at)
             && self.rets.buffers.iter().zip(rets).all(is_at)
     }
 
-    /// Refuses a result that shares memory with another operand, unless it lies exactly where an argument lies: no host
-    /// passes such operands, and handlers compare only where operands start.
+    /// Rejects a result that shares memory with another operand, unless it is at exactly the same place as an
+    /// argument. No host passes such operands, and handlers only compare the start addresses of operands.
     pub(crate) fn check_overlap(&self) -> Result<()> {
         self.check_overlap_at(&self.args.data(), &self.rets.data())
     }
 
-    /// As [`CallFrame::check_overlap`], if the operands were there.
+    /// Checks the overlap like [`CallFrame::check_overlap`], for operands at these addresses.
     pub(crate) fn check_overlap_at(
         &self,
         args: &[*mut c_void],
@@ -283,7 +285,8 @@ impl CallFrame {
         let rets = self.rets.regions(rets).map(|region| (region, true));
         let mut operands: smallvec::SmallVec<[_; 16]> = args.chain(rets).collect();
         operands.sort_unstable();
-        // Of those that start before, the ones that end last: of all operands, and of the results.
+        // The operand and the result with the last end so far, among those that start before the current
+        // operand.
         let mut last = ((0, 0, 0), false);
         let mut last_ret = last;
         for operand in operands {
@@ -313,7 +316,7 @@ impl CallFrame {
     /// Replaces the data pointers in place.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` when their number is not that of the operands.
+    /// `INVALID_ARGUMENT` if the number of pointers does not match the operands.
     pub fn update(&mut self, args: &[*mut c_void], rets: &[*mut c_void]) -> Result<()> {
         if rets.len() != self.rets.buffers.len() {
             return self.rets.update("result", rets);
@@ -322,10 +325,10 @@ impl CallFrame {
         self.rets.update("result", rets)
     }
 
-    /// A copy with other data pointers, which shares the attributes and outlives this frame.
+    /// Returns a copy with other data pointers, which shares the attributes and may outlive this frame.
     ///
     /// # Errors
-    /// As [`CallFrame::update`].
+    /// The errors of [`CallFrame::update`].
     pub fn copy_with(&self, args: &[*mut c_void], rets: &[*mut c_void]) -> Result<Self> {
         let side = |what, side: &Side| {
             let data = side.buffers.iter().map(|buffer| buffer.data);
@@ -341,18 +344,18 @@ impl CallFrame {
         Ok(copy)
     }
 
-    /// The same operands with other attributes.
+    /// Returns the frame with other attributes.
     pub(crate) fn with_attributes(mut self, attributes: Arc<Encoded>) -> Self {
         self.attributes = attributes;
         self
     }
 
-    /// The arguments: their shapes and where they lie.
+    /// Returns the shapes and the data pointers of the arguments.
     pub(crate) fn args(&self) -> Vec<(Shape, *mut c_void)> {
         self.args.operands()
     }
 
-    /// The results: their shapes and where they lie.
+    /// Returns the shapes and the data pointers of the results.
     pub(crate) fn rets(&self) -> Vec<(Shape, *mut c_void)> {
         self.rets.operands()
     }
@@ -369,12 +372,12 @@ impl CallFrame {
         self.attributes.raw()
     }
 
-    /// Whether there is any argument or result.
+    /// Returns true if there are any arguments or results.
     pub(crate) fn has_operands(&self) -> bool {
         !self.args.buffers.is_empty() || !self.rets.buffers.is_empty()
     }
 
-    /// Refuses a runtime of another revision.
+    /// Returns an error if the runtime has a different revision.
     pub(crate) fn check_revision(&self, revision: Revision) -> Result<()> {
         if self.revision == revision {
             return Ok(());
@@ -385,13 +388,13 @@ impl CallFrame {
         )))
     }
 
-    /// The revision that the frame is laid out for.
+    /// Returns the revision whose layout the frame has.
     #[must_use]
     pub fn revision(&self) -> Revision {
         self.revision
     }
 
-    /// The frame as a handler reads it, valid for as long as `self`.
+    /// Returns the frame as a handler reads it, valid for as long as `self`.
     pub(crate) fn raw(
         &mut self,
         api: *const XLA_FFI_Api,
@@ -427,7 +430,7 @@ impl CallFrame {
     }
 }
 
-/// A frame in memory, with a guard behind what the revision has of it.
+/// A frame in memory, with a guard after the part that the revision has.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct RawFrame {
@@ -445,7 +448,7 @@ impl RawFrame {
         raw
     }
 
-    /// Makes the frame ready for a call. r0 and r1 have no `future`: the guard begins there.
+    /// Prepares the frame for a call. r0 and r1 have no `future`, so the guard starts there.
     #[inline]
     pub(crate) fn reset(&mut self, revision: Revision) {
         self.frame.future = if revision < Revision::R2 {
@@ -460,7 +463,7 @@ impl RawFrame {
         ptr::from_mut(self).cast()
     }
 
-    /// The future that the handler left, if any.
+    /// Returns the future that the handler stored, or null.
     #[inline]
     pub(crate) fn future(&self, revision: Revision) -> *mut xla_ffi_sys::XLA_FFI_Future {
         if revision < Revision::R2 {
@@ -470,22 +473,22 @@ impl RawFrame {
         }
     }
 
-    /// Whether the bytes behind the frame are as they were.
+    /// Returns true if the guard after the frame is intact.
     #[inline]
     pub(crate) fn is_whole(&self, revision: Revision) -> bool {
         let future = revision >= Revision::R2 || self.frame.future as usize == PATTERN;
         future && self.guard == [PATTERN; 4]
     }
 
-    /// Mends the guard after a finding.
+    /// Restores the guard after a finding.
     pub(crate) fn repair_guard(&mut self) {
         self.guard = [PATTERN; 4];
     }
 }
 
-// SAFETY: the pointers are only followed by the handler that the owner runs.
+// SAFETY: only the handler that the owner runs dereferences the pointers.
 unsafe impl Send for RawFrame {}
-// SAFETY: as above; through a shared reference nothing is followed or written.
+// SAFETY: as above; shared references neither dereference nor write anything.
 unsafe impl Sync for RawFrame {}
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Call frames as text, for debugging.
+//! Formats call frames as text, for debugging.
 //!
-//! With the environment variable `XLA_FFI_PRINT_FRAMES` set (to anything but `0`), every frame is
-//! told before its handler runs: to the program's logger (`log`, level info) or, where there is none, on
-//! standard error.
+//! If the environment variable `XLA_FFI_PRINT_FRAMES` is set to a value other than `0`, every frame is logged
+//! before its handler runs. It is sent to the program's logger (`log`, level info), or to standard error if
+//! there is no logger.
 
 use super::{CallFrame, Stage, encoded};
 use crate::process::read_memory_into;
@@ -11,10 +11,10 @@ use std::fmt::{self, Write};
 use std::sync::OnceLock;
 use xla_ffi_sys::{XLA_FFI_Buffer, XLA_FFI_CallFrame};
 
-/// Elements of a buffer that are shown.
+/// Number of elements of a buffer that are shown.
 const SHOWN: usize = 8;
 
-/// Whether frames are to be printed; the environment is asked once.
+/// Returns true if frames should be logged; the environment is read once.
 pub(crate) fn wanted() -> bool {
     static WANTED: OnceLock<bool> = OnceLock::new();
     *WANTED.get_or_init(|| {
@@ -23,28 +23,29 @@ pub(crate) fn wanted() -> bool {
     })
 }
 
-/// A frame in words: stage, operands with their first values, results, attributes.
+/// Describes a frame: stage, operands with their first values, results, attributes.
 ///
 /// # Safety
-/// What the frame points to is there, but for the buffers' data, which may lie anywhere. Null is shown as what it is.
-/// A host's frame is so, and a handler may print the one it was given.
+/// The frame and the memory that it points to must be valid, except for the data of buffers, which may have
+/// any address. Null pointers are shown as null. Frames of hosts are valid, so a handler can print its own
+/// frame.
 pub unsafe fn describe(frame: *const XLA_FFI_CallFrame) -> String {
     let mut text = String::new();
-    // SAFETY: every revision's frame has this field.
+    // SAFETY: the frames of all revisions have this field.
     let stage = unsafe { (*frame).stage };
     let name = Stage::from_raw(stage.0).map_or_else(|| stage.0.to_string(), |s| s.to_string());
-    // SAFETY: every revision's frame has this field.
+    // SAFETY: the frames of all revisions have this field.
     let extension = unsafe { (*frame).extension_start };
     let kind = if extension.is_null() {
         ""
     } else {
         ", metadata is asked"
     };
-    // Writing into a String cannot fail.
+    // Writing into a `String` cannot fail.
     let _ = writeln!(text, "call frame, {name} stage{kind}");
-    // SAFETY: every revision's frame has this field.
+    // SAFETY: the frames of all revisions have this field.
     let args = unsafe { (*frame).args };
-    // SAFETY: every revision's frame has this field.
+    // SAFETY: the frames of all revisions have this field.
     let rets = unsafe { (*frame).rets };
     for (what, size, list, values) in [
         ("argument", args.size, args.args, true),
@@ -64,21 +65,21 @@ pub unsafe fn describe(frame: *const XLA_FFI_CallFrame) -> String {
             }
             // SAFETY: the entries are buffers.
             let buffer = unsafe { buffer.read() };
-            // SAFETY: the buffer is the host's.
+            // SAFETY: the buffer is from the host, so its dimensions are valid.
             unsafe { describe_buffer(&mut text, &buffer, values) };
             text.push('\n');
         }
     }
-    // SAFETY: every revision's frame has this field.
+    // SAFETY: the frames of all revisions have this field.
     let attributes = unsafe { (*frame).attrs };
-    // SAFETY: the attributes are the host's.
+    // SAFETY: the attributes are from the host, so they are valid.
     let attributes = unsafe { encoded::decode(&raw const attributes) };
     let _ = write!(text, "  attributes: {attributes}");
     text
 }
 
 /// # Safety
-/// The buffer's dimensions are there.
+/// The dimensions of the buffer must be valid.
 unsafe fn describe_buffer(text: &mut String, buffer: &XLA_FFI_Buffer, values: bool) {
     let dtype = DType::from_raw(buffer.dtype);
     match dtype {
@@ -91,7 +92,7 @@ unsafe fn describe_buffer(text: &mut String, buffer: &XLA_FFI_Buffer, values: bo
     let dims: &[i64] = if rank == 0 || buffer.dims.is_null() {
         &[]
     } else {
-        // SAFETY: a host's buffer has `rank` dimensions.
+        // SAFETY: the buffer has `rank` dimensions.
         unsafe { std::slice::from_raw_parts(buffer.dims, rank) }
     };
     if dims.len() as i64 != buffer.rank {
@@ -111,7 +112,7 @@ unsafe fn describe_buffer(text: &mut String, buffer: &XLA_FFI_Buffer, values: bo
     }
     let shown = elements.min(SHOWN);
     let mut bytes = vec![0; dtype.bytes_for(shown).unwrap_or(0)];
-    // The kernel reads: a device's memory may be none of this process's own.
+    // The kernel reads the values, because device memory may not be accessible to this process.
     if !read_memory_into(buffer.data as usize, &mut bytes) {
         text.push_str(", which the host cannot read");
         return;
@@ -128,7 +129,7 @@ unsafe fn describe_buffer(text: &mut String, buffer: &XLA_FFI_Buffer, values: bo
 }
 
 impl fmt::Display for CallFrame {
-    /// The operands without their values, and the attributes.
+    /// Formats the operands without their values, and the attributes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (what, buffers) in [
             ("argument", self.arg_buffers()),
@@ -136,7 +137,7 @@ impl fmt::Display for CallFrame {
         ] {
             for (index, buffer) in buffers.iter().enumerate() {
                 let mut text = String::new();
-                // SAFETY: the frame owns the dimensions; values are not asked for.
+                // SAFETY: the frame owns the dimensions; values are not read.
                 unsafe { describe_buffer(&mut text, buffer, false) };
                 writeln!(f, "{what} {index}: {text}")?;
             }
@@ -169,7 +170,7 @@ mod tests {
         let shown = frame.to_string();
         assert!(shown.contains("result 0: s4[2,20] at 0x40"), "{shown}");
         let mut raw = frame.raw(std::ptr::null(), std::ptr::null_mut(), Stage::Execute);
-        // SAFETY: the frame is whole and its argument alive.
+        // SAFETY: the frame is complete and its argument alive.
         let text = unsafe { describe(raw.as_mut_ptr()) };
         assert!(
             text.starts_with("call frame, execute stage\n  argument 0: f32[3] at "),
