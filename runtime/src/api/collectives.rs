@@ -14,19 +14,19 @@ use xla_ffi_sys::{
     XLA_FFI_Window_Get_Args, XLA_FFI_Window_Request_Args,
 };
 
-/// Which devices work together, and on what.
+/// The devices of a communicator, and its id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct CommunicatorKey {
-    /// How the ids are meant, by the ABI's number.
+    /// Interpretation of the ids: a group mode of the ABI.
     pub mode: u32,
-    /// The groups of ids.
+    /// Groups of device ids.
     pub groups: Vec<Vec<i64>>,
-    /// Tells communicators of the same groups apart.
+    /// Distinguishes communicators of the same groups.
     pub id: i64,
 }
 
-/// Registered memory.
+/// A region of memory that is registered with a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Region {
     start: usize,
@@ -44,9 +44,9 @@ struct Requested {
     next_window: usize,
 }
 
-/// Hands out communicators to handlers that asked for them in their prepare stage, as XLA does.
+/// Provides communicators to handlers that requested them in their prepare stage, as XLA does.
 pub struct Collectives {
-    /// What handlers see lies in a place of its own: this object may be moved, and exchanged with another.
+    /// A separate allocation whose address handlers see, so that this object can be moved and exchanged.
     inner: Arc<Inner>,
 }
 
@@ -62,8 +62,8 @@ unsafe impl Send for Inner {}
 unsafe impl Sync for Inner {}
 
 impl Collectives {
-    /// Collectives of the version that came with `revision`; `make` gives the communicator that
-    /// handlers see, an `ncclComm_t` for instance.
+    /// Returns collectives of the version in `revision`. `make` returns the communicator for handlers, for
+    /// example an `ncclComm_t`.
     ///
     /// # Errors
     /// `UNIMPLEMENTED` before r9.
@@ -112,7 +112,7 @@ impl Collectives {
         Ok(Arc::new(Self { inner }))
     }
 
-    /// The communicators that handlers asked for.
+    /// Returns the communicators that handlers requested.
     #[must_use]
     pub fn requested(&self) -> Vec<CommunicatorKey> {
         let requested = self.inner.lock();
@@ -122,7 +122,8 @@ impl Collectives {
         requested.communicators.iter().filter_map(made).collect()
     }
 
-    /// The extension, which stays where it is as long as this object has sharers: nobody can exchange it then.
+    /// Returns the extension. It does not move while this object is shared, because shared objects cannot be
+    /// exchanged.
     pub(crate) fn extension(&self) -> *const XLA_FFI_Extension {
         (&raw const self.inner.extension).cast()
     }
@@ -136,13 +137,15 @@ impl Inner {
     }
 }
 
+/// Returns the collectives of an extension.
+///
 /// # Safety
-/// The pointer is null or the extension that a handler found in its context.
+/// The pointer must be null or an extension that a handler found in its context.
 unsafe fn collectives<'a>(extension: *const XLA_FFI_Collectives_Extension) -> Result<&'a Inner> {
     if extension.is_null() {
         return Err(Error::invalid_argument("the extension is a null pointer"));
     }
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let state = unsafe { (*extension).state };
     // SAFETY: the state of our extension is the object that owns it.
     Ok(unsafe { &*state.cast::<Inner>() })
@@ -165,8 +168,10 @@ fn in_stage(prepare: bool) -> Result<()> {
     }
 }
 
+/// Returns the key of a communicator from the arguments of a handler.
+///
 /// # Safety
-/// The groups are whole.
+/// The groups must be complete.
 unsafe fn key(
     mode: XLA_FFI_CollectiveGroupMode,
     groups: *const XLA_FFI_ReplicaGroup,
@@ -184,7 +189,7 @@ unsafe fn key(
     }
     let mut lists = vec![];
     for index in 0..count {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let group = unsafe { groups.wrapping_add(index).read() };
         if group.ids.is_null() && group.size > 0 {
             return Err(Error::invalid_argument(format!(
@@ -194,7 +199,7 @@ unsafe fn key(
         let ids: &[i64] = if group.size == 0 {
             &[]
         } else {
-            // SAFETY: as promised by the caller.
+            // SAFETY: guaranteed by the caller.
             unsafe { std::slice::from_raw_parts(group.ids, group.size) }
         };
         lists.push(ids.to_vec());
@@ -206,22 +211,26 @@ unsafe fn key(
     })
 }
 
+/// Reads a handler's arguments after checking their size.
+///
 /// # Safety
-/// `args` is null or args of type T.
+/// `args` must be null or arguments of type `T`.
 unsafe fn read<T: Layout + Copy>(args: *const T) -> Result<T> {
     let expected = T::LAYOUT
         .struct_size
         .map_or(T::LAYOUT.size, |(_, size)| size);
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { check_size(args, expected) }?;
-    // SAFETY: the size covers the struct.
+    // SAFETY: the size includes the whole struct.
     Ok(unsafe { args.read() })
 }
 
-/// What every function's arguments name: the communicator.
+/// Arguments that name a communicator, as those of all functions do.
 trait CommunicatorArgs: Layout + Copy {
+    /// Returns the key of the communicator.
+    ///
     /// # Safety
-    /// The groups are whole.
+    /// The groups must be complete.
     unsafe fn key(&self) -> Result<CommunicatorKey>;
 }
 
@@ -230,7 +239,7 @@ macro_rules! communicator_args {
         impl CommunicatorArgs for $args {
             unsafe fn key(&self) -> Result<CommunicatorKey> {
                 let (mode, id) = (self.group_mode, self.communication_id);
-                // SAFETY: as promised by the caller.
+                // SAFETY: guaranteed by the caller.
                 unsafe { key(mode, self.groups, self.num_groups, id) }
             }
         }
@@ -244,10 +253,11 @@ communicator_args!(
     XLA_FFI_Window_Get_Args
 );
 
-/// The half that all functions share: the extension, the arguments, the stage, the communicator.
+/// Runs the part that all functions share: reads the extension and the arguments, checks the stage, and finds
+/// the communicator.
 ///
 /// # Safety
-/// The extension is null or one of ours, the arguments are null or what a handler passes.
+/// The extension must be null or one of ours; the arguments must be null or those of a handler.
 unsafe fn serve<T: CommunicatorArgs>(
     name: &'static str,
     this: *const XLA_FFI_Collectives_Extension,
@@ -256,12 +266,12 @@ unsafe fn serve<T: CommunicatorArgs>(
     work: impl FnOnce(&Inner, T, CommunicatorKey) -> Result<()>,
 ) -> *mut XLA_FFI_Error {
     error_or_null(name, || {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let this = unsafe { collectives(this) }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let args = unsafe { read(args) }?;
         in_stage(in_prepare)?;
-        // SAFETY: the handler's groups are whole.
+        // SAFETY: the handler's groups are complete.
         let key = unsafe { args.key() }?;
         work(this, args, key)
     })
@@ -304,11 +314,11 @@ unsafe extern "C" fn get_communicator(
         let made = this.lock().communicators.get(&key).cloned();
         let made = made.and_then(|made| made.get().copied());
         let made = made.ok_or_else(|| unrequested(&key))?;
-        // SAFETY: the struct is there, it has been read.
+        // SAFETY: the struct was read above.
         unsafe { (*args).communicator = made as *mut _ };
         Ok(())
     };
-    // SAFETY: handlers pass the extension that they found, and their args struct.
+    // SAFETY: handlers pass the extension of their context and their args struct, as the ABI requires.
     unsafe { serve("get_communicator", this, args, false, work) }
 }
 
@@ -326,7 +336,7 @@ unsafe extern "C" fn request_window(
             return Err(Error::invalid_argument("the regions are a null pointer"));
         }
         for index in 0..asked.num_regions {
-            // SAFETY: the handler's regions are whole.
+            // SAFETY: the handler's regions are complete.
             let region = unsafe { asked.regions.wrapping_add(index).read() };
             requested.next_window += 16;
             let window = requested.next_window;
@@ -343,7 +353,7 @@ unsafe extern "C" fn request_window(
         }
         Ok(())
     };
-    // SAFETY: handlers pass the extension that they found, and their args struct.
+    // SAFETY: handlers pass the extension of their context and their args struct, as the ABI requires.
     unsafe { serve("request_window", this, args, true, work) }
 }
 
@@ -367,12 +377,12 @@ unsafe extern "C" fn get_window(
                 format!("{address:#x} is not in a requested window"),
             )
         })?;
-        // SAFETY: the struct is there, it has been read.
+        // SAFETY: the struct was read above.
         unsafe { (*args).window = region.window as *mut _ };
         // SAFETY: as above.
         unsafe { (*args).window_offset = address - region.start };
         Ok(())
     };
-    // SAFETY: handlers pass the extension that they found, and their args struct.
+    // SAFETY: handlers pass the extension of their context and their args struct, as the ABI requires.
     unsafe { serve("get_window", this, args, false, work) }
 }

@@ -1,4 +1,4 @@
-//! What asynchronous handlers use: the thread pool, and futures as they make and complete them.
+//! Table functions for asynchronous handlers: the thread pool, and futures.
 
 use super::{check, error_or_null};
 use crate::context::{Context, Entered, current_context};
@@ -13,27 +13,27 @@ use xla_ffi_sys::{
     XLA_FFI_ThreadPool_Schedule_Args,
 };
 
-/// A handler's pointer on its way to the thread that runs the task.
+/// A handler's pointer that is moved to the thread that runs the task.
 struct Data(*mut c_void);
 
-// SAFETY: the contract of `ThreadPool_Schedule`: the data may be used by another thread.
+// SAFETY: `ThreadPool_Schedule` requires that the data can be used on another thread.
 unsafe impl Send for Data {}
 
 impl Data {
-    /// The pointer; as a method, so that a closure captures the whole.
+    /// Returns the pointer. A method, because closures would otherwise capture only the field.
     fn pointer(&self) -> *mut c_void {
         self.0
     }
 }
 
-/// Gives a task to who runs the call's tasks.
+/// Passes a task to the pool of the call.
 fn hand_over(context: &Context, task: impl FnOnce() + Send + 'static) -> Result<()> {
     let tasks = context.pool()?;
     tasks.spawn(task);
     Ok(())
 }
 
-/// Runs a task of this image on the call's pool, in the order of the calls.
+/// Runs a task of this library on the pool of the call; tasks start in the order of the calls.
 pub(crate) fn spawn(context: &Context, task: impl FnOnce() + Send + 'static) -> Result<()> {
     let shared = context.shared().clone();
     hand_over(context, move || {
@@ -46,13 +46,13 @@ pub(crate) fn spawn(context: &Context, task: impl FnOnce() + Send + 'static) -> 
     })
 }
 
-/// Runs `task` on the call's pool, in the order of the calls.
+/// Runs a task of a handler on the pool of the call; tasks start in the order of the calls.
 fn schedule(context: &Context, task: XLA_FFI_Task, data: *mut c_void) -> Result<()> {
     let shared = context.shared().clone();
     let data = Data(data);
     hand_over(context, move || {
         let _entered = Entered::new(&shared, None);
-        // SAFETY: the contract of `ThreadPool_Schedule`: the task may be called once with it.
+        // SAFETY: `ThreadPool_Schedule` allows one call of the task with its data.
         if let Err(unwound) = unsafe { guard::call_void(task, data.pointer()) } {
             let message = format!("{unwound} left a thread-pool task");
             shared.note(Finding::new(Hazard::Unwound, message));
@@ -64,11 +64,11 @@ pub(super) unsafe extern "C" fn thread_pool_schedule<const R: u8>(
     args: *mut XLA_FFI_ThreadPool_Schedule_Args,
 ) -> *mut XLA_FFI_Error {
     error_or_null("ThreadPool_Schedule", || {
-        // SAFETY: handlers pass their args struct.
+        // SAFETY: handlers pass their args struct, as the ABI requires.
         unsafe { check(args) }?;
-        // SAFETY: `check` proved that the struct is there.
+        // SAFETY: `check` verified the pointer and the size.
         let asked = unsafe { args.read() };
-        // SAFETY: handlers pass the context that they were given.
+        // SAFETY: handlers pass the context of their frame, as the ABI requires.
         let context = unsafe { Context::from_raw(asked.ctx) }?;
         let task = asked
             .task
@@ -81,61 +81,61 @@ pub(super) unsafe extern "C" fn thread_pool_num_threads<const R: u8>(
     args: *mut XLA_FFI_ThreadPool_NumThreads_Args,
 ) -> *mut XLA_FFI_Error {
     error_or_null("ThreadPool_NumThreads", || {
-        // SAFETY: handlers pass their args struct.
+        // SAFETY: handlers pass their args struct, as the ABI requires.
         unsafe { check(args) }?;
-        // SAFETY: `check` proved that the struct is there.
+        // SAFETY: `check` verified the pointer and the size.
         let asked = unsafe { args.read() };
-        // SAFETY: handlers pass the context that they were given.
+        // SAFETY: handlers pass the context of their frame, as the ABI requires.
         let context = unsafe { Context::from_raw(asked.ctx) }?;
         let pool = context.pool()?;
         let size = pool.size();
         if asked.num_threads.is_null() {
             return Err(Error::invalid_argument("num_threads is a null pointer"));
         }
-        // SAFETY: the handler's pointer names where the number goes.
+        // SAFETY: the handler's pointer is valid for writing the number.
         unsafe { asked.num_threads.write(size as i64) };
         Ok(())
     })
 }
 
-/// `Future_Create`.
+/// `Future_Create`: creates a future.
 pub(super) unsafe extern "C" fn future_create<const R: u8>(
     args: *mut XLA_FFI_Future_Create_Args,
 ) -> *mut XLA_FFI_Error {
     error_or_null("Future_Create", || {
-        // SAFETY: handlers pass their args struct.
+        // SAFETY: handlers pass their args struct, as the ABI requires.
         unsafe { check(args) }?;
         let handle = futures::create();
         if let Some(context) = current_context() {
             context.made_future(handle);
         }
-        // SAFETY: every handler gives storage for the field, whatever the size says.
+        // SAFETY: every handler provides memory for this field, even if its size does not include it.
         unsafe { (*args).future = handle as *mut XLA_FFI_Future };
         Ok(())
     })
 }
 
-/// `Future_SetAvailable`.
+/// `Future_SetAvailable`: completes a future successfully.
 pub(super) unsafe extern "C" fn future_set_available<const R: u8>(
     args: *mut XLA_FFI_Future_SetAvailable_Args,
 ) -> *mut XLA_FFI_Error {
     error_or_null("Future_SetAvailable", || {
-        // SAFETY: handlers pass their args struct.
+        // SAFETY: handlers pass their args struct, as the ABI requires.
         unsafe { check(args) }?;
-        // SAFETY: `check` proved that the struct is there.
+        // SAFETY: `check` verified the pointer and the size.
         let args = unsafe { args.read() };
         futures::find(args.future)?.complete(Ok(()))
     })
 }
 
-/// `Future_SetError`: the error is neither null nor OK.
+/// `Future_SetError`: completes a future with an error, which must be neither null nor OK.
 pub(super) unsafe extern "C" fn future_set_error<const R: u8>(
     args: *mut XLA_FFI_Future_SetError_Args,
 ) -> *mut XLA_FFI_Error {
     error_or_null("Future_SetError", || {
-        // SAFETY: handlers pass their args struct.
+        // SAFETY: handlers pass their args struct, as the ABI requires.
         unsafe { check(args) }?;
-        // SAFETY: `check` proved that the struct is there.
+        // SAFETY: `check` verified the pointer and the size.
         let args = unsafe { args.read() };
         if args.error.is_null() {
             return Err(Error::new(

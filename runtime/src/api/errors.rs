@@ -1,4 +1,4 @@
-//! Errors as handlers make, read and destroy them.
+//! Table functions with which handlers create, read and destroy errors.
 
 use super::{check, check_size};
 use crate::context::note;
@@ -10,20 +10,20 @@ use xla_ffi_sys::{
     XLA_FFI_Error_GetDetails_Args,
 };
 
-/// `Error_Create`: a NUL-terminated text.
+/// `Error_Create`: creates an error from a NUL-terminated text.
 pub(super) unsafe extern "C" fn error_create<const R: u8>(
     args: *mut XLA_FFI_Error_Create_Args,
 ) -> *mut XLA_FFI_Error {
-    // SAFETY: handlers pass their args struct.
+    // SAFETY: handlers pass their args struct, as the ABI requires.
     if let Err(error) = unsafe { check(args) } {
         return create(error.within("Error_Create"));
     }
-    // SAFETY: `check` proved that the struct is there.
+    // SAFETY: `check` verified the pointer and the size.
     let args = unsafe { args.read() };
     let message = if args.message.is_null() {
         "(no message)".to_owned()
     } else {
-        // SAFETY: the contract of `Error_Create` is a NUL-terminated text.
+        // SAFETY: `Error_Create` requires a NUL-terminated text.
         unsafe { CStr::from_ptr(args.message) }
             .to_string_lossy()
             .into_owned()
@@ -31,23 +31,23 @@ pub(super) unsafe extern "C" fn error_create<const R: u8>(
     if args.errc == XLA_FFI_Error_Code::OK {
         return insert(None, &message);
     }
-    // XLA takes numbers that absl does not have for UNKNOWN.
+    // Like XLA, use UNKNOWN for error codes that absl does not have.
     create(Error::new(
         ErrorCode::from_raw(args.errc).unwrap_or(ErrorCode::Unknown),
         message,
     ))
 }
 
-/// `Error_GetDetails`, `Error_GetMessage` before r9: hosts log a wrong size and go on.
+/// `Error_GetDetails`, called `Error_GetMessage` before r9. Hosts log a wrong size and continue.
 pub(super) unsafe extern "C" fn error_get_details<const R: u8>(
     args: *mut XLA_FFI_Error_GetDetails_Args,
 ) {
-    // The older, shorter struct is accepted by all hosts; what it has covers `message`.
-    // SAFETY: handlers pass their args struct.
+    // All hosts accept the older, shorter struct, which includes `message`.
+    // SAFETY: handlers pass their args struct, as the ABI requires.
     let Ok(size) = (unsafe { check_size(args, 0) }) else {
         return;
     };
-    // SAFETY: `error` lies in the older struct, too.
+    // SAFETY: the older struct has the field `error`, too.
     let handle = unsafe { (*args).error } as usize;
     let (text, code) = details(handle).unwrap_or_else(|| {
         misuse("Error_GetDetails", handle);
@@ -56,21 +56,21 @@ pub(super) unsafe extern "C" fn error_get_details<const R: u8>(
             ErrorCode::Unknown.to_raw(),
         )
     });
-    // SAFETY: `message` lies in the older struct, too.
+    // SAFETY: the older struct has the field `message`, too.
     unsafe { (*args).message = text };
     if super::revision::<R>().minor_version() >= 4 && size >= 36 {
-        // SAFETY: the size covers `errc`.
+        // SAFETY: the size includes `errc`.
         unsafe { (*args).errc = code };
     }
 }
 
-/// `Error_Destroy`.
+/// `Error_Destroy`: destroys an error.
 pub(super) unsafe extern "C" fn error_destroy<const R: u8>(args: *mut XLA_FFI_Error_Destroy_Args) {
-    // SAFETY: handlers pass their args struct.
+    // SAFETY: handlers pass their args struct, as the ABI requires.
     if unsafe { check_size(args, 0) }.is_err() {
         return;
     }
-    // SAFETY: the struct is there, and all revisions have this field.
+    // SAFETY: the pointer is not null, and all revisions have this field.
     let handle = unsafe { (*args).error } as usize;
     if handle != 0 && !destroy(handle) {
         misuse("Error_Destroy", handle);
@@ -101,10 +101,10 @@ mod tests {
             message: std::ptr::null(),
             errc: XLA_FFI_Error_Code(99),
         };
-        // SAFETY: args is whole.
+        // SAFETY: the arguments are complete.
         unsafe { error_get_details::<8>(&raw mut args) };
         assert_eq!(args.errc.0, 99, "r8 does not know the field");
-        // SAFETY: args is whole.
+        // SAFETY: the arguments are complete.
         unsafe { error_get_details::<9>(&raw mut args) };
         assert_eq!(args.errc, ErrorCode::NotFound.to_raw());
         // SAFETY: the text lives as long as the error.

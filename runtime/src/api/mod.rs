@@ -1,8 +1,8 @@
-//! The functions of the table: what a handler may ask of its host, on every revision.
+//! The functions of the function table, through which handlers use their host, on every revision.
 //!
-//! Each function is generic over the revision that its table belongs to, so that the size checks
-//! and the argument layouts are that revision's. What a function cannot learn from its arguments
-//! (which runtime, which call) it takes from the call in progress on its thread.
+//! Each function is generic over the revision of its table, which determines the size checks and the argument
+//! layouts. Information that is not in the arguments, such as the runtime, comes from the call in progress on
+//! the thread.
 
 pub(crate) mod collectives;
 pub(crate) mod concurrency;
@@ -22,12 +22,12 @@ use std::ptr;
 use xla_ffi_sys::{Error, ErrorCode, Hazard, Result};
 use xla_ffi_sys::{Layout, Revision, Slot, XLA_FFI_Error};
 
-/// The revision with this number; tables are only made for numbers that exist.
+/// Returns the revision with this number; only numbers of existing revisions have tables.
 pub(crate) const fn revision<const R: u8>() -> Revision {
     Revision::ALL[R as usize]
 }
 
-/// Runs the body of a table function: its error becomes an error object, and so does a panic.
+/// Runs the body of a table function, and turns its error or panic into an error object.
 pub(crate) fn error_or_null(name: &str, body: impl FnOnce() -> Result<()>) -> *mut XLA_FFI_Error {
     let outcome =
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or_else(|payload| {
@@ -48,15 +48,15 @@ pub(crate) fn error_or_null(name: &str, body: impl FnOnce() -> Result<()>) -> *m
     }
 }
 
-/// Checks that `args` is there and says to be at least `expected` bytes long.
+/// Checks that `args` is not null and that its size field is at least `expected`; returns the size.
 ///
 /// # Safety
-/// `args` is null or points to a struct of the ABI, whose first field is its size.
+/// `args` must be null or point to a struct of the ABI, whose first field is its size.
 pub(crate) unsafe fn check_size<T>(args: *const T, expected: usize) -> Result<usize> {
     if args.is_null() {
         return Err(Error::invalid_argument("the arguments are a null pointer"));
     }
-    // SAFETY: every args struct begins with its size.
+    // SAFETY: every args struct starts with its size.
     let size = unsafe { args.cast::<usize>().read() };
     if size < expected {
         return Err(Error::invalid_argument(format!(
@@ -66,15 +66,15 @@ pub(crate) unsafe fn check_size<T>(args: *const T, expected: usize) -> Result<us
     Ok(size)
 }
 
-/// Checks `args` against the size that upstream's macro gives for its layout.
+/// Checks `args` against the size that upstream's macro computes for its layout; returns the size.
 ///
 /// # Safety
-/// As [`check_size`].
+/// As for [`check_size`].
 pub(crate) unsafe fn check<T: Layout>(args: *const T) -> Result<usize> {
     let expected = T::LAYOUT
         .struct_size
         .map_or(T::LAYOUT.size, |(_, size)| size);
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { check_size(args, expected) }
 }
 
@@ -85,8 +85,8 @@ impl Default for Runtime {
 }
 
 impl Runtime {
-    /// A runtime that behaves as the hosts of `revision`, with a thread pool of two threads or as
-    /// many as the machine has, if that is more.
+    /// Returns a runtime that behaves like the hosts of `revision`. Its thread pool has one thread per
+    /// processor, but at least two.
     #[must_use]
     pub fn new(revision: Revision) -> Self {
         let threads = std::thread::available_parallelism()
@@ -95,14 +95,14 @@ impl Runtime {
         Self::with_threads(revision, threads)
     }
 
-    /// A runtime with this many threads in its pool.
+    /// Returns a runtime with this many threads in its pool.
     #[must_use]
     pub fn with_threads(revision: Revision, threads: usize) -> Self {
         Self::from_shared(Shared::new(revision, table(revision), threads))
     }
 }
 
-/// The table of a revision.
+/// Returns the function table of a revision.
 fn table(revision: Revision) -> Table {
     match revision {
         Revision::R0 => table_of::<0>(),
@@ -124,7 +124,7 @@ fn table_of<const R: u8>() -> Table {
     Table::new(revision::<R>(), absent, function::<R>)
 }
 
-/// Stands where the table has ended.
+/// Fills the slots after the end of a table, and reports calls of functions that the revision lacks.
 extern "C" fn absent<const R: u8>(_args: *mut c_void) -> *mut XLA_FFI_Error {
     error_or_null("the function table", || {
         let revision = revision::<R>();
@@ -139,7 +139,7 @@ extern "C" fn absent<const R: u8>(_args: *mut c_void) -> *mut XLA_FFI_Error {
     })
 }
 
-/// The address of a slot's function for the revision.
+/// Returns the address of the function in a slot for the revision.
 fn function<const R: u8>(slot: Slot) -> usize {
     match slot {
         Slot::ErrorCreate => errors::error_create::<R> as *const () as usize,

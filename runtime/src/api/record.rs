@@ -1,4 +1,4 @@
-//! The record extension (from r9): a recorder that keeps what handlers record, for tests.
+//! The record extension (since r9): a recorder that stores the commands of handlers, for tests.
 
 use crate::api::error_or_null;
 use std::ffi::{CStr, c_char, c_void};
@@ -11,60 +11,60 @@ use xla_ffi_sys::{
     XLA_FFI_SourceFormat,
 };
 
-/// Commands are numbers in the hands of handlers, as errors are.
+/// Handlers receive numbers above this base as commands, instead of addresses.
 const BASE: usize = 0xC0D_u64.wrapping_shl(52) as usize;
 
-/// One argument of a recorded kernel.
+/// An argument of a recorded kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KernelArg {
     /// An address in device memory.
     Pointer(usize),
-    /// The bytes of a host value, copied.
+    /// A copy of the bytes of a host value.
     Value(Vec<u8>),
 }
 
-/// What a handler recorded.
+/// An operation that a handler recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Recorded {
     /// A kernel launch.
     Launch {
-        /// The kernel's name.
+        /// Name of the kernel.
         kernel: String,
         /// PTX text, a cubin, or the bytes of a function pointer.
         source: Vec<u8>,
-        /// Which of them.
+        /// Format of `source`.
         format: XLA_FFI_SourceFormat,
-        /// Grid, block, cluster.
+        /// Sizes of grid, block and cluster.
         dims: XLA_FFI_LaunchDims,
         /// Dynamic shared memory in bytes.
         shared_memory: u32,
-        /// The arguments, as last updated.
+        /// Arguments, as last updated.
         args: Vec<KernelArg>,
     },
-    /// A copy from device to device.
+    /// A copy within device memory.
     Memcpy {
-        /// Where to.
+        /// Destination address.
         dst: usize,
-        /// Where from.
+        /// Source address.
         src: usize,
-        /// Bytes.
+        /// Size in bytes.
         size: usize,
     },
-    /// Nothing but an order between others.
+    /// An empty command, which only orders other commands.
     Empty,
 }
 
-/// A recorded command and the commands that it comes after.
+/// A recorded command and its dependencies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Command {
-    /// What is done.
+    /// The operation.
     pub what: Recorded,
-    /// Numbers of the commands before it, counted from 0 in the order of recording.
+    /// Indices of the commands that must run before, counted from 0 in the order of recording.
     pub after: Vec<usize>,
-    /// How often it was updated.
+    /// Number of updates of the command.
     pub updates: u32,
 }
 
@@ -74,35 +74,36 @@ struct Tape {
     capture: bool,
 }
 
-/// Where the recorder's state lies; handlers see its address.
+/// The recorder's state, whose address handlers receive.
 struct Core {
     revision: Revision,
     tape: Mutex<Tape>,
 }
 
-/// The commands of one call, as its handler handed them out last time, in its order.
+/// The commands of one call, in the order in which its handler last created them.
 struct Owned {
-    /// Tells calls apart. Held, so that no later one has its address.
+    /// Identifies the call. The weak reference keeps the address from being reused by a later call.
     call: Weak<()>,
     commands: Vec<*const XLA_FFI_Command>,
 }
 
-/// Keeps what handlers record. Give it to [`PreparedCall::record`](crate::PreparedCall::record): each call that has it
-/// makes commands of its own the first time, and updates those later.
+/// Stores the commands that handlers record. Pass it to
+/// [`PreparedCall::record`](crate::PreparedCall::record): the first time, a call creates its commands; later,
+/// it updates them.
 pub struct Recorder {
     core: Box<Core>,
     calls: Vec<Owned>,
     limit: usize,
 }
 
-// SAFETY: the pointers are numbers.
+// SAFETY: the pointers are only used as numbers.
 unsafe impl Send for Recorder {}
-// SAFETY: as above; the tape has a lock.
+// SAFETY: as above; a lock protects the tape.
 unsafe impl Sync for Recorder {}
 
 impl Recorder {
-    /// A recorder of the extension's version that came with `revision`, with room for this many
-    /// commands in one call.
+    /// Returns a recorder for the version of the extension in `revision`, with room for `limit` commands per
+    /// call.
     ///
     /// # Errors
     /// `UNIMPLEMENTED` before r9.
@@ -128,20 +129,20 @@ impl Recorder {
         })
     }
 
-    /// Everything recorded so far.
+    /// Returns everything recorded so far.
     #[must_use]
     pub fn commands(&self) -> Vec<Command> {
         self.core.tape().commands.clone()
     }
 
-    /// Whether a handler asked for its execute stage to be captured instead.
+    /// Returns true if a handler requested stream capture of its execute stage instead of recording.
     #[must_use]
     pub fn wants_stream_capture(&self) -> bool {
         self.core.tape().capture
     }
 
-    /// Runs `body` with the extension that a handler is to see: new commands the first time that the call is recorded,
-    /// updates of them later.
+    /// Runs `body` with the extension for a handler. The first recording of a call creates commands; later
+    /// ones update them.
     pub(crate) fn with_extension<T>(
         &mut self,
         call: &Arc<()>,
@@ -229,15 +230,15 @@ fn index(tape: &Tape, command: *const XLA_FFI_Command) -> Result<usize> {
 }
 
 /// # Safety
-/// The context is null or the recorder's of the call in progress.
+/// The context must be null or that of the recorder of the call in progress.
 unsafe fn core<'a>(ctx: *mut XLA_FFI_RecordContext) -> Result<&'a Core> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { ctx.cast::<Core>().as_ref() }
         .ok_or_else(|| Error::invalid_argument("the record context is a null pointer"))
 }
 
 /// # Safety
-/// The list is null and empty or has `count` entries.
+/// The list must have `count` entries; if `count` is 0, it may be null.
 unsafe fn dependencies(
     core: &Core,
     list: *const *const XLA_FFI_Command,
@@ -251,16 +252,16 @@ unsafe fn dependencies(
             "the dependencies are a null pointer",
         ));
     }
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let list = unsafe { std::slice::from_raw_parts(list, count as usize) };
     let tape = core.tape();
     list.iter().map(|command| index(&tape, *command)).collect()
 }
 
 /// # Safety
-/// The arguments are null or whole.
+/// `args` must be null or complete arguments.
 unsafe fn arguments(args: *const XLA_FFI_KernelArgs) -> Result<Vec<KernelArg>> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let Some(args) = (unsafe { args.as_ref() }) else {
         return Ok(vec![]);
     };
@@ -274,7 +275,7 @@ unsafe fn arguments(args: *const XLA_FFI_KernelArgs) -> Result<Vec<KernelArg>> {
             "the kernel's arguments are a null pointer",
         ));
     }
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let list = unsafe { std::slice::from_raw_parts(args.args, count) };
     list.iter()
         .map(|arg| match arg.r#type.0 {
@@ -289,7 +290,7 @@ unsafe fn arguments(args: *const XLA_FFI_KernelArgs) -> Result<Vec<KernelArg>> {
                 let bytes: &[u8] = if size == 0 {
                     &[]
                 } else {
-                    // SAFETY: a value has its size's bytes.
+                    // SAFETY: a value has as many bytes as its size.
                     unsafe { std::slice::from_raw_parts(arg.arg_address.cast(), size) }
                 };
                 Ok(KernelArg::Value(bytes.to_vec()))
@@ -302,7 +303,7 @@ unsafe fn arguments(args: *const XLA_FFI_KernelArgs) -> Result<Vec<KernelArg>> {
 }
 
 /// # Safety
-/// `out` is null or names room for a pointer.
+/// `out` must be null or valid for writing a pointer.
 unsafe fn hand_out(
     out: *mut *const XLA_FFI_Command,
     command: *const XLA_FFI_Command,
@@ -310,7 +311,7 @@ unsafe fn hand_out(
     if out.is_null() {
         return Err(Error::invalid_argument("out_command is a null pointer"));
     }
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { out.write(command) };
     Ok(())
 }
@@ -339,7 +340,7 @@ unsafe extern "C" fn create_launch(
     out: *mut *const XLA_FFI_Command,
 ) -> *mut XLA_FFI_Error {
     error_or_null("create_launch", || {
-        // SAFETY: handlers pass the context that they were given.
+        // SAFETY: handlers pass the context of their frame, as the ABI requires.
         let core = unsafe { core(ctx) }?;
         if kernel_data.is_null() {
             return Err(Error::invalid_argument("the kernel is a null pointer"));
@@ -361,7 +362,7 @@ unsafe extern "C" fn create_launch(
                 let size = usize::try_from(kernel_size).map_err(|_| {
                     Error::invalid_argument(format!("the kernel has {kernel_size} bytes"))
                 })?;
-                // SAFETY: the handler's kernel has that many bytes.
+                // SAFETY: the handler's kernel has this many bytes.
                 unsafe { std::slice::from_raw_parts(kernel_data.cast::<u8>(), size) }.to_vec()
             }
             other => {
@@ -379,9 +380,9 @@ unsafe extern "C" fn create_launch(
                 .to_string_lossy()
                 .into_owned()
         };
-        // SAFETY: the handler's arguments are whole.
+        // SAFETY: the handler's arguments are complete.
         let args = unsafe { arguments(args) }?;
-        // SAFETY: the handler's list is whole.
+        // SAFETY: the handler's list is complete.
         let after = unsafe { dependencies(core, list, count) }?;
         let launch = Recorded::Launch {
             kernel,
@@ -391,7 +392,7 @@ unsafe extern "C" fn create_launch(
             shared_memory,
             args,
         };
-        // SAFETY: the handler's out-parameter.
+        // SAFETY: the handler's out-parameter is valid.
         unsafe { hand_out(out, core.push(launch, after)) }
     })
 }
@@ -402,9 +403,9 @@ unsafe extern "C" fn update_launch(
     new: *const XLA_FFI_KernelArgs,
 ) -> *mut XLA_FFI_Error {
     error_or_null("update_launch", || {
-        // SAFETY: handlers pass the context that they were given.
+        // SAFETY: handlers pass the context of their frame, as the ABI requires.
         let core = unsafe { core(ctx) }?;
-        // SAFETY: the handler's arguments are whole.
+        // SAFETY: the handler's arguments are complete.
         let new = unsafe { arguments(new) }?;
         let mut tape = core.tape();
         let index = index(&tape, command)?;
@@ -437,12 +438,12 @@ unsafe extern "C" fn create_memcpy_d2d(
     out: *mut *const XLA_FFI_Command,
 ) -> *mut XLA_FFI_Error {
     error_or_null("create_memcpy_d2d", || {
-        // SAFETY: handlers pass the context that they were given.
+        // SAFETY: handlers pass the context of their frame, as the ABI requires.
         let core = unsafe { core(ctx) }?;
         let copy = memcpy(dst, src, size)?;
-        // SAFETY: the handler's list is whole.
+        // SAFETY: the handler's list is complete.
         let after = unsafe { dependencies(core, list, count) }?;
-        // SAFETY: the handler's out-parameter.
+        // SAFETY: the handler's out-parameter is valid.
         unsafe { hand_out(out, core.push(copy, after)) }
     })
 }
@@ -465,7 +466,7 @@ unsafe extern "C" fn update_memcpy_d2d(
     size: i64,
 ) -> *mut XLA_FFI_Error {
     error_or_null("update_memcpy_d2d", || {
-        // SAFETY: handlers pass the context that they were given.
+        // SAFETY: handlers pass the context of their frame, as the ABI requires.
         let core = unsafe { core(ctx) }?;
         let copy = memcpy(dst, src, size)?;
         let mut tape = core.tape();
@@ -484,7 +485,7 @@ unsafe extern "C" fn update_memcpy_d2d(
 
 unsafe extern "C" fn request_stream_capture(ctx: *mut XLA_FFI_RecordContext) -> *mut XLA_FFI_Error {
     error_or_null("request_stream_capture", || {
-        // SAFETY: handlers pass the context that they were given.
+        // SAFETY: handlers pass the context of their frame, as the ABI requires.
         unsafe { core(ctx) }?.tape().capture = true;
         Ok(())
     })
@@ -497,11 +498,11 @@ unsafe extern "C" fn create_empty_command(
     out: *mut *const XLA_FFI_Command,
 ) -> *mut XLA_FFI_Error {
     error_or_null("create_empty_command", || {
-        // SAFETY: handlers pass the context that they were given.
+        // SAFETY: handlers pass the context of their frame, as the ABI requires.
         let core = unsafe { core(ctx) }?;
-        // SAFETY: the handler's list is whole.
+        // SAFETY: the handler's list is complete.
         let after = unsafe { dependencies(core, list, count) }?;
-        // SAFETY: the handler's out-parameter.
+        // SAFETY: the handler's out-parameter is valid.
         unsafe { hand_out(out, core.push(Recorded::Empty, after)) }
     })
 }

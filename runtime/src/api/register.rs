@@ -1,4 +1,4 @@
-//! Registration of types and handlers from inside a library.
+//! Table functions with which libraries register types and handlers.
 
 use super::{check_size, error_or_null, revision};
 use crate::context::{note, with_shared};
@@ -13,32 +13,32 @@ use xla_ffi_sys::{
     XLA_FFI_Handler_Register_Args_R0, XLA_FFI_TypeId_Register_Args_R0, XLA_FFI_TypeInfo,
 };
 
-/// The text of a span.
+/// Returns the text of a span.
 ///
 /// # Safety
-/// The span is null and empty or names bytes that live for this call.
+/// The span must be empty or point to bytes that are valid until this function returns.
 unsafe fn text(span: XLA_FFI_ByteSpan, what: &str) -> Result<String> {
     if span.ptr.is_null() || span.len == 0 {
         return Err(Error::invalid_argument(format!("{what} is empty")));
     }
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let bytes = unsafe { std::slice::from_raw_parts(span.ptr.cast::<u8>(), span.len) };
     String::from_utf8(bytes.to_vec()).map_err(|_| {
         Error::invalid_argument(format!("{what} is not UTF-8: {:?}", bytes.escape_ascii()))
     })
 }
 
-/// `Type_Register`, `TypeId_Register` before r7. Upstream counts 40 bytes in both, so the size does
-/// not tell whether `type_info` is there; from r7 hosts read it all the same.
+/// `Type_Register`, called `TypeId_Register` before r7. Both structs have the size 40 in upstream's count, so
+/// the size does not show whether `type_info` exists. Hosts of r7 and later read it anyway.
 pub(super) unsafe extern "C" fn type_register<const R: u8>(
     args: *mut XLA_FFI_TypeId_Register_Args_R0,
 ) -> *mut XLA_FFI_Error {
     error_or_null("Type_Register", || {
-        // SAFETY: handlers pass their args struct.
+        // SAFETY: handlers pass their args struct, as the ABI requires.
         unsafe { check_size(args, 40) }?;
-        // SAFETY: the size covers the older struct, with which the newer one begins.
+        // SAFETY: the size covers the older struct, which is a prefix of the newer struct.
         let asked = unsafe { args.read() };
-        // SAFETY: the contract of a span.
+        // SAFETY: the span of a handler is valid.
         let name = unsafe { text(asked.name, "the name of the type") }?;
         if asked.type_id.is_null() {
             return Err(Error::invalid_argument("type_id is a null pointer"));
@@ -48,9 +48,9 @@ pub(super) unsafe extern "C" fn type_register<const R: u8>(
         } else {
             TypeInfo::default()
         };
-        // SAFETY: checked not to be null; the handler's id is its to lend.
+        // SAFETY: checked not to be null; the handler guarantees that its id is valid.
         let wanted = unsafe { asked.type_id.read() }.type_id;
-        // Up to r4 the id is only written.
+        // Up to r4, the id is only an output.
         let old = revision::<R>() <= Revision::R4;
         let wanted = if old { 0 } else { wanted };
         let id = with_shared(revision::<R>(), |shared| {
@@ -69,8 +69,8 @@ pub(super) unsafe extern "C" fn type_register<const R: u8>(
     })
 }
 
-/// What the word behind the older struct names, if it is a `TypeInfo` at all: a library built for
-/// an older version has whatever lies on its stack there.
+/// Reads the `TypeInfo` to which the word after the older struct points, if it is a valid `TypeInfo`. A
+/// library built for an older version has arbitrary stack contents there.
 fn type_info(word: *const c_void, name: &str) -> Result<TypeInfo> {
     let told = |what: &str| {
         Error::hazard(
@@ -97,26 +97,26 @@ fn type_info(word: *const c_void, name: &str) -> Result<TypeInfo> {
     if size != size_of::<XLA_FFI_TypeInfo>() || (deleter != 0 && !is_function(deleter)) {
         return Err(told("a pointer to something else"));
     }
-    // SAFETY: the word is null, or the address of code that the library names as its deleter.
+    // SAFETY: the word is null or the address of executable memory, which the library passes as its deleter.
     let deleter =
         unsafe { std::mem::transmute::<usize, Option<unsafe extern "C" fn(*mut c_void)>>(deleter) };
     Ok(TypeInfo::new(deleter))
 }
 
-/// `Handler_Register`: the 84-byte layout is understood by all hosts, the longer one from r9.
+/// `Handler_Register`: all hosts accept the 84-byte layout; hosts since r9 also accept the longer layout.
 pub(super) unsafe extern "C" fn handler_register<const R: u8>(
     args: *mut XLA_FFI_Handler_Register_Args_R0,
 ) -> *mut XLA_FFI_Error {
     error_or_null("Handler_Register", || {
-        // SAFETY: handlers pass their args struct.
+        // SAFETY: handlers pass their args struct, as the ABI requires.
         let size = unsafe { check_size(args, 84) }?;
         // SAFETY: the size covers the name in both layouts.
         let name = unsafe { (*args).name };
-        // SAFETY: the contract of a span.
+        // SAFETY: the span of a handler is valid.
         let name = unsafe { text(name, "the name of the handler") }?;
         // SAFETY: the size covers the platform in both layouts.
         let platform = unsafe { (*args).platform };
-        // SAFETY: the contract of a span.
+        // SAFETY: the span of a handler is valid.
         let platform = unsafe { text(platform, "the platform") }?;
         let longer = size >= 92;
         let (bundle, traits) = if longer && revision::<R>() >= Revision::R9 {

@@ -1,6 +1,6 @@
-//! State that a stage leaves for later ones, in the three layouts of its arguments.
+//! State that a stage stores for later stages, in the three layouts of its arguments.
 //!
-//! | layout | fields after the head | bytes | of |
+//! | layout | fields after the head | bytes | version |
 //! |---|---|---|---|
 //! | SET1 | ctx, id, state, deleter | 48 | 0.1 |
 //! | SET2 | ctx, id, state | 40 | 0.2 |
@@ -8,8 +8,9 @@
 //! | GET1 | ctx, id, state | 40 | up to 0.2 |
 //! | GET3 | ctx, stage, id, state | 48 | 0.3 and later |
 //!
-//! SET1 and SET3 have one size and differ in the word behind `ctx`: a pointer there, a stage here.
-//! A real host takes what it gets for its own layout, and crashes. Here the wrong one is told.
+//! SET1 and SET3 have the same size and differ in the word after `ctx`, which is a pointer in SET1 and a
+//! stage in SET3. Real hosts interpret any arguments in their own layout and crash. This host reports a wrong
+//! layout.
 
 use super::context::type_id;
 use super::{check_size, error_or_null, revision};
@@ -24,46 +25,46 @@ use xla_ffi_sys::{
     XLA_FFI_State_Set_Args_R7, XLA_FFI_TypeId,
 };
 
-/// The largest number that a stage has; a pointer's low half is larger.
+/// The largest stage number; the low half of a pointer is larger.
 const LAST_STAGE: u32 = XLA_FFI_ExecutionStage::RECORD.0;
-/// Bytes of the arguments without a stage and without a deleter, and with either.
+/// Sizes of the arguments without stage and deleter, and with one of them.
 const SHORT: usize = XLA_FFI_State_Set_Args_R7::STRUCT_SIZE;
 const LONG: usize = XLA_FFI_State_Set_Args::STRUCT_SIZE;
 const _: () = assert!(SHORT == XLA_FFI_State_Get_Args_R0::STRUCT_SIZE);
 const _: () = assert!(
     LONG == XLA_FFI_State_Get_Args::STRUCT_SIZE && LONG == XLA_FFI_State_Set_Args_R0::STRUCT_SIZE
 );
-/// Words before the one that tells the layouts apart: size, extension chain, context.
+/// Number of words before the word that distinguishes the layouts: size, extension chain, context.
 const TELLING_WORD: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
-    /// A pointer behind `ctx`, and a deleter at the end.
+    /// A pointer after `ctx`, and a deleter at the end.
     WithDeleter,
-    /// A pointer behind `ctx`, nothing more.
+    /// A pointer after `ctx`, and no deleter.
     Plain,
-    /// A stage behind `ctx`.
+    /// A stage after `ctx`.
     Staged,
 }
 
-/// Which layout the arguments have, refused if it is not the one of the revision.
+/// Returns the layout of the arguments, or an error if it is not the layout of the revision.
 ///
 /// # Safety
-/// `args` is null or points to state arguments of any revision.
+/// `args` must be null or point to state arguments of any revision.
 unsafe fn form<const R: u8>(args: *const c_void, set: bool) -> Result<Form> {
     let revision = revision::<R>();
     let staged = revision >= Revision::R8;
     let expected = match (set, staged) {
-        // From jaxlib 0.10.0 on a host takes the 40 bytes of r7 as such; 0.9.1 and 0.9.2 refuse them.
+        // Since jaxlib 0.10.0, hosts support the 40 bytes of r7; 0.9.1 and 0.9.2 reject them.
         _ if revision >= Revision::R9 => SHORT,
         (true, _) if revision == Revision::R7 => SHORT,
         (true, _) | (false, true) => LONG,
         (false, false) => SHORT,
     };
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let size = unsafe { check_size(args, expected) }?;
     if size < LONG {
-        // Between the two layouts there is none.
+        // There is no layout with a size between the two.
         return if expected == SHORT && size > SHORT && revision >= Revision::R9 {
             Err(Error::invalid_argument(format!(
                 "struct_size is {size}, this host expects {SHORT} or {LONG}"
@@ -72,9 +73,9 @@ unsafe fn form<const R: u8>(args: *const c_void, set: bool) -> Result<Form> {
             Ok(Form::Plain)
         };
     }
-    // SAFETY: 48 bytes are there.
+    // SAFETY: the size is at least 48 bytes.
     let word = unsafe { args.cast::<u32>().add(TELLING_WORD * 2) };
-    // SAFETY: the low half of the word is a stage or part of a pointer.
+    // SAFETY: as above; any bits are a valid number.
     let is_stage = unsafe { word.read() } <= LAST_STAGE;
     let minor = revision.minor_version();
     let told = |theirs: &str, ours: &str| {
@@ -110,34 +111,35 @@ fn refuse_on_r0<const R: u8>() -> Result<()> {
 pub(super) unsafe extern "C" fn state_set<const R: u8>(args: *mut c_void) -> *mut XLA_FFI_Error {
     error_or_null("State_Set", || {
         refuse_on_r0::<R>()?;
-        // SAFETY: handlers pass their args struct.
+        // SAFETY: handlers pass their args struct, as the ABI requires.
         let form = unsafe { form::<R>(args, true) }?;
         let (ctx, stage, id, state, deleter) = match form {
             Form::WithDeleter => {
-                // SAFETY: `form` found this layout.
+                // SAFETY: `form` verified this layout.
                 let args = unsafe { args.cast::<XLA_FFI_State_Set_Args_R0>().read() };
                 (args.ctx, None, args.type_id, args.state, Some(args.deleter))
             }
             Form::Plain => {
-                // SAFETY: `form` found this layout.
+                // SAFETY: `form` verified this layout.
                 let args = unsafe { args.cast::<XLA_FFI_State_Set_Args_R7>().read() };
                 (args.ctx, None, args.type_id, args.state, None)
             }
             Form::Staged => {
-                // SAFETY: `form` found this layout.
+                // SAFETY: `form` verified this layout.
                 let args = unsafe { args.cast::<XLA_FFI_State_Set_Args>().read() };
                 (args.ctx, Some(args.stage.0), args.type_id, args.state, None)
             }
         };
-        // SAFETY: handlers pass the context that they were given.
+        // SAFETY: handlers pass the context of their frame, as the ABI requires.
         let context = unsafe { Context::from_raw(ctx) }?;
-        // SAFETY: the handler's type id lives at least as long as this call.
+        // SAFETY: the handler's type id is valid at least until this call returns.
         let id = unsafe { type_id(id) }?;
         if state.is_null() {
             return Err(Error::invalid_argument("the state is a null pointer"));
         }
         let deleter = match deleter {
-            // As measured: jaxlib 0.4.33 to 0.8.0 (r1 to r6) call it all the same, when the executable goes.
+            // Measured: jaxlib 0.4.33 to 0.8.0 (r1 to r6) call the null pointer when the executable is
+            // destroyed.
             Some(None) => {
                 return Err(Error::hazard(
                     Hazard::StateLayout,
@@ -148,7 +150,7 @@ pub(super) unsafe extern "C" fn state_set<const R: u8>(args: *mut c_void) -> *mu
             Some(deleter) => deleter,
             None => {
                 let deleter = context.shared().types.info(id)?.deleter();
-                // As XLA from jaxlib 0.8.1 (r7) on.
+                // As in XLA since jaxlib 0.8.1 (r7).
                 if deleter.is_none() {
                     return Err(Error::invalid_argument("the state's type has no deleter"));
                 }
@@ -175,7 +177,7 @@ pub(super) unsafe extern "C" fn state_set<const R: u8>(args: *mut c_void) -> *mu
         }
         let object = StateObject::new(id, state, deleter, owner);
         slot.set(object).map_err(|refused| {
-            // The caller keeps it.
+            // The caller keeps the state.
             refused.object.leave();
             *refused.why
         })
@@ -195,9 +197,9 @@ fn get(
     stage: Stage,
     id: *mut XLA_FFI_TypeId,
 ) -> Result<*mut c_void> {
-    // SAFETY: handlers pass the context that they were given.
+    // SAFETY: handlers pass the context of their frame, as the ABI requires.
     let context: &Context = unsafe { Context::from_raw(ctx) }?;
-    // SAFETY: the handler's type id lives at least as long as this call.
+    // SAFETY: the handler's type id is valid at least until this call returns.
     let id = unsafe { type_id(id) }?;
     context
         .state(stage)?
@@ -211,20 +213,20 @@ fn get(
 pub(super) unsafe extern "C" fn state_get<const R: u8>(args: *mut c_void) -> *mut XLA_FFI_Error {
     error_or_null("State_Get", || {
         refuse_on_r0::<R>()?;
-        // SAFETY: handlers pass their args struct.
+        // SAFETY: handlers pass their args struct, as the ABI requires.
         if unsafe { form::<R>(args, false) }? == Form::Staged {
             let args = args.cast::<XLA_FFI_State_Get_Args>();
-            // SAFETY: `form` found this layout.
+            // SAFETY: `form` verified this layout.
             let asked = unsafe { args.read() };
             let state = get(asked.ctx, stage_of(Some(asked.stage.0))?, asked.type_id)?;
-            // SAFETY: the struct is there.
+            // SAFETY: `form` verified this layout.
             unsafe { (*args).state = state };
         } else {
             let args = args.cast::<XLA_FFI_State_Get_Args_R0>();
-            // SAFETY: `form` found this layout.
+            // SAFETY: `form` verified this layout.
             let asked = unsafe { args.read() };
             let state = get(asked.ctx, Stage::Instantiate, asked.type_id)?;
-            // SAFETY: the struct is there.
+            // SAFETY: `form` verified this layout.
             unsafe { (*args).state = state };
         }
         Ok(())
@@ -236,19 +238,19 @@ mod tests {
     use super::*;
     use xla_ffi_sys::StateReading;
 
-    /// Arguments of `size` bytes with `word` behind the context.
+    /// Returns the layout of arguments of `size` bytes with `word` after the context.
     fn form_of<const R: u8>(
         size: usize,
         word: usize,
         set: bool,
     ) -> std::result::Result<Form, bool> {
         let args = [size, 0, 0, word, 0, 0];
-        // SAFETY: six words are the longest layout.
+        // SAFETY: the longest layout has six words.
         unsafe { form::<R>(args.as_ptr().cast(), set) }
             .map_err(|error| error.has(Hazard::StateLayout))
     }
 
-    /// What `StateReading` says of every version on every revision is what this host does.
+    /// `StateReading` describes what this host does, for every version and revision.
     #[test]
     fn readings_are_those_that_are_known() {
         fn host<const R: u8>(minor: i32) -> StateReading {
