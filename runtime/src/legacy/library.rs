@@ -1,4 +1,4 @@
-//! Legacy targets that libraries bring: by exported symbol, or from the list that they keep.
+//! Legacy targets of libraries: exported symbols, or the list of targets that a library keeps.
 
 use crate::handler::Library;
 use crate::host::Runtime;
@@ -7,10 +7,10 @@ use std::ffi::{CStr, c_char};
 use xla_ffi_sys::XlaFfiLegacyTarget;
 use xla_ffi_sys::{Error, Result};
 
-/// The exported function that gives a library's list.
+/// The exported function that returns the list of a library.
 const LIST: &str = "xla_ffi_legacy_targets";
 
-/// A target of a library's list.
+/// A target in the list of a library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Listed {
@@ -23,20 +23,21 @@ pub struct Listed {
 }
 
 impl Library {
-    /// An exported function as a legacy target.
+    /// Returns an exported function as a legacy target.
     ///
     /// # Errors
     /// `NOT_FOUND` for a missing symbol.
     pub fn legacy_function(&self, symbol: &str, signature: Signature) -> Result<Function> {
         let address = self.symbol(symbol)?;
-        // SAFETY: the caller names the symbol as a target of this signature; nothing in a library
-        // tells. Libraries stay loaded.
+        // SAFETY: the caller vouches for the signature, because libraries do not describe their symbols.
+        // Libraries stay loaded.
         unsafe { Function::at(address, Some(signature)) }
     }
 
-    /// The targets that the library has registered with its own list so far (by the macros of
-    /// `xla/service/custom_call_target_registry.h`, by `library!`, or when it ran), in the order of
-    /// their registration. Empty for a library that has no such list.
+    /// Returns the targets that the library has added to its own list so far, in the order of registration.
+    ///
+    /// Targets are added by the macros of `xla/service/custom_call_target_registry.h`, by `library!`, or by
+    /// code of the library. The result is empty for a library without a list.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` for a list that cannot be read.
@@ -45,35 +46,34 @@ impl Library {
             return Ok(vec![]);
         };
         type List = unsafe extern "C" fn() -> *const XlaFfiLegacyTarget;
-        // SAFETY: the symbol is reserved for a function of this type.
+        // SAFETY: the name of the symbol is reserved for functions of this type.
         let list = unsafe { std::mem::transmute::<*mut std::ffi::c_void, List>(address) };
-        // SAFETY: it takes nothing.
+        // SAFETY: the function takes no arguments.
         let first = unsafe { list() };
-        // SAFETY: the library keeps its list for ever.
+        // SAFETY: the library keeps its list for as long as it is loaded, and libraries stay loaded.
         unsafe { read_list(first) }
             .map_err(|error| error.within(format_args!("{}: {LIST}()", self.path().display())))
     }
 
-    /// Registers all of [`Library::legacy_targets`] with the library's runtime; says how many.
+    /// Registers all of [`Library::legacy_targets`] with the library's runtime, and returns their number.
     ///
     /// # Errors
-    /// The first that is refused, after the others have been registered.
+    /// The first rejected target; the others are registered.
     pub fn register_legacy(&self) -> Result<usize> {
         self.runtime().register_listed(&self.legacy_targets()?)
     }
 }
 
 impl Runtime {
-    /// Registers the targets of a list that a library, or this program, keeps; says how many.
+    /// Registers the targets of a list in a library or in this program, and returns their number.
     ///
     /// # Safety
-    /// `first` is null or what `xla_ffi_legacy_targets()` of a library gave, which stays loaded.
+    /// `first` must be null or the result of `xla_ffi_legacy_targets()` of a library that stays loaded.
     ///
     /// # Errors
-    /// A list that cannot be read, and the first target that is refused, after the others have been
-    /// registered.
+    /// A list that cannot be read, or the first rejected target; the others are registered.
     pub unsafe fn register_legacy_list(&self, first: *const XlaFfiLegacyTarget) -> Result<usize> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let targets = unsafe { read_list(first) }?;
         self.register_listed(&targets)
     }
@@ -88,16 +88,16 @@ impl Runtime {
     }
 }
 
-/// Reads a list, newest first in memory, into the order of registration.
+/// Reads a list, which has the newest target first, into the order of registration.
 ///
 /// # Safety
-/// `first` is null or begins a list as the ABI describes it.
+/// `first` must be null or the start of a list as the ABI describes it.
 unsafe fn read_list(first: *const XlaFfiLegacyTarget) -> Result<Vec<Listed>> {
     let mut targets = vec![];
     let mut at = first;
     while !at.is_null() {
         let entry = || format!("entry {} from its end", targets.len());
-        // SAFETY: a target, as the list's owner promises.
+        // SAFETY: the owner of the list guarantees that its entries are valid.
         let target = unsafe { &*at };
         if target.struct_size < size_of::<XlaFfiLegacyTarget>() {
             return Err(Error::invalid_argument(format!(
@@ -122,7 +122,7 @@ unsafe fn read_list(first: *const XlaFfiLegacyTarget) -> Result<Vec<Listed>> {
                     entry()
                 )));
             }
-            // SAFETY: a NUL-terminated string of the library's.
+            // SAFETY: the library's strings are NUL-terminated.
             let text = unsafe { CStr::from_ptr(text) };
             text.to_str().map(str::to_owned).map_err(|error| {
                 let text = format!("{}: {what} {text:?} is not UTF-8", entry());
@@ -132,7 +132,7 @@ unsafe fn read_list(first: *const XlaFfiLegacyTarget) -> Result<Vec<Listed>> {
         let listed = Listed {
             name: text(target.name, "name")?,
             platform: text(target.platform, "platform")?,
-            // SAFETY: the library registered the function as one of this signature.
+            // SAFETY: the library registered the function with this signature.
             function: unsafe { Function::at(target.function, signature) }?,
         };
         targets.push(listed);

@@ -1,5 +1,5 @@
-//! The custom calls that came before XLA FFI: bare functions, registered by name and platform,
-//! called in one of five ways.
+//! Legacy custom calls, which precede XLA FFI: bare functions, registered by name and platform, with one of
+//! five signatures.
 //!
 //! | on | API version | function |
 //! |---|---|---|
@@ -49,7 +49,7 @@ use crate::host::{Runtime, canonical_platform};
 use std::sync::Arc;
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// A registered target, as calls of one API version see it.
+/// A registered target, for calls of one API version.
 ///
 /// ```
 /// use std::ffi::c_void;
@@ -81,25 +81,25 @@ impl Target {
         &self.runtime
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The platform's canonical name.
+    /// Returns the canonical name of the platform.
     #[must_use]
     pub fn platform(&self) -> &str {
         &self.platform
     }
 
-    /// What it is called as.
+    /// Returns the signature with which the target is called.
     #[must_use]
     pub fn signature(&self) -> Signature {
         self.signature
     }
 
-    /// The API version under which it was asked for.
+    /// Returns the API version for which the target was found.
     #[must_use]
     pub fn version(&self) -> ApiVersion {
         self.version
@@ -116,11 +116,12 @@ fn list(versions: &[ApiVersion]) -> String {
 }
 
 impl Runtime {
-    /// Registers a legacy target under a name for a platform. The same function again is fine.
+    /// Registers a legacy target under a name for a platform. Registering the same function again has no
+    /// effect.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` for an empty name and for a signature that the platform does not call;
-    /// `ALREADY_EXISTS` when the name stands for another function there.
+    /// `INVALID_ARGUMENT` for an empty name or a signature that the platform does not support;
+    /// `ALREADY_EXISTS` if another function has this name on the platform.
     pub fn register_legacy(&self, name: &str, platform: &str, function: Function) -> Result<()> {
         let platform = canonical_platform(platform);
         if name.is_empty() || platform.is_empty() {
@@ -155,11 +156,11 @@ impl Runtime {
         Ok(())
     }
 
-    /// The target that calls of an API version reach under a name on a platform.
+    /// Returns the target that calls of an API version use for a name on a platform.
     ///
     /// # Errors
-    /// `NOT_FOUND` for an unknown name, with the targets that there are; `INVALID_ARGUMENT` where
-    /// the target is not of this version.
+    /// `NOT_FOUND` for an unknown name, with a list of the existing targets; `INVALID_ARGUMENT` if the target
+    /// does not support this API version.
     pub fn find_legacy(&self, name: &str, platform: &str, version: ApiVersion) -> Result<Target> {
         let platform = canonical_platform(platform);
         let Some(wanted) = version.signature(&platform) else {
@@ -214,7 +215,7 @@ impl Runtime {
         })
     }
 
-    /// Names, platforms and functions of all legacy targets, in order.
+    /// Returns the names, platforms and functions of all legacy targets, sorted.
     #[must_use]
     pub fn legacy_targets(&self) -> Vec<(String, String, Function)> {
         let targets = self.shared().legacy.lock();

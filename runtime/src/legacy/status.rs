@@ -1,11 +1,11 @@
-//! The status that a target of the status-returning conventions writes.
+//! The status object to which targets of the status-returning signatures write.
 
 use std::alloc::Layout;
 use std::ffi::{c_char, c_int};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use xla_ffi_sys::{XlaCustomCallStatus, XlaFfiLegacyStatus};
 
-/// What lies behind the pointer that targets get.
+/// The object to which the status pointer of targets points.
 #[repr(C)]
 struct Object {
     head: XlaFfiLegacyStatus,
@@ -18,7 +18,7 @@ impl Object {
     }
 }
 
-/// Objects that no call uses, by address: their alignment makes them dear.
+/// Unused objects, by address. They are reused because their alignment makes them expensive.
 static IDLE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
 fn idle() -> MutexGuard<'static, Vec<usize>> {
@@ -31,20 +31,20 @@ unsafe extern "C" fn set(
     message: *const c_char,
     len: usize,
 ) {
-    // SAFETY: the head is the first field of an object that lives for ever.
+    // SAFETY: the head is the first field of an object that is never freed.
     let object = unsafe { &*this.cast::<Object>() };
     *object.lock() = (failed != 0).then(|| {
         if message.is_null() || len == 0 {
             return vec![];
         }
-        // SAFETY: the target names `len` bytes.
+        // SAFETY: the target guarantees that `message` has `len` bytes.
         unsafe { std::slice::from_raw_parts(message.cast::<u8>(), len) }.to_vec()
     });
 }
 
-/// A status for one call: success until the target says something else.
+/// The status of one call: success unless the target sets an error.
 pub struct Status {
-    /// The address of an object that lives for ever and is this one's alone.
+    /// The address of an object that is never freed and that only this status uses.
     object: usize,
 }
 
@@ -63,7 +63,7 @@ impl Default for Status {
 }
 
 impl Status {
-    /// A status that says success.
+    /// Returns a status of success.
     #[must_use]
     pub fn new() -> Self {
         let object = idle().pop().unwrap_or_else(make);
@@ -71,17 +71,17 @@ impl Status {
     }
 
     fn object(&self) -> &Object {
-        // SAFETY: objects are made whole and never freed.
+        // SAFETY: objects are fully initialised and never freed.
         unsafe { &*(self.object as *const Object) }
     }
 
-    /// What the target is given.
+    /// Returns the pointer that the target receives.
     #[must_use]
     pub fn as_ptr(&self) -> *mut XlaCustomCallStatus {
         self.object as *mut XlaCustomCallStatus
     }
 
-    /// Ends the call: `None` for success, else the bytes of the message.
+    /// Ends the call and returns the bytes of the error message, or `None` for success.
     #[must_use]
     pub fn finish(self) -> Option<Vec<u8>> {
         self.object().lock().take()
@@ -111,12 +111,12 @@ fn make() -> usize {
         },
         failure: Mutex::default(),
     };
-    // SAFETY: fresh memory of this layout.
+    // SAFETY: newly allocated memory of this layout.
     unsafe { place.write(object) };
     place as usize
 }
 
-/// A message as text: bytes that are no UTF-8 are shown as `\xNN`, everything else is kept.
+/// Converts a message to text: bytes that are not UTF-8 are shown as `\xNN`, everything else is unchanged.
 pub(super) fn text(bytes: &[u8]) -> String {
     let mut text = String::new();
     for chunk in bytes.utf8_chunks() {
@@ -133,13 +133,13 @@ mod tests {
     use super::*;
 
     fn write(status: *mut XlaCustomCallStatus, failed: c_int, message: &[u8]) {
-        // SAFETY: the status is one of ours, which lives for ever.
+        // SAFETY: the runtime created the status, which is never freed.
         let head = unsafe { &*status.cast::<XlaFfiLegacyStatus>() };
         assert_eq!(head.magic, XlaFfiLegacyStatus::MAGIC);
         assert_eq!(head.this.cast_mut().cast(), status);
         assert_eq!(status as usize % XlaFfiLegacyStatus::ALIGNMENT, 0);
         let set = head.set.expect("a function");
-        // SAFETY: the message is a slice.
+        // SAFETY: the message is a valid slice.
         unsafe {
             set(
                 status.cast(),
