@@ -122,8 +122,8 @@ impl Small {
         })
     }
 
-    /// Returns the nearest pattern; ties go to the even pattern. Values out of range become infinity, NaN or
-    /// the largest number, depending on the format.
+    /// The nearest pattern, ties to the even one; past the range infinity, not-a-number, or the largest
+    /// number, whichever the format has.
     fn encode(&self, value: f64) -> u8 {
         if value.is_nan() {
             let nan = (0..=u8::MAX).find(|bits| self.decode(*bits).is_nan());
@@ -132,7 +132,7 @@ impl Small {
         let finite = |bits: &u8| self.decode(*bits).is_finite();
         let largest = (0..self.sign()).rev().find(finite).unwrap_or(0);
         let step = self.decode(largest) - self.decode(largest - 1);
-        // The pattern after `largest` is infinity or NaN: treat it as the next number.
+        // What comes next has the place of another number.
         let number = |bits: u8| match bits > largest {
             true => self.decode(largest) + step,
             false => self.decode(bits),
@@ -156,10 +156,8 @@ impl Small {
     }
 }
 
-/// Rounds `value` to an `f32` with an odd last bit unless it is exact (round to odd).
-///
-/// Rounding the result again to a type with at least two bits fewer equals rounding `value` directly.
-/// `from_f64` of the crate `half` does not guarantee this, because it first drops the low 32 bits.
+/// `value` as one of the two numbers that it lies between: the odd one. Rounded once more, to a type of fewer bits by
+/// two at least, it gives what `value` would, which `from_f64` of the crate half does not: it cuts off 32 bits first.
 fn to_odd(value: f64) -> f32 {
     let near = value as f32;
     let wide = f64::from(near);
