@@ -1,5 +1,5 @@
-//! The behaviours that upstream tests by name, each with a handler built against the headers of
-//! jaxlib 0.12.0, on the embedded runtime.
+//! The behaviours that upstream tests by name, on the embedded runtime. The handlers are built with the
+//! headers of jaxlib 0.12.0.
 
 mod support;
 
@@ -14,7 +14,7 @@ use xla_ffi_runtime::{
 use xla_ffi_sys::{XLA_FFI_Extension, XLA_FFI_ExtensionId};
 use xla_ffi_testing::headers;
 
-/// Runtime and library, or `None`, told.
+/// Returns the runtime and the library, or `None` after reporting why the test is skipped.
 fn subject(test: &str) -> Option<(Runtime, Library)> {
     let newest = headers::all(test)?.pop()?;
     assert_eq!(newest.revision, Revision::NEWEST);
@@ -43,7 +43,7 @@ fn futures_race_with_their_completion() {
     for _ in 0..2000 {
         prepared.invoke().unwrap();
     }
-    // The same without waiting at once: the execution is open until it is waited for.
+    // The same without waiting immediately: the execution is open until `wait`.
     for _ in 0..200 {
         if !prepared.start().unwrap() {
             assert_eq!(
@@ -68,7 +68,7 @@ fn what_is_done_when_it_is_started_is_not_waited_for() {
             .unwrap();
         let executable = handler.instantiate(&attrs).unwrap();
         let mut prepared = executable.call().prepare().unwrap();
-        // Twice: the first one is not open.
+        // Run twice, because the first execution is already complete.
         for _ in 0..2 {
             match prepared.start() {
                 Ok(done) => assert!(done && !fail),
@@ -161,7 +161,7 @@ fn scratch_memory_and_streams_reach_a_handler() {
     let call = plain(&library, "scratch").allocator(allocator.clone());
     assert_eq!(only(call), "s64[] 3");
     assert_eq!(allocator.living(), 0);
-    // SAFETY: nobody follows the address.
+    // SAFETY: the handler only returns the address.
     let stream = unsafe { Stream::borrowed(0x77 as *mut _) };
     let call = plain(&library, "streamed").stream(stream);
     assert_eq!(only(call), format!("s64[] {}", 0x77));
@@ -197,7 +197,7 @@ fn types_are_registered_by_object_and_by_function() {
     };
     let (id, info) = ("count_type_id", "count_type_info");
     let number = library.register_type("Count", id, Some(info)).unwrap();
-    // The function and the object are one type.
+    // The function and the object belong to the same type.
     let again = library.register_type("Count", "_ZN5Count2idE", Some("count_info"));
     assert_eq!(again.unwrap(), number);
     assert!(runtime.type_info(number).unwrap().deleter().is_some());
@@ -207,7 +207,7 @@ fn types_are_registered_by_object_and_by_function() {
     assert_eq!(code("nowhere", None).code(), ErrorCode::NotFound);
 }
 
-/// A call of a handler without operands, attributes and other stages, for one number.
+/// Returns a call of a handler with one number as result, and without operands, attributes and other stages.
 fn plain(library: &Library, symbol: &str) -> Call {
     let handler = library
         .handler(symbol, &[(Stage::Execute, symbol)])
@@ -216,7 +216,7 @@ fn plain(library: &Library, symbol: &str) -> Call {
     call.ret(parse_result("s64").unwrap())
 }
 
-/// Its one result.
+/// Runs the call and returns its only result.
 fn only(call: Call) -> String {
     call.run().unwrap().rets[0].to_string()
 }
@@ -230,7 +230,7 @@ fn every_stage_may_leave_state() {
         .register_type("Stages", "_ZN6Stages2idE", Some("stages_info"))
         .unwrap();
     let living = library.symbol("stages_living").unwrap();
-    // SAFETY: the symbol is a function without parameters that gives an i64.
+    // SAFETY: the symbol is a function without parameters that returns an `i64`.
     let living: extern "C" fn() -> i64 = unsafe { std::mem::transmute(living) };
     let symbols = [
         (Stage::Instantiate, "stages_instantiate"),
@@ -374,7 +374,7 @@ fn commands_are_recorded_and_updated() {
     );
     assert!(matches!(commands[1].what, Recorded::Memcpy { size: 8, .. }));
 
-    // Another call has commands of its own, and updates those.
+    // A different call creates its own commands and then updates those.
     let mut another = prepared(&all);
     for (index, updates) in [(3, [1, 1, 0, 0, 0, 0]), (4, [1, 1, 0, 1, 1, 0])] {
         another.record(&mut recorder).unwrap();
@@ -382,7 +382,7 @@ fn commands_are_recorded_and_updated() {
         let updated: Vec<_> = commands.iter().map(|c| c.updates).collect();
         assert_eq!(updated, updates, "the recording {index}");
     }
-    // One that is gone had them, too: a third one does not take its place, though it is made of what that left.
+    // A dropped call keeps its commands: a third call does not reuse them, even if it gets the same memory.
     drop(another);
     prepared(&all).record(&mut recorder).unwrap();
     assert_eq!(recorder.commands().len(), 9);
@@ -430,7 +430,7 @@ fn communicators_are_requested_in_prepare_and_fetched_later() {
     );
 }
 
-/// Who has one alone may exchange it with another: each has what it was asked.
+/// Two unshared collectives can be swapped; each then has only the requests of its own calls.
 #[test]
 fn communicators_stay_with_whom_they_were_asked_of() {
     let test = "communicators_stay_with_whom_they_were_asked_of";
@@ -457,7 +457,7 @@ fn communicators_stay_with_whom_they_were_asked_of() {
     std::mem::swap(mine, others);
     run(&one);
     assert_eq!((one.requested().len(), other.requested().len()), (1, 0));
-    // And another place may be its own.
+    // Moving collectives to a new allocation must also work.
     let moved = Arc::new(Arc::into_inner(other).unwrap());
     run(&moved);
     assert_eq!((one.requested().len(), moved.requested().len()), (1, 1));
@@ -468,7 +468,7 @@ fn user_data_is_owned_or_borrowed_and_found_by_type() {
     let runtime = Runtime::default();
     let dropped = Arc::new(());
     let mut data = UserData::new(&runtime);
-    // SAFETY: no library is there to read it.
+    // SAFETY: no library reads the object.
     unsafe { data.insert("kept", dropped.clone()) }.unwrap();
     let id = runtime.type_id("kept").unwrap();
     assert_eq!(Arc::strong_count(&dropped), 2);
@@ -484,12 +484,12 @@ fn user_data_is_owned_or_borrowed_and_found_by_type() {
     // SAFETY: the number outlives the data.
     let again = unsafe { data.insert_borrowed(id, object) }.unwrap_err();
     assert_eq!(again.code(), ErrorCode::AlreadyExists);
-    // SAFETY: a type of its own, which nobody else knows.
+    // SAFETY: only this test uses the type.
     let other = unsafe { runtime.register_type("other", 77, TypeInfo::default()) }.unwrap();
     assert_eq!(other, 77);
     // SAFETY: the type has no deleter; the number outlives the data.
     unsafe { data.insert_owned(other, object) }.unwrap();
-    // SAFETY: refused before the object is looked at.
+    // SAFETY: rejected before the object is accessed.
     let unknown = unsafe { data.insert_owned(1234, object) }.unwrap_err();
     assert_eq!(unknown.code(), ErrorCode::Internal);
     drop(data);
@@ -501,14 +501,14 @@ fn a_state_handler_without_its_type_is_told() {
     let Some((_runtime, library)) = subject("a_state_handler_without_its_type_is_told") else {
         return;
     };
-    // A runtime of its own: the type is not registered there, whatever number it has elsewhere.
+    // A separate runtime, in which the type is not registered, although it may have an id in other runtimes.
     let runtime = Runtime::default();
     let library = runtime.open(library.path()).unwrap();
     let symbols = [
         (Stage::Instantiate, "stages_instantiate"),
         (Stage::Execute, "nothing"),
     ];
-    // Where another test has given the type a number, the header does not notice and the host does.
+    // If another test has given the type an id, the header misses the mistake, but the host reports it.
     let outcome = library
         .handler("untyped", &symbols)
         .and_then(|handler| handler.instantiate(&Attributes::new()));

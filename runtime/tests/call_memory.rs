@@ -1,5 +1,5 @@
-//! What an execution leaves behind: memory that was freed wrongly, or is still used; results that were looked at and
-//! were not read; and what the next execution of the same call sees of it.
+//! Effects of an execution on later ones: memory that was freed incorrectly or is still in use, results that
+//! were checked but not read, and their visibility in the next execution of the same call.
 
 mod support;
 
@@ -16,13 +16,13 @@ use xla_ffi_sys::{
     XLA_FFI_Future_SetAvailable_Args,
 };
 
-// What the handler does, by its argument.
+// Actions of the handler, selected by its argument.
 const FAILS: i64 = 1;
 const WRITES_LATER: i64 = 2;
 const FREES_TOO_LITTLE: i64 = 3;
 const KEEPS_SCRATCH: i64 = 4;
 
-/// Waits until the test says so, writes its memory and completes its future.
+/// Waits for the test's signal, writes to its memory and completes its future.
 struct Job {
     places: Vec<usize>,
     complete: Function<XLA_FFI_Future_SetAvailable_Args>,
@@ -41,7 +41,7 @@ impl Job {
             extension_start: std::ptr::null_mut(),
             future: self.future as *mut _,
         };
-        // SAFETY: the arguments are whole.
+        // SAFETY: the arguments are complete.
         assert!(unsafe { (self.complete)(&raw mut args) }.is_null());
     }
 }
@@ -51,48 +51,48 @@ unsafe fn free(
     data: *mut c_void,
     size: usize,
 ) -> *mut XLA_FFI_Error {
-    // SAFETY: slot 10 frees.
+    // SAFETY: the function in slot 10 has this type.
     let free: Function<XLA_FFI_DeviceMemory_Free_Args> = unsafe { slot(frame, 10) };
     let mut args = XLA_FFI_DeviceMemory_Free_Args {
         struct_size: XLA_FFI_DeviceMemory_Free_Args::STRUCT_SIZE,
         extension_start: std::ptr::null_mut(),
-        // SAFETY: the frame is a host's.
+        // SAFETY: the frame is from a host.
         ctx: unsafe { (*frame).ctx },
         size,
         data,
     };
-    // SAFETY: the arguments are whole.
+    // SAFETY: the arguments are complete.
     unsafe { free(&raw mut args) }
 }
 
 unsafe fn later(frame: *mut XLA_FFI_CallFrame, places: Vec<usize>) {
-    // SAFETY: the frame is a host's of r10.
+    // SAFETY: the frame is from a host of r10.
     let future = unsafe { future(frame) };
-    // SAFETY: the frame of r10 has the field.
+    // SAFETY: frames of r10 have this field.
     unsafe { (*frame).future = future };
     let job = Job {
         places,
-        // SAFETY: slot 14 completes futures.
+        // SAFETY: the function in slot 14 has this type.
         complete: unsafe { slot(frame, 14) },
         future: future as usize,
     };
     std::thread::spawn(move || job.run());
 }
 
-/// One argument, which says what happens, and one result; i64 both.
+/// A handler with an argument that selects the action, and a result, both `i64`.
 unsafe extern "C" fn odd(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is a host's.
+    // SAFETY: the frame is from a host.
     if unsafe { metadata(frame, 1, 0) } {
         return std::ptr::null_mut();
     }
     // SAFETY: the call has an argument.
     let what = unsafe { arg(frame, 0) }.cast::<i64>();
-    // SAFETY: an i64.
+    // SAFETY: it is an `i64`.
     let what = unsafe { what.read() };
     // SAFETY: the call has a result.
     let y = unsafe { ret(frame, 0) }.cast::<i64>();
     if what == FAILS {
-        // SAFETY: the frame is a host's.
+        // SAFETY: the frame is from a host.
         return unsafe { error(frame, 9, c"as it was told to") };
     }
     if what == WRITES_LATER {
@@ -114,7 +114,7 @@ unsafe extern "C" fn odd(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
         unsafe { later(frame, vec![y as usize, memory as usize]) };
         return std::ptr::null_mut();
     }
-    // SAFETY: an i64.
+    // SAFETY: it is an `i64`.
     unsafe { y.write(7) };
     std::ptr::null_mut()
 }
@@ -131,14 +131,14 @@ fn operands(call: Call, what: i64) -> Call {
         .ret(Shape::new(DType::S64, []).unwrap())
 }
 
-/// Counts what is allocated and freed; the memory stays, so that who writes too late harms nobody.
+/// An allocator that counts allocations. It never frees memory, so that late writes cause no damage.
 #[derive(Default)]
 struct Ledger {
     living: Mutex<Vec<usize>>,
     freed: Mutex<Vec<usize>>,
 }
 
-// SAFETY: the memory is an allocator's of the runtime.
+// SAFETY: the memory is from an allocator of the runtime.
 unsafe impl DeviceAllocator for Ledger {
     fn allocate(&self, _size: usize, alignment: usize) -> Option<*mut c_void> {
         let data = support::memory(alignment);
@@ -157,7 +157,7 @@ unsafe impl DeviceAllocator for Ledger {
 #[test]
 fn memory_that_is_freed_as_less_than_it_is_is_told() {
     let (send, told) = mpsc::channel();
-    // A thread, because the host may wait for itself.
+    // On a separate thread, because the host may deadlock.
     std::thread::spawn(move || {
         let ledger = Arc::new(Ledger::default());
         let call = executable(Revision::R10).call().allocator(ledger.clone());
@@ -195,7 +195,7 @@ fn scratch_memory_of_an_open_call_is_the_handlers() {
     call.wait().unwrap();
     assert_eq!(ledger.freed.lock().unwrap().len(), 1);
     assert_eq!(ledger.living.lock().unwrap().len(), 0);
-    // And where the call goes before its handler is done.
+    // The same if the call is dropped before its handler is done.
     assert!(!call.start().unwrap());
     drop(call);
     assert_eq!(ledger.freed.lock().unwrap().len(), 1);
@@ -208,18 +208,18 @@ fn scratch_memory_of_an_open_call_is_the_handlers() {
     panic!("the memory is never freed");
 }
 
-/// The argument's byte, as the handler finds it.
+/// Copies the byte of the argument, as the handler sees it, to both results.
 unsafe extern "C" fn copy_byte(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is a host's.
+    // SAFETY: the frame is from a host.
     if unsafe { metadata(frame, 1, 0) } {
         return std::ptr::null_mut();
     }
-    // SAFETY: two elements in a byte, or one.
+    // SAFETY: the argument has one byte, with one or two elements.
     let x = unsafe { arg(frame, 0) }.cast::<u8>();
     // SAFETY: as above.
     let byte = unsafe { x.read() };
     for index in 0..2 {
-        // SAFETY: two results of a byte.
+        // SAFETY: there are two results of one byte.
         let y = unsafe { ret(frame, index) }.cast::<u8>();
         // SAFETY: as above.
         unsafe { y.write(byte) };
@@ -298,7 +298,7 @@ fn what_is_over_is_waited_for_before_it_is_read() {
     assert_eq!(call.ret_bytes(0).unwrap(), 7_i64.to_ne_bytes());
 }
 
-/// The runtime accepts memory of its callers: where it is given, it may not overlap.
+/// Callers can pass their own memory; operands that overlap are rejected by every function that sets them.
 #[test]
 fn operands_that_overlap_are_refused_wherever_they_are_set() {
     // SAFETY: `copy_byte` is a handler.
@@ -316,7 +316,7 @@ fn operands_that_overlap_are_refused_wherever_they_are_set() {
     // SAFETY: the memory outlives the calls.
     let prepare = |frame| unsafe { executable.call().prepare_on(frame) };
     let mut call = prepare(frame(0, 2, 4)).unwrap();
-    // The second result lies exactly where the argument lies.
+    // The second result is at exactly the same place as the argument.
     prepare(frame(0, 2, 0)).unwrap().invoke().unwrap();
     for (x, y, z) in [(0, 1, 4), (1, 0, 4), (0, 2, 3), (0, 4, 4), (4, 2, 5)] {
         let refused = [

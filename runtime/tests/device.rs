@@ -1,4 +1,4 @@
-//! Stream-ordered handlers, tried on a device that is a thread.
+//! Stream-ordered handlers on a device whose stream is a thread.
 
 mod support;
 
@@ -12,14 +12,14 @@ use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_DeviceMemory_Allocate_Args, XLA_FFI
 
 struct Addresses(*const f32, *mut f32, *mut f32);
 
-// SAFETY: the operands live until the stream has run.
+// SAFETY: the operands are valid until the stream has run.
 unsafe impl Send for Addresses {}
 
 impl Addresses {
-    /// scratch = 2 x, y = scratch + 1
+    /// Computes scratch = 2 x, y = scratch + 1.
     fn work(self) {
         std::thread::sleep(std::time::Duration::from_millis(20));
-        // SAFETY: one f32 each; the host keeps them until the stream has run.
+        // SAFETY: each points to an `f32` that the host keeps until the stream has run.
         let x = unsafe { self.0.read() };
         // SAFETY: as above.
         unsafe { self.2.write(2.0 * x) };
@@ -31,27 +31,27 @@ impl Addresses {
 }
 
 unsafe extern "C" fn launches(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is a host's.
+    // SAFETY: the frame is from a host.
     if unsafe { metadata(frame, 1, 0) } {
         return std::ptr::null_mut();
     }
-    // SAFETY: the frame is a host's.
+    // SAFETY: the frame is from a host.
     let stream = match unsafe { stream(frame) } {
         Ok(stream) => stream,
         Err(failed) => return failed,
     };
-    // SAFETY: slot 9 allocates.
+    // SAFETY: the function in slot 9 has this type.
     let allocate: Function<XLA_FFI_DeviceMemory_Allocate_Args> = unsafe { slot(frame, 9) };
     let mut memory = XLA_FFI_DeviceMemory_Allocate_Args {
         struct_size: 48,
         extension_start: std::ptr::null_mut(),
-        // SAFETY: the frame is a host's.
+        // SAFETY: the frame is from a host.
         ctx: unsafe { (*frame).ctx },
         size: 4,
         alignment: 4,
         data: std::ptr::null_mut(),
     };
-    // SAFETY: the arguments are whole.
+    // SAFETY: the arguments are complete.
     let failed = unsafe { allocate(&raw mut memory) };
     if !failed.is_null() {
         return failed;
@@ -80,7 +80,7 @@ fn results_and_scratch_memory_wait_for_the_stream() {
             .arg(Tensor::from_slice([1], &[3.0_f32]).unwrap())
             .ret(Shape::new(DType::F32, [1]).unwrap())
     };
-    // What the stream has yet to write is not taken for unwritten.
+    // A result that the stream has yet to write does not count as unwritten.
     let outcome = call()
         .unwritten(Unwritten::Refused)
         .on_device(&device)
@@ -91,15 +91,15 @@ fn results_and_scratch_memory_wait_for_the_stream() {
     for _ in 0..3 {
         kept.invoke().unwrap();
     }
-    // A call that is given up keeps its operands until the stream has run.
+    // A dropped call keeps its operands until the stream has run.
     drop(kept);
     device.stream.synchronize().unwrap();
     assert_eq!(device.allocator.living(), 0);
     assert!(call().run().unwrap_err().message().contains("stream"));
 }
 
-/// The second call writes what the first one reads, which is yet to run: in the stream's order that is fine, and looking
-/// for what is unwritten does not change it.
+/// The second call writes the argument of the first call, which has not run yet. The order of the stream
+/// makes this valid, and the check for unwritten results must not change the argument early.
 #[test]
 fn what_is_queued_reads_its_argument_though_a_later_call_is_looked_through() {
     let runtime = Runtime::default();

@@ -1,5 +1,5 @@
-//! Every behaviour that upstream tests by name, as `behaviours.txt` lists them: on the embedded
-//! runtime, and beside it in the jaxlib of `XLA_FFI_PYTHON`, call by call.
+//! All behaviours that upstream tests by name, as listed in `behaviours.txt`. Each call runs on the embedded
+//! runtime and, for comparison, in the jaxlib of `XLA_FFI_PYTHON`.
 
 mod support;
 
@@ -16,9 +16,9 @@ use xla_ffi_runtime::{Attributes, Library, Outcome, Result, Revision, Runtime, S
 use xla_ffi_testing::headers;
 use xla_ffi_testing::skip;
 
-/// The names of upstream's tests; each needs a row, and each row one of them.
+/// The names of upstream's tests; each needs a row, and each row names at least one of them.
 const NAMES: &[&str] = &[
-    // External API.
+    // Tests of the external API.
     "DataTypeEnumValue",
     "DataTypeByteWidth",
     "ErrorEnumValue",
@@ -77,7 +77,7 @@ const NAMES: &[&str] = &[
     "FindExtension",
     "Prepared",
     "Initialized",
-    // Runtime.
+    // Tests of the runtime.
     "StaticHandlerRegistration",
     "RegistrationTraitsBackwardsCompatibility",
     "StaticHandlerSymbolRegistration",
@@ -125,7 +125,7 @@ const NAMES: &[&str] = &[
     "collectives: get communicator",
 ];
 
-/// How a row is asked.
+/// How a row is tested.
 #[derive(Debug)]
 enum Ask {
     Call([String; 5]),
@@ -137,7 +137,7 @@ enum Ask {
 struct Row {
     line: usize,
     names: Vec<String>,
-    /// Why it runs on the runtime alone; `None` where it runs in JAX too.
+    /// The reason why the row runs only on the runtime; `None` if it also runs in JAX.
     alone: Option<String>,
     ask: Ask,
 }
@@ -172,7 +172,7 @@ fn rows() -> Vec<Row> {
     rows
 }
 
-/// `A, B (c, d)` names A and B.
+/// Returns the names in a column: `A, B (c, d)` names A and B.
 fn names(column: &str) -> Vec<String> {
     let mut plain = String::new();
     let mut depth = 0;
@@ -186,7 +186,7 @@ fn names(column: &str) -> Vec<String> {
     plain.split(',').map(|name| name.trim().into()).collect()
 }
 
-/// What came out: results as type and bytes, or a code and a message.
+/// The outcome of a row: results as types and bytes, or a code and a message.
 #[derive(Clone, Debug, PartialEq)]
 struct Answer {
     code: String,
@@ -239,7 +239,7 @@ impl Answer {
         }
     }
 
-    /// Whether two hosts answered alike, word for word but for those of `wanted` that are left out.
+    /// Returns true if two hosts agree. Messages must be equal, except for the parts that `wanted` omits.
     fn agrees(&self, other: &Self, wanted: &str) -> bool {
         let text = wanted.split_once(' ').map_or("", |(_, text)| text);
         let told = if let Some(own) = text.strip_suffix("...") {
@@ -254,7 +254,7 @@ impl Answer {
     }
 }
 
-/// The libraries, built against the newest headers that there are.
+/// Builds the libraries with the newest available headers.
 fn libraries(test: &str) -> Option<(PathBuf, PathBuf)> {
     let newest = headers::all(test)?.pop()?;
     assert_eq!(newest.revision, Revision::NEWEST);
@@ -266,7 +266,7 @@ fn libraries(test: &str) -> Option<(PathBuf, PathBuf)> {
     ))
 }
 
-/// What a row's call gives here, and its results as text.
+/// Runs the call of a row on this runtime.
 fn call(library: &Library, columns: &[String; 5]) -> Result<Outcome> {
     let [handler, operands, results, attributes, _] = columns;
     let mut words = handler.split_whitespace();
@@ -286,7 +286,7 @@ fn call(library: &Library, columns: &[String; 5]) -> Result<Outcome> {
     }
     let handler = library.handler(handler, &stages)?;
     let attributes = Attributes::parse(&called(library, attributes))?;
-    // JAX has no such attribute; XLA's own builder of frames has.
+    // JAX does not support such attributes, but XLA's call frame builder does.
     let executable = if attributes.get("c64").is_some() {
         handler.instantiate_any(&attributes)?
     } else {
@@ -306,7 +306,7 @@ fn call(library: &Library, columns: &[String; 5]) -> Result<Outcome> {
     Ok(outcome.expect("one call"))
 }
 
-/// The text with every `$FUNCTION` of the library called.
+/// Replaces every `$FUNCTION` in the text by the result of calling this function of the library.
 fn called(library: &Library, text: &str) -> String {
     let Some((before, rest)) = text.split_once('$') else {
         return text.to_owned();
@@ -314,12 +314,12 @@ fn called(library: &Library, text: &str) -> String {
     let end = rest.find(|c: char| c != '_' && !c.is_ascii_alphanumeric());
     let (name, after) = rest.split_at(end.unwrap_or(rest.len()));
     let function = library.symbol(name).expect("the table names a function");
-    // SAFETY: the table's functions have no parameters and give an i64.
+    // SAFETY: the functions in the table have no parameters and return an `i64`.
     let function: extern "C" fn() -> i64 = unsafe { std::mem::transmute(function) };
     format!("{before}{}{}", function(), called(library, after))
 }
 
-/// What differs from the table in an outcome of this runtime.
+/// Compares an outcome of this runtime with the table, and describes the first difference.
 fn complaint(outcome: &Result<Outcome>, wanted: &str) -> Option<String> {
     let (code, text) = wanted.split_once(' ').unwrap_or((wanted, ""));
     let text = text.trim_matches('.');
@@ -334,17 +334,17 @@ fn complaint(outcome: &Result<Outcome>, wanted: &str) -> Option<String> {
     (!fits).then(|| format!("expected {wanted}, got {outcome:?}"))
 }
 
-/// The answers of `cxx/rules.c` on this runtime.
+/// Returns the answers of `cxx/rules.c` on this runtime.
 fn rules(library: &Library) -> Result<Outcome> {
     let columns = ["rules instantiate=rules_instantiate", "", "s64[64]", "", ""];
     call(library, &columns.map(String::from))
 }
 
-/// How long JAX may be silent.
+/// How long JAX may run without output.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What JAX answered, by line of the table; line 0 is the rules. A row that ends the process is an
-/// answer of its own, and the others run in the next process.
+/// Returns the answers of JAX by line of the table; line 0 is the rules. A row that ends the process counts
+/// as an answer, and the remaining rows run in a new process.
 fn jax(python: &Path, behaviours: &Path, rules: &Path) -> BTreeMap<usize, Answer> {
     let mut answers = BTreeMap::new();
     let mut first = 0;
@@ -487,7 +487,7 @@ fn every_behaviour_is_the_same_here_and_in_jaxlib() {
             }
         }
     }
-    // The questions that stand in no row are compared all the same.
+    // Questions that are not part of a row are compared, too.
     for (question, [here, there]) in &codes {
         if there.is_some() && here != there {
             wrong.push(format!("{question}: {here:?} here, {there:?} in JAX"));
@@ -499,7 +499,7 @@ fn every_behaviour_is_the_same_here_and_in_jaxlib() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// The results of row 0.
+/// Returns the results of row 0.
 fn numbers(answer: &Answer) -> Vec<i64> {
     let [(shape, hex)] = &answer.results[..] else {
         panic!("the rules in JAX: {answer:?}")
@@ -521,7 +521,7 @@ fn every_name_has_a_row_and_every_row_a_name() {
     let names: BTreeSet<&str> = NAMES.iter().copied().collect();
     assert_eq!(rowed, names);
     assert_eq!(names.len(), NAMES.len());
-    // What a row leaves to a test of its own is a test.
+    // Rows can refer to a separate test, which must exist.
     let crates = [source(""), source("../c/tests")];
     let mut text = String::new();
     for folder in crates {

@@ -1,4 +1,5 @@
-//! C++ exceptions of any type, out of handlers, tasks and deleters: told, and the program goes on.
+//! C++ exceptions of any type that leave handlers, tasks and deleters are reported, and the program
+//! continues.
 
 mod support;
 
@@ -9,7 +10,7 @@ use xla_ffi_runtime::{
 };
 use xla_ffi_testing::skip;
 
-/// The library, or `None`, told.
+/// Returns the runtime and the library, or `None` after reporting why the test is skipped.
 fn subject(test: &str) -> Option<(Runtime, Library)> {
     if !CONTAINS_CXX_EXCEPTIONS {
         skip(test, "the runtime was built without a C++ compiler");
@@ -50,7 +51,7 @@ fn exceptions_of_any_type_leave_handlers() {
             assert!(error.has(Hazard::Unwound), "{round} {symbol}: {error}");
             assert!(error.message().contains(text), "{symbol}: {error}");
         }
-        // XLA makes an error of these.
+        // XLA turns these into errors.
         let error = call(&library, "throws_standard").run().unwrap_err();
         assert_eq!(error.code(), ErrorCode::Unknown);
         assert!(error.findings().is_empty() && error.message().contains("out of range"));
@@ -70,7 +71,7 @@ fn an_exception_at_the_metadata_call_refuses_the_handler() {
     assert!(error.has(Hazard::Unwound), "{error}");
 }
 
-/// What is found outside of calls, once there are so many.
+/// Waits for this many findings outside of calls, and returns them.
 fn findings(runtime: &Runtime, count: usize) -> Vec<Finding> {
     let mut found = vec![];
     for _ in 0..2000 {

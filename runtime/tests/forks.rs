@@ -1,4 +1,4 @@
-//! A program that forks: what the parent's threads would have to do is refused in the child, and nothing hangs.
+//! Programs that fork: a child rejects work that needs the parent's threads, and nothing hangs.
 
 mod support;
 
@@ -9,15 +9,15 @@ use support::{Function, metadata, slot};
 use xla_ffi_runtime::{Attributes, Bundle, CpuStream, DeviceStream, ErrorCode, Handler, Runtime};
 use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_ThreadPool_Schedule_Args};
 
-/// Runs it in a fork, which a signal ends if it hangs; whether it said yes.
+/// Runs `work` in a fork, which a signal ends if it hangs. Returns true if `work` returned true.
 fn in_fork(work: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child runs `work` and ends; nothing that other tests hold is used in it.
+    // SAFETY: the child only runs `work` and exits; it uses nothing that other tests may hold locked.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: ends the child alone.
+        // SAFETY: the alarm ends only the child.
         unsafe { libc::alarm(20) };
         let went_well = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-        // SAFETY: without the parent's exit handlers.
+        // SAFETY: ends the child without running the parent's exit handlers.
         unsafe { libc::_exit(i32::from(!went_well.unwrap_or(false))) };
     }
     let mut status = 0;
@@ -36,24 +36,24 @@ unsafe extern "C" fn task(_: *mut c_void) {
     RAN.store(true, Ordering::Release);
 }
 
-/// Waits for a task of the pool.
+/// Schedules a task on the pool and waits for it.
 unsafe extern "C" fn pool(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is a host's.
+    // SAFETY: the frame is from a host.
     if unsafe { metadata(frame, 3, 0) } {
         return std::ptr::null_mut();
     }
     RAN.store(false, Ordering::Release);
-    // SAFETY: slot 11 gives the pool work.
+    // SAFETY: the function in slot 11 has this type.
     let schedule: Function<XLA_FFI_ThreadPool_Schedule_Args> = unsafe { slot(frame, 11) };
     let mut args = XLA_FFI_ThreadPool_Schedule_Args {
         struct_size: 40,
         extension_start: std::ptr::null_mut(),
-        // SAFETY: the frame is a host's.
+        // SAFETY: the frame is from a host.
         ctx: unsafe { (*frame).ctx },
         task: Some(task),
         data: std::ptr::null_mut(),
     };
-    // SAFETY: the arguments are whole.
+    // SAFETY: the arguments are complete.
     let failed = unsafe { schedule(&raw mut args) };
     while failed.is_null() && !RAN.load(Ordering::Acquire) {
         std::thread::sleep(Duration::from_millis(1));
@@ -65,7 +65,7 @@ fn handler(
     runtime: &Runtime,
     function: unsafe extern "C" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error,
 ) -> Handler {
-    // SAFETY: these are handlers.
+    // SAFETY: the callers pass handlers.
     let bundle = unsafe { Bundle::execute(function) };
     runtime.handler("forked", bundle).unwrap()
 }
@@ -77,7 +77,7 @@ fn threads_of_the_parent_are_refused_in_a_fork() {
         .instantiate(&Attributes::new())
         .unwrap();
     let stream = CpuStream::new().unwrap();
-    // No thread of the pool was started yet.
+    // The pool has not started any threads yet.
     assert!(in_fork(|| executable.call().run().is_ok()));
     executable.call().run().unwrap();
     assert!(in_fork(|| {

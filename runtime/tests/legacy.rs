@@ -1,4 +1,4 @@
-//! Legacy targets on the embedded runtime: the conventions, the forms of tuples, the registry.
+//! Legacy targets on the embedded runtime: signatures, forms of tuples, and the registry.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use xla_ffi_runtime::{
 };
 use xla_ffi_sys::{XlaCustomCallStatus, XlaFfiLegacyStatus};
 
-/// A buffer that tests own.
+/// A buffer that a test owns.
 struct Buffer(Vec<f32>);
 
 impl Buffer {
@@ -21,7 +21,7 @@ impl Buffer {
     }
 }
 
-/// A[i] = B[i % 128] + C[i], 2048 elements.
+/// Computes `a[i] = b[i % 128] + c[i]` for 2048 elements.
 unsafe fn add(a: *mut c_void, b: *const c_void, c: *const c_void) {
     for i in 0..2048 {
         // SAFETY: `b` has 128 elements.
@@ -34,21 +34,21 @@ unsafe fn add(a: *mut c_void, b: *const c_void, c: *const c_void) {
 }
 
 unsafe fn element<T: Copy>(list: *const T, index: usize) -> T {
-    // SAFETY: the caller's list is that long.
+    // SAFETY: the caller's list is longer than `index`.
     unsafe { list.wrapping_add(index).read() }
 }
 
 unsafe extern "C" fn cpu(out: *mut c_void, ins: *mut *const c_void) {
-    // SAFETY: two operands.
+    // SAFETY: the target has two operands.
     let [b, c] = [0, 1].map(|i| unsafe { element(ins, i) });
-    // SAFETY: as registered.
+    // SAFETY: the target is called with the operands of `add`.
     unsafe { add(out, b, c) };
 }
 
-/// Writes a status as the C functions of the SDK's headers do.
+/// Writes a status as the C functions in the SDK's headers do.
 unsafe fn fail(status: *mut XlaCustomCallStatus, message: &[u8]) {
     let status = status.cast::<XlaFfiLegacyStatus>();
-    // SAFETY: the runtime's status.
+    // SAFETY: a status of the runtime.
     let set = unsafe { (*status).set }.expect("set");
     // SAFETY: as above.
     unsafe {
@@ -66,14 +66,14 @@ unsafe extern "C" fn cpu_status(
     ins: *mut *const c_void,
     status: *mut XlaCustomCallStatus,
 ) {
-    // SAFETY: two operands.
+    // SAFETY: the target has two operands.
     let b = unsafe { element(ins, 0) };
-    // SAFETY: b has an element.
+    // SAFETY: `b` has 128 elements.
     if unsafe { *b.cast::<f32>() } < 0.0 {
-        // SAFETY: the runtime's status.
+        // SAFETY: a status of the runtime.
         return unsafe { fail(status, b"negative\0: \xff, \xc3\xa4") };
     }
-    // SAFETY: as registered.
+    // SAFETY: called with the same arguments.
     unsafe { cpu(out, ins) };
 }
 
@@ -85,16 +85,16 @@ unsafe extern "C" fn gpu(
     opaque: *const c_char,
     opaque_len: usize,
 ) {
-    // SAFETY: the call's opaque bytes.
+    // SAFETY: the opaque bytes of the call.
     let opaque = unsafe { std::slice::from_raw_parts(opaque.cast::<u8>(), opaque_len) };
     assert_eq!(opaque, b"\0op\0\xffaque\0");
-    // SAFETY: two operands, one result.
+    // SAFETY: the target has two operands and one result.
     let work = Work([0, 1, 2].map(|i| unsafe { element(buffers, i) } as usize));
     let stream = CpuStream::from_handle(stream).expect("a CPU stream");
     stream.enqueue(Box::new(move || {
         std::thread::sleep(Duration::from_millis(20));
         let [b, c, a] = work.0.map(|address| address as *mut c_void);
-        // SAFETY: the buffers live until the stream has run.
+        // SAFETY: the buffers are valid until the stream has run.
         unsafe { add(a, b, c) };
     }));
 }
@@ -106,14 +106,14 @@ unsafe extern "C" fn cpu_unified(
     opaque_len: usize,
     status: *mut XlaCustomCallStatus,
 ) {
-    // SAFETY: the call's opaque bytes.
+    // SAFETY: the opaque bytes of the call.
     let opaque = unsafe { std::slice::from_raw_parts(opaque.cast::<u8>(), opaque_len) };
     if opaque == b"fail" {
-        // SAFETY: the runtime's status.
+        // SAFETY: a status of the runtime.
         return unsafe { fail(status, b"asked to fail") };
     }
     assert_eq!(opaque, OPAQUE);
-    // SAFETY: as registered.
+    // SAFETY: called with the same arguments.
     unsafe { cpu(out, ins) };
 }
 
@@ -125,10 +125,10 @@ unsafe extern "C" fn gpu_status(
     status: *mut XlaCustomCallStatus,
 ) {
     if opaque_len == 4 {
-        // SAFETY: the runtime's status.
+        // SAFETY: a status of the runtime.
         return unsafe { fail(status, b"asked to fail") };
     }
-    // SAFETY: as registered.
+    // SAFETY: called with the same arguments.
     unsafe { gpu(stream, buffers, opaque, opaque_len) };
 }
 
@@ -137,11 +137,11 @@ unsafe extern "C-unwind" fn panics(_: *mut c_void, _: *mut *const c_void) {
 }
 
 fn target_at(address: *const c_void, signature: Signature) -> Function {
-    // SAFETY: the tests give addresses of functions of that form; what unwinds is contained.
+    // SAFETY: the tests pass functions of this signature; panics that leave them are caught.
     unsafe { Function::at(address, Some(signature)) }.expect("not null")
 }
 
-/// A runtime with the example under one name in every convention.
+/// Returns a runtime with the example registered under one name for every signature.
 fn runtime() -> Runtime {
     let runtime = Runtime::default();
     use Signature::*;
@@ -157,7 +157,7 @@ fn runtime() -> Runtime {
             "cpu",
             target_at(cpu_unified as *const c_void, CpuUnified),
         ),
-        // SAFETY: called as it is declared.
+        // SAFETY: the function has the declared signature.
         ("gpu", "CUDA", unsafe { Function::gpu(gpu) }),
         (
             "unified",
@@ -170,7 +170,7 @@ fn runtime() -> Runtime {
         runtime
             .register_legacy(name, platform, function)
             .expect(name);
-        // The same again is fine.
+        // Registering the same target again has no effect.
         runtime
             .register_legacy(name, platform, function)
             .expect(name);
@@ -180,7 +180,7 @@ fn runtime() -> Runtime {
 
 const OPAQUE: &[u8] = b"\0op\0\xffaque\0";
 
-/// Runs the example and gives what came of it.
+/// Runs the example and checks its result.
 fn example(target: &Target, opaque: &[u8], first: f32) -> Result<(), Error> {
     let mut b = Buffer::new((0..128).map(|i| if i == 0 { first } else { i as f32 }));
     let mut c = Buffer::new((0..2048).map(|i| 0.5 * i as f32));
@@ -192,7 +192,7 @@ fn example(target: &Target, opaque: &[u8], first: f32) -> Result<(), Error> {
     if target.platform() != "cpu" {
         call = call.stream(device.stream.stream());
     }
-    // SAFETY: the buffers are as the example wants them and outlive the call.
+    // SAFETY: the buffers have the sizes of the example and outlive the call.
     unsafe { call.run() }?;
     for (i, a) in a.0.iter().enumerate() {
         assert_eq!(*a, b.0[i % 128] + c.0[i], "{} {i}", target.name());
@@ -277,7 +277,7 @@ fn the_registry_tells_targets_apart() {
         assert_eq!(error.code(), code, "{error}");
         assert!(error.message().contains(words), "{error}");
     }
-    // SAFETY: never called.
+    // SAFETY: the function is never called.
     let other = unsafe { Function::cpu_status(cpu_status) };
     let elsewhere = target_at(panics as *const c_void, Signature::Cpu);
     for (name, platform, function, code) in [
@@ -291,16 +291,15 @@ fn the_registry_tells_targets_apart() {
             .unwrap_err();
         assert_eq!(error.code(), code, "{error}");
     }
-    // SAFETY: refused.
+    // SAFETY: null pointers are rejected.
     let null = unsafe { Function::at(std::ptr::null(), None) };
     assert!(null.is_err());
-    // A bare address is called as the call says.
-    // SAFETY: the function is of the form that the call below asks for.
+    // SAFETY: the call below uses the signature of the function, because a bare address has none.
     let bare = unsafe { Function::at(cpu as *const c_void, None) }.expect("not null");
     runtime.register_legacy("bare", "Host", bare).expect("bare");
     let target = runtime.find_legacy("bare", "Host", ApiVersion::Original);
     example(&target.expect("target"), b"", 1.0).expect("it runs");
-    // The two kinds of targets point at each other.
+    // The error for each kind of target mentions the other kind.
     let error = runtime.find("cpu", "Host").expect_err("no handler");
     assert!(
         error.message().contains("call it as API_VERSION_ORIGINAL"),
@@ -312,7 +311,7 @@ fn the_registry_tells_targets_apart() {
         std::ptr::null_mut()
     }
     let old = Runtime::new(xla_ffi_runtime::Revision::R0);
-    // SAFETY: a handler.
+    // SAFETY: `typed` is a handler.
     old.register("typed", "Host", unsafe { Bundle::execute(typed) })
         .expect("r0 asks for no metadata");
     let error = old.find_legacy("typed", "Host", ApiVersion::Original);
@@ -323,25 +322,25 @@ fn the_registry_tells_targets_apart() {
     );
 }
 
-/// What `sees` was called with.
+/// The pointers with which a target was called.
 static SEEN: std::sync::Mutex<Vec<usize>> = std::sync::Mutex::new(vec![]);
 
 unsafe fn note(list: *const *const c_void, count: usize) {
-    // SAFETY: the caller's list is that long.
+    // SAFETY: the caller's list has `count` entries.
     let seen = (0..count).map(|i| unsafe { element(list, i) } as usize);
     *SEEN.lock().expect("no panic") = seen.collect();
 }
 
-/// Two operands of roots: ((x, (y)), z); the result (a, (b)).
+/// A target whose two operands and result are roots: `((x, (y)), z)` and the result `(a, (b))`.
 unsafe extern "C" fn roots(out: *mut c_void, ins: *mut *const c_void) {
-    // SAFETY: two operands.
+    // SAFETY: the target has two operands.
     let pair = unsafe { element(ins, 0) }.cast::<*const c_void>();
-    // SAFETY: a tuple of two.
+    // SAFETY: the operand is a tuple of two.
     let inner = unsafe { element(pair, 1) }.cast::<*const c_void>();
     let out = out.cast::<*const c_void>();
-    // SAFETY: a tuple of two.
+    // SAFETY: the result is a tuple of two.
     let last = unsafe { element(out, 1) }.cast::<*const c_void>();
-    // SAFETY: x, y, z, a, b in their tuples.
+    // SAFETY: the tuples contain x, y, z, a and b.
     let seen = [
         (pair, 0),
         (inner, 0),
@@ -350,17 +349,17 @@ unsafe extern "C" fn roots(out: *mut c_void, ins: *mut *const c_void) {
         (last, 0),
     ]
     .map(|(list, index)| unsafe { element(list, index) });
-    // SAFETY: five pointers.
+    // SAFETY: the list has five pointers.
     unsafe { note(seen.as_ptr(), 5) };
 }
 
-/// Five leaves: three in, two out.
+/// A target that receives five leaves: three operands and two results.
 unsafe extern "C" fn leaves(out: *mut c_void, ins: *mut *const c_void) {
     let out = out.cast::<*const c_void>();
-    // SAFETY: three leaves in, two out.
+    // SAFETY: the target has three operands and two results.
     let seen = [(ins, 0), (ins, 1), (ins, 2), (out, 0), (out, 1)]
         .map(|(list, index)| unsafe { element(list, index) });
-    // SAFETY: five pointers.
+    // SAFETY: the list has five pointers.
     unsafe { note(seen.as_ptr(), 5) };
 }
 
@@ -371,36 +370,36 @@ unsafe extern "C" fn flat(
     _: usize,
     _: *mut XlaCustomCallStatus,
 ) {
-    // SAFETY: five leaves.
+    // SAFETY: the list has five leaves.
     unsafe { note(buffers.cast::<*const c_void>(), 5) };
 }
 
-/// All nodes: ((x, (y)), z) -> (a, (b)) is 0: root, 1: x, 2: (y), 3: y, 4: z, 5: root, 6: a, 7: (b),
-/// 8: b. Reads the operand through its root and writes the result's roots, on the stream; opaque
-/// bytes say which roots.
+/// A target that receives all nodes. `((x, (y)), z) -> (a, (b))` is 0: root, 1: x, 2: (y), 3: y, 4: z, 5:
+/// root, 6: a, 7: (b), 8: b. On the stream, it reads the operand through its root and writes the roots of the
+/// result that the opaque bytes select.
 unsafe extern "C" fn nodes(
     stream: *mut c_void,
     buffers: *mut *mut c_void,
     opaque: *const c_char,
     opaque_len: usize,
 ) {
-    // SAFETY: nine nodes.
+    // SAFETY: the list has nine nodes.
     let list: Vec<usize> = (0..9)
         .map(|i| unsafe { element(buffers, i) } as usize)
         .collect();
-    // SAFETY: the call's opaque bytes.
+    // SAFETY: the opaque bytes of the call.
     let opaque = unsafe { std::slice::from_raw_parts(opaque.cast::<u8>(), opaque_len) };
     let writes = opaque.to_vec();
     let stream = CpuStream::from_handle(stream).expect("a CPU stream");
     stream.enqueue(Box::new(move || {
         std::thread::sleep(Duration::from_millis(20));
         let table = |address: usize| address as *mut *const c_void;
-        // SAFETY: the root of the first operand.
+        // SAFETY: the pointer is the root of the first operand, a tuple of two.
         let [x, pair] = [0, 1].map(|i| unsafe { element(table(list[0]), i) });
-        // SAFETY: a tuple of one.
+        // SAFETY: `pair` is a tuple of one.
         let y = unsafe { element(pair.cast::<*const c_void>(), 0) };
         if writes.contains(&b'r') {
-            // SAFETY: a tuple of two that the target writes.
+            // SAFETY: the target must write this tuple of two.
             unsafe { table(list[5]).write(list[6] as *const c_void) };
             // SAFETY: as above.
             unsafe {
@@ -410,7 +409,7 @@ unsafe extern "C" fn nodes(
             };
         }
         if writes.contains(&b'i') {
-            // SAFETY: a tuple of one that the target writes.
+            // SAFETY: the target must write this tuple of one.
             unsafe { table(list[7]).write(list[8] as *const c_void) };
         }
         let seen = [x, y].map(|pointer| pointer as usize);
@@ -468,7 +467,7 @@ fn tuples_in_every_form() {
         let call = Invocation::new(&target, &operands, &result)
             .form(form)
             .opaque(opaque);
-        // SAFETY: the targets look at pointers only.
+        // SAFETY: the targets only access the pointers.
         let outcome = unsafe { call.stream(device.stream.stream()).run() };
         outcome.map(|()| SEEN.lock().expect("no panic").clone())
     };
@@ -508,7 +507,7 @@ fn tuples_in_every_form() {
     let target = runtime
         .find_legacy("nodes", "CUDA", Original)
         .expect("nodes");
-    // SAFETY: refused.
+    // SAFETY: the call is rejected.
     let error = unsafe { Invocation::new(&target, &operands, &result).run() };
     let error = error.expect_err("no stream");
     assert!(error.message().contains("needs a stream"), "{error}");

@@ -1,4 +1,4 @@
-//! What handlers do wrong, one thing each; the runtime says so and goes on.
+//! Mistakes of handlers, one per handler: the runtime reports each mistake and continues.
 
 mod support;
 
@@ -23,7 +23,7 @@ fn call_on(runtime: &Runtime, handler: XLA_FFI_Handler) -> Call {
     handler.instantiate(&Attributes::new()).unwrap().call()
 }
 
-/// Runs a handler with one result of one byte, in this process whatever the build.
+/// Runs a handler with a one-byte result, in this process in all builds.
 fn run_on(revision: Revision, handler: XLA_FFI_Handler) -> Result<(), Error> {
     let call = call_on(&Runtime::new(revision), handler);
     let mut call = call.ret(Shape::new(DType::U8, [1]).unwrap()).prepare()?;
@@ -38,27 +38,27 @@ fn hazard_on(revision: Revision, handler: XLA_FFI_Handler) -> Hazard {
 /// Completes a future.
 ///
 /// # Safety
-/// The frame is a host's of r3 or later.
+/// The frame must be from a host of r3 or later.
 unsafe fn complete(
     frame: *mut XLA_FFI_CallFrame,
     future: *mut xla_ffi_sys::XLA_FFI_Future,
 ) -> *mut XLA_FFI_Error {
-    // SAFETY: slot 14 completes futures.
+    // SAFETY: the function in slot 14 has this type.
     let complete: Function<XLA_FFI_Future_SetAvailable_Args> = unsafe { slot(frame, 14) };
     let mut args = XLA_FFI_Future_SetAvailable_Args {
         struct_size: 24,
         extension_start: std::ptr::null_mut(),
         future,
     };
-    // SAFETY: the arguments are whole.
+    // SAFETY: the arguments are complete.
     unsafe { complete(&raw mut args) }
 }
 
-/// A handler that answers the metadata call and then does something.
+/// Defines a handler that answers the metadata call and then runs its body.
 macro_rules! handler {
     ($name:ident, $frame:ident => $body:expr) => {
         unsafe extern "C" fn $name($frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-            // SAFETY: the frame is a host's.
+            // SAFETY: the frame is from a host.
             if unsafe { metadata($frame, 1, 0) } {
                 return std::ptr::null_mut();
             }
@@ -68,28 +68,28 @@ macro_rules! handler {
 }
 
 handler!(error_and_future, frame => {
-    // SAFETY: the frame is a host's of r10.
+    // SAFETY: the frame is from a host of r10.
     let made = unsafe { future(frame) };
-    // SAFETY: the frame of r10 has the field.
+    // SAFETY: frames of r10 have this field.
     unsafe { (*frame).future = made };
-    // SAFETY: the frame is a host's.
+    // SAFETY: the frame is from a host.
     unsafe { error(frame, 5, c"and a future") }
 });
 
 handler!(completes_twice, frame => {
-    // SAFETY: the frame is a host's of r10.
+    // SAFETY: the frame is from a host of r10.
     let made = unsafe { future(frame) };
-    // SAFETY: the frame of r10 has the field.
+    // SAFETY: frames of r10 have this field.
     unsafe { (*frame).future = made };
-    // SAFETY: the frame is a host's of r10.
+    // SAFETY: the frame is from a host of r10.
     assert!(unsafe { complete(frame, made) }.is_null());
-    // SAFETY: the frame is a host's of r10.
+    // SAFETY: the frame is from a host of r10.
     assert!(!unsafe { complete(frame, made) }.is_null());
     std::ptr::null_mut()
 });
 
 handler!(stray_future, frame => {
-    // SAFETY: the frame of r10 has the field.
+    // SAFETY: frames of r10 have this field.
     unsafe { (*frame).future = 0x1230 as *mut _ };
     std::ptr::null_mut()
 });
@@ -100,7 +100,7 @@ handler!(stray_error, frame => {
 });
 
 handler!(writes_future, frame => {
-    // SAFETY: on r0 and r1 the field is not there; this host has a guard in its place.
+    // SAFETY: r0 and r1 lack this field; this host has a guard at its place.
     unsafe { (*frame).future = 0x1230 as *mut _ };
     std::ptr::null_mut()
 });
@@ -108,37 +108,37 @@ handler!(writes_future, frame => {
 handler!(writes_past_its_result, frame => {
     // SAFETY: the frame has one result.
     let y = unsafe { ret(frame, 0) }.cast::<u8>();
-    // SAFETY: behind the result lies the host's guard.
+    // SAFETY: the host has a guard after the result.
     unsafe { y.wrapping_add(3).write(1) };
     std::ptr::null_mut()
 });
 
 unsafe extern "C" fn writes_state_type(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is a host's.
+    // SAFETY: the frame is from a host.
     if unsafe { metadata(frame, 1, 0) } {
-        // SAFETY: a metadata call.
+        // SAFETY: this is a metadata call.
         let extension = unsafe { (*frame).extension_start }.cast::<XLA_FFI_Metadata_Extension>();
-        // SAFETY: a metadata call.
+        // SAFETY: this is a metadata call.
         let metadata = unsafe { (*extension).metadata };
-        // SAFETY: before r6 the field is not there; this host has a guard in its place.
+        // SAFETY: revisions before r6 lack this field; this host has a guard at its place.
         unsafe { (*metadata).state_type_id.type_id = 0 };
     }
     std::ptr::null_mut()
 }
 
 extern "C-unwind" fn panics(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is a host's.
+    // SAFETY: the frame is from a host.
     if !unsafe { metadata(frame, 1, 0) } {
         panic!("on purpose");
     }
     std::ptr::null_mut()
 }
 
-/// The handler's type without the word on unwinding.
+/// Converts a function to the handler type, which does not allow unwinding.
 fn unwinding(
     handler: extern "C-unwind" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error,
 ) -> XLA_FFI_Handler {
-    // SAFETY: the types differ in what may leave the function, not in how it is called.
+    // SAFETY: the types differ only in whether unwinding is allowed, not in the calling convention.
     unsafe { std::mem::transmute(handler) }
 }
 
@@ -147,10 +147,10 @@ extern "C-unwind" fn panicking_task(_data: *mut c_void) {
 }
 
 handler!(schedules_a_panic, frame => {
-    // SAFETY: slot 11 schedules tasks.
+    // SAFETY: the function in slot 11 has this type.
     let schedule: Function<XLA_FFI_ThreadPool_Schedule_Args> = unsafe { slot(frame, 11) };
     let task: extern "C-unwind" fn(*mut c_void) = panicking_task;
-    // SAFETY: the types differ in what may leave the function, not in how it is called.
+    // SAFETY: the types differ only in whether unwinding is allowed, not in the calling convention.
     let task = unsafe {
         std::mem::transmute::<
             extern "C-unwind" fn(*mut c_void),
@@ -160,17 +160,17 @@ handler!(schedules_a_panic, frame => {
     let mut args = XLA_FFI_ThreadPool_Schedule_Args {
         struct_size: 40,
         extension_start: std::ptr::null_mut(),
-        // SAFETY: the frame is a host's.
+        // SAFETY: the frame is from a host.
         ctx: unsafe { (*frame).ctx },
         task: Some(task),
         data: std::ptr::null_mut(),
     };
-    // SAFETY: the arguments are whole.
+    // SAFETY: the arguments are complete.
     unsafe { schedule(&raw mut args) }
 });
 
 handler!(says_ok, frame => {
-    // SAFETY: the frame is a host's.
+    // SAFETY: the frame is from a host.
     unsafe { error(frame, 0, c"all is well") }
 });
 
@@ -194,7 +194,7 @@ fn each_is_told_for_what_it_is() {
     for revision in [Revision::R0, Revision::R1] {
         assert_eq!(hazard_on(revision, writes_future), Hazard::FrameOverrun);
     }
-    // An error that says OK is success, as in XLA.
+    // As in XLA, an error with the code OK is success.
     assert!(run_on(newest, says_ok).is_ok());
 }
 
@@ -215,21 +215,21 @@ fn writing_the_state_type_is_a_hazard_before_r6() {
     }
 }
 
-// Leaves state of the prepare stage, which is over.
+// Sets state of the prepare stage, which is already over.
 handler!(sets_what_is_past, frame => {
-    // SAFETY: slot 7 sets state.
+    // SAFETY: the function in slot 7 has this type.
     let set: Function<XLA_FFI_State_Set_Args> = unsafe { slot(frame, 7) };
     let mut id = XLA_FFI_TypeId { type_id: STATE.load(Ordering::SeqCst) };
     let mut args = XLA_FFI_State_Set_Args {
         struct_size: XLA_FFI_State_Set_Args::STRUCT_SIZE,
         extension_start: std::ptr::null_mut(),
-        // SAFETY: the frame is a host's.
+        // SAFETY: the frame is from a host.
         ctx: unsafe { (*frame).ctx },
         stage: XLA_FFI_ExecutionStage(Stage::Prepare as u32),
         type_id: &raw mut id,
         state: std::ptr::dangling_mut::<u64>().cast(),
     };
-    // SAFETY: the arguments are whole.
+    // SAFETY: the arguments are complete.
     unsafe { set(&raw mut args) }
 });
 
@@ -240,11 +240,11 @@ fn a_stage_that_is_over_gets_no_state() {
     let runtime = Runtime::default();
     unsafe extern "C" fn keep(_object: *mut c_void) {}
     let info = TypeInfo::new(Some(keep));
-    // SAFETY: the name is this test's.
+    // SAFETY: only this test uses the type name.
     let id = unsafe { runtime.register_type("past", 0, info) }.unwrap();
     STATE.store(id, Ordering::SeqCst);
     let mut call = call_on(&runtime, sets_what_is_past).prepare().unwrap();
-    // Each is refused for what it does, not for what the one before has left.
+    // Each call is rejected for its own action, not for effects of the previous call.
     for _ in 0..2 {
         let error = call.invoke().unwrap_err();
         assert!(error.has(Hazard::AbsentState), "{error}");
@@ -277,19 +277,19 @@ fn a_panic_in_the_pool_ends_its_task_alone_and_is_kept_once() {
 
 static LATE: AtomicUsize = AtomicUsize::new(0);
 
-// Gives a future that nobody completes, and a thread writes the result after a while.
+// Returns a future that is never completed, and writes the result on another thread after a delay.
 handler!(writes_late, frame => {
-    // SAFETY: the frame is a host's of r10.
+    // SAFETY: the frame is from a host of r10.
     let made = unsafe { future(frame) };
     // SAFETY: the frame has one result.
     let y = unsafe { ret(frame, 0) } as usize;
     LATE.store(y, Ordering::SeqCst);
     std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(300));
-        // SAFETY: operands live until the future is complete, however long that takes.
+        // SAFETY: operands are valid until the future is complete, so they are never freed.
         unsafe { (y as *mut u8).write_volatile(47) };
     });
-    // SAFETY: the frame of r10 has the field.
+    // SAFETY: frames of r10 have this field.
     unsafe { (*frame).future = made };
     std::ptr::null_mut()
 });
@@ -301,11 +301,11 @@ fn operands_of_an_open_execution_are_never_freed() {
     let limit = Some(Duration::from_millis(20));
     let error = call.time_limit(limit).run().unwrap_err();
     assert_eq!(error.code(), ErrorCode::DeadlineExceeded);
-    // Memory that was freed would be given out again, and zeroed.
+    // Freed memory would be reused for these tensors and zeroed.
     let others: Vec<_> = (0..1000).map(|_| Tensor::zeros(shape()).unwrap()).collect();
     let y = LATE.load(Ordering::SeqCst) as *const u8;
     let end = Instant::now() + Duration::from_secs(20);
-    // SAFETY: the operands are kept.
+    // SAFETY: the operands are never freed.
     while unsafe { y.read_volatile() } != 47 && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -316,13 +316,13 @@ fn operands_of_an_open_execution_are_never_freed() {
 
 static SHARED: AtomicUsize = AtomicUsize::new(0);
 
-// Gives the future that the first call made.
+// Returns the future that the first call created.
 handler!(shares_its_future, frame => {
     if SHARED.load(Ordering::SeqCst) == 0 {
-        // SAFETY: the frame is a host's of r10.
+        // SAFETY: the frame is from a host of r10.
         SHARED.store(unsafe { future(frame) } as usize, Ordering::SeqCst);
     }
-    // SAFETY: the frame of r10 has the field.
+    // SAFETY: frames of r10 have this field.
     unsafe { (*frame).future = SHARED.load(Ordering::SeqCst) as *mut _ };
     std::ptr::null_mut()
 });
@@ -336,19 +336,19 @@ fn a_future_of_two_calls_is_told() {
     let error = second.start().unwrap_err();
     assert_eq!(error.findings()[0].hazard, Hazard::FutureMisuse, "{error}");
     assert!(error.message().contains("earlier call"), "{error}");
-    // Whoever has the future may be at work on this call's operands as well.
+    // The owner of the future may be using the operands of this call, too.
     assert!(second.is_open());
 }
 
-// Keeps its context and asks it for the run id in the next call.
+// Stores its context, and asks the stored context for the run id in the next call.
 handler!(keeps_context, frame => {
     static KEPT: AtomicUsize = AtomicUsize::new(0);
-    // SAFETY: the frame is a host's.
+    // SAFETY: the frame is from a host.
     let kept = KEPT.swap(unsafe { (*frame).ctx } as usize, Ordering::SeqCst);
     if kept == 0 {
         return std::ptr::null_mut();
     }
-    // SAFETY: slot 16 gives the run id.
+    // SAFETY: the function in slot 16 has this type.
     let run_id: Function<XLA_FFI_RunId_Get_Args> = unsafe { slot(frame, 16) };
     let mut args = XLA_FFI_RunId_Get_Args {
         struct_size: 32,
@@ -356,7 +356,7 @@ handler!(keeps_context, frame => {
         ctx: kept as *mut XLA_FFI_InvokeContext,
         run_id: 0,
     };
-    // SAFETY: the arguments are whole.
+    // SAFETY: the arguments are complete.
     unsafe { run_id(&raw mut args) }
 });
 
@@ -365,7 +365,7 @@ fn a_context_ends_with_its_call() {
     let runtime = Runtime::default();
     let mut first = call_on(&runtime, keeps_context).prepare().unwrap();
     first.invoke().unwrap();
-    // The first call's context is still there, but no longer a call's.
+    // The memory of the first context still exists, but the context no longer belongs to a call.
     let error = call_on(&runtime, keeps_context).run().unwrap_err();
     assert_eq!(error.code(), ErrorCode::FailedPrecondition);
     let error = first.invoke().unwrap_err();

@@ -1,15 +1,15 @@
-//! Whatever comes in, an error or an answer comes out: attribute text, SPECs, files, arguments of
-//! table functions.
+//! Property tests: any input results in a value or an error, for attribute texts, SPECs, files, and arguments
+//! of table functions.
 //!
-//! `XLA_FFI_CASES` sets the number of cases for each property (3000 unless set); those that take long
-//! run a tenth of them.
+//! `XLA_FFI_CASES` sets the number of cases per property (default: 3000). Slow properties run a tenth of the
+//! cases.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use xla_ffi_runtime::spec::{Spec, parse_result};
 use xla_ffi_runtime::{Attribute, Attributes, DType, Error, Shape, Tensor, npy, scalar_codec};
 
-/// Text that is nearly what the parsers want.
+/// Returns texts that are close to valid input of the parsers.
 fn nearly(words: &'static [&'static str]) -> impl Strategy<Value = String> {
     let word = prop_oneof![
         8 => proptest::sample::select(words).prop_map(str::to_owned),
@@ -70,7 +70,7 @@ fn dictionary(entries: Vec<(String, Attribute)>) -> Attributes {
         })
 }
 
-/// Whether two attributes are the same up to the signs and payloads of what is not a number.
+/// Returns true if two attributes are equal, except for the signs and payloads of NaN.
 fn same(one: &Attribute, two: &Attribute) -> bool {
     match (one, two) {
         (Attribute::Scalar(a, x), Attribute::Scalar(b, y)) if a == b && x != y => {
@@ -146,7 +146,7 @@ proptest! {
     }
 }
 
-/// One in `share` of `XLA_FFI_CASES`, or of so many.
+/// Returns a configuration with `XLA_FFI_CASES` (default: `cases`) divided by `share` as the number of cases.
 fn config(cases: u32, share: u32) -> ProptestConfig {
     ProptestConfig {
         cases: xla_ffi_testing::damage::cases(cases / share, share),

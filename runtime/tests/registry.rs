@@ -1,4 +1,4 @@
-//! Registration of handlers and types, by the rules that XLA has.
+//! Registration of handlers and types, by the rules of XLA.
 
 mod support;
 
@@ -15,24 +15,24 @@ use xla_ffi_testing::compiler::library_of_text;
 use xla_ffi_testing::skip;
 
 unsafe extern "C" fn one(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is a host's.
+    // SAFETY: the frame is from a host.
     unsafe { metadata(frame, 1, 0) };
     std::ptr::null_mut()
 }
 
 unsafe extern "C" fn capturable(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is a host's.
+    // SAFETY: the frame is from a host.
     unsafe { metadata(frame, 1, 1) };
     std::ptr::null_mut()
 }
 
 unsafe extern "C" fn refuses_metadata(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: from 0.2 on the table is there.
+    // SAFETY: since 0.2, metadata calls have a function table.
     unsafe { error(frame, 9, c"not today") }
 }
 
 fn bundle(handler: xla_ffi_sys::XLA_FFI_Handler) -> Bundle {
-    // SAFETY: the functions above are handlers.
+    // SAFETY: the callers pass the handlers above.
     unsafe { Bundle::execute(handler) }
 }
 
@@ -53,7 +53,7 @@ fn a_file_that_replaced_a_loaded_one_is_loaded() {
     let test = "a_file_that_replaced_a_loaded_one_is_loaded";
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     std::fs::create_dir_all(&folder).unwrap();
-    // The variable is one of which a process has only one (STB_GNU_UNIQUE).
+    // The variable is a unique symbol (STB_GNU_UNIQUE), which exists once per process.
     let build = |number: i32| {
         let text = format!("inline int number = {number};\nint* at() {{ return &number; }}\n");
         let name = format!("number_{number}");
@@ -65,7 +65,7 @@ fn a_file_that_replaced_a_loaded_one_is_loaded() {
     let runtime = Runtime::default();
     let number = |library: &Library| {
         let at = library.symbol("number").unwrap().cast::<i32>();
-        // SAFETY: the symbol is an int.
+        // SAFETY: the symbol is an `int`.
         (at, unsafe { at.read() })
     };
     let path = folder.join("replaced.so");
@@ -126,15 +126,15 @@ fn an_error_in_the_metadata_call_refuses_the_handler() {
         .unwrap_err();
     assert_eq!(error.code(), ErrorCode::FailedPrecondition);
     assert!(error.message().contains("not today"));
-    // r0 asks nothing and takes everything.
+    // r0 does not request metadata and accepts every handler.
     Runtime::new(Revision::R0)
         .register("f", "cpu", bundle(refuses_metadata))
         .unwrap();
 }
 
-/// Registers another handler and a type from inside of its own call.
+/// Registers another handler and a type during its own call.
 unsafe extern "C" fn registers(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is a host's.
+    // SAFETY: the frame is from a host.
     if unsafe { metadata(frame, 1, 0) } {
         return std::ptr::null_mut();
     }
@@ -142,7 +142,7 @@ unsafe extern "C" fn registers(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Er
         ptr: text.as_ptr().cast(),
         len: text.len(),
     };
-    // SAFETY: slot 3 registers handlers.
+    // SAFETY: the function in slot 3 has this type.
     let register: Function<XLA_FFI_Handler_Register_Args_R0> = unsafe { slot(frame, 3) };
     let mut args = XLA_FFI_Handler_Register_Args_R0 {
         struct_size: 84,
@@ -157,12 +157,12 @@ unsafe extern "C" fn registers(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Er
         },
         traits: 1,
     };
-    // SAFETY: the arguments are whole.
+    // SAFETY: the arguments are complete.
     let refused = unsafe { register(&raw mut args) };
     if !refused.is_null() {
         return refused;
     }
-    // SAFETY: slot 5 registers types.
+    // SAFETY: the function in slot 5 has this type.
     let register: Function<XLA_FFI_Type_Register_Args> = unsafe { slot(frame, 5) };
     let mut id = XLA_FFI_TypeId { type_id: 0 };
     let info = XLA_FFI_TypeInfo {
@@ -177,7 +177,7 @@ unsafe extern "C" fn registers(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Er
         type_id: &raw mut id,
         type_info: &raw const info,
     };
-    // SAFETY: the arguments are whole.
+    // SAFETY: the arguments are complete.
     unsafe { register(&raw mut args) }
 }
 
@@ -188,7 +188,7 @@ fn a_handler_may_register_from_inside_its_call() {
         let other = Runtime::new(revision);
         let handler = runtime.handler("registers", bundle(registers)).unwrap();
         let executable = handler.instantiate(&Attributes::new()).unwrap();
-        // A prepared call runs in this process whatever the build.
+        // A prepared call runs in this process in all builds.
         executable.call().prepare().unwrap().invoke().unwrap();
         let inner = runtime.find("inner", "cpu").unwrap();
         if let Some(metadata) = inner.metadata() {
@@ -203,18 +203,18 @@ fn a_handler_may_register_from_inside_its_call() {
             other.find("inner", "cpu").is_err(),
             "{revision}: the other runtime is untouched"
         );
-        // A type's name is taken once; from r5 on the number that was given before is understood.
+        // The name of a type can be registered only once; since r5, the same id may be registered again.
         assert!(executable.call().run().is_err(), "{revision}");
     }
 }
 
-/// Registers a type as libraries for r1 to r6 do: no type info behind the arguments.
+/// Registers a type as libraries for r1 to r6 do, without type info after the arguments.
 unsafe extern "C" fn registers_old(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is a host's.
+    // SAFETY: the frame is from a host.
     if unsafe { metadata(frame, 1, 0) } {
         return std::ptr::null_mut();
     }
-    // SAFETY: slot 5 registers types.
+    // SAFETY: the function in slot 5 has this type.
     let register: Function<[usize; 6]> = unsafe { slot(frame, 5) };
     let name = "old";
     let mut id = 0_i64;
@@ -227,7 +227,7 @@ unsafe extern "C" fn registers_old(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FF
         &raw mut id as usize,
         stray,
     ];
-    // SAFETY: the first five words are whole; the sixth is what lies on a stack.
+    // SAFETY: the first five words are complete; the sixth represents arbitrary stack contents.
     unsafe { register(&raw mut args) }
 }
 
@@ -275,11 +275,11 @@ fn static_handlers_are_found_under_every_spelling_of_their_platform() {
             .unwrap()
             .is_command_buffer_compatible()
     );
-    // A second time is an equal registration.
+    // Registering the same handlers again has no effect.
     runtime.register_static().unwrap();
 }
 
-/// Where C and C++ handlers of a program register themselves.
+/// C and C++ handlers of a program register themselves in the program's global runtime.
 #[test]
 fn what_the_programs_own_runtime_has_is_told() {
     let told = || {
@@ -303,7 +303,7 @@ fn types_are_looked_up_by_name_and_number() {
         ErrorCode::NotFound
     );
     let info = TypeInfo::new(Some(nothing));
-    // SAFETY: a type without objects.
+    // SAFETY: no objects of this type exist.
     let id = unsafe { runtime.get_or_register_type("t", info) }.unwrap();
     // SAFETY: as above.
     let again = unsafe { runtime.get_or_register_type("t", TypeInfo::default()) };
@@ -317,7 +317,7 @@ fn types_are_looked_up_by_name_and_number() {
     // SAFETY: as above.
     let taken = unsafe { runtime.register_type("t", 0, info) }.unwrap_err();
     assert_eq!(taken.code(), ErrorCode::Internal);
-    // Libraries that share a type read its number from these words, which are XLA's.
+    // Libraries that share a type parse its id from this message, which is XLA's.
     let text = format!("Type name t already registered with type id {id}");
     assert_eq!(taken.message(), text);
 }
@@ -328,7 +328,7 @@ fn runtimes_have_their_own_types_and_tables() {
     let two = Runtime::default();
     assert_ne!(one.api(), two.api());
     let register = |runtime: &Runtime, name| {
-        // SAFETY: a type without objects.
+        // SAFETY: no objects of this type exist.
         unsafe { runtime.register_type(name, 0, TypeInfo::default()) }.unwrap()
     };
     register(&one, "a");

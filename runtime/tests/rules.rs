@@ -1,5 +1,5 @@
-//! What hosts refuse, and with which code: as jaxlib 0.12.0 was measured to answer, question by
-//! question.
+//! The requests that hosts reject, and the error codes. The expected answers were measured with jaxlib
+//! 0.12.0, question by question.
 
 mod support;
 
@@ -43,7 +43,7 @@ fn answers_are_those_of_jaxlib() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// What jaxlib 0.12.0 was measured to crash on is told here.
+/// Requests with which jaxlib 0.12.0 crashes are reported here.
 #[test]
 fn absent_state_is_a_hazard() {
     use support::{Function, metadata, slot};
@@ -53,23 +53,23 @@ fn absent_state_is_a_hazard() {
     };
 
     unsafe extern "C" fn gets_prepared(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-        // SAFETY: the frame is a host's.
+        // SAFETY: the frame is from a host.
         if unsafe { metadata(frame, 1, 0) } {
             return std::ptr::null_mut();
         }
-        // SAFETY: slot 8 gives state.
+        // SAFETY: the function in slot 8 has this type.
         let get: Function<XLA_FFI_State_Get_Args> = unsafe { slot(frame, 8) };
         let mut id = XLA_FFI_TypeId { type_id: 1 };
         let mut args = XLA_FFI_State_Get_Args {
             struct_size: 48,
             extension_start: std::ptr::null_mut(),
-            // SAFETY: the frame is a host's.
+            // SAFETY: the frame is from a host.
             ctx: unsafe { (*frame).ctx },
             stage: XLA_FFI_ExecutionStage::PREPARE,
             type_id: &raw mut id,
             state: std::ptr::null_mut(),
         };
-        // SAFETY: the arguments are whole.
+        // SAFETY: the arguments are complete.
         unsafe { get(&raw mut args) }
     }
 
@@ -84,7 +84,7 @@ fn absent_state_is_a_hazard() {
     assert!(error.message().contains("State is not set"), "{error}");
 }
 
-/// As measured: jaxlib 0.8.1 and 0.9.0.1 (r7) answer "does not have a registered type info with a deleter".
+/// Measured: jaxlib 0.8.1 and 0.9.0.1 (r7) answer "does not have a registered type info with a deleter".
 #[test]
 fn state_of_a_type_without_a_deleter_is_refused() {
     use support::{Function, metadata, slot};
@@ -95,22 +95,22 @@ fn state_of_a_type_without_a_deleter_is_refused() {
     const NUMBER: i64 = 77;
 
     unsafe extern "C" fn sets_state(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-        // SAFETY: the frame is a host's.
+        // SAFETY: the frame is from a host.
         if unsafe { metadata(frame, 2, 0) } {
             return std::ptr::null_mut();
         }
-        // SAFETY: slot 7 sets state.
+        // SAFETY: the function in slot 7 has this type.
         let set: Function<XLA_FFI_State_Set_Args_R7> = unsafe { slot(frame, 7) };
         let mut id = XLA_FFI_TypeId { type_id: NUMBER };
         let mut args = XLA_FFI_State_Set_Args_R7 {
             struct_size: 40,
             extension_start: std::ptr::null_mut(),
-            // SAFETY: the frame is a host's.
+            // SAFETY: the frame is from a host.
             ctx: unsafe { (*frame).ctx },
             type_id: &raw mut id,
             state: std::ptr::dangling_mut(),
         };
-        // SAFETY: the arguments are whole.
+        // SAFETY: the arguments are complete.
         unsafe { set(&raw mut args) }
     }
     unsafe extern "C" fn nothing(_: *mut std::ffi::c_void) {}
@@ -119,11 +119,11 @@ fn state_of_a_type_without_a_deleter_is_refused() {
         for deleter in [None, Some(nothing as unsafe extern "C" fn(_))] {
             let runtime = Runtime::new(revision);
             let info = xla_ffi_runtime::TypeInfo::new(deleter);
-            // SAFETY: nobody looks behind the objects.
+            // SAFETY: the objects are never accessed.
             unsafe { runtime.register_type("nothing", NUMBER, info) }.unwrap();
             // SAFETY: the function is a handler.
             let bundle = unsafe { xla_ffi_runtime::Bundle::execute(sets_state) };
-            // SAFETY: and one of this stage.
+            // SAFETY: `sets_state` is also a handler of this stage.
             let bundle = unsafe { bundle.with(Stage::Instantiate, sets_state) };
             let handler = runtime.handler("sets_state", bundle).unwrap();
             let set = handler.instantiate(&Attributes::new());

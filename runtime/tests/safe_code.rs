@@ -1,5 +1,5 @@
-//! What safe code does with calls that it was not expected to do: operands that are changed, cloned or dropped while
-//! something else has them, and memory that the program lends. The handlers are not safe; their callers are.
+//! Unusual use of calls by safe code: operands that are changed, cloned or dropped while they are in use, and
+//! memory that the program lends. The handlers use unsafe code; their callers do not.
 
 mod support;
 
@@ -16,12 +16,12 @@ use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Handler};
 
 const BYTES: usize = 16;
 
-/// Puts work on the stream that adds 1 to each byte of the result, after a while, and says then that it is done.
+/// Enqueues work on the stream that, after a delay, adds 1 to each byte of the result and then sets `done`.
 ///
 /// # Safety
-/// The frame is a host's with a result of that many bytes.
+/// The frame must be from a host and have a result of `BYTES` bytes.
 unsafe fn adds(frame: *mut XLA_FFI_CallFrame, done: &'static AtomicBool) {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let y = unsafe { ret(frame, 0) } as usize;
     // SAFETY: as above.
     let stream = unsafe { stream(frame) }.expect("the call has a stream");
@@ -40,20 +40,20 @@ unsafe fn adds(frame: *mut XLA_FFI_CallFrame, done: &'static AtomicBool) {
 }
 
 unsafe extern "C" fn later(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is a host's.
+    // SAFETY: the frame is from a host.
     if !unsafe { metadata(frame, 1, 0) } {
         static NOBODY_LOOKS: AtomicBool = AtomicBool::new(false);
-        // SAFETY: the calls below are like that.
+        // SAFETY: the calls below have such a result.
         unsafe { adds(frame, &NOBODY_LOOKS) };
     }
     std::ptr::null_mut()
 }
 
-/// Fives in the first eight bytes of the result.
+/// Writes fives to the first eight bytes of the result.
 unsafe extern "C" fn fives(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is a host's.
+    // SAFETY: the frame is from a host.
     if !unsafe { metadata(frame, 1, 0) } {
-        // SAFETY: the calls below have a result of as many.
+        // SAFETY: the results of the calls below have at least eight bytes.
         let y = unsafe { ret(frame, 0) }.cast::<u8>();
         // SAFETY: as above.
         unsafe { y.write_bytes(5, 8) };
@@ -62,7 +62,7 @@ unsafe extern "C" fn fives(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error 
 }
 
 unsafe extern "C" fn nothing(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is a host's.
+    // SAFETY: the frame is from a host.
     unsafe { metadata(frame, 1, 0) };
     std::ptr::null_mut()
 }
@@ -73,7 +73,7 @@ fn executable_on(runtime: &Runtime, bundle: Bundle) -> Executable {
 }
 
 fn executable(handler: XLA_FFI_Handler) -> Executable {
-    // SAFETY: the functions above are handlers.
+    // SAFETY: the callers pass handlers.
     let bundle = unsafe { Bundle::execute(handler) };
     executable_on(&Runtime::default(), bundle)
 }
@@ -82,7 +82,7 @@ fn bytes(count: usize) -> Shape {
     Shape::new(DType::U8, [count as i64]).unwrap()
 }
 
-/// Memory of the program's, which it looks at though a tensor has it.
+/// Memory that the program lends to a tensor and still reads.
 struct Lent(*mut [u128; 1]);
 
 impl Lent {
@@ -90,24 +90,24 @@ impl Lent {
         Self(Box::into_raw(Box::new([0])))
     }
 
-    /// The memory as a result; `owner` goes with it.
+    /// Returns a tensor in this memory, which drops `owner` with its last clone.
     fn tensor(&self, shape: Shape, owner: impl std::any::Any + Send + Sync) -> Tensor {
-        // SAFETY: 16 bytes, which stay for as long as the test runs.
+        // SAFETY: 16 bytes, which are valid until the test ends.
         unsafe { Tensor::from_raw(shape, self.0.cast(), owner) }.unwrap()
     }
 
     fn bytes(&self) -> [u8; BYTES] {
-        // SAFETY: nobody writes there any more.
+        // SAFETY: no code writes there any more.
         unsafe { self.0.cast::<[u8; BYTES]>().read_volatile() }
     }
 }
 
 #[test]
 fn operands_that_a_stage_has_seen_stay() {
-    // SAFETY: the functions are handlers.
+    // SAFETY: `fives` is a handler.
     let bundle = unsafe { Bundle::execute(fives) };
     for stage in [Stage::Prepare, Stage::Initialize] {
-        // SAFETY: as above.
+        // SAFETY: `nothing` is a handler.
         let bundle = unsafe { bundle.with(stage, nothing) };
         let executable = executable_on(&Runtime::default(), bundle);
         let x = || Tensor::zeros(bytes(8)).unwrap();
@@ -116,7 +116,7 @@ fn operands_that_a_stage_has_seen_stay() {
         let refused = call.set_args([x()]).unwrap_err();
         assert_eq!(refused.code(), ErrorCode::FailedPrecondition);
         assert!(refused.message().contains("has seen"), "{refused}");
-        // The same in the caller's memory.
+        // The same with memory of the caller.
         let (mut one, mut other) = ([0_u64], [0_u64]);
         let (one, other): (*mut c_void, *mut c_void) =
             (one.as_mut_ptr().cast(), other.as_mut_ptr().cast());
@@ -127,7 +127,7 @@ fn operands_that_a_stage_has_seen_stay() {
         // SAFETY: as above.
         let refused = unsafe { call.update(&[], &[other]) }.unwrap_err();
         assert_eq!(refused.code(), ErrorCode::FailedPrecondition);
-        // Nothing changes here.
+        // Setting the same result again changes nothing.
         // SAFETY: as above.
         unsafe { call.update(&[], &[one]) }.unwrap();
         call.invoke().unwrap();
@@ -163,7 +163,7 @@ fn a_clone_has_what_the_stream_has_yet_to_write() {
 fn results_in_the_programs_memory_are_there_or_refused() {
     let of = |lent: &Lent| lent.bytes()[..9].to_vec();
     let wanted = [5, 5, 5, 5, 5, 5, 5, 5, 0];
-    // Elements that share bytes are packed otherwise there.
+    // Packed elements have a different order on these revisions.
     let packed = Shape::new(DType::S4, [16]).unwrap();
     for (revision, refused) in [
         (Revision::R3, true),

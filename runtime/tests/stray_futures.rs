@@ -1,5 +1,5 @@
-//! Futures that handlers leave open where they may not: beside an error, kept back, in a stage that has none. Whoever is
-//! to complete them may use the operands until then.
+//! Futures that handlers leave open in invalid ways: together with an error, without returning them, or in a
+//! stage that does not support futures. The operands may be in use until they are completed.
 
 mod support;
 
@@ -19,20 +19,20 @@ use xla_ffi_sys::{
 
 const WRITTEN: i64 = 7;
 
-/// Gives a thread the result and scratch memory, to write there and to complete a future; whether the future
-/// is the frame's too.
+/// Starts a thread that writes to the result and to scratch memory, and then completes a future. The future
+/// is stored in the frame if `returned` is true.
 unsafe fn later(frame: *mut XLA_FFI_CallFrame, returned: bool) {
-    // SAFETY: the frame is a host's.
+    // SAFETY: the frame is from a host.
     let scratch = unsafe { allocate(frame) }.expect("there is memory");
-    // SAFETY: the frame is a host's of r10.
+    // SAFETY: the frame is from a host of r10.
     let future = unsafe { future(frame) };
     if returned {
-        // SAFETY: the frame of r10 has the field.
+        // SAFETY: frames of r10 have this field.
         unsafe { (*frame).future = future };
     }
     // SAFETY: the call has a result.
     let places = [unsafe { ret(frame, 0) } as usize, scratch as usize];
-    // SAFETY: slot 14 completes futures.
+    // SAFETY: the function in slot 14 has this type.
     let complete: Function<XLA_FFI_Future_SetAvailable_Args> = unsafe { slot(frame, 14) };
     let future = future as usize;
     std::thread::spawn(move || {
@@ -46,7 +46,7 @@ unsafe fn later(frame: *mut XLA_FFI_CallFrame, returned: bool) {
             extension_start: std::ptr::null_mut(),
             future: future as *mut _,
         };
-        // SAFETY: the arguments are whole.
+        // SAFETY: the arguments are complete.
         assert!(unsafe { complete(&raw mut args) }.is_null());
     });
 }
@@ -54,7 +54,7 @@ unsafe fn later(frame: *mut XLA_FFI_CallFrame, returned: bool) {
 macro_rules! handler {
     ($name:ident, $frame:ident => $body:expr) => {
         unsafe extern "C" fn $name($frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-            // SAFETY: the frame is a host's.
+            // SAFETY: the frame is from a host.
             if unsafe { metadata($frame, 5, 0) } {
                 return std::ptr::null_mut();
             }
@@ -64,7 +64,7 @@ macro_rules! handler {
 }
 
 handler!(beside_an_error, frame => {
-    // SAFETY: the frame is a host's with a result.
+    // SAFETY: the frame is from a host and has a result.
     unsafe { later(frame, true) };
     // SAFETY: as above.
     unsafe { error(frame, 9, c"as it was told to") }
@@ -88,7 +88,7 @@ fn executable(stages: &[(Stage, XLA_FFI_Handler)]) -> Executable {
     // SAFETY: `fine` is a handler.
     let mut bundle = unsafe { Bundle::execute(fine) };
     for &(stage, handler) in stages {
-        // SAFETY: so are the others.
+        // SAFETY: the other functions are handlers, too.
         bundle = unsafe { bundle.with(stage, handler) };
     }
     let handler = Runtime::new(Revision::R10).handler("odd", bundle);
@@ -100,25 +100,26 @@ fn call(executable: &Executable, memory: &Arc<Ledger>) -> Call {
     call.ret(Shape::new(DType::S64, []).unwrap())
 }
 
-/// Counts what was freed before and after its handler had written there.
+/// An allocator that records the contents of memory when it is freed, before or after its handler wrote
+/// there.
 #[derive(Default)]
 struct Ledger(Mutex<Vec<i64>>);
 
-// SAFETY: the memory is an allocator's of the runtime.
+// SAFETY: the memory is from an allocator of the runtime.
 unsafe impl DeviceAllocator for Ledger {
     fn allocate(&self, _size: usize, alignment: usize) -> Option<*mut c_void> {
         Some(memory(alignment).cast())
     }
 
     unsafe fn free(&self, data: *mut c_void, _size: usize) {
-        // SAFETY: what `allocate` gave, which stays: who writes too late harms nobody.
+        // SAFETY: allocated by `allocate` and never really freed, so that late writes cause no damage.
         let value = unsafe { data.cast::<i64>().read_volatile() };
         self.0.lock().unwrap().push(value);
     }
 }
 
 impl Ledger {
-    /// What lay in the memory when it was freed, which it is some time.
+    /// Waits until memory is freed, and returns its contents at that time.
     fn freed(&self) -> i64 {
         let end = Instant::now() + Duration::from_secs(20);
         loop {
@@ -152,7 +153,8 @@ fn operands_are_the_handlers_until_what_it_left_open_is_complete() {
         prepared.wait().unwrap();
         assert_eq!(prepared.ret_bytes(0).unwrap(), WRITTEN.to_ne_bytes());
         assert_eq!(memory.freed(), WRITTEN);
-        // The next execution has nothing of it, and where the call goes first what it owns stays.
+        // The next execution is unaffected. If the call is dropped first, the resources that it owns stay
+        // alive.
         assert!(prepared.start().unwrap_err().has(hazard));
         drop(prepared);
         assert_eq!(memory.freed(), WRITTEN);
@@ -179,7 +181,7 @@ fn stages_without_futures_have_the_same() {
             assert_eq!(memory.freed(), WRITTEN, "{stage}: {said}");
         }
     }
-    // Memory of the caller's is his again with the error.
+    // After the error, the caller can use its memory again.
     let prepare = executable(&[(Stage::Prepare, with_a_future)]);
     let mut y = 0_i64;
     let place: *mut i64 = &raw mut y;
@@ -228,7 +230,7 @@ fn no_stage_begins_of_a_call_that_is_cancelled_or_late() {
     ]);
     let call = || executable.call();
     let canceller = Canceller::new();
-    // Between two stages.
+    // Cancellation between two stages.
     *CANCELLER.lock().unwrap() = Some(canceller.clone());
     CANCELS.store(true, Ordering::SeqCst);
     let error = call().canceller(&canceller).prepare().unwrap_err();
@@ -236,7 +238,7 @@ fn no_stage_begins_of_a_call_that_is_cancelled_or_late() {
     assert!(error.message().contains("initialize"), "{error}");
     assert_eq!(STAGES.swap(0, Ordering::SeqCst), 1);
     CANCELS.store(false, Ordering::SeqCst);
-    // Before the first.
+    // Cancellation before the first stage.
     let error = call().canceller(&canceller).prepare().unwrap_err();
     assert_eq!(error.code(), ErrorCode::Cancelled, "{error}");
     let error = call()
@@ -245,7 +247,7 @@ fn no_stage_begins_of_a_call_that_is_cancelled_or_late() {
         .unwrap_err();
     assert_eq!(error.code(), ErrorCode::DeadlineExceeded, "{error}");
     assert_eq!(STAGES.swap(0, Ordering::SeqCst), 0);
-    // Before the record stage.
+    // Cancellation before the record stage.
     let canceller = Canceller::new();
     let mut prepared = call().canceller(&canceller).prepare().unwrap();
     assert_eq!(STAGES.swap(0, Ordering::SeqCst), 2);
@@ -257,33 +259,33 @@ fn no_stage_begins_of_a_call_that_is_cancelled_or_late() {
 }
 
 handler!(scratch, frame => {
-    // SAFETY: the frame is a host's.
+    // SAFETY: the frame is from a host.
     unsafe { allocate(frame) }.err().unwrap_or(std::ptr::null_mut())
 });
 
 handler!(user_data, frame => {
-    // SAFETY: slot 6 finds user data.
+    // SAFETY: the function in slot 6 has this type.
     let get: Function<XLA_FFI_InvokeContext_Get_Args> = unsafe { slot(frame, 6) };
     let mut id = XLA_FFI_TypeId { type_id: 77 };
     let mut args = XLA_FFI_InvokeContext_Get_Args {
         struct_size: XLA_FFI_InvokeContext_Get_Args::STRUCT_SIZE,
         extension_start: std::ptr::null_mut(),
-        // SAFETY: the frame is a host's.
+        // SAFETY: the frame is from a host.
         ctx: unsafe { (*frame).ctx },
         type_id: &raw mut id,
         data: std::ptr::null_mut(),
     };
-    // SAFETY: the arguments are whole.
+    // SAFETY: the arguments are complete.
     unsafe { get(&raw mut args) }
 });
 
 #[test]
 fn what_a_call_lacks_is_told_with_its_handler_and_type() {
     let runtime = Runtime::default();
-    // SAFETY: no object has this type.
+    // SAFETY: no objects of this type exist.
     unsafe { runtime.register_type("tests.Store", 77, TypeInfo::new(None)) }.unwrap();
     let run = |name, function: XLA_FFI_Handler| {
-        // SAFETY: the functions above are handlers.
+        // SAFETY: the callers pass the handlers above.
         let bundle = unsafe { Bundle::execute(function) };
         let handler = runtime.handler(name, bundle).unwrap();
         let executable = handler.instantiate(&Attributes::new()).unwrap();

@@ -1,4 +1,4 @@
-//! Calls that outlast their time limit: their operands are theirs until they are over.
+//! Calls that exceed their time limit keep their operands until they are complete.
 
 mod support;
 
@@ -15,11 +15,11 @@ use xla_ffi_sys::{
     XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Future_SetAvailable_Args, XLA_FFI_Handler,
 };
 
-/// Lets the handler's thread go on, one at a time.
+/// Lets the thread of a handler continue; used by one test at a time.
 static GATE: Mutex<Option<Receiver<()>>> = Mutex::new(None);
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// A gate for the next handler.
+/// Returns a new gate for the next handler.
 fn gate() -> (MutexGuard<'static, ()>, Sender<()>) {
     let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let (open, gate) = channel();
@@ -27,16 +27,16 @@ fn gate() -> (MutexGuard<'static, ()>, Sender<()>) {
     (alone, open)
 }
 
-/// Begins a future whose thread writes ones to the result of 4096 bytes when it is let.
+/// Starts a future whose thread writes ones to the 4096-byte result once the gate is opened.
 ///
 /// # Safety
-/// The frame is a host's of r10, with that result.
+/// The frame must be from a host of r10 and have this result.
 unsafe fn begin(frame: *mut XLA_FFI_CallFrame) {
-    // SAFETY: slot 14 completes futures.
+    // SAFETY: the function in slot 14 has this type.
     let complete: Function<XLA_FFI_Future_SetAvailable_Args> = unsafe { slot(frame, 14) };
-    // SAFETY: the frame is a host's of r10.
+    // SAFETY: the frame is from a host of r10.
     let future = unsafe { future(frame) };
-    // SAFETY: the frame of r10 has the field.
+    // SAFETY: frames of r10 have this field.
     unsafe { (*frame).future = future };
     // SAFETY: the frame has a result.
     let y = unsafe { ret(frame, 0) } as usize;
@@ -51,43 +51,43 @@ unsafe fn begin(frame: *mut XLA_FFI_CallFrame) {
             extension_start: std::ptr::null_mut(),
             future: future as *mut _,
         };
-        // SAFETY: the arguments are whole.
+        // SAFETY: the arguments are complete.
         assert!(unsafe { complete(&raw mut args) }.is_null());
     });
 }
 
 unsafe extern "C" fn late(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is a host's.
+    // SAFETY: the frame is from a host.
     if unsafe { metadata(frame, 1, 0) } {
         return std::ptr::null_mut();
     }
-    // SAFETY: the calls below are like that.
+    // SAFETY: the calls below have such a frame.
     unsafe { begin(frame) };
     std::ptr::null_mut()
 }
 
-/// The same, and writes behind the frame.
+/// Does the same, and also writes after the end of the frame.
 unsafe extern "C" fn overruns(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is a host's.
+    // SAFETY: the frame is from a host.
     if unsafe { metadata(frame, 1, 0) } {
         return std::ptr::null_mut();
     }
-    // SAFETY: the calls below are like that.
+    // SAFETY: the calls below have such a frame.
     unsafe { begin(frame) };
     let behind = frame.cast::<u8>().wrapping_add(176);
-    // SAFETY: behind the frame lies the host's guard.
+    // SAFETY: the host has a guard after the frame.
     unsafe { behind.write(0) };
     std::ptr::null_mut()
 }
 
-/// A call of a handler with its result in memory of the caller's.
+/// Returns a prepared call of a handler, with its result in the caller's memory.
 fn prepared(handler: XLA_FFI_Handler, y: *mut c_void) -> (PreparedCall, Arc<()>) {
     let runtime = Runtime::default();
     let kept = Arc::new(());
     let mut user_data = UserData::new(&runtime);
-    // SAFETY: no handler asks for it.
+    // SAFETY: no handler accesses the object.
     unsafe { user_data.insert("kept", kept.clone()) }.unwrap();
-    // SAFETY: the functions above are handlers.
+    // SAFETY: the callers pass the handlers above.
     let bundle = unsafe { Bundle::execute(handler) };
     let handler = runtime.handler("late", bundle).unwrap();
     let call = handler.instantiate(&Attributes::new()).unwrap().call();
@@ -96,7 +96,7 @@ fn prepared(handler: XLA_FFI_Handler, y: *mut c_void) -> (PreparedCall, Arc<()>)
     let call = call
         .time_limit(Some(Duration::from_millis(20)))
         .user_data(user_data);
-    // SAFETY: the callers keep the memory until the call is over.
+    // SAFETY: the callers keep the memory until the call is complete.
     (unsafe { call.prepare_on(frame) }.unwrap(), kept)
 }
 
@@ -119,13 +119,13 @@ fn an_open_call_can_be_waited_for_again() {
     );
     let still = call.wait_for(Some(Duration::ZERO)).unwrap_err();
     assert_eq!(still.code(), ErrorCode::DeadlineExceeded);
-    // SAFETY: one result; the call is open and goes on with what it has.
+    // SAFETY: there is one result; the open call is not changed.
     let refused = unsafe { call.update(&[], &[std::ptr::null_mut()]) }.unwrap_err();
     assert_eq!(refused.code(), ErrorCode::FailedPrecondition);
     open.send(()).unwrap();
     call.wait_for(None).unwrap();
     assert!(!call.is_open());
-    // SAFETY: the call is over, so that the memory is this test's again.
+    // SAFETY: the call is over, so only this test uses the memory.
     assert_eq!(unsafe { *Box::from_raw(y) }, [1; 4096]);
 }
 
@@ -140,7 +140,7 @@ fn a_call_that_is_dropped_open_says_when_its_operands_are_free() {
     );
     let (tell, told) = channel();
     call.on_end(move || {
-        // SAFETY: the call is over, so that the memory is this test's again.
+        // SAFETY: the call is over, so only this test uses the memory.
         let y = unsafe { Box::from_raw(y as *mut [u8; 4096]) };
         tell.send(*y).unwrap();
     });
@@ -153,11 +153,11 @@ fn a_call_that_is_dropped_open_says_when_its_operands_are_free() {
     );
     open.send(()).unwrap();
     assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok([1; 4096]));
-    // What was kept goes by itself.
+    // The kept objects are dropped without further calls.
     soon(|| Arc::strong_count(&kept) == 1);
 }
 
-/// Waits until something is so.
+/// Waits until `is_so` returns true.
 fn soon(is_so: impl Fn() -> bool) {
     let end = std::time::Instant::now() + Duration::from_secs(20);
     while !is_so() {
@@ -187,7 +187,7 @@ fn calls_that_timed_out_leave_nothing_when_their_handlers_end() {
     for open in &gates[..6] {
         open.send(()).unwrap();
     }
-    // No other call is made: what they held goes by itself.
+    // No other call is made: the objects are dropped without one.
     soon(|| living_objects() == before);
 }
 
@@ -202,6 +202,6 @@ fn a_hazard_does_not_end_a_call_that_the_handler_goes_on_with() {
     open.send(()).unwrap();
     let error = call.wait_for(None).unwrap_err();
     assert!(error.has(Hazard::FrameOverrun), "{error}");
-    // SAFETY: the call is over, so that the memory is this test's again.
+    // SAFETY: the call is over, so only this test uses the memory.
     assert_eq!(unsafe { *Box::from_raw(y) }, [1; 4096]);
 }

@@ -1,4 +1,4 @@
-//! Results that handlers leave unwritten are told, where that is asked for.
+//! Results that handlers leave unwritten are reported if requested.
 
 mod support;
 
@@ -10,19 +10,19 @@ use xla_ffi_runtime::{
 };
 use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Future_SetAvailable_Args};
 
-/// What a handler does, by its first argument: writes ones to so many bytes of each result, then …
+/// The end of a handler, selected by its first argument, after it wrote ones to some bytes of each result.
 const SUCCEEDS: u8 = 0;
 const FAILS: u8 = 1;
 const COMPLETES_LATER: u8 = 2;
 
 unsafe fn write(rets: &[usize], bytes: u8) {
     for ret in rets {
-        // SAFETY: as many bytes as the caller says.
+        // SAFETY: the caller guarantees that the results have this many bytes.
         unsafe { (*ret as *mut u8).write_bytes(1, bytes.into()) };
     }
 }
 
-/// What a thread needs.
+/// The data that a thread needs.
 struct Job {
     rets: Vec<usize>,
     bytes: u8,
@@ -40,46 +40,46 @@ impl Job {
             extension_start: std::ptr::null_mut(),
             future: self.future as *mut _,
         };
-        // SAFETY: the arguments are whole.
+        // SAFETY: the arguments are complete.
         assert!(unsafe { (self.complete)(&raw mut args) }.is_null());
     }
 }
 
-/// The first argument says how many bytes are written, and how it ends.
+/// A handler whose first argument selects the number of bytes to write and the end.
 unsafe extern "C" fn partial(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is a host's.
+    // SAFETY: the frame is from a host.
     if unsafe { metadata(frame, 1, 0) } {
         return std::ptr::null_mut();
     }
-    // SAFETY: the frame is a host's.
+    // SAFETY: the frame is from a host.
     let count = unsafe { (*frame).rets.size } as usize;
-    // SAFETY: as many results as were counted.
+    // SAFETY: there are `count` results.
     let rets: Vec<_> = (0..count)
         .map(|index| unsafe { ret(frame, index) } as usize)
         .collect();
     // SAFETY: the call has an argument.
     let x = unsafe { arg(frame, 0) };
-    // SAFETY: of two bytes.
+    // SAFETY: the argument has two bytes.
     let [bytes, end] = unsafe { x.cast::<[u8; 2]>().read() };
     if end == COMPLETES_LATER {
-        // SAFETY: the frame is a host's of r10.
+        // SAFETY: the frame is from a host of r10.
         let future = unsafe { future(frame) };
-        // SAFETY: the frame of r10 has the field.
+        // SAFETY: frames of r10 have this field.
         unsafe { (*frame).future = future };
         let job = Job {
             rets,
             bytes,
-            // SAFETY: slot 14 completes futures.
+            // SAFETY: the function in slot 14 has this type.
             complete: unsafe { slot(frame, 14) },
             future: future as usize,
         };
         std::thread::spawn(move || job.run());
         return std::ptr::null_mut();
     }
-    // SAFETY: the tests ask for no more bytes than the results have.
+    // SAFETY: the tests request at most as many bytes as the results have.
     unsafe { write(&rets, bytes) };
     if end == FAILS {
-        // SAFETY: the frame is a host's.
+        // SAFETY: the frame is from a host.
         return unsafe { error(frame, 5, c"failed") };
     }
     std::ptr::null_mut()
@@ -97,7 +97,7 @@ fn shape(dtype: DType, dims: &[i64]) -> Shape {
     Shape::new(dtype, dims).unwrap()
 }
 
-/// The hazard's words.
+/// Returns the message of the hazard.
 fn told(error: &Error) -> &str {
     assert!(error.has(Hazard::UnwrittenResult), "{error}");
     assert!(
@@ -129,7 +129,7 @@ fn what_is_left_is_told_by_result_and_element() {
         assert!(told(&error).contains("result 1 (f32[4]): the handler never wrote it:"));
         assert_eq!(error.findings().len(), 2);
         assert_eq!(run(16, Unwritten::Refused).unwrap_err().findings().len(), 1);
-        // Off unless asked for.
+        // The check is off by default.
         let zeros = run(0, Unwritten::Allowed).unwrap();
         assert_eq!(zeros.rets[0].to_vec(), Some(vec![0_f32; 6]));
     }
@@ -175,7 +175,7 @@ fn memory_of_the_caller_and_every_run() {
     unsafe { call.update(&[arg[0].1], &[other.as_mut_ptr().cast()]) }.unwrap();
     assert!(told(&call.invoke().unwrap_err()).contains("element 1:"));
     input[0] = 16;
-    // SAFETY: as above; the handler is to see what was written.
+    // SAFETY: as above; the handler must see the bytes that were written.
     unsafe { call.update(&[input.as_mut_ptr().cast()], &[other.as_mut_ptr().cast()]) }.unwrap();
     call.invoke().unwrap();
     drop(call);

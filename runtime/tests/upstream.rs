@@ -1,5 +1,5 @@
-//! Handlers built with upstream's own C++ headers run here, on the revision of the headers and on
-//! every other one, as far as a real host would run them.
+//! Handlers built with upstream's C++ headers, run on the revision of the headers and on every other
+//! revision, as far as a real host would run them.
 
 mod support;
 
@@ -13,7 +13,7 @@ use xla_ffi_runtime::{
 };
 use xla_ffi_testing::headers::{self, Headers};
 
-/// The handlers, built with the headers of every version that there is.
+/// Builds the handlers with the headers of every available version.
 fn libraries(test: &str) -> Vec<(Headers, PathBuf)> {
     build_with(headers::all(test).unwrap_or_default())
 }
@@ -34,7 +34,7 @@ fn build_with(headers: Vec<Headers>) -> Vec<(Headers, PathBuf)> {
     built
 }
 
-/// One library on one runtime.
+/// A library on a runtime.
 struct Host {
     runtime: Runtime,
     library: Library,
@@ -89,7 +89,7 @@ fn later(host: &Host) -> Result<Vec<f32>> {
     ))
 }
 
-/// Makes two executables of the counter, runs the first twice and the second once.
+/// Creates two executables of the counter, and runs the first twice and the second once.
 fn count(host: &Host, headers: Revision) -> Result<Vec<i64>> {
     let info = (headers >= Revision::R7).then_some("counter_info");
     host.library
@@ -196,7 +196,7 @@ fn errors_exceptions_and_missing_parts_are_told() {
             (code, "nothing here"),
             "{revision}"
         );
-        // XLA makes an error of a std::exception; any other goes through it, and unwinds Python.
+        // XLA turns a `std::exception` into an error. Other exceptions pass through XLA and unwind Python.
         for (x, text) in [(1.0, "thrown on purpose"), (-1.0, "of type i")] {
             let error = run("throwing", x);
             let code = match (x > 0.0, revision < Revision::R2) {
@@ -228,7 +228,7 @@ fn errors_exceptions_and_missing_parts_are_told() {
         assert_eq!(allocator.living(), 0);
         assert!(scratch(None).is_err());
         let streamed = || host.call("streamed", "{}").unwrap();
-        // SAFETY: nobody follows the address.
+        // SAFETY: the handler only returns the address.
         let stream = unsafe { Stream::borrowed(0x77 as *mut _) };
         assert_eq!(s64(streamed().stream(stream)).unwrap(), 0x77);
         assert!(s64(streamed()).unwrap_err().message().contains("stream"));
@@ -271,7 +271,7 @@ fn user_data_reaches_handlers_by_type() {
             "{revision}"
         );
         let mut owned = UserData::new(&host.runtime);
-        // SAFETY: the library does not know the name.
+        // SAFETY: the library does not use this type.
         unsafe { owned.insert("number", 7_i64) }.unwrap();
         assert_ne!(host.runtime.type_id("number").unwrap(), id);
     }
@@ -285,12 +285,12 @@ fn state_ends_with_its_executable_and_types_are_checked() {
         }
         let host = Host::new(headers.revision, &path).unwrap();
         let living = host.library.symbol("counters_living").unwrap();
-        // SAFETY: the symbol is a function without parameters that gives an i64.
+        // SAFETY: the symbol is a function without parameters that returns an `i64`.
         let living: extern "C" fn() -> i64 = unsafe { std::mem::transmute(living) };
         let before = living();
         count(&host, headers.revision).unwrap();
         assert_eq!(living(), before, "{}", headers.revision);
-        // The execute stage alone finds no state.
+        // The execute stage finds no state if it runs without the other stages.
         let call = host.call("counter_execute", "{start = 1 : i64}").unwrap();
         let error = call.ret(shape(DType::S64, &[1])).run().unwrap_err();
         assert!(error.message().contains("State is not set"), "{error}");
@@ -313,23 +313,23 @@ fn a_promise_that_is_never_kept_runs_into_the_limit() {
     }
 }
 
-/// What became of a handler on a host.
+/// The outcome of a handler on a host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
-    /// It ran and gave the right numbers.
+    /// It runs and returns the right numbers.
     Runs,
-    /// The host or the handler refused with an error.
+    /// The host or the handler returns an error.
     Refused,
-    /// A real host would have crashed, or survived by luck.
+    /// A real host would crash, or continue only by luck.
     Hazard,
 }
 
-/// What becomes of it in a fork of this process, since some pairs spoil the memory of theirs.
+/// Returns the outcome of `work` in a fork of this process, because some combinations corrupt memory.
 fn fate(work: impl FnOnce() -> Result<bool>) -> Fate {
-    // SAFETY: the child does the work and ends.
+    // SAFETY: the child only runs `work` and exits.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: ends a child that hangs.
+        // SAFETY: the alarm ends only the child, if it hangs.
         unsafe { libc::alarm(30) };
         let code = match work() {
             Ok(true) => 0,
@@ -337,7 +337,7 @@ fn fate(work: impl FnOnce() -> Result<bool>) -> Fate {
             Err(error) if error.findings().is_empty() => 1,
             Err(_) => 2,
         };
-        // SAFETY: without the parent's exit handlers.
+        // SAFETY: ends the child without running the parent's exit handlers.
         unsafe { libc::_exit(code) };
     }
     let mut status = 0;
@@ -346,18 +346,19 @@ fn fate(work: impl FnOnce() -> Result<bool>) -> Fate {
     match (libc::WIFEXITED(status), libc::WEXITSTATUS(status)) {
         (true, 0) => Fate::Runs,
         (true, 1) => Fate::Refused,
-        // As on the real host.
+        // The same outcome as on a real host.
         (true, 2) | (false, _) => Fate::Hazard,
         _ => panic!("wrong numbers"),
     }
 }
 
-/// Whether the host takes the handler at all: acceptance by version, and the metadata's hazards.
+/// Returns the expected outcome of the registration, which depends on the versions and the metadata.
 fn registration(headers: Revision, host: Revision) -> Fate {
     let (answered, own) = (headers.minor_version(), host.minor_version());
     match (headers as u8, host as u8) {
         (_, 0) => Fate::Runs,
-        // Headers without metadata run into their operands: with no api to make an error of on 0.1.
+        // Headers without metadata read their operands in a metadata call. On 0.1, they have no `api` to
+        // create an error with.
         (0, _) if own == 1 => Fate::Hazard,
         (0, _) => Fate::Refused,
         (6.., 1..=5) => Fate::Hazard,
@@ -374,10 +375,10 @@ fn stateful(headers: Revision, host: Revision) -> Fate {
     }
     match (headers as u8, host as u8) {
         (_, 0) => Fate::Hazard,
-        // Their types have no deleter, which r7 asks for: JAX takes none that is registered so.
+        // Their types have no deleter, which r7 requires; JAX rejects types that are registered this way.
         (1..=6, 7) => Fate::Refused,
         (1..=6, 8..) => Fate::Hazard,
-        // 40 bytes are too few for 0.9.1; from 0.10.2 on they are taken for what they are.
+        // 0.9.1 rejects the 40 bytes; since 0.10.2, hosts accept them.
         (7, 8) => Fate::Refused,
         _ => Fate::Runs,
     }
@@ -390,7 +391,7 @@ fn asynchronous(headers: Revision, host: Revision) -> Fate {
     }
     match (headers as u8, host as u8) {
         (_, 0 | 1) => Fate::Hazard,
-        // The slots moved by one between r2 and r3: another function answers, with a size check.
+        // The slots moved by one between r2 and r3, so a different function is called, which checks the size.
         (2, 3..) | (3.., 2) => Fate::Refused,
         _ => Fate::Runs,
     }

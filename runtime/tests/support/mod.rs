@@ -1,5 +1,5 @@
-//! Handlers of this program, written straight on the ABI; and handler libraries, which are built for the tests (what cannot
-//! be built counts as skipped).
+//! Handlers of this program, written directly against the ABI, and handler libraries that are built for the
+//! tests. Tests whose libraries cannot be built count as skipped.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::ffi::c_void;
@@ -11,30 +11,30 @@ use xla_ffi_sys::{
 };
 use xla_ffi_testing::compiler::shared_library;
 
-/// Compiles `source` into a shared library of this package's tests.
+/// Compiles `source` into a shared library for the tests of this package.
 pub(crate) fn build(test: &str, source: &Path, name: &str, flags: &[String]) -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     shared_library(&folder, test, source, name, flags)
 }
 
-/// A file of the tests' folder.
+/// Returns the path of a file in the folder of the tests.
 pub(crate) fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests")
         .join(name)
 }
 
-/// Answers the metadata call with version 0.`minor` and these traits; whether it was one.
+/// Answers a metadata call with version 0.`minor` and these traits. Returns true if the call was one.
 ///
 /// # Safety
-/// The frame is a host's.
+/// The frame must be from a host.
 pub(crate) unsafe fn metadata(frame: *mut XLA_FFI_CallFrame, minor: i32, traits: u32) -> bool {
-    // SAFETY: the frame is a host's.
+    // SAFETY: the frame is from a host.
     let extension = unsafe { (*frame).extension_start };
     if extension.is_null() {
         return false;
     }
-    // SAFETY: the only extension that hosts send is the metadata's.
+    // SAFETY: the metadata extension is the only extension that hosts send.
     let metadata = unsafe { (*extension.cast::<XLA_FFI_Metadata_Extension>()).metadata };
     // SAFETY: the host's metadata is writable.
     unsafe { (*metadata).api_version.major_version = 0 };
@@ -45,31 +45,31 @@ pub(crate) unsafe fn metadata(frame: *mut XLA_FFI_CallFrame, minor: i32, traits:
     true
 }
 
-/// The function in a slot of the frame's table.
+/// Returns the function in a slot of the frame's table.
 ///
 /// # Safety
-/// The frame is a host's, `F` is the type of the slot's function.
+/// The frame must be from a host, and `F` must be the type of the slot's function.
 pub(crate) unsafe fn slot<F: Copy>(frame: *mut XLA_FFI_CallFrame, index: usize) -> F {
-    // SAFETY: the frame is a host's.
+    // SAFETY: the frame is from a host.
     let api: *const XLA_FFI_Api = unsafe { (*frame).api };
     let word = api.cast::<usize>().wrapping_add(6 + index);
     assert_eq!(size_of::<F>(), size_of::<usize>());
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { word.cast::<F>().read() }
 }
 
 pub(crate) type Function<A> = unsafe extern "C" fn(*mut A) -> *mut XLA_FFI_Error;
 
-/// An error of this text.
+/// Returns a new error with this text.
 ///
 /// # Safety
-/// The frame is a host's, with its table.
+/// The frame must be from a host and have its table.
 pub(crate) unsafe fn error(
     frame: *mut XLA_FFI_CallFrame,
     code: u32,
     text: &std::ffi::CStr,
 ) -> *mut XLA_FFI_Error {
-    // SAFETY: slot 0 makes errors.
+    // SAFETY: the function in slot 0 has this type.
     let create: Function<XLA_FFI_Error_Create_Args> = unsafe { slot(frame, 0) };
     let mut args = XLA_FFI_Error_Create_Args {
         struct_size: 28,
@@ -77,75 +77,75 @@ pub(crate) unsafe fn error(
         message: text.as_ptr(),
         errc: XLA_FFI_Error_Code(code),
     };
-    // SAFETY: the arguments are whole.
+    // SAFETY: the arguments are complete.
     unsafe { create(&raw mut args) }
 }
 
-/// The data of an argument.
+/// Returns the data of an argument.
 ///
 /// # Safety
-/// The frame is a host's and has the argument.
+/// The frame must be from a host and have this argument.
 pub(crate) unsafe fn arg(frame: *mut XLA_FFI_CallFrame, index: usize) -> *mut c_void {
-    // SAFETY: the frame is a host's.
+    // SAFETY: the frame is from a host.
     let list = unsafe { (*frame).args.args };
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { data(list, index) }
 }
 
-/// The data of a result.
+/// Returns the data of a result.
 ///
 /// # Safety
-/// The frame is a host's and has the result.
+/// The frame must be from a host and have this result.
 pub(crate) unsafe fn ret(frame: *mut XLA_FFI_CallFrame, index: usize) -> *mut c_void {
-    // SAFETY: the frame is a host's.
+    // SAFETY: the frame is from a host.
     let list = unsafe { (*frame).rets.rets };
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { data(list, index) }
 }
 
 unsafe fn data(list: *mut *mut c_void, index: usize) -> *mut c_void {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let buffer = unsafe { list.wrapping_add(index).read() }.cast::<XLA_FFI_Buffer>();
     // SAFETY: operands are buffers.
     unsafe { (*buffer).data }
 }
 
-/// A future of the host.
+/// Returns a new future of the host.
 ///
 /// # Safety
-/// The frame is a host's of r3 or later.
+/// The frame must be from a host of r3 or later.
 pub(crate) unsafe fn future(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Future {
-    // SAFETY: slot 13 makes futures.
+    // SAFETY: the function in slot 13 has this type.
     let create: Function<XLA_FFI_Future_Create_Args> = unsafe { slot(frame, 13) };
     let mut args = XLA_FFI_Future_Create_Args {
         struct_size: 16,
         extension_start: std::ptr::null_mut(),
         future: std::ptr::null_mut(),
     };
-    // SAFETY: the arguments are whole.
+    // SAFETY: the arguments are complete.
     assert!(unsafe { create(&raw mut args) }.is_null());
     args.future
 }
 
-/// Scratch memory of eight bytes, aligned to as many, or the host's error.
+/// Allocates eight bytes of scratch memory, aligned to eight bytes, or returns the host's error.
 ///
 /// # Safety
-/// The frame is a host's.
+/// The frame must be from a host.
 pub(crate) unsafe fn allocate(
     frame: *mut XLA_FFI_CallFrame,
 ) -> Result<*mut c_void, *mut XLA_FFI_Error> {
-    // SAFETY: slot 9 allocates.
+    // SAFETY: the function in slot 9 has this type.
     let allocate: Function<XLA_FFI_DeviceMemory_Allocate_Args> = unsafe { slot(frame, 9) };
     let mut args = XLA_FFI_DeviceMemory_Allocate_Args {
         struct_size: XLA_FFI_DeviceMemory_Allocate_Args::STRUCT_SIZE,
         extension_start: std::ptr::null_mut(),
-        // SAFETY: the frame is a host's.
+        // SAFETY: the frame is from a host.
         ctx: unsafe { (*frame).ctx },
         size: 8,
         alignment: 8,
         data: std::ptr::null_mut(),
     };
-    // SAFETY: the arguments are whole.
+    // SAFETY: the arguments are complete.
     let error = unsafe { allocate(&raw mut args) };
     if error.is_null() {
         Ok(args.data)
@@ -154,32 +154,32 @@ pub(crate) unsafe fn allocate(
     }
 }
 
-/// A number in memory at a multiple of `alignment`, which nobody gives back.
+/// Returns memory for a number at a multiple of `alignment`; it is never freed.
 pub(crate) fn memory(alignment: usize) -> *mut i64 {
     let layout = std::alloc::Layout::from_size_align(8, alignment).unwrap();
-    // SAFETY: the layout has a size.
+    // SAFETY: the size of the layout is not 0.
     let data: *mut i64 = unsafe { std::alloc::alloc_zeroed(layout) }.cast();
     assert!(!data.is_null());
     data
 }
 
-/// The stream of a call, or the host's error.
+/// Returns the stream of a call, or the host's error.
 ///
 /// # Safety
-/// The frame is a host's.
+/// The frame must be from a host.
 pub(crate) unsafe fn stream(
     frame: *mut XLA_FFI_CallFrame,
 ) -> std::result::Result<*mut c_void, *mut XLA_FFI_Error> {
-    // SAFETY: slot 4 gives the stream.
+    // SAFETY: the function in slot 4 has this type.
     let get: Function<XLA_FFI_Stream_Get_Args> = unsafe { slot(frame, 4) };
     let mut args = XLA_FFI_Stream_Get_Args {
         struct_size: 32,
         extension_start: std::ptr::null_mut(),
-        // SAFETY: the frame is a host's.
+        // SAFETY: the frame is from a host.
         ctx: unsafe { (*frame).ctx },
         stream: std::ptr::null_mut(),
     };
-    // SAFETY: the arguments are whole.
+    // SAFETY: the arguments are complete.
     let failed = unsafe { get(&raw mut args) };
     if failed.is_null() {
         Ok(args.stream)
@@ -188,7 +188,8 @@ pub(crate) unsafe fn stream(
     }
 }
 
-/// What hosts refuse, and with which code: the questions of `cxx/rules.c` in its order, and jaxlib 0.12.0's answers on CPU.
+/// The requests that hosts reject, and the codes: the questions of `cxx/rules.c` in its order, with the
+/// answers of jaxlib 0.12.0 on CPU.
 pub(crate) const MEASURED: &[(&str, i64)] = &[
     ("register a type", 0),
     ("get state before it is set", 5),
