@@ -163,7 +163,7 @@ fn a_clone_has_what_the_stream_has_yet_to_write() {
 fn results_in_the_programs_memory_are_there_or_refused() {
     let of = |lent: &Lent| lent.bytes()[..9].to_vec();
     let wanted = [5, 5, 5, 5, 5, 5, 5, 5, 0];
-    // Packed elements have a different order on these revisions.
+    // Hosts before r5 pack elements in the opposite order, so results cannot be in the caller's memory.
     let packed = Shape::new(DType::S4, [16]).unwrap();
     for (revision, refused) in [
         (Revision::R3, true),

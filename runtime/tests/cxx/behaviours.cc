@@ -1,6 +1,6 @@
-// One handler or a few for each behaviour that upstream tests by name, written against the headers
-// of jaxlib 0.12.0. tests/differential.rs calls them as behaviours.txt says, on the embedded runtime
-// and in JAX; tests/behaviours.rs calls what needs more than a call.
+// One or more handlers for each behaviour that upstream tests by name, for the headers of jaxlib
+// 0.12.0. tests/differential.rs calls them as listed in behaviours.txt, on the embedded runtime and in
+// JAX; tests/behaviours.rs tests the behaviours that need more than a call.
 
 #include <atomic>
 #include <cstdint>
@@ -266,7 +266,7 @@ ffi::TypeId Count::id = {};
 extern "C" __attribute__((visibility("default"))) XLA_FFI_TypeInfo count_info = {
     XLA_FFI_TypeInfo_STRUCT_SIZE, nullptr, +[](void* state) { delete static_cast<Count*>(state); }};
 
-// The same by functions, as upstream's macros declare them.
+// The same with functions, as upstream's macros declare them.
 #define VISIBLE __attribute__((visibility("default")))
 XLA_FFI_DECLARE_TYPE_ID_SYMBOL(count_type_id);
 VISIBLE XLA_FFI_TypeId* count_type_id() { return &Count::id; }
@@ -380,7 +380,7 @@ HANDLER(pooled, Pooled, Bind().Ctx<ffi::ThreadPool>().Ret<ffi::BufferR0<DataType
 static Error Options(ffi::Dictionary options, S64Out y) { *y->typed_data() = static_cast<int64_t>(options.size()); return Ok(); }
 HANDLER(custom_options, Options, Bind().Ctx<ffi::CustomOptions>().Ret<ffi::BufferR0<DataType::S64>>());
 
-// A type whose number the host gives, and one that brings its own.
+// A type whose id the host assigns, and a type with its own id.
 struct Given {
   static ffi::TypeId id;
   int64_t number;
@@ -439,7 +439,7 @@ static ffi::Future FromPool(ffi::ThreadPool pool, S64Out y) {
   ffi::Future future(promise);
   int64_t* to = y->typed_data();
   pool.Schedule([to, promise = std::make_shared<ffi::Promise>(std::move(promise))] {
-    *to = 99;  // happens before whoever waits reads it
+    *to = 99;  // happens before the waiting thread reads it
     promise->SetAvailable();
   });
   return future;

@@ -1,5 +1,5 @@
-// A C++ program whose handlers register themselves when it starts, through XLA_FFI_GetApi, as code
-// that is linked into XLA does.
+// A C++ program whose handlers register themselves at startup, through XLA_FFI_GetApi, like code that
+// is linked into XLA.
 
 #include <cstdint>
 #include <cstdio>

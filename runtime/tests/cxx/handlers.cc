@@ -1,5 +1,5 @@
-// Handlers as users of upstream's headers write them, for the headers of every revision: the test
-// that compiles this file defines REVISION.
+// Typical handlers for upstream's headers of every revision; the test that compiles this file defines
+// REVISION.
 
 #include <atomic>
 #include <chrono>

@@ -1,4 +1,4 @@
-// C++ handlers that throw what they should not, where they should not; tests/exceptions.rs calls them.
+// C++ handlers, tasks and deleters that throw exceptions; tests/exceptions.rs calls them.
 
 #include <pthread.h>
 
@@ -14,7 +14,7 @@ struct Payload {
   int number;
 };
 
-// Whether the call asks for metadata; version 0.1 then, which all hosts take.
+// Returns true if this is a metadata call, and answers it with version 0.1, which all hosts accept.
 static bool Metadata(XLA_FFI_CallFrame* frame) {
   if (frame->extension_start == nullptr) return false;
   auto* metadata = reinterpret_cast<XLA_FFI_Metadata_Extension*>(frame->extension_start)->metadata;

@@ -1,5 +1,5 @@
-/* Asks the host for everything that it may refuse and keeps the absl codes of its answers, in the
- * order of the tables in tests/support/mod.rs. Version 0.5. Only what no host answers with a crash. */
+/* Sends the host every request that it may reject without crashing, and stores the absl codes of the
+ * answers in the order of the tables in tests/support/mod.rs. Uses version 0.5. */
 #include <string.h>
 
 #include "xla/ffi/api/c_api.h"
