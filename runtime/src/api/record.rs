@@ -229,6 +229,8 @@ fn index(tape: &Tape, command: *const XLA_FFI_Command) -> Result<usize> {
         })
 }
 
+/// Returns the state of the recorder of a context.
+///
 /// # Safety
 /// The context must be null or that of the recorder of the call in progress.
 unsafe fn core<'a>(ctx: *mut XLA_FFI_RecordContext) -> Result<&'a Core> {
@@ -237,6 +239,8 @@ unsafe fn core<'a>(ctx: *mut XLA_FFI_RecordContext) -> Result<&'a Core> {
         .ok_or_else(|| Error::invalid_argument("the record context is a null pointer"))
 }
 
+/// Returns the indices of the commands in a list.
+///
 /// # Safety
 /// The list must have `count` entries; if `count` is 0, it may be null.
 unsafe fn dependencies(
@@ -258,6 +262,8 @@ unsafe fn dependencies(
     list.iter().map(|command| index(&tape, *command)).collect()
 }
 
+/// Copies the arguments of a kernel.
+///
 /// # Safety
 /// `args` must be null or complete arguments.
 unsafe fn arguments(args: *const XLA_FFI_KernelArgs) -> Result<Vec<KernelArg>> {
@@ -302,6 +308,8 @@ unsafe fn arguments(args: *const XLA_FFI_KernelArgs) -> Result<Vec<KernelArg>> {
         .collect()
 }
 
+/// Writes a new command to the handler's out-parameter.
+///
 /// # Safety
 /// `out` must be null or valid for writing a pointer.
 unsafe fn hand_out(

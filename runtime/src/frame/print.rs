@@ -78,6 +78,8 @@ pub unsafe fn describe(frame: *const XLA_FFI_CallFrame) -> String {
     text
 }
 
+/// Appends the description of a buffer, with its first values if `values` is set.
+///
 /// # Safety
 /// The dimensions of the buffer must be valid.
 unsafe fn describe_buffer(text: &mut String, buffer: &XLA_FFI_Buffer, values: bool) {

@@ -1,7 +1,6 @@
-// Contains C++ exceptions, which Rust can neither catch nor let pass: 1 for a std::exception, which XLA
-// contains too, 2 for any other, which goes through XLA as through us. A Rust panic goes on to the caller,
-// who catches it. A thread that ends itself, or is cancelled, unwinds too: Rust does not let that pass, and
-// the process ends.
+// Catches C++ exceptions, which Rust can neither catch nor propagate. Returns 1 for a std::exception, which
+// XLA also catches, and 2 for any other exception, which XLA does not catch. A Rust panic propagates to the
+// caller, who catches it. A thread that exits or is cancelled unwinds, too; Rust ends the process in that case.
 
 #include <cxxabi.h>
 
@@ -15,8 +14,8 @@
 #if defined(__GLIBCXX__)
 namespace xla_ffi_runtime {
 
-// std::current_exception, by what every libstdc++ exports: the destructor in the headers of newer ones
-// calls a function that older ones lack, and one build of this file runs on all of them.
+// std::current_exception, declared with symbols that every libstdc++ exports. In newer headers, the destructor
+// of the result calls a function that older versions lack, but a build of this file must run on all versions.
 void Release(void* exception) __asm__("_ZNSt15__exception_ptr13exception_ptrD1Ev");
 
 struct Current {
@@ -59,7 +58,7 @@ extern "C" int xla_ffi_runtime_guarded(void (*function)(void*), void* argument, 
     Copy(message, text, room);
     return 2;
   } catch (...) {
-    // Only an exception of C++ can be held; anything else is not ours to end.
+    // Only C++ exceptions can be caught; other unwinding must continue.
     if (!IsOfCpp()) throw;
     const std::type_info* type = abi::__cxa_current_exception_type();
     std::snprintf(text, room, "of type %s", type != nullptr ? type->name() : "?");

@@ -131,6 +131,8 @@ impl Tensor {
         unsafe { Self::from_raw_with(shape, data, owner, false) }
     }
 
+    /// Returns an array in the caller's memory, like [`Tensor::from_raw`], which may be read-only.
+    ///
     /// # Safety
     /// As for [`Tensor::from_raw`]. If `read_only` is set, the memory need not be writable, and no code may
     /// write it.
@@ -202,6 +204,8 @@ impl Tensor {
         unsafe { Self::from_raw(shape, data, owner) }
     }
 
+    /// Returns an array in lent memory without checking the alignment.
+    ///
     /// # Safety
     /// As for [`Tensor::from_raw`]; the memory must also be aligned.
     unsafe fn lent(

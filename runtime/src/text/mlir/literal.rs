@@ -34,8 +34,8 @@ impl Part {
 }
 
 impl Literal {
-    /// Returns true if the value fits the signed integers of this size. Signless integers are stored as these
-    /// bits, too.
+    /// Returns true if the value fits a signed integer of this size. Signless types also accept larger values, as
+    /// unsigned integers.
     pub(super) fn is_signed(self, dtype: DType) -> bool {
         match self {
             Self::Integer(value, _) => value < 1 << (dtype.bits() - 1),
