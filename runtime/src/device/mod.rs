@@ -89,7 +89,6 @@ impl Stream {
     /// # Errors
     /// `FAILED_PRECONDITION` for a borrowed stream, because only its handle is known. Also for a CPU stream
     /// in a fork of the process that created it.
-    /// CPU stream.
     pub fn enqueue(&self, work: impl FnOnce() + Send + 'static) -> Result<()> {
         let device = self.device.as_ref().ok_or_else(|| {
             Error::new(
@@ -165,8 +164,8 @@ impl Stream {
 /// ([`Hazard::ScratchLeak`](crate::Hazard::ScratchLeak)); XLA leaks it.
 ///
 /// # Safety
-/// Allocations must have the requested size and alignment, must be on the device of the calls that use this
-/// allocator, and must not be used by other code until they are freed.
+/// Allocations must have the requested size and alignment, and must be on the device of the calls that use this
+/// allocator. No other code may use them until they are freed.
 pub unsafe trait DeviceAllocator: Send + Sync {
     /// Allocates `size` bytes (not 0), or returns `None`. The alignment is a power of two, at least 256 for
     /// handlers.

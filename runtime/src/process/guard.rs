@@ -129,7 +129,6 @@ pub(crate) unsafe fn call_handler(
 ///
 /// # Safety
 /// Calling the function with the argument must be sound.
-/// The function may be called with the argument.
 pub unsafe fn call_pointer(
     function: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,
