@@ -123,7 +123,7 @@ static int on_xla(const char* plugin, const char* path) {
   check(xffi_rt_compile(runtime, program, &options, &compiled));
   arguments[0] = b;
   rets[0] = a;
-  check(xffi_rt_compiled_run(compiled, arguments, 1, rets, 1));
+  check(xffi_rt_compiled_run(compiled, arguments, 1, rets, 1, NULL));
   show(a, 4);
 
   xffi_rt_compiled_destroy(compiled);

@@ -98,12 +98,12 @@ int main(int argc, char** argv) {
   check(xffi_rt_compile(runtime, program, &options, &compiled));
   args[0] = x;
   rets[0] = y;
-  check(xffi_rt_compiled_run(compiled, args, 1, rets, 1));
+  check(xffi_rt_compiled_run(compiled, args, 1, rets, 1, NULL));
   for (i = 0; i < ROWS; ++i) printf("%g ", y[i]);
 
   /* A target's error becomes the status. */
   x[0] = NAN;
-  status = xffi_rt_compiled_run(compiled, args, 1, rets, 1);
+  status = xffi_rt_compiled_run(compiled, args, 1, rets, 1, NULL);
   if (status == NULL) return 3;
   printf("%s\n", xffi_rt_status_message(status));
   xffi_rt_status_destroy(status);

@@ -68,9 +68,9 @@ layout!(XLA_FFI_Extension, R9.., size 32, struct_size next 32 {
 /// assigns.
 pub const XFFI_Extension_Cancellation: i64 = 0x5846_4649_0000_0001;
 
-/// Queries whether a call is cancelled. The embedded runtime provides it, from r9; XLA does not.
-/// The head is valid as long as the context, and the object until it is released. All functions may
-/// be called on any thread.
+/// Queries whether a call is cancelled, and runs tasks on threads of the program. The embedded runtime provides it, from r9;
+/// XLA does not. The head is valid as long as the context, and the object until it is released. All functions may be called on
+/// any thread.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XFFI_Cancellation_Extension {
@@ -78,12 +78,21 @@ pub struct XFFI_Cancellation_Extension {
     pub extension: XLA_FFI_Extension,
     /// The argument of the functions.
     pub object: *const c_void,
-    /// Returns 1 if the call is cancelled, and 0 otherwise.
+    /// Returns the [`XLA_FFI_Error_Code`](crate::XLA_FFI_Error_Code) of the reason if the call is cancelled, and 0 otherwise.
     pub is_cancelled: Option<unsafe extern "C" fn(object: *const c_void) -> i32>,
     /// Keeps the object valid after the end of the context.
     pub retain: Option<unsafe extern "C" fn(object: *const c_void)>,
     /// Releases a retained object.
     pub release: Option<unsafe extern "C" fn(object: *const c_void)>,
+    /// Calls `task` once on a thread of the program, with `run` 1, or 0 if the program does not run it. Null if the
+    /// program has no threads for handlers.
+    pub execute: Option<
+        unsafe extern "C" fn(
+            object: *const c_void,
+            task: unsafe extern "C" fn(data: *mut c_void, run: i32),
+            data: *mut c_void,
+        ),
+    >,
 }
 
 impl XFFI_Cancellation_Extension {

@@ -6,6 +6,10 @@
 //! with `FAILED_PRECONDITION`, and so does its registration from r7 on. A handler takes its context from one API: using
 //! both is a compile error.
 //!
+//! A panic in a handler is an error of its call, unless the program is built with `panic = "abort"`: then it ends the
+//! program ([`CONTAINS_PANICS`]). A handler that is not asynchronous blocks its caller until it returns, also beyond its
+//! time limit ([`Call::time_limit`]).
+//!
 //! An error with a source ([`Error::with_source`](crate::Error::with_source)) reaches the caller with it.
 //!
 //! ```
@@ -56,13 +60,20 @@ pub use xla_ffi_programs as programs;
 #[doc(hidden)]
 pub use xla_ffi_runtime::statics as __statics;
 pub use xla_ffi_runtime::{
-    Attribute, Attributes, Bundle, Call, Canceller, DType, Executable, Finding, Handler, Hazard,
-    Library, Outcome, Runtime, Shape, Stage, Tensor, legacy,
+    Attribute, Attributes, Bundle, Call, Canceller, DType, Executable, Execution, Finding, Handler,
+    HandlerCounts, Hazard, Library, Outcome, Runtime, Shape, Stage, Tensor, legacy,
 };
+
+/// Whether a panic in a handler becomes an error of its call. With `panic = "abort"` in the profile it ends the program.
+///
+/// ```
+/// const { assert!(xla_ffi::embed::CONTAINS_PANICS, "this server needs panic = \"unwind\"") };
+/// ```
+pub const CONTAINS_PANICS: bool = cfg!(panic = "unwind");
 
 pub mod calls {
     //! Prepared calls, operands at other addresses, and checks of what a handler wrote.
-    pub use xla_ffi_runtime::{Displaced, PreparedCall, Ret, Stages, Unwritten};
+    pub use xla_ffi_runtime::{Displaced, PreparedCall, Ret, Settings, Stages, Unwritten};
 }
 
 pub mod device {
@@ -93,10 +104,10 @@ pub mod value {
 }
 
 pub mod abi {
-    //! What a handler says of itself, raw call frames, and counts of a runtime.
+    //! What a handler says of itself, and raw call frames.
     pub use xla_ffi_runtime::{
-        CONTAINS_CXX_EXCEPTIONS, CallFrame, HandlerCounts, Metadata, StaticHandler, Traits,
-        TypeInfo, canonical_platform, describe, living_objects,
+        CONTAINS_CXX_EXCEPTIONS, CallFrame, Metadata, StaticHandler, Traits, TypeInfo,
+        canonical_platform, describe, living_objects,
     };
 }
 

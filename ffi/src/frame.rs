@@ -9,6 +9,8 @@
 //!
 //! A host that violates 2 or 3 violates the ABI, which cannot be detected here.
 
+#[cfg_attr(loom, expect(dead_code, reason = "models have loom's threads"))]
+pub(crate) mod call_handle;
 pub(crate) mod element;
 pub(crate) mod frame_copy;
 pub(crate) mod host;

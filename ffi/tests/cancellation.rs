@@ -2,14 +2,14 @@
 //! shutdown. Also tests the runtime's call counters.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use xla_ffi::prelude::*;
 use xla_ffi::{Cancellation, Later};
 use xla_ffi::{
     ErrorCode, Revision,
-    embed::{self, Attributes, Bundle, Call, Canceller, DType, Runtime, Shape, bundle},
+    embed::{self, Attributes, Bundle, Call, Canceller, DType, Execution, Runtime, Shape, bundle},
 };
 
 /// The number of handlers below that are running. Tests wait for it, so they run one after the other.
@@ -20,13 +20,17 @@ static OPEN: Mutex<()> = Mutex::new(());
 
 const LONG: Duration = Duration::from_secs(60);
 
-fn work(is_cancelled: impl Fn() -> bool) -> Error {
+/// Works until there is a reason not to, which the error has.
+fn work(reason: impl Fn() -> Option<ErrorCode>) -> Error {
     AT_WORK.fetch_add(1, Ordering::SeqCst);
-    while !is_cancelled() {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    let reason = loop {
+        match reason() {
+            Some(reason) => break reason,
+            None => std::thread::sleep(Duration::from_millis(1)),
+        }
+    };
     AT_WORK.fetch_sub(1, Ordering::SeqCst);
-    Error::new(ErrorCode::Aborted, "gave up")
+    Error::new(reason, "gave up")
 }
 
 fn await_work(count: usize) {
@@ -37,14 +41,17 @@ fn await_work(count: usize) {
 
 #[xla_ffi::handler]
 fn endless(cancellation: Cancellation) -> Result<()> {
-    Err(work(|| cancellation.is_cancelled()))
+    let error = work(|| cancellation.reason());
+    let checked = cancellation.check().unwrap_err();
+    assert_eq!(checked.code(), error.code());
+    Err(error)
 }
 
 #[xla_ffi::handler]
 fn late(cancellation: Cancellation, later: Later) -> Result<()> {
     let promise = later.promise(());
     std::thread::spawn(move || {
-        let error = work(|| cancellation.clone().is_cancelled());
+        let error = work(|| cancellation.clone().reason());
         drop(OPEN.lock());
         promise.complete(Err(error));
     });
@@ -54,9 +61,9 @@ fn late(cancellation: Cancellation, later: Later) -> Result<()> {
 #[xla_ffi::handler]
 fn inside(call: embed::Invocation) -> Result<()> {
     let kept = call.cancellation();
-    let cancelled = call.is_cancelled();
-    assert_eq!(kept.is_cancelled(), cancelled);
-    Err(work(|| call.is_cancelled() && kept.is_cancelled()))
+    let cancelled = call.cancelled();
+    assert_eq!(kept.reason(), cancelled);
+    Err(work(|| call.cancelled().and(kept.reason())))
 }
 
 #[xla_ffi::handler]
@@ -93,7 +100,8 @@ fn handlers_see_that_they_are_cancelled() {
             running.join().unwrap().unwrap_err()
         });
         assert!(error.message().ends_with(" (execute): gave up"), "{error}");
-        // The next call does not even start until the canceller is renewed.
+        assert_eq!(error.code(), ErrorCode::Cancelled);
+        // The next call does not start until the canceller is renewed.
         let error = call.invoke().unwrap_err();
         assert_eq!(error.code(), ErrorCode::Cancelled);
         assert!(error.message().contains("before it started"), "{error}");
@@ -101,25 +109,26 @@ fn handlers_see_that_they_are_cancelled() {
 }
 
 #[test]
-fn a_renewed_call_is_not_cancelled() {
+fn each_execution_has_its_own_canceller_and_time_limit() {
     let runtime = Runtime::default();
     let canceller = Canceller::new();
-    let handler = runtime.handler("asks", bundle::<self::asks>()).unwrap();
-    let executable = handler.instantiate(&Attributes::new()).unwrap();
-    let call = executable.call().canceller(&canceller);
+    let call = call(&runtime, "asks", bundle::<self::asks>()).canceller(&canceller);
     let mut call = call.ret(scalar(DType::S32)).prepare().unwrap();
     call.invoke().unwrap();
     canceller.cancel();
     assert_eq!(call.invoke().unwrap_err().code(), ErrorCode::Cancelled);
-    call.renew(executable.call()).unwrap();
+    call.settings().unwrap().canceller(None);
     call.invoke().unwrap();
     assert_eq!(call.ret_bytes(0).unwrap(), [0; 4]);
-    call.renew(executable.call().time_limit(Some(Duration::ZERO)))
-        .unwrap();
-    assert_eq!(
-        call.invoke().unwrap_err().code(),
-        ErrorCode::DeadlineExceeded
-    );
+    for (limit, code) in [
+        (Some(Duration::ZERO), Some(ErrorCode::DeadlineExceeded)),
+        (Some(LONG), None),
+        (None, None),
+    ] {
+        call.settings().unwrap().time_limit(limit);
+        let outcome = call.invoke();
+        assert_eq!(outcome.err().map(|error| error.code()), code, "{limit:?}");
+    }
 }
 
 /// Hosts before r9 have no extensions, so the call runs and its handler never sees the cancellation.
@@ -143,7 +152,7 @@ fn time_limits_are_kept_and_seen() {
     let error = call(&runtime, "endless", bundle::<endless>())
         .time_limit(soon)
         .run();
-    assert_eq!(error.unwrap_err().message(), "endless (execute): gave up");
+    assert_eq!(error.unwrap_err().code(), ErrorCode::DeadlineExceeded);
     // If the handler has returned, the runtime stops waiting for the call.
     let call = call(&runtime, "late", bundle::<late>());
     let mut call = call.time_limit(soon).prepare().unwrap();
@@ -155,10 +164,9 @@ fn time_limits_are_kept_and_seen() {
     assert!(call.is_open());
     assert_eq!(call.wait().unwrap_err().code(), ErrorCode::DeadlineExceeded);
     drop(held);
-    assert_eq!(
-        call.wait_for(None).unwrap_err().message(),
-        "late (execute): gave up"
-    );
+    let error = call.wait_for(None).unwrap_err();
+    assert_eq!(error.message(), "late (execute): gave up");
+    assert_eq!(error.code(), ErrorCode::DeadlineExceeded);
 }
 
 #[test]
@@ -190,19 +198,16 @@ fn a_shutdown_names_who_is_late_and_refuses_what_comes() {
         runtime.shutdown(LONG).unwrap();
         running.join().unwrap().unwrap_err()
     });
-    assert_eq!(error.message(), "endless (execute): gave up");
+    assert_eq!(error.code(), ErrorCode::Unavailable);
     assert_eq!(AT_WORK.load(Ordering::SeqCst), 0);
-    assert_eq!(
-        open.wait().unwrap_err().message(),
-        "late (execute): gave up"
-    );
+    assert_eq!(open.wait().unwrap_err().code(), ErrorCode::Unavailable);
     let handler = runtime.handler("asks", bundle::<self::asks>()).unwrap();
     for error in [
         open.invoke().unwrap_err(),
         asks.run().unwrap_err(),
         handler.instantiate(&Attributes::new()).unwrap_err(),
     ] {
-        assert_eq!(error.code(), ErrorCode::FailedPrecondition);
+        assert_eq!(error.code(), ErrorCode::Unavailable);
         assert!(
             error.message().contains("the runtime was shut down"),
             "{error}"
@@ -212,32 +217,100 @@ fn a_shutdown_names_who_is_late_and_refuses_what_comes() {
 }
 
 #[test]
-fn calls_are_counted_by_handler_when_asked() {
+fn executions_are_counted_by_handler_and_outcome() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = Runtime::default();
+    let row = |name: &str| {
+        let counts = runtime.counts().into_iter();
+        let row = counts.filter(|counts| counts.name == name).next();
+        row.map(|row| (row.in_flight, row.succeeded, row.failed))
+    };
+    assert_eq!(row("asks"), None);
     let asked = || call(&runtime, "asks", bundle::<asks>()).ret(scalar(DType::S32));
-    asked().run().unwrap();
-    assert!(runtime.counts().is_empty());
-    runtime.start_counting();
     let mut prepared = asked().prepare().unwrap();
+    let mut clone = prepared.try_clone().unwrap();
     for _ in 0..3 {
         prepared.invoke().unwrap();
     }
+    // Successes of calls that are alive and of some that are gone.
+    clone.invoke().unwrap();
+    drop(clone);
     asked().run().unwrap();
+    assert_eq!(row("asks"), Some((0, 5, vec![])));
+    // Refusals.
     let canceller = Canceller::new();
-    let open = call(&runtime, "late", bundle::<late>()).canceller(&canceller);
-    let mut open = open.prepare().unwrap();
-    assert!(!open.start().unwrap());
-    let long = Duration::from_millis(50);
-    std::thread::sleep(long);
-    assert_eq!(runtime.counts().len(), 1, "the other one is not over");
     canceller.cancel();
-    assert!(open.wait_for(None).is_err());
-    runtime.stop_counting();
-    prepared.invoke().unwrap();
-    let counts = runtime.counts();
-    let row = |name: &str| counts.iter().find(|counts| counts.name == name).unwrap();
-    assert_eq!((row("asks").calls, row("asks").errors), (4, 0));
-    assert_eq!((row("late").calls, row("late").errors), (1, 1));
-    assert!(row("late").time >= long, "{counts:?}");
+    for _ in 0..2 {
+        asked().canceller(&canceller).run().unwrap_err();
+    }
+    prepared
+        .settings()
+        .unwrap()
+        .time_limit(Some(Duration::ZERO));
+    prepared.invoke().unwrap_err();
+    let mut failed = vec![(ErrorCode::Cancelled, 2), (ErrorCode::DeadlineExceeded, 1)];
+    assert_eq!(row("asks"), Some((0, 5, failed.clone())));
+    // A time limit counts once, also when the handler ends later with a different error, and when its call is gone.
+    let late = call(&runtime, "late", bundle::<late>()).time_limit(Some(Duration::from_millis(20)));
+    let mut open = late.clone().prepare().unwrap();
+    let mut gone = late.prepare().unwrap();
+    let held = OPEN.lock().unwrap();
+    open.invoke().unwrap_err();
+    open.wait().unwrap_err();
+    gone.start().unwrap();
+    drop(gone);
+    // Both see their time limit, and are held.
+    std::thread::sleep(Duration::from_millis(40));
+    await_work(0);
+    assert_eq!(
+        row("late"),
+        Some((2, 0, vec![(ErrorCode::DeadlineExceeded, 1)]))
+    );
+    drop(held);
+    open.wait_for(None).unwrap_err();
+    runtime.shutdown(LONG).unwrap();
+    assert_eq!(
+        row("late"),
+        Some((0, 0, vec![(ErrorCode::DeadlineExceeded, 2)]))
+    );
+    prepared.settings().unwrap().time_limit(None);
+    prepared.invoke().unwrap_err();
+    failed.push((ErrorCode::Unavailable, 1));
+    assert_eq!(row("asks"), Some((0, 5, failed)));
+}
+
+#[test]
+fn ends_of_executions_are_observed() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let runtime = Runtime::default();
+    let seen = Arc::new(Mutex::new(vec![]));
+    let told = seen.clone();
+    let observe = move |it: &Execution<'_>| {
+        let row = (it.handler.to_owned(), it.run_id, it.code, it.duration);
+        told.lock().unwrap().push(row);
+    };
+    runtime.observe(3, observe).unwrap();
+    let error = runtime.observe(1, |_| ()).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::AlreadyExists);
+    let mut asks = call(&runtime, "asks", bundle::<asks>())
+        .ret(scalar(DType::S32))
+        .prepare()
+        .unwrap();
+    for run_id in 0..7 {
+        asks.settings().unwrap().run_id(run_id);
+        asks.invoke().unwrap();
+    }
+    let numbers: Vec<_> = seen.lock().unwrap().drain(..).map(|row| row.1).collect();
+    assert_eq!(numbers, [0, 3, 6]);
+    let limit = Duration::from_millis(30);
+    let late = call(&runtime, "late", bundle::<late>())
+        .run_id(7)
+        .time_limit(Some(limit));
+    late.run().unwrap_err();
+    runtime.wait_for_calls(None).unwrap();
+    let rows = std::mem::take(&mut *seen.lock().unwrap());
+    let [(name, 7, Some(ErrorCode::DeadlineExceeded), duration)] = &rows[..] else {
+        panic!("{rows:?}");
+    };
+    assert!(name == "late" && *duration >= limit, "{rows:?}");
 }

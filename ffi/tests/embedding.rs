@@ -149,8 +149,10 @@ fn a_prepared_call_takes_another_context_and_other_shapes() {
         .expect("it lays out");
     prepared.invoke().expect("it runs");
     let data = embed::UserData::new(&runtime).with(Store::of(4));
-    let next = executable.call().user_data(data.expect("an object"));
-    prepared.renew(next.clone()).expect("the same operands");
+    let mut settings = prepared.settings().expect("not open");
+    settings
+        .user_data(data.expect("an object"))
+        .expect("of this runtime");
     prepared.invoke().expect("it runs");
     let bytes = |numbers: &[i64]| -> Vec<u8> {
         numbers
@@ -159,26 +161,23 @@ fn a_prepared_call_takes_another_context_and_other_shapes() {
             .collect()
     };
     assert_eq!(prepared.ret_bytes(0).expect("a result"), bytes(&[4, 8]));
-    let longer = next.arg(x(&[1, 2, 3])).ret(shape(&[3]));
-    prepared.renew(longer).expect("other shapes");
+    prepared
+        .set_operands([x(&[1, 2, 3])], [shape(&[3])])
+        .expect("other shapes");
     prepared.invoke().expect("it runs");
     assert_eq!(prepared.ret_bytes(0).expect("a result"), bytes(&[4, 8, 12]));
-    prepared
-        .renew(executable.call().run_id(2))
-        .expect("the same operands and user data");
+    prepared.settings().expect("not open").run_id(2);
     prepared.invoke().expect("it runs");
     assert_eq!(prepared.ret_bytes(0).expect("a result"), bytes(&[4, 8, 12]));
     assert!(prepared.set_args([x(&[1])]).is_err());
-    let other = runtime
-        .find("tests.scaled", "cpu")
-        .and_then(|handler| handler.instantiate(&Attributes::new()))
-        .expect("no state");
-    let error = prepared.renew(other.call()).expect_err("of another one");
-    assert_eq!(error.code(), ErrorCode::InvalidArgument);
     let stranger = Runtime::default();
     let data = embed::UserData::new(&stranger).with(Store::of(4));
-    let call = executable.call().user_data(data.expect("an object"));
-    assert!(prepared.renew(call).is_err(), "of another runtime");
+    let mut settings = prepared.settings().expect("not open");
+    let error = settings.user_data(data.expect("an object"));
+    assert_eq!(
+        error.expect_err("of another runtime").code(),
+        ErrorCode::InvalidArgument
+    );
 }
 
 /// Returns the path of the library from `tests/images/another.rs`.

@@ -4,7 +4,7 @@
  *
  *   xffi_cancellation cancellation = xffi_cancellation_of(call->api, call->ctx);
  *   while (more_to_do) {
- *     if (xffi_is_cancelled(&cancellation)) return xffi_error(call, XLA_FFI_Error_Code_CANCELLED, "...");
+ *     if ((error = xffi_check_cancelled(call, &cancellation)) != NULL) return error;
  *     ...
  *   }
  *
@@ -75,6 +75,20 @@ static inline xffi_cancellation xffi_cancellation_of(const XLA_FFI_Api* api,
 static inline int xffi_is_cancelled(const xffi_cancellation* cancellation) {
   return cancellation->is_cancelled != NULL &&
          cancellation->is_cancelled(cancellation->object) != 0;
+}
+
+/* Returns the reason, as the code of the error that the handler should return: XLA_FFI_Error_Code_CANCELLED by a canceller,
+ * DEADLINE_EXCEEDED after the time limit, UNAVAILABLE after a shutdown; OK while the result is wanted. */
+static inline XLA_FFI_Error_Code xffi_cancelled_code(const xffi_cancellation* cancellation) {
+  if (cancellation->is_cancelled == NULL) return XLA_FFI_Error_Code_OK;
+  return (XLA_FFI_Error_Code)cancellation->is_cancelled(cancellation->object);
+}
+
+/* Returns the text of a code from xffi_cancelled_code. */
+static inline const char* xffi_cancelled_reason(XLA_FFI_Error_Code code) {
+  if (code == XLA_FFI_Error_Code_DEADLINE_EXCEEDED) return "gave up, because the time limit is over";
+  if (code == XLA_FFI_Error_Code_UNAVAILABLE) return "gave up, because the runtime shuts down";
+  return "gave up, because the call was cancelled";
 }
 
 /* Keeps the handle valid after the handler returns. */

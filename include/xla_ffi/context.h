@@ -8,6 +8,15 @@
 #define XLA_FFI_CONTEXT_H_
 
 #include "xla_ffi/attribute.h"
+#include "xla_ffi/cancellation.h"
+
+/* Null while the result is wanted; otherwise the error to return, whose code is the reason (xffi_cancelled_code). */
+XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_check_cancelled(const xffi_call* call,
+                                                                const xffi_cancellation* cancellation) {
+  const XLA_FFI_Error_Code code = xffi_cancelled_code(cancellation);
+  if (code == XLA_FFI_Error_Code_OK) return NULL;
+  return xffi_error(call, code, "%s", xffi_cancelled_reason(code));
+}
 
 /* Gets the platform's stream (a `CUstream` on CUDA). Available in every revision. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_stream(const xffi_call* call, void** stream) {

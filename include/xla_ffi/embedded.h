@@ -13,6 +13,7 @@
 #error "this is the C++ header; C programs use xla_ffi/program.h"
 #endif
 
+#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -35,6 +36,44 @@ namespace xla_ffi {
 inline xffi_rt* runtime() {
   static xffi_rt* const global = xffi_rt_global();
   return global;
+}
+
+// Registers the original custom calls that this program is linked with.
+inline xla::Status RegisterLegacyTargets() {
+#if defined(XFFI_LEGACY_UNKNOWN)  // the original custom calls
+  for (const xffi_legacy_target* target = xla_ffi_legacy_targets(); target != nullptr;
+       target = target->next) {
+    if (xffi_rt_status* status = xffi_rt_register_legacy(
+            runtime(), target->name, target->platform, target->function, target->signature)) {
+      return xla::Status(status);
+    }
+  }
+#endif
+  return xla::Status();
+}
+
+// NOT_FOUND, with all names, if handlers or original custom calls are not registered: a linker omits what nothing names
+// in a static library. Call it when the program starts: Require({"my_server.scale"}).
+inline xla::Status Require(const std::vector<const char*>& names, const char* platform = "Host") {
+  const xla::Status registered = RegisterLegacyTargets();
+  if (!registered.ok()) return registered;
+  return xla::Status(xffi_rt_require(runtime(), platform, names.data(), names.size()));
+}
+
+// Starts a call without blocking a thread while an asynchronous handler is at work; one that is not asynchronous runs here.
+// The future is ready when the handler is done or the time limit is over: xffi_rt_call_wait(call, 0) then returns the
+// outcome. The call may not be used before.
+inline xla::StatusOr<std::future<void>> RunAsync(xffi_rt_call* call) {
+  auto promise = std::make_unique<std::promise<void>>();
+  std::future<void> future = promise->get_future();
+  const auto done = [](void* user) {
+    std::unique_ptr<std::promise<void>>(static_cast<std::promise<void>*>(user))->set_value();
+  };
+  if (xffi_rt_status* status = xffi_rt_call_run_async(call, done, promise.get())) {
+    return xla::Status(status);
+  }
+  static_cast<void>(promise.release());
+  return future;
 }
 
 // A program whose targets are found; it can run many times.
@@ -69,15 +108,8 @@ class Executable {
   // Finds the targets; what is left away in the options is as in xffi_rt_compile.
   static xla::StatusOr<Executable> CompileWith(const xla::XlaComputation& computation,
                                                const xffi_rt_compile_options& options) {
-#if defined(XFFI_LEGACY_UNKNOWN)  // the original custom calls
-    for (const xffi_legacy_target* target = xla_ffi_legacy_targets(); target != nullptr;
-         target = target->next) {
-      if (xffi_rt_status* status = xffi_rt_register_legacy(
-              runtime(), target->name, target->platform, target->function, target->signature)) {
-        return xla::Status(status);
-      }
-    }
-#endif
+    const xla::Status registered = RegisterLegacyTargets();
+    if (!registered.ok()) return registered;
     xla::StatusOr<std::vector<xla::Shape>> parameters = computation.parameters();
     if (!parameters.ok()) return parameters.status();
     xla::StatusOr<xla::Shape> result = computation.result();
@@ -95,12 +127,16 @@ class Executable {
   //
   // A handler that is late (DEADLINE_EXCEEDED), or leaves a future beside its error, goes on: literals that are handed
   // over stay as long as it may read them, others have to, until xffi_rt_wait_for_calls(runtime(), ...) says that it is done.
-  xla::StatusOr<xla::Literal> Run(const std::vector<xla::Literal>& arguments) const {
-    return RunOn(arguments, nullptr);
+  //
+  // `options` begins with XFFI_RT_RUN_OPTIONS_INIT: user data, a canceller, a time limit and a run id for this run.
+  xla::StatusOr<xla::Literal> Run(const std::vector<xla::Literal>& arguments,
+                                  const xffi_rt_run_options* options = nullptr) const {
+    return RunOn(arguments, nullptr, options);
   }
-  xla::StatusOr<xla::Literal> Run(std::vector<xla::Literal>&& arguments) const {
+  xla::StatusOr<xla::Literal> Run(std::vector<xla::Literal>&& arguments,
+                                  const xffi_rt_run_options* options = nullptr) const {
     const auto own = std::make_shared<const std::vector<xla::Literal>>(std::move(arguments));
-    return RunOn(*own, own);
+    return RunOn(*own, own, options);
   }
 
  private:
@@ -112,7 +148,7 @@ class Executable {
   using Kept = std::shared_ptr<const void>;
 
   xla::StatusOr<xla::Literal> RunOn(const std::vector<xla::Literal>& arguments,
-                                    const Kept& own) const {
+                                    const Kept& own, const xffi_rt_run_options* options) const {
     if (arguments.size() != parameters_.size()) {
       return Invalid("the program has " + std::to_string(parameters_.size()) + " parameters, " +
                      std::to_string(arguments.size()) + " literals came");
@@ -134,7 +170,7 @@ class Executable {
     std::vector<void*> rets;
     Append(*result, &rets);
     if (xffi_rt_status* status = xffi_rt_compiled_run(compiled_.get(), args.data(), args.size(),
-                                                      rets.data(), rets.size())) {
+                                                      rets.data(), rets.size(), options)) {
       if (CanContinue(status)) Keep(result, own);
       return xla::Status(status);
     }

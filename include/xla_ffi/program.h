@@ -344,6 +344,22 @@ size_t xffi_rt_compiled_arg_bytes(const xffi_rt_compiled* compiled, size_t index
  *   Threads   any. */
 size_t xffi_rt_compiled_ret_bytes(const xffi_rt_compiled* compiled, size_t index);
 
+/* The options of one run. Zero means not set. */
+typedef struct xffi_rt_run_options {
+  size_t struct_size;
+  /* Objects of the program for typed handlers; they belong to the runtime that the program was compiled for. */
+  const xffi_rt_user_data* user_data;
+  /* Cancels the typed calls of this run. Handlers that check for cancellation stop; calls that have not started fail
+   * with CANCELLED (1). */
+  const xffi_rt_canceller* canceller;
+  /* The time limit of all typed calls of this run together, in place of the limit per call of the compile options. If
+   * it is 0 or negative, that limit applies. */
+  int64_t milliseconds;
+  /* The run id that handlers read. */
+  int64_t run_id;
+} xffi_rt_run_options;
+#define XFFI_RT_RUN_OPTIONS_INIT {sizeof(xffi_rt_run_options), NULL, NULL, 0, 0}
+
 /* Runs the program. It takes one pointer per array of the parameters and of the result, in pre-order. All arrays are
  * row-major, whatever the layouts.
  *
@@ -361,10 +377,13 @@ size_t xffi_rt_compiled_ret_bytes(const xffi_rt_compiled* compiled, size_t index
  *   rets       arrays for the results, which must not overlap each other or an argument; NULL for a result that is not
  *              wanted. Their contents after a failure are unspecified. May be NULL if there are none.
  *   ret_count  xffi_rt_compiled_ret_count.
- *   Returns    NULL, or a status that the caller destroys: errors from the handlers.
+ *   options    initialised with XFFI_RT_RUN_OPTIONS_INIT; NULL for the defaults. Original custom calls ignore them.
+ *   Returns    NULL, or a status that the caller destroys: errors from the handlers; UNIMPLEMENTED for options on a
+ *              real XLA.
  *   Threads    any, several at once. */
 xffi_rt_status* xffi_rt_compiled_run(const xffi_rt_compiled* compiled, const void* const* args,
-                                     size_t arg_count, void* const* rets, size_t ret_count);
+                                     size_t arg_count, void* const* rets, size_t ret_count,
+                                     const xffi_rt_run_options* options);
 
 #ifdef __cplusplus
 }

@@ -163,7 +163,7 @@ const XLA_FFI_Api* xffi_rt_api(const xffi_rt* runtime);
  *                 callback of xffi_rt_call_on_end may, unless it is called within one of these. */
 xffi_rt_status* xffi_rt_wait_for_calls(const xffi_rt* runtime, int64_t milliseconds);
 
-/* Ends a runtime: every call from here on is FAILED_PRECONDITION (9), handlers that poll see their calls
+/* Ends a runtime: every call from here on is UNAVAILABLE (14), handlers that poll see their calls
  * cancelled, and this waits until none is under way. What the program lent to handlers is its own then, but for
  * what they put on a stream to work on (xffi_rt_stream_synchronize). May be asked again. The handle stays to be
  * destroyed.
@@ -174,25 +174,52 @@ xffi_rt_status* xffi_rt_wait_for_calls(const xffi_rt* runtime, int64_t milliseco
  *   Threads       as xffi_rt_wait_for_calls. */
 xffi_rt_status* xffi_rt_shutdown(const xffi_rt* runtime, int64_t milliseconds);
 
-/* Counts executions by handler from here on, or no more; off unless asked for, and then at no cost.
- *   runtime  whose calls.
- *   on       0 or not.
- *   Returns  NULL, or a status that the caller destroys.
- *   Threads  any. */
-xffi_rt_status* xffi_rt_count_calls(const xffi_rt* runtime, int on);
+/* What became of the executions of a handler, since the runtime was made. */
+typedef struct xffi_rt_handler_counts {
+  /* Ends with the callback. */
+  const char* name;
+  /* Inside the handler, or with an open future. */
+  uint64_t in_flight;
+  uint64_t succeeded;
+  /* By error code (XLA_FFI_Error_Code): failures, refusals, exceeded time limits. An execution counts once, with the
+   * outcome that its caller saw first. */
+  uint64_t failed[17];
+} xffi_rt_handler_counts;
 
-/* Tells what was counted.
+/* Reports what became of the executions. Counting is always on and costs about a nanosecond per execution.
  *   runtime  whose calls.
- *   told     called for each handler that was called, here and now: its name, which ends with the call;
- *            executions that are over; how many of them ended with an error; how long they took together,
- *            until the handler or its future was done.
- *   user     what it gets first; may be NULL.
+ *   told     called for each handler that was called, here and now; the counts end with the callback.
+ *   user     its first argument; may be NULL.
  *   Returns  NULL, or a status that the caller destroys.
  *   Threads  any. */
 xffi_rt_status* xffi_rt_counts(const xffi_rt* runtime,
-                               void (*told)(void* user, const char* name, uint64_t calls,
-                                            uint64_t errors, uint64_t nanoseconds),
+                               void (*told)(void* user, const xffi_rt_handler_counts* counts),
                                void* user);
+
+/* An execution that is over. */
+typedef struct xffi_rt_execution {
+  /* The handler's name; ends with the callback. */
+  const char* handler;
+  /* As xffi_rt_call_set_run_id set it. */
+  int64_t run_id;
+  /* From the call of the handler until it returned, or its future was complete. */
+  uint64_t nanoseconds;
+  /* Of the handler's error; OK after a success. */
+  XLA_FFI_Error_Code code;
+} xffi_rt_execution;
+
+/* Calls a function at the end of executions, with their duration: for a histogram or a log. Set it once per runtime.
+ *   runtime  whose calls.
+ *   every    of how many executions of a call one is reported: 1 for all, at about 100 ns each (two readings of the clock
+ *            and a copy of the name), 16 for a few nanoseconds on average. 0 counts as 1.
+ *   told     called on the thread that ends the execution, by several at once; must not throw. Executions that are
+ *            refused before their handler is called are not reported.
+ *   user     its first argument; may be NULL. It has to live as long as the runtime.
+ *   Returns  NULL, or a status that the caller destroys: ALREADY_EXISTS if the runtime has such a function.
+ *   Threads  any. */
+xffi_rt_status* xffi_rt_observe(const xffi_rt* runtime, uint32_t every,
+                                void (*told)(void* user, const xffi_rt_execution* execution),
+                                void* user);
 
 /* How much what is logged matters. */
 #define XFFI_RT_LOG_ERROR 1
@@ -219,6 +246,18 @@ xffi_rt_status* xffi_rt_set_logger(void (*told)(void* user, int level, const cha
  *   Threads   any. */
 xffi_rt_status* xffi_rt_register(xffi_rt* runtime, const char* name, const char* platform,
                                  const XLA_FFI_Handler_Bundle* bundle);
+
+/* Checks that handlers or legacy targets are registered. Programs call it when they start, because a linker omits the
+ * objects of a static library that nothing names, with the handlers in them.
+ *   runtime   of the caller's, or that of xffi_rt_global.
+ *   platform  in any spelling.
+ *   names     of the handlers. May be NULL when `count` is 0.
+ *   count     how many.
+ *   Returns   NULL, or a status that the caller destroys: NOT_FOUND (5) with all names that are missing and what to do:
+ *             link the library whole (-Wl,--whole-archive), or make it a CMake OBJECT library.
+ *   Threads   any. */
+xffi_rt_status* xffi_rt_require(const xffi_rt* runtime, const char* platform,
+                                const char* const* names, size_t count);
 
 /* What a legacy target is called as; the numbers of xla/service/custom_call_target_registry.h. */
 #define XFFI_RT_LEGACY_UNKNOWN 0    /* as each call's API version says */
@@ -459,8 +498,8 @@ xffi_rt_status* xffi_rt_call_set_ret_data(xffi_rt_call* call, size_t index, void
 /* Sets the program's objects that handlers find.
  *   call     whose next run it is for, and those behind.
  *   data     shared with the call from here on; no object can be added any more.
- *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION while it is open. Data
- *            of another runtime is refused by the next run.
+ *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION while it is open. INVALID_ARGUMENT for
+ *            data of a different runtime.
  *   Threads  one at a time for a call. */
 xffi_rt_status* xffi_rt_call_set_user_data(xffi_rt_call* call, const xffi_rt_user_data* data);
 
@@ -488,7 +527,8 @@ xffi_rt_status* xffi_rt_call_set_allocator(xffi_rt_call* call,
                                            void (*free)(void* user, void* data, size_t size),
                                            void* user);
 
-/* Sets who runs the tasks that handlers put on the thread pool: the runtime's threads unless set.
+/* Sets who runs what handlers start: the tasks that they put on the thread pool (the runtime's threads unless set) and,
+ * from revision 9 on, the bodies of `async fn` handlers in Rust (threads of their library unless set).
  *   call         whose next run it is for, and those behind.
  *   execute      gets `user`, and a task and its data: it has task(data) called once, soon, on a thread
  *                that does not wait for other tasks, and not on this one, because the handler may wait for
@@ -525,7 +565,8 @@ xffi_rt_status* xffi_rt_call_set_device_ordinal(xffi_rt_call* call, int32_t ordi
  *   Threads  one at a time for a call. */
 xffi_rt_status* xffi_rt_call_set_stream(xffi_rt_call* call, void* stream);
 
-/* Sets how long each run may take. After that, xffi_rt_call_run returns, handlers that poll
+/* Sets how long each run may take. A synchronous handler blocks xffi_rt_call_run beyond the limit, until it returns:
+ * nothing can interrupt a function, so handlers that work for long have to poll or be asynchronous. After that, xffi_rt_call_run returns, handlers that poll
  * (xla_ffi/cancellation.h) see the call cancelled, and a run that has not started is refused; all as
  * DEADLINE_EXCEEDED (4). A result that is complete later is still accepted. By default, asynchronous handlers are
  * waited for 60 s, and no handler is cancelled.
@@ -591,6 +632,15 @@ xffi_rt_status* xffi_rt_call_run(xffi_rt_call* call);
  *            open all the same, as for xffi_rt_call_run.
  *   Threads  one at a time for a call. */
 xffi_rt_status* xffi_rt_call_start(xffi_rt_call* call);
+
+/* As xffi_rt_call_start, for a loop of events: then xffi_rt_call_wait(call, 0) returns the outcome, from any thread.
+ *   call      whose operands' data belong to it from here on, see "Data" above.
+ *   callback  called once, if this succeeds: when the handler is done, or when the time limit is over (60 s unless set),
+ *             on any thread, also within this function. It must neither throw nor use the call.
+ *   user      its argument; may be NULL. It has to live until then.
+ *   Returns   NULL, or a status that the caller destroys: what the handler answers at once.
+ *   Threads   one at a time for a call. */
+xffi_rt_status* xffi_rt_call_run_async(xffi_rt_call* call, void (*callback)(void* user), void* user);
 
 /* The same call once more, for another thread: state and user data are the same, operands have the
  * same shapes and, until they are set, the same data. Stages before execute run again.

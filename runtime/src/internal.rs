@@ -146,10 +146,12 @@ impl<'f> Invocation<'f> {
         computation.downcast_ref()
     }
 
-    /// Whether nobody waits for the result any more: a handler that works for long asks now and then.
+    /// Returns the reason why nobody waits for the result any more, as the code of the error that the handler should
+    /// return: `Cancelled` by a [`Canceller`](crate::Canceller), `DeadlineExceeded` after the time limit, `Unavailable` after a
+    /// shutdown. Handlers that work for long ask now and then.
     #[must_use]
-    pub fn is_cancelled(&self) -> bool {
-        self.context.cancellation().is_cancelled()
+    pub fn cancelled(&self) -> Option<ErrorCode> {
+        self.context.cancellation().reason()
     }
 
     /// The call's cancellation extension, for `xla_ffi`.

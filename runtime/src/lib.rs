@@ -66,7 +66,7 @@ pub mod __c {
 }
 
 pub use api::{Collectives, Command, CommunicatorKey, KernelArg, Recorded, Recorder};
-pub use call::{Call, Displaced, Outcome, PreparedCall, Ret, Stages, Unwritten};
+pub use call::{Call, Displaced, Outcome, PreparedCall, Ret, Settings, Stages, Unwritten};
 pub use context::{Canceller, UserData};
 pub use device::{CpuDevice, CpuStream, DeviceAllocator, DeviceStream, HostAllocator, Stream};
 #[cfg(feature = "cuda")]
@@ -79,8 +79,8 @@ pub use handler::statics::StaticHandler;
 pub use handler::{Executable, Handler, Library};
 pub use host::metadata;
 pub use host::{
-    Bundle, Executor, HandlerCounts, Metadata, Runtime, Traits, TypeInfo, canonical_platform,
-    living_objects,
+    Bundle, Execution, Executor, HandlerCounts, Metadata, Runtime, Traits, TypeInfo,
+    canonical_platform, living_objects,
 };
 pub use process::guard::CONTAINS_CXX_EXCEPTIONS;
 

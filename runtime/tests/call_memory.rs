@@ -253,7 +253,9 @@ fn packed_elements_are_the_same_however_results_are_read() {
         prepared.set_args([x(0x34)]).unwrap();
         prepared.invoke().unwrap();
         assert_eq!(prepared.ret_bytes(0).unwrap(), [0x34], "{revision}");
-        prepared.renew(call(0x56)).unwrap();
+        let rets = [(DType::S4, 2), (DType::U8, 1)];
+        let rets = rets.map(|(dtype, count)| Shape::new(dtype, [count]).unwrap());
+        prepared.set_operands([x(0x56)], rets).unwrap();
         prepared.invoke().unwrap();
         assert_eq!(prepared.ret_bytes(0).unwrap(), [0x56], "{revision}");
         assert_eq!(prepared.into_rets().unwrap()[0].bytes(), [0x56]);
@@ -324,7 +326,7 @@ fn operands_that_overlap_are_refused_wherever_they_are_set() {
             // SAFETY: as above.
             unsafe { call.update(&[at(x)], &[at(y), at(z)]) },
             // SAFETY: as above.
-            unsafe { call.renew_on(executable.call(), frame(x, y, z)) },
+            unsafe { call.set_frame(frame(x, y, z)) },
             // SAFETY: as above.
             unsafe { call.try_clone_on(&[at(x)], &[at(y), at(z)]) }.map(drop),
         ];

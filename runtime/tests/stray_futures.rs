@@ -309,7 +309,7 @@ fn nothing_is_made_after_a_shutdown() {
     let handler = runtime.handler("sort", bundle).unwrap();
     let executable = handler.instantiate(&Attributes::new()).unwrap();
     runtime.shutdown(Duration::from_secs(20)).unwrap();
-    let refused = ErrorCode::FailedPrecondition;
+    let refused = ErrorCode::Unavailable;
     let error = handler.instantiate(&Attributes::new()).unwrap_err();
     assert_eq!(error.code(), refused);
     assert_eq!(executable.call().prepare().unwrap_err().code(), refused);

@@ -1,17 +1,13 @@
 //! Whether anybody still wants the result.
 
-use std::ffi::c_void;
-use std::ptr::NonNull;
-
 use super::{Context, context};
-use crate::error::Result;
+use crate::error::{Error, ErrorCode, Result};
 use crate::frame::Frame;
-use xla_ffi_sys::{
-    Revision, XFFI_Cancellation_Extension, XFFI_Extension_Cancellation, XLA_FFI_Extension,
-};
+use crate::frame::call_handle::CallHandle;
+use xla_ffi_sys::Revision;
 
-/// Whether anybody still wants the result: a handler that works for long asks now and then, and gives up with
-/// an error of its own when nobody does. Outlives the handler's return, for asynchronous ones.
+/// Whether anybody still wants the result: a handler that works for long asks now and then, and gives up when
+/// nobody does. Outlives the handler's return, for asynchronous ones.
 ///
 /// The embedded runtime tells it from r9 on: its callers cancel calls, set deadlines and shut the runtime
 /// down. Any other host tells nothing, and a call there is never cancelled.
@@ -21,13 +17,11 @@ use xla_ffi_sys::{
 ///
 /// #[xla_ffi::handler]
 /// fn search(cancelled: Cancellation, mut y: Out<i64, 0>) -> Result<()> {
-///     let mut steps = 0;
-///     while !cancelled.is_cancelled() {
-///         steps += 1;
-///         std::thread::yield_now();
+///     for step in 0.. {
+///         cancelled.check()?;
+///         y.fill(step);
 ///     }
-///     y.fill(steps);
-///     Err(Error::new(ErrorCode::Cancelled, "nobody wants it"))
+///     Ok(())
 /// }
 ///
 /// # use xla_ffi::embed::{self, Canceller, DType, Shape};
@@ -40,65 +34,49 @@ use xla_ffi_sys::{
 ///     canceller.cancel();
 ///     running.join().unwrap()
 /// });
-/// let message = error.unwrap_err().to_string();
-/// # // A machine under load may not have begun.
-/// assert!(message.contains("nobody wants it") || message.contains("before it began"));
+/// assert_eq!(error.unwrap_err().code(), ErrorCode::Cancelled);
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
-#[derive(Debug, Default)]
-pub struct Cancellation(Option<Object>);
-
-type Function<R> = unsafe extern "C" fn(*const c_void) -> R;
-
-/// A host's object, retained.
-#[derive(Debug)]
-struct Object {
-    object: *const c_void,
-    is_cancelled: Function<i32>,
-    retain: Function<()>,
-    release: Function<()>,
-}
-
-// SAFETY: the extension's contract: any thread may ask, retain and release.
-unsafe impl Send for Object {}
-// SAFETY: as above, several at once.
-unsafe impl Sync for Object {}
+#[derive(Clone, Debug, Default)]
+pub struct Cancellation(CallHandle);
 
 impl Cancellation {
-    /// Whether nobody waits for the result any more. Cheap enough to be asked every few microseconds.
+    /// Returns true if nobody waits for the result any more. Cheap enough to be asked every few microseconds.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.0.as_ref().is_some_and(|object| {
-            // SAFETY: the object is retained.
-            unsafe { (object.is_cancelled)(object.object) != 0 }
+        self.reason().is_some()
+    }
+
+    /// Returns the reason why nobody waits for the result any more, as an error code: `Cancelled` by a canceller,
+    /// `DeadlineExceeded` after the time limit, `Unavailable` after a shutdown of the runtime.
+    #[must_use]
+    pub fn reason(&self) -> Option<ErrorCode> {
+        self.0.cancelled()
+    }
+
+    /// Gives up when nobody waits for the result any more: `cancellation.check()?`.
+    ///
+    /// # Errors
+    /// The code of [`Cancellation::reason`].
+    pub fn check(&self) -> Result<()> {
+        self.reason().map_or(Ok(()), |reason| {
+            let why = match reason {
+                ErrorCode::DeadlineExceeded => "gave up, because the time limit is over",
+                ErrorCode::Unavailable => "gave up, because the runtime shuts down",
+                _ => "gave up, because the call was cancelled",
+            };
+            Err(Error::new(reason, why))
         })
     }
-}
 
-impl Object {
-    fn retained(self) -> Self {
-        // SAFETY: the object is alive: the context's, during the call, or another one's who has it.
-        unsafe { (self.retain)(self.object) };
-        self
-    }
-}
-
-impl Clone for Object {
-    fn clone(&self) -> Self {
-        Self { ..*self }.retained()
-    }
-}
-
-impl Clone for Cancellation {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
-impl Drop for Object {
-    fn drop(&mut self) {
-        // SAFETY: retained once, and released here.
-        unsafe { (self.release)(self.object) };
+    /// Retains a host's extension; never cancelled if it is null or has another layout.
+    ///
+    /// # Safety
+    /// `raw` is null or an extension that is alive.
+    #[cfg(feature = "internal")]
+    pub(crate) unsafe fn retained(raw: *const xla_ffi_sys::XLA_FFI_Extension) -> Self {
+        // SAFETY: as promised by the caller.
+        Self(unsafe { CallHandle::retained(raw) })
     }
 }
 
@@ -108,46 +86,7 @@ impl<'f> Context<'f> for Cancellation {
     const SINCE: Revision = Revision::R0;
 
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
-        // SAFETY: the frame's own context.
-        let found = unsafe {
-            frame
-                .host()
-                .extension(frame.ctx(), XFFI_Extension_Cancellation)
-        };
-        // SAFETY: the host's extension lives as long as the call.
-        Ok(found.map_or_else(|_| Self::default(), |raw| unsafe { Self::retained(raw) }))
-    }
-}
-
-impl Cancellation {
-    /// Retains a host's extension; never cancelled if it is null or has another layout.
-    ///
-    /// # Safety
-    /// `raw` is null or an extension that is alive.
-    pub(crate) unsafe fn retained(raw: *const XLA_FFI_Extension) -> Self {
-        let Some(extension) = NonNull::new(raw.cast_mut()) else {
-            return Self::default();
-        };
-        // SAFETY: an extension starts with its size and version.
-        let head = unsafe { extension.read() };
-        if head.id.major_version != 0 || head.struct_size < XFFI_Cancellation_Extension::STRUCT_SIZE
-        {
-            return Self::default();
-        }
-        // SAFETY: it says that it has as many bytes.
-        let raw = unsafe { extension.cast::<XFFI_Cancellation_Extension>().read() };
-        let (Some(is_cancelled), Some(retain), Some(release)) =
-            (raw.is_cancelled, raw.retain, raw.release)
-        else {
-            return Self::default();
-        };
-        let object = Object {
-            object: raw.object,
-            is_cancelled,
-            retain,
-            release,
-        };
-        Self(Some(object.retained()))
+        Ok(Self(CallHandle::of(frame)))
     }
 }
 

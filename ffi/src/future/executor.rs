@@ -1,11 +1,13 @@
-//! Threads that run the futures of `async fn` handlers.
+//! Threads that run the futures of `async fn` handlers: the program's, where the host has some for them, else this library's.
 //!
 //! A waker hands its future over and returns: whoever wakes may hold a lock that the future takes, and
 //! after the handler's return the host's pool, which belongs to the call, cannot be asked.
 //!
-//! * Threads are started on demand: one for each job that no thread waits for, up to [`MOST`]. So jobs that
+//! * Threads are started on demand: one for each job that no thread waits for, up to [`MOST_THREADS`]. So jobs that
 //!   block, even on each other, do not stop others. Where the system starts not even one, all jobs that wait
 //!   are refused.
+//! * Once all threads are busy, jobs wait. When one has waited for [`STUCK`], a warning says so, once; and when
+//!   [`MOST_WAITING`] jobs wait, calls that start are refused. Calls under way are not, so that they can end.
 //! * A thread that has had nothing to do for [`IDLE`] ends.
 //! * A forked child has none of its parent's threads: there, jobs are refused if the parent has run any.
 //! * A library with threads must not be unmapped under them: the first thread pins it
@@ -15,9 +17,10 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
+use crate::frame::call_handle::CallHandle;
 
 /// What a thread is asked to do. It destroys what it holds itself, and does not unwind.
 pub(crate) trait Job: Send {
@@ -28,8 +31,22 @@ pub(crate) trait Job: Send {
     fn refuse(self: Box<Self>, why: Error);
 }
 
-/// Threads at once.
-const MOST: usize = 512;
+/// Threads at once, unless the environment says otherwise.
+const MOST_THREADS: (&str, usize) = ("XLA_FFI_ASYNC_THREADS", 512);
+
+/// Jobs that wait for a thread when further calls are refused, unless the environment says otherwise.
+const MOST_WAITING: (&str, usize) = ("XLA_FFI_ASYNC_QUEUE", 16384);
+
+/// A limit of the environment's, which is not 0.
+#[cfg(not(loom))]
+fn limit((variable, default): (&str, usize)) -> usize {
+    let given = std::env::var(variable).ok();
+    let given = given.and_then(|text| text.parse().ok());
+    given.filter(|limit| *limit > 0).unwrap_or(default)
+}
+
+/// After which time in the queue a job is worth a warning.
+const STUCK: Duration = Duration::from_secs(1);
 
 /// After which time without a job a thread ends.
 const IDLE: Duration = Duration::from_secs(10);
@@ -37,33 +54,72 @@ const IDLE: Duration = Duration::from_secs(10);
 /// As threads usually have.
 const STACK: usize = 8 << 20;
 
-#[derive(Default)]
 struct Executor {
+    most_threads: usize,
+    most_waiting: usize,
     state: Mutex<State>,
     changed: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    jobs: VecDeque<Box<dyn Job>>,
+    /// With the time when each began to wait.
+    jobs: VecDeque<(Instant, Box<dyn Job>)>,
     /// All threads, those that are about to begin included.
     threads: usize,
     /// Those that wait for a job.
     waiting: usize,
+    has_warned: bool,
 }
 
-/// Has a thread run `job` soon.
+/// Has a thread run `job` soon; it belongs to a call under way.
 #[cfg(not(loom))]
-pub(crate) fn run(job: Box<dyn Job>) {
+pub(crate) fn run(job: Box<dyn Job>, program: &CallHandle) {
+    hand_over(job, program, usize::MAX);
+}
+
+/// As [`run`], for the first job of a call.
+#[cfg(not(loom))]
+pub(crate) fn start(job: Box<dyn Job>, program: &CallHandle) {
+    hand_over(job, program, 0);
+}
+
+#[cfg(not(loom))]
+fn hand_over(job: Box<dyn Job>, program: &CallHandle, most_waiting: usize) {
     static CURRENT: OnceLock<(u32, Executor)> = OnceLock::new();
+    if program.has_threads() {
+        let data = Box::into_raw(Box::new(job)).cast();
+        // SAFETY: the program has threads; the task takes the box, and any thread may run a job.
+        return unsafe { program.execute(run_job, data) };
+    }
     let (process, executor) = CURRENT.get_or_init(|| {
         pin();
-        (std::process::id(), Executor::default())
+        let executor = Executor {
+            most_threads: limit(MOST_THREADS),
+            most_waiting: limit(MOST_WAITING),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        };
+        (std::process::id(), executor)
     });
     match refuse_forked(*process) {
-        Ok(()) => executor.take(job),
+        Ok(()) => executor.take(job, most_waiting.max(executor.most_waiting)),
         Err(forked) => job.refuse(forked),
     }
+}
+
+/// # Safety
+/// The data is a box of a job, and this is called once with it.
+#[cfg(not(loom))]
+unsafe extern "C" fn run_job(data: *mut std::ffi::c_void, run: i32) {
+    // SAFETY: as promised by the caller.
+    let job = unsafe { Box::from_raw(data.cast::<Box<dyn Job>>()) };
+    if run != 0 {
+        return job.run();
+    }
+    job.refuse(Error::resource_exhausted(
+        "the program's executor dropped the task of this async handler; give it threads or a longer queue",
+    ));
 }
 
 /// Refuses in a child of the process that started the threads.
@@ -78,20 +134,36 @@ pub(crate) fn refuse_forked(starter: u32) -> Result<()> {
 
 /// In a model each job has a thread.
 #[cfg(loom)]
-pub(crate) fn run(job: Box<dyn Job>) {
+pub(crate) fn run(job: Box<dyn Job>, _: &CallHandle) {
     loom::thread::spawn(|| job.run());
 }
+
+#[cfg(loom)]
+pub(crate) use run as start;
 
 impl Executor {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&'static self, job: Box<dyn Job>) {
+    fn take(&'static self, job: Box<dyn Job>, most_waiting: usize) {
         let mut state = self.lock();
-        state.jobs.push_back(job);
-        if state.waiting >= state.jobs.len() || state.threads == MOST {
+        if state.jobs.len() >= most_waiting {
             drop(state);
+            return job.refuse(Error::resource_exhausted(self.explain()));
+        }
+        let now = Instant::now();
+        state.jobs.push_back((now, job));
+        if state.waiting >= state.jobs.len() || state.threads >= self.most_threads {
+            let is_stuck = state
+                .jobs
+                .front()
+                .is_some_and(|(since, _)| now - *since > STUCK);
+            let warns = is_stuck && !std::mem::replace(&mut state.has_warned, is_stuck);
+            drop(state);
+            if warns {
+                crate::error::panics::warn(format_args!("{}", self.explain()));
+            }
             self.changed.notify_one();
             return;
         }
@@ -106,6 +178,21 @@ impl Executor {
         }
     }
 
+    /// Why jobs wait, or are refused.
+    #[cold]
+    fn explain(&self) -> String {
+        let Self {
+            most_threads,
+            most_waiting,
+            ..
+        } = self;
+        format!(
+            "all {most_threads} threads for async handlers are busy, and up to {most_waiting} calls wait for one; do not \
+             block in async handlers, or raise {} and {}",
+            MOST_THREADS.0, MOST_WAITING.0
+        )
+    }
+
     /// The system did not start a thread.
     #[cold]
     fn on_missing_thread(&self) {
@@ -117,7 +204,7 @@ impl Executor {
         }
         let refused = std::mem::take(&mut state.jobs);
         drop(state);
-        for job in refused {
+        for (_, job) in refused {
             job.refuse(Error::resource_exhausted(
                 "the system starts no thread for async handlers; raise its limit on threads (`ulimit -u`, or the container's)",
             ));
@@ -139,7 +226,7 @@ impl Executor {
     fn next(&self) -> Option<Box<dyn Job>> {
         let mut state = self.lock();
         loop {
-            if let Some(job) = state.jobs.pop_front() {
+            if let Some((_, job)) = state.jobs.pop_front() {
                 return Some(job);
             }
             state.waiting += 1;

@@ -1,7 +1,8 @@
-//! Runs the future of an `async fn` handler on threads of this library's own ([`executor`]).
+//! Runs the future of an `async fn` handler on the program's threads, if the host has some for it, else on threads of this
+//! library's own ([`executor`]).
 //!
 //! Users' code runs in two places here, the polling of a body and the destruction of one; both are
-//! guarded, hold no lock of ours, and happen on the executor's threads. Only where the host has no
+//! guarded, hold no lock of ours, and happen on these threads. Only where the host has no
 //! futures, and the call has to wait for its completion anyway, does the handler's thread poll first.
 
 use std::panic::AssertUnwindSafe;
@@ -11,6 +12,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use crate::error::{Error, Result, panics};
 use crate::frame::Frame;
+use crate::frame::call_handle::CallHandle;
 use crate::frame::frame_copy::OwnedFrame;
 use crate::frame::pending::sync::{Mutex, MutexGuard};
 use crate::frame::pending::{Completion, Flow, pair};
@@ -48,6 +50,8 @@ impl Work {
 /// A call under way and its wakers.
 struct Task {
     state: Mutex<State>,
+    /// Asks the host who runs it.
+    program: CallHandle,
 }
 
 enum State {
@@ -98,7 +102,14 @@ impl Task {
     /// Has the executor poll; the body is scheduled. Nothing of the user's runs here: whoever wakes may
     /// hold any lock.
     fn schedule(self: Arc<Self>) {
-        executor::run(Box::new(self));
+        let program = self.program.clone();
+        executor::run(Box::new(self), &program);
+    }
+
+    /// Hands over the first poll, which is refused where too many calls wait for a thread.
+    fn start(self: Arc<Self>) {
+        let program = self.program.clone();
+        executor::start(Box::new(self), &program);
     }
 
     /// Fails the call where no thread can poll. That the body is destroyed here may be one lock too many, but to wait for
@@ -178,7 +189,7 @@ impl Drop for Task {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let State::Idle(work) = std::mem::replace(state, State::Done) {
-            executor::run(Box::new(End(work)));
+            executor::run(Box::new(End(work)), &self.program);
         }
     }
 }
@@ -210,9 +221,10 @@ pub fn start_async(
             frame: owned,
             completion,
         })),
+        program: CallHandle::of(frame),
     });
     if host.has_futures() {
-        task.schedule();
+        task.start();
     } else {
         task.run();
     }

@@ -101,6 +101,13 @@ class XLA_FFI_SDK_TYPE Cancellation {
   XLA_FFI_SDK_FN ~Cancellation() { xffi_cancellation_release(&raw_); }
 
   XLA_FFI_SDK_FN bool IsCancelled() const { return xffi_is_cancelled(&raw_) != 0; }
+  // The reason, as an error: kCancelled by a canceller, kDeadlineExceeded after the time limit, kUnavailable after a
+  // shutdown; a success while the result is wanted.
+  XLA_FFI_SDK_FN Error Check() const {
+    const XLA_FFI_Error_Code code = xffi_cancelled_code(&raw_);
+    if (XLA_FFI_PREDICT_TRUE(code == XLA_FFI_Error_Code_OK)) return Error::Success();
+    return Error(static_cast<ErrorCode>(code), xffi_cancelled_reason(code));
+  }
 
  private:
   friend struct CtxDecoding<Cancellation>;

@@ -5,7 +5,8 @@ use crate::runtime::xffi_rt;
 use crate::status::{status_or_null, xffi_rt_status};
 use crate::{hand_over, list, object, object_mut, optional_text, take_back, text};
 use host::{
-    Attributes, Call, CallFrame, DType, Error, ErrorCode, PreparedCall, Result, Runtime, Shape,
+    Attributes, Call, CallFrame, DType, Error, ErrorCode, PreparedCall, Result, Runtime, Settings,
+    Shape,
 };
 use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
@@ -22,8 +23,6 @@ pub(crate) struct xffi_rt_call {
     rets: Side,
     /// Whether data pointers were replaced since the last run.
     stale: bool,
-    /// Whether the context was changed since the last run.
-    changed: bool,
     /// Whether operands were taken away since the last run, and others added.
     reshaped: bool,
 }
@@ -34,14 +33,16 @@ pub(crate) struct xffi_rt_call {
 /// The call is null or the caller's.
 pub(crate) unsafe fn change(
     call: *mut xffi_rt_call,
-    change: impl FnOnce(Call) -> Result<Call>,
+    change: impl Fn(&mut Settings<'_>) -> Result<()>,
 ) -> Result<()> {
     // SAFETY: as promised by the caller.
     let call = unsafe { object_mut(call, "call") }?;
     call.check_closed()?;
-    call.call = change(call.call.clone())?;
-    call.changed = true;
-    Ok(())
+    if let Some(prepared) = &mut call.prepared {
+        change(&mut prepared.settings()?)?;
+    }
+    // For clones, and for the first run.
+    change(&mut call.call.settings())
 }
 
 impl xffi_rt_call {
@@ -64,25 +65,21 @@ impl xffi_rt_call {
             let (args, rets) = (self.args.operands(), self.rets.operands());
             CallFrame::new(self.runtime.revision(), &args, &rets)
         };
-        let call = || self.call.clone();
         let prepared = match &mut self.prepared {
             // SAFETY: the caller keeps the operands' data until the execution is over.
-            place @ None => place.insert(unsafe { call().prepare_on(frame()?) }?),
+            place @ None => place.insert(unsafe { self.call.clone().prepare_on(frame()?) }?),
             Some(prepared) => {
                 if self.reshaped {
                     // SAFETY: as above.
-                    unsafe { prepared.renew_on(call(), frame()?) }?;
-                } else if self.changed {
-                    prepared.renew(call())?;
-                }
-                if self.stale {
+                    unsafe { prepared.set_frame(frame()?) }?;
+                } else if self.stale {
                     // SAFETY: as above; an execution that is open is refused.
                     unsafe { prepared.update(&self.args.data, &self.rets.data) }?;
                 }
                 prepared
             }
         };
-        (self.stale, self.changed, self.reshaped) = (false, false, false);
+        (self.stale, self.reshaped) = (false, false);
         Ok(prepared)
     }
 }
@@ -134,7 +131,6 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_create(
             args: Side::default(),
             rets: Side::default(),
             stale: false,
-            changed: false,
             reshaped: false,
         };
         // SAFETY: as promised by the caller.
@@ -399,6 +395,28 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_start(call: *mut xffi_rt_call) -> *
     })
 }
 
+/// `xffi_rt_call_run_async`.
+///
+/// # Safety
+/// As [`xffi_rt_call_run`]; the callback may be called once with `user`, on any thread.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_call_run_async(
+    call: *mut xffi_rt_call,
+    callback: Option<unsafe extern "C" fn(*mut c_void)>,
+    user: *mut c_void,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        let call = unsafe { object_mut(call, "call") }?;
+        // SAFETY: as promised by the caller.
+        let told = unsafe { crate::task(callback, user) }?;
+        // SAFETY: as promised by the caller.
+        let prepared = unsafe { call.ready() }?;
+        prepared.start()?;
+        prepared.on_end_or_limit(told)
+    })
+}
+
 /// `xffi_rt_call_clone`.
 ///
 /// # Safety
@@ -418,7 +436,6 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_clone(
             args: call.args.clone(),
             rets: call.rets.clone(),
             stale: false,
-            changed: false,
             reshaped: false,
         };
         // SAFETY: as promised by the caller.

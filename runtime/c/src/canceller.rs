@@ -4,11 +4,11 @@ use crate::call::xffi_rt_call;
 use crate::context::change;
 use crate::status::{status_or_null, xffi_rt_status};
 use crate::{hand_over, object, take_back};
-use host::{Call, Canceller};
+use host::{Canceller, Settings};
 
 /// `xffi_rt_canceller`.
 #[derive(Debug)]
-pub(crate) struct xffi_rt_canceller(Canceller);
+pub(crate) struct xffi_rt_canceller(pub(crate) Canceller);
 const _: () = crate::any_thread::<xffi_rt_canceller>();
 
 /// `xffi_rt_canceller_create`.
@@ -57,10 +57,11 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_canceller(
     call: *mut xffi_rt_call,
     canceller: *const xffi_rt_canceller,
 ) -> *mut xffi_rt_status {
-    let set = |call: Call| {
+    let set = |to: &mut Settings<'_>| {
         // SAFETY: as promised by the caller.
         let canceller = unsafe { canceller.as_ref() };
-        Ok(call.canceller(canceller.map(|canceller| &canceller.0)))
+        to.canceller(canceller.map(|canceller| &canceller.0));
+        Ok(())
     };
     // SAFETY: as promised by the caller.
     unsafe { change(call, set) }

@@ -1,16 +1,17 @@
 //! Programs on the embedded runtime.
 
+use crate::canceller::xffi_rt_canceller;
 use crate::client::xffi_rt_client;
-use crate::context::unwritten;
+use crate::context::{unwritten, xffi_rt_user_data};
 use crate::program::xffi_rt_program;
 use crate::runtime::xffi_rt;
 use crate::status::{status_or_null, xffi_rt_status};
 use crate::{hand_over, null, object, optional_text, take_back};
 use host::legacy::TupleForm;
-use host::{CpuDevice, Error, Result, Shape, Tensor, Tree};
+use host::{Call, Canceller, CpuDevice, Error, ErrorCode, Result, Shape, Tensor, Tree, UserData};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use xla_ffi_programs::{Compiled, Options};
 
 // How tuples reach legacy targets.
@@ -23,6 +24,7 @@ pub(crate) const XFFI_RT_TUPLES_DEVICE_NULLS: c_int = 3;
 #[derive(Debug)]
 pub(crate) struct xffi_rt_compiled {
     compiled: Compiled,
+    on_plugin: bool,
     args: Vec<Shape>,
     rets: Vec<Shape>,
 }
@@ -57,12 +59,15 @@ pub(crate) unsafe extern "C" fn xffi_rt_compile(
         let runtime = unsafe { object(runtime, "runtime") }?.0.clone();
         // SAFETY: as promised by the caller.
         let program = unsafe { object(program, "program") }?.0.clone();
+        let given = options;
         // SAFETY: as promised by the caller.
         let options = match options.is_null() {
             true => Options::new(),
             // SAFETY: as promised by the caller.
             false => unsafe { read_options(options) }?,
         };
+        // SAFETY: as promised by the caller.
+        let on_plugin = unsafe { given.as_ref() }.is_some_and(|given| !given.client.is_null());
         let compiled = program.compile_with(&runtime, options)?;
         let args = program.parameters().flat_map(|(_, shape)| shape.leaves());
         let args = args.map(|leaf| leaf.shape().clone()).collect();
@@ -70,6 +75,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_compile(
         let rets = rets.map(|leaf| leaf.shape().clone()).collect();
         let compiled = xffi_rt_compiled {
             compiled,
+            on_plugin,
             args,
             rets,
         };
@@ -81,15 +87,8 @@ pub(crate) unsafe extern "C" fn xffi_rt_compile(
 /// # Safety
 /// The options are as long as they say, the platform null or a string, the client null or the caller's.
 unsafe fn read_options(given: *const xffi_rt_compile_options) -> Result<Options> {
-    // SAFETY: as promised by the caller: the size comes first.
-    let size = unsafe { given.cast::<usize>().read() };
-    let whole = size_of::<xffi_rt_compile_options>();
-    if size != whole {
-        return Err(Error::invalid_argument(format!(
-            "the options' struct_size is {size}, {whole} is expected: begin with \
-             XFFI_RT_COMPILE_OPTIONS_INIT"
-        )));
-    }
+    // SAFETY: as promised by the caller.
+    unsafe { check_size::<xffi_rt_compile_options>(given.cast(), "XFFI_RT_COMPILE_OPTIONS_INIT") }?;
     // SAFETY: as promised by the caller, and as long as they are.
     let raw = unsafe { &*given };
     let mut options = Options::new().unwritten(unwritten(raw.check_unwritten));
@@ -200,10 +199,19 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
     arg_count: usize,
     rets: *const *mut c_void,
     ret_count: usize,
+    options: *const xffi_rt_run_options,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
         // SAFETY: as promised by the caller.
         let compiled = unsafe { object(compiled, "program") }?;
+        // SAFETY: as promised by the caller.
+        let run = unsafe { read_run_options(options) }?;
+        if run.is_some() && compiled.on_plugin {
+            return Err(Error::new(
+                ErrorCode::Unimplemented,
+                "a real XLA makes the contexts of its calls itself: the options of a run have to be NULL",
+            ));
+        }
         for (what, came, expected, pointer) in [
             ("arguments", arg_count, compiled.args.len(), args.is_null()),
             ("results", ret_count, compiled.rets.len(), rets.is_null()),
@@ -251,7 +259,11 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
             .parameters()
             .filter_map(|(_, shape)| shape.filled(arrays.by_ref().take(shape.leaves().count())))
             .collect();
-        let results = compiled.compiled.run_into(arguments, places)?;
+        let context = |call: Call| match &run {
+            Some(run) => run.apply(call),
+            None => call,
+        };
+        let results = compiled.compiled.run_into(arguments, places, context)?;
         drop(shared);
         for (index, array) in results.leaves().enumerate() {
             // SAFETY: as many pointers as were counted.
@@ -266,6 +278,77 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
         }
         Ok(())
     })
+}
+
+/// `xffi_rt_run_options`.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct xffi_rt_run_options {
+    struct_size: usize,
+    user_data: *const xffi_rt_user_data,
+    canceller: *const xffi_rt_canceller,
+    milliseconds: i64,
+    run_id: i64,
+}
+
+/// The options of a run.
+struct Run {
+    user_data: Option<Arc<UserData>>,
+    canceller: Option<Canceller>,
+    end: Option<Instant>,
+    run_id: i64,
+}
+
+impl Run {
+    fn apply(&self, call: Call) -> Call {
+        let mut call = call.run_id(self.run_id).canceller(&self.canceller);
+        if let Some(data) = &self.user_data {
+            call = call.user_data(data.clone());
+        }
+        match self.end {
+            // All calls of the program share the time.
+            Some(end) => call.time_limit(Some(end.saturating_duration_since(Instant::now()))),
+            None => call,
+        }
+    }
+}
+
+/// # Safety
+/// The options are null or as long as they say, and what they name is null or the caller's.
+unsafe fn read_run_options(given: *const xffi_rt_run_options) -> Result<Option<Run>> {
+    if given.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: as promised by the caller.
+    unsafe { check_size::<xffi_rt_run_options>(given.cast(), "XFFI_RT_RUN_OPTIONS_INIT") }?;
+    // SAFETY: as promised by the caller, and as long as they are.
+    let raw = unsafe { &*given };
+    // SAFETY: as promised by the caller.
+    let user_data = unsafe { raw.user_data.as_ref() };
+    // SAFETY: as promised by the caller.
+    let canceller = unsafe { raw.canceller.as_ref() };
+    let limit = u64::try_from(raw.milliseconds)
+        .ok()
+        .filter(|limit| *limit > 0);
+    Ok(Some(Run {
+        user_data: user_data.map(xffi_rt_user_data::shared),
+        canceller: canceller.map(|canceller| canceller.0.clone()),
+        end: limit.and_then(|limit| Instant::now().checked_add(Duration::from_millis(limit))),
+        run_id: raw.run_id,
+    }))
+}
+
+/// # Safety
+/// The options begin with their size.
+unsafe fn check_size<T>(given: *const usize, init: &str) -> Result<()> {
+    // SAFETY: as promised by the caller.
+    let (size, whole) = (unsafe { given.read() }, size_of::<T>());
+    if size == whole {
+        return Ok(());
+    }
+    Err(Error::invalid_argument(format!(
+        "the options' struct_size is {size}, {whole} is expected: begin with {init}"
+    )))
 }
 
 /// An array that is not aligned as handlers may count on.

@@ -5,7 +5,7 @@ use crate::runtime::{known_threads, xffi_rt};
 use crate::status::{status_or_null, xffi_rt_status};
 use crate::{hand_over, object, object_mut, take_back, text};
 use host::{
-    Attributes, Call, DeviceAllocator, Error, ErrorCode, Executor, Result, Unwritten, UserData,
+    Attributes, DeviceAllocator, Error, ErrorCode, Executor, Result, Settings, Unwritten, UserData,
 };
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use std::time::Duration;
 /// The call is null or the caller's.
 pub(crate) unsafe fn change(
     call: *mut xffi_rt_call,
-    change: impl FnOnce(Call) -> Result<Call>,
+    change: impl Fn(&mut Settings<'_>) -> Result<()>,
 ) -> *mut xffi_rt_status {
     // SAFETY: as promised by the caller.
     status_or_null(|| unsafe { crate::call::change(call, change) })
@@ -33,7 +33,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_run_id(
     run_id: i64,
 ) -> *mut xffi_rt_status {
     // SAFETY: as promised by the caller.
-    unsafe { change(call, |call| Ok(call.run_id(run_id))) }
+    unsafe { change(call, |to| Ok(_ = to.run_id(run_id))) }
 }
 
 /// `xffi_rt_call_set_device_ordinal`.
@@ -46,7 +46,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_device_ordinal(
     ordinal: i32,
 ) -> *mut xffi_rt_status {
     // SAFETY: as promised by the caller.
-    unsafe { change(call, |call| Ok(call.device_ordinal(ordinal))) }
+    unsafe { change(call, |to| Ok(_ = to.device_ordinal(ordinal))) }
 }
 
 /// `xffi_rt_call_set_stream`.
@@ -61,7 +61,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_stream(
     // SAFETY: as promised by the caller.
     let stream = unsafe { crate::stream::stream_from_handle(stream) };
     // SAFETY: as promised by the caller.
-    unsafe { change(call, |call| Ok(call.stream(stream))) }
+    unsafe { change(call, |to| Ok(_ = to.stream(stream.clone()))) }
 }
 
 /// `xffi_rt_call_set_time_limit`.
@@ -75,7 +75,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_time_limit(
 ) -> *mut xffi_rt_status {
     let limit = u64::try_from(milliseconds).ok().map(Duration::from_millis);
     // SAFETY: as promised by the caller.
-    unsafe { change(call, |call| Ok(call.time_limit(limit))) }
+    unsafe { change(call, |to| Ok(_ = to.time_limit(limit))) }
 }
 
 /// What the flags of the C API say.
@@ -97,7 +97,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_check_unwritten(
     check: c_int,
 ) -> *mut xffi_rt_status {
     // SAFETY: as promised by the caller.
-    unsafe { change(call, |call| Ok(call.unwritten(unwritten(check)))) }
+    unsafe { change(call, |to| Ok(_ = to.unwritten(unwritten(check)))) }
 }
 
 /// `xffi_rt_call_set_user_data`.
@@ -109,10 +109,10 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_user_data(
     call: *mut xffi_rt_call,
     data: *const xffi_rt_user_data,
 ) -> *mut xffi_rt_status {
-    let user_data = |call: Call| {
+    let user_data = |to: &mut Settings<'_>| {
         // SAFETY: as promised by the caller.
         let data = unsafe { object(data, "data") }?;
-        Ok(call.user_data(data.shared()))
+        to.user_data(data.shared()).map(drop)
     };
     // SAFETY: as promised by the caller.
     unsafe { change(call, user_data) }
@@ -127,10 +127,11 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_custom_options(
     call: *mut xffi_rt_call,
     options: *const c_char,
 ) -> *mut xffi_rt_status {
-    let custom_options = |call: Call| {
+    let custom_options = |to: &mut Settings<'_>| {
         // SAFETY: as promised by the caller.
         let options = unsafe { text(options, "options") }?;
-        Ok(call.custom_options(&Attributes::parse(options)?))
+        to.custom_options(&Attributes::parse(options)?);
+        Ok(())
     };
     // SAFETY: as promised by the caller.
     unsafe { change(call, custom_options) }
@@ -149,14 +150,16 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_allocator(
 ) -> *mut xffi_rt_status {
     // SAFETY: as promised by the caller.
     unsafe {
-        change(call, |call| {
+        change(call, |to| {
             let allocate = allocate.ok_or_else(|| crate::null("allocate"))?;
             let free = free.ok_or_else(|| crate::null("free"))?;
-            Ok(call.allocator(Arc::new(Scratch {
+            let scratch: Arc<dyn DeviceAllocator> = Arc::new(Scratch {
                 allocate,
                 free,
                 user,
-            })))
+            });
+            to.allocator(scratch);
+            Ok(())
         })
     }
 }
@@ -204,16 +207,18 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_executor(
     num_threads: usize,
     user: *mut c_void,
 ) -> *mut xffi_rt_status {
-    let set = |call: Call| {
+    let set = |to: &mut Settings<'_>| {
         let Some(execute) = execute else {
-            return Ok(call.executor(None));
+            to.executor(None);
+            return Ok(());
         };
         let threads: Arc<dyn Executor> = Arc::new(Threads {
             execute,
             num_threads: known_threads(num_threads)?,
             user,
         });
-        Ok(call.executor(threads))
+        to.executor(threads);
+        Ok(())
     };
     // SAFETY: as promised by the caller.
     unsafe { change(call, set) }

@@ -9,6 +9,7 @@ use crate::status::{Carried, Deleter, c_text, status_or_null, xffi_rt_status};
 use crate::{hand_over, null, object, take_back, write_out};
 use host::internal::Invocation;
 use host::{DeviceAllocator, Error, ErrorCode, Result, Stream};
+use std::cell::OnceCell;
 use std::ffi::{CString, c_char, c_void};
 use std::sync::{Arc, OnceLock};
 use xla_ffi_programs::Called;
@@ -352,12 +353,16 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_called_computation(
     object: *mut c_void,
     deleter: Option<unsafe extern "C" fn(object: *mut c_void)>,
 ) -> *mut xffi_rt_status {
-    let set = |call: host::Call| {
-        if object.is_null() {
-            return Err(null("object"));
-        }
-        let deleter: Option<Deleter> = deleter;
-        Ok(call.called_computation(Arc::new(Carried::new(r#type, object, deleter))))
+    if object.is_null() {
+        return status_or_null(|| Err(null("object")));
+    }
+    let deleter: Option<Deleter> = deleter;
+    // Made once the call takes it: the caller keeps what is refused.
+    let carried = OnceCell::new();
+    let set = |to: &mut host::Settings<'_>| {
+        let new = || Arc::new(Carried::new(r#type, object, deleter));
+        to.called_computation(carried.get_or_init(new).clone());
+        Ok(())
     };
     // SAFETY: as promised by the caller.
     unsafe { change(call, set) }

@@ -9,6 +9,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::io::Write;
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
+use xla_ffi_sys::XLA_FFI_Error_Code;
 
 /// `xffi_rt_wait_for_calls`.
 ///
@@ -48,28 +49,15 @@ pub(crate) unsafe extern "C" fn xffi_rt_shutdown(
     })
 }
 
-/// `xffi_rt_count_calls`.
-///
-/// # Safety
-/// The runtime is null or the caller's.
-#[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn xffi_rt_count_calls(
-    runtime: *const xffi_rt,
-    on: c_int,
-) -> *mut xffi_rt_status {
-    status_or_null(|| {
-        // SAFETY: as promised by the caller.
-        let runtime = &unsafe { object(runtime, "runtime") }?.0;
-        if on == 0 {
-            runtime.stop_counting();
-        } else {
-            runtime.start_counting();
-        }
-        Ok(())
-    })
+/// `xffi_rt_handler_counts`.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct xffi_rt_handler_counts {
+    name: *const c_char,
+    in_flight: u64,
+    succeeded: u64,
+    failed: [u64; 17],
 }
-
-type CountsCallback = unsafe extern "C" fn(*mut c_void, *const c_char, u64, u64, u64);
 
 /// `xffi_rt_counts`.
 ///
@@ -78,36 +66,73 @@ type CountsCallback = unsafe extern "C" fn(*mut c_void, *const c_char, u64, u64,
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_counts(
     runtime: *const xffi_rt,
-    told: Option<
-        unsafe extern "C" fn(
-            user: *mut c_void,
-            name: *const c_char,
-            calls: u64,
-            errors: u64,
-            nanoseconds: u64,
-        ),
-    >,
+    told: Option<unsafe extern "C" fn(user: *mut c_void, counts: *const xffi_rt_handler_counts)>,
     user: *mut c_void,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
         // SAFETY: as promised by the caller.
         let runtime = unsafe { object(runtime, "runtime") }?;
-        let told: CountsCallback = told.ok_or_else(|| null("told"))?;
+        let told = told.ok_or_else(|| null("told"))?;
         for counts in runtime.0.counts() {
             let name = c_text(&counts.name);
-            let nanoseconds = u64::try_from(counts.time.as_nanos()).unwrap_or(u64::MAX);
-            // SAFETY: as promised by the caller.
-            unsafe {
-                told(
-                    user,
-                    name.as_ptr(),
-                    counts.calls,
-                    counts.errors,
-                    nanoseconds,
-                )
+            let mut row = xffi_rt_handler_counts {
+                name: name.as_ptr(),
+                in_flight: counts.in_flight,
+                succeeded: counts.succeeded,
+                failed: [0; 17],
             };
+            for (code, count) in counts.failed {
+                row.failed[code as usize] = count;
+            }
+            // SAFETY: as promised by the caller.
+            unsafe { told(user, &raw const row) };
         }
         Ok(())
+    })
+}
+
+/// `xffi_rt_execution`.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct xffi_rt_execution {
+    handler: *const c_char,
+    run_id: i64,
+    nanoseconds: u64,
+    code: XLA_FFI_Error_Code,
+}
+
+type Observer = unsafe extern "C" fn(*mut c_void, *const xffi_rt_execution);
+
+/// `xffi_rt_observe`.
+///
+/// # Safety
+/// The runtime is null or the caller's; `told` may be called with `user` from any thread, several at once.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_observe(
+    runtime: *const xffi_rt,
+    every: u32,
+    told: Option<unsafe extern "C" fn(user: *mut c_void, execution: *const xffi_rt_execution)>,
+    user: *mut c_void,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        let runtime = unsafe { object(runtime, "runtime") }?;
+        let listener = Listener {
+            told: told.ok_or_else(|| null("told"))?,
+            user,
+        };
+        runtime.0.observe(every, move |it| {
+            let listener: &Listener<Observer> = &listener;
+            let name = c_text(it.handler);
+            let execution = xffi_rt_execution {
+                handler: name.as_ptr(),
+                run_id: it.run_id,
+                nanoseconds: u64::try_from(it.duration.as_nanos()).unwrap_or(u64::MAX),
+                code: it.code.map_or(XLA_FFI_Error_Code::OK, ErrorCode::to_raw),
+            };
+            // SAFETY: as promised by the caller.
+            unsafe { (listener.told)(listener.user, &raw const execution) };
+        })
     })
 }
 
@@ -117,18 +142,20 @@ pub(crate) const XFFI_RT_LOG_WARNING: c_int = 2;
 pub(crate) const XFFI_RT_LOG_INFO: c_int = 3;
 
 /// A function of the program's that is told.
-struct Listener {
-    told: unsafe extern "C" fn(*mut c_void, c_int, *const c_char),
+struct Listener<F> {
+    told: F,
     user: *mut c_void,
 }
 
-// SAFETY: the contract of `xffi_rt_set_logger`: any thread may call it.
-unsafe impl Send for Listener {}
+// SAFETY: the contract of `xffi_rt_set_logger` and `xffi_rt_observe`: any thread may call it.
+unsafe impl<F> Send for Listener<F> {}
 // SAFETY: as above, several at once.
-unsafe impl Sync for Listener {}
+unsafe impl<F> Sync for Listener<F> {}
 
 /// The end of the `log` facade within this library.
-struct Logger(RwLock<Option<Listener>>);
+struct Logger(RwLock<Option<Listener<Log>>>);
+
+type Log = unsafe extern "C" fn(*mut c_void, c_int, *const c_char);
 
 static LOGGER: Logger = Logger(RwLock::new(None));
 

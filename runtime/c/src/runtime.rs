@@ -2,7 +2,7 @@
 
 use crate::library::xffi_rt_library;
 use crate::status::{status_or_null, xffi_rt_status};
-use crate::{hand_over, object, take_back, text};
+use crate::{hand_over, list, object, take_back, text};
 use host::legacy::{Function, Signature};
 use host::{Bundle, Error, Revision, Runtime, Stage};
 use std::ffi::{c_char, c_int, c_void};
@@ -207,6 +207,31 @@ pub(crate) unsafe extern "C" fn xffi_rt_register(
         // SAFETY: as promised by the caller.
         let bundle = unsafe { bundle_of(bundle) }?;
         runtime.0.register(name, platform, bundle)
+    })
+}
+
+/// `xffi_rt_require`.
+///
+/// # Safety
+/// The pointers are as `runtime.h` says.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn xffi_rt_require(
+    runtime: *const xffi_rt,
+    platform: *const c_char,
+    names: *const *const c_char,
+    count: usize,
+) -> *mut xffi_rt_status {
+    status_or_null(|| {
+        // SAFETY: as promised by the caller.
+        let runtime = unsafe { object(runtime, "runtime") }?;
+        // SAFETY: as promised by the caller.
+        let platform = unsafe { text(platform, "platform") }?;
+        // SAFETY: as promised by the caller.
+        let names = unsafe { list(names, count, "names") }?.iter();
+        // SAFETY: as promised by the caller.
+        let names = names.map(|name| unsafe { text(*name, "a name") });
+        let names: Vec<&str> = names.collect::<Result<_, _>>()?;
+        runtime.0.require(platform, names)
     })
 }
 

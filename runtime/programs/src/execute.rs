@@ -140,7 +140,8 @@ impl Compiled {
     }
 
     /// Runs like [`Compiled::run`], but calls write leaves of the result, in pre-order, into the program's
-    /// tensors. The returned tensors are these where possible.
+    /// tensors. The returned tensors are these where possible. `context` is that of [`Compiled::run_with`]; a real XLA
+    /// ignores it.
     ///
     /// A leaf is returned in a different tensor, which the caller must copy, in these cases: it is a parameter,
     /// a constant, in an operand's memory, not row-major, or twice in the result; its elements are packed and
@@ -153,6 +154,7 @@ impl Compiled {
         &self,
         arguments: impl IntoIterator<Item = Tree<Tensor>>,
         results: impl IntoIterator<Item = Option<Tensor>>,
+        context: impl FnMut(Call) -> Call,
     ) -> Result<Tree<Tensor>> {
         let mut places = Places::new();
         let leaves = self.program.result().leaves();
@@ -169,11 +171,11 @@ impl Compiled {
                 places.insert(*place, tensor);
             }
         }
-        self.execute(arguments, places, |call| call)
+        self.execute(arguments, places, context)
     }
 
     /// Runs like [`Compiled::run`]; `context` sets the contexts of typed handlers: run id, device ordinal, user
-    /// data, options, a time limit.
+    /// data, options, a time limit, a canceller.
     ///
     /// # Errors
     /// As for [`Compiled::run`]; `UNIMPLEMENTED` on a real XLA, which creates its contexts itself

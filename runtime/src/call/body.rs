@@ -1,7 +1,7 @@
 //! What a running call is made of, and calls that were dropped while their handlers were at work.
 
-use super::request::{Request, Stages};
-use crate::context::{Context, Parts};
+use super::request::Request;
+use crate::context::Context;
 use crate::device::Stream;
 use crate::frame::{CallFrame, RawFrame, Stage};
 use crate::handler::Executable;
@@ -26,10 +26,8 @@ impl Body {
         self.context.shared().revision
     }
 
-    /// Swaps the context's parts for others, and gives the handler a frame that leads to what there is now.
-    pub(super) fn replace_parts(&mut self, parts: &mut Parts) {
-        let both = self.request.rules.stages == Stages::All;
-        self.context.renew(parts, both);
+    /// Gives the handler a frame that leads to what there is now.
+    pub(super) fn lay_out(&mut self) {
         let api = self.context.shared().api();
         self.raw = self.frame.raw(api, self.context.raw(), Stage::Execute);
     }

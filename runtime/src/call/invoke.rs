@@ -11,7 +11,6 @@ use crate::host::{Shared, errors};
 use crate::process::{guard, log};
 use crate::value::Attributes;
 use std::sync::Arc;
-use std::time::Instant;
 use xla_ffi_sys::{Error, ErrorCode, Finding, Hazard, Result};
 use xla_ffi_sys::{Revision, XLA_FFI_Error, XLA_FFI_Future, XLA_FFI_Handler};
 
@@ -38,32 +37,6 @@ pub(crate) fn invoke(
         context.end(false);
         return Err(error);
     }
-    if stage != Stage::Execute || !shared.calls.are_counted() {
-        return enter(shared, context, handler, frame);
-    }
-    let begun = Instant::now();
-    let outcome = enter(shared, context, handler, frame);
-    let tally = context.progress().tally();
-    match &outcome {
-        Ok(Some(completion)) => {
-            let tally = tally.clone();
-            // Who has waited for a call finds it counted.
-            completion.count(Box::new(move |failed| tally.add(begun.elapsed(), failed)));
-        }
-        outcome => tally.add(begun.elapsed(), outcome.is_err()),
-    }
-    outcome
-}
-
-/// Calls the handler of a call that has begun.
-#[inline]
-fn enter(
-    shared: &Shared,
-    context: &Context,
-    handler: XLA_FFI_Handler,
-    frame: &mut RawFrame,
-) -> Result<Option<Arc<Completion>>> {
-    let revision = shared.revision;
     let entered = Entered::new(shared, Some(context));
     // SAFETY: the frame is laid out for the revision and lives for the call; whoever loaded the
     // handler vouches for it.

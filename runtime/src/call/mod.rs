@@ -7,11 +7,14 @@ mod misaligned;
 mod on_cuda;
 mod prepared;
 mod request;
+mod settings;
 pub(crate) mod unwritten;
+mod waiting;
 
 pub use misaligned::Displaced;
 pub use prepared::PreparedCall;
 pub use request::{Ret, Stages, Unwritten};
+pub use settings::Settings;
 
 use self::request::Request;
 use crate::context::{Canceller, UserData};
@@ -169,10 +172,12 @@ impl Call {
         self
     }
 
-    /// Runs the tasks that handlers put on the thread pool on the program's own threads instead.
+    /// Runs on the program's own threads what the handler starts: the tasks that it puts on the thread pool, and, from r9
+    /// on, the bodies of `async fn` handlers, which have threads of their library's otherwise. A body that blocks occupies
+    /// one of the threads.
     #[must_use]
     pub fn executor(mut self, executor: impl Into<Option<Arc<dyn Executor>>>) -> Self {
-        self.request.parts.executor = Some(executor.into());
+        self.request.parts.executor = executor.into();
         self
     }
 
@@ -250,8 +255,14 @@ impl Call {
         self
     }
 
-    /// Sets how long each execution may take, from its start. After that, [`PreparedCall::wait`] returns
-    /// `DEADLINE_EXCEEDED`, handlers that poll see the call cancelled, and a stage that has not started is refused. A
+    /// Sets how long each execution may take, from its start.
+    ///
+    /// **A synchronous handler blocks its caller beyond the limit**, until it returns: nothing can interrupt a function.
+    /// Handlers that work for long have to poll ([`Invocation::cancelled`](crate::internal::Invocation::cancelled), or
+    /// `xla_ffi::Cancellation` from r9 on) or be asynchronous.
+    ///
+    /// After the limit, [`PreparedCall::wait`] returns `DEADLINE_EXCEEDED` while an asynchronous handler goes on,
+    /// handlers that poll see the call cancelled, and a stage that has not started is refused. A
     /// result that is complete later is still accepted. `None` waits forever. By default, asynchronous handlers are
     /// waited for 60 s, and no handler is cancelled.
     #[must_use]

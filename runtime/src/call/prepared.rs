@@ -1,9 +1,7 @@
 //! A call that is laid out and ready: it costs little more than calling the handler directly.
 
-mod renew;
-
 use super::body::{Body, keep_until_done};
-use super::invoke::{invoke, run_stage, stage_error, translate};
+use super::invoke::{invoke, run_stage, stage_error};
 use super::request::{Request, flips, operands};
 use super::unwritten::Poison;
 use super::{Call, Stages, Unwritten};
@@ -13,9 +11,10 @@ use crate::frame::{CallFrame, Stage};
 use crate::handler::Executable;
 use crate::host::futures::Completion;
 use crate::value::Tensor;
+use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use xla_ffi_sys::XLA_FFI_Handler;
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
@@ -42,7 +41,7 @@ fn run_before(executable: &Executable, body: &mut Body, stage: Stage) -> Result<
 }
 
 #[cold]
-fn own_arrays() -> Error {
+pub(super) fn own_arrays() -> Error {
     Error::invalid_argument("the operands of this call are its own arrays")
 }
 
@@ -59,19 +58,24 @@ fn own_arrays() -> Error {
 pub struct PreparedCall {
     handler: XLA_FFI_Handler,
     /// What lies in the results of the execution under way.
-    poison: Option<Poison>,
-    open: Option<Arc<Completion>>,
+    pub(super) poison: Option<Poison>,
+    pub(super) open: Option<Arc<Completion>>,
     /// The results as tensors have them, once they were asked for, where the host packs them otherwise.
-    unpacked: OnceLock<Vec<Tensor>>,
+    pub(super) unpacked: OnceLock<Vec<Tensor>>,
     /// By what recorders know this call, once it was recorded.
     recorded: Option<Arc<()>>,
     // Gone before the executable, whose library destroys its state.
-    body: ManuallyDrop<Box<Body>>,
-    executable: Executable,
+    pub(super) body: ManuallyDrop<Box<Body>>,
+    pub(super) executable: Executable,
 }
 
 impl PreparedCall {
     pub(crate) fn new(call: Call, frame: Option<CallFrame>) -> Result<Self> {
+        let tally = call.executable.handler().tally.clone();
+        Self::lay_out(call, frame).inspect_err(|error| tally.fail(error.code()))
+    }
+
+    fn lay_out(call: Call, frame: Option<CallFrame>) -> Result<Self> {
         let Call {
             executable,
             mut request,
@@ -111,7 +115,8 @@ impl PreparedCall {
         let state = executable.state().clone();
         let parts = std::mem::replace(&mut request.parts, Parts::new());
         let mut context = Context::new(shared.clone(), tally, parts, state, both);
-        context.start_time_limit(rules.time_limit.flatten());
+        // One that is over is refused where something begins.
+        let _ = context.start_time_limit(rules.time_limit.flatten());
         let context = Box::new(context);
         let raw = frame.raw(shared.api(), context.raw(), Stage::Execute);
         let mut body = Box::new(Body {
@@ -168,56 +173,86 @@ impl PreparedCall {
                 "the last execution of this call is not over, or has not been waited for",
             ));
         }
+        if let Err(error) = self.admit() {
+            self.body.context.progress().count(Some(error.code()));
+            return Err(stage_error(error, &self.executable, Stage::Execute));
+        }
+        let shared = &self.executable.handler().shared;
+        let progress = self.body.context.progress();
+        let begun = shared.calls.sample(progress);
+        let body = &mut **self.body;
+        let mut outcome = invoke(
+            shared,
+            &body.context,
+            self.handler,
+            Stage::Execute,
+            &mut body.raw,
+        )
+        .map_err(|error| stage_error(error, &self.executable, Stage::Execute));
+        if let Ok(Some(completion)) = outcome {
+            return self.keep_open(completion, begun);
+        }
+        if self.poison.is_some() && outcome.is_ok() {
+            outcome = self.look_for_unwritten().map(|()| None);
+        }
+        let code = outcome.as_ref().err().map(Error::code);
+        let context = &self.body.context;
+        context.progress().count(code);
+        if let Some(begun) = begun {
+            let calls = &context.shared().calls;
+            calls.tell(
+                &context.progress().tally().name,
+                context.parts().run_id,
+                begun,
+                code,
+            );
+        }
+        if let Err(error) = outcome {
+            self.stay_open();
+            return Err(error);
+        }
+        Ok(true)
+    }
+
+    /// Refuses an execution that nobody wants, before anything is written: its results stay what they are.
+    #[inline]
+    fn admit(&mut self) -> Result<()> {
         let limit = self.body.request.rules.time_limit.flatten();
-        self.body.context.start_time_limit(limit);
-        // Before anything is written: of a call that does not begin the results stay what they are.
-        self.body
-            .context
-            .check_wanted()
-            .map_err(|error| stage_error(error, &self.executable, Stage::Execute))?;
+        self.body.context.start_time_limit(limit)?;
+        let shared = &self.executable.handler().shared;
+        shared.calls.check()?;
         if self.body.request.rules.unwritten == Unwritten::Refused {
-            self.executable
-                .handler()
-                .shared
-                .calls
-                .check()
-                .map_err(|error| stage_error(error, &self.executable, Stage::Execute))?;
             // Work that is queued may use the results' memory as it is.
             self.body.synchronize()?;
             // SAFETY: no execution is open, and operands are host memory where this is asked for: the
             // call's own, or what `Call::prepare_on` was promised.
             self.poison = Some(unsafe { Poison::frame(&self.body.frame) });
         }
-        let body = &mut **self.body;
-        let shared = &self.executable.handler().shared;
         if flips(shared.revision) {
             self.unpacked.take();
         }
-        match invoke(
-            shared,
-            &body.context,
-            self.handler,
-            Stage::Execute,
-            &mut body.raw,
-        ) {
-            Ok(None) if self.body.request.rules.unwritten == Unwritten::Refused => {
-                self.look_for_unwritten().map(|()| true)
-            }
-            Ok(None) => Ok(true),
-            Ok(Some(completion)) => {
-                let done = completion.is_done();
-                self.open = Some(completion);
-                // What it answered is told here, since nobody waits for what is over.
-                if done {
-                    self.wait_for(None)?;
-                }
-                Ok(done)
-            }
-            Err(error) => {
-                self.stay_open();
-                Err(stage_error(error, &self.executable, Stage::Execute))
-            }
+        Ok(())
+    }
+
+    /// The handler has returned a future; `true` when it is complete already.
+    fn keep_open(&mut self, completion: Arc<Completion>, begun: Option<Instant>) -> Result<bool> {
+        let progress = self.body.context.progress().clone();
+        completion.count(Box::new(move |code| progress.count(code)));
+        if let Some(begun) = begun {
+            let shared = self.body.context.shared().clone();
+            let tally = self.body.context.progress().tally().clone();
+            let run_id = self.body.context.parts().run_id;
+            completion.on_done(Box::new(move |code| {
+                shared.calls.tell(&tally.name, run_id, begun, code);
+            }));
         }
+        let is_done = completion.is_done();
+        self.open = Some(completion);
+        // What it answered is told here, since nobody waits for what is over.
+        if is_done {
+            self.wait_for(None)?;
+        }
+        Ok(is_done)
     }
 
     /// After an error: where the handler left a future open all the same, its threads may still write.
@@ -258,80 +293,9 @@ impl PreparedCall {
         outcome
     }
 
-    /// Waits until the execution that was started is complete.
-    ///
-    /// # Errors
-    /// What the handler answers, and `DEADLINE_EXCEEDED` when time is up: the execution stays open
-    /// then, its operands belong to it, and it may be waited for again.
-    pub fn wait(&mut self) -> Result<()> {
-        let deadline = self.body.context.parts().deadline;
-        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        self.wait_for(left.or(self.body.request.rules.wait_limit()))
-    }
-
-    /// As [`PreparedCall::wait`], with a time limit of its own in place of the call's;
-    /// `None` waits for ever.
-    ///
-    /// # Errors
-    /// As [`PreparedCall::wait`].
-    pub fn wait_for(&mut self, limit: Option<Duration>) -> Result<()> {
-        let Some(completion) = &self.open else {
-            return Ok(());
-        };
-        let Some(outcome) = completion.wait(limit) else {
-            return Err(Error::new(
-                ErrorCode::DeadlineExceeded,
-                format!(
-                    "{} (execute): the future was not completed {}: the call is open, and its operands belong to the \
-                     handler until it is over; call `wait_for`, or `on_end`",
-                    self.executable.handler().name(),
-                    match limit.unwrap_or_default() {
-                        Duration::ZERO => "in time".to_owned(),
-                        limit => format!("after {limit:?}"),
-                    }
-                ),
-            ));
-        };
-        self.open = None;
-        self.body.forget_future();
-        self.body.context.free_memory();
-        let mut findings = self.body.context.findings();
-        match outcome {
-            Err(error) => {
-                let error = translate(&self.executable.handler().shared, error.into_handlers());
-                Err(error.with_findings(findings))
-            }
-            Ok(()) if findings.is_empty() => self.look_for_unwritten(),
-            Ok(()) => {
-                let message = findings[0].to_string();
-                Err(Error::new(ErrorCode::Internal, message)
-                    .with_findings(std::mem::take(&mut findings)))
-            }
-        }
-    }
-
-    /// Whether an execution is under way: its operands belong to it. Of one that is over results are read, and
-    /// another begins, when it has been waited for ([`PreparedCall::wait`]), which gives the handler's error.
-    #[must_use]
-    pub fn is_open(&self) -> bool {
-        self.open
-            .as_ref()
-            .is_some_and(|completion| !completion.is_done())
-    }
-
-    /// Runs `told` once when the execution that is open is over and its operands are the caller's
-    /// again, but for what the handler put on a stream, which may have yet to run: on the thread that ends it, also
-    /// after the call was dropped. Where none is open it runs here and now.
-    pub fn on_end(&self, told: impl FnOnce() + Send + 'static) {
-        match &self.open {
-            Some(completion) => completion.on_done(Box::new(|_| told())),
-            None => told(),
-        }
-    }
-
     /// Says what the execution that went well left unwritten, if that is asked for.
     #[cold]
-    fn look_for_unwritten(&mut self) -> Result<()> {
+    pub(super) fn look_for_unwritten(&mut self) -> Result<()> {
         let Some(poison) = self.poison.take() else {
             return Ok(());
         };
@@ -343,6 +307,8 @@ impl PreparedCall {
     }
 
     /// Runs the execute stage and waits until it is complete.
+    ///
+    /// A handler that is not asynchronous blocks this beyond the time limit ([`Call::time_limit`]).
     ///
     /// # Errors
     /// As [`PreparedCall::start`] and [`PreparedCall::wait`].
@@ -360,7 +326,7 @@ impl PreparedCall {
         self.body.synchronize()
     }
 
-    fn check_closed(&self) -> Result<()> {
+    pub(super) fn check_closed(&self) -> Result<()> {
         let why = match &self.open {
             None => return Ok(()),
             Some(completion) if completion.is_done() => {
@@ -369,6 +335,61 @@ impl PreparedCall {
             Some(_) => "an execution is open: the handler may still write the results",
         };
         Err(Error::new(ErrorCode::FailedPrecondition, why))
+    }
+
+    /// The same call once more, for another thread: arguments are shared with this one, results are its
+    /// own and zero, and so are arguments whose memory results have. The stages before execute run
+    /// again; the state of the instantiate stage and the user data are the same objects.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` while an execution is open, when the operands are memory of the caller's
+    /// ([`PreparedCall::try_clone_on`]), or on the stream's own thread where a result has an argument's memory; and as
+    /// [`Call::prepare`].
+    pub fn try_clone(&self) -> Result<Self> {
+        self.check_closed()?;
+        let body = &**self.body;
+        if body.is_on_memory_of_callers() && body.frame.has_operands() {
+            return Err(Error::new(
+                ErrorCode::FailedPrecondition,
+                "the operands are the caller's memory, which two calls cannot have at once: name other \
+                 memory (try_clone_on)",
+            ));
+        }
+        let mut args = body.request.args.clone();
+        let mut rets = Vec::with_capacity(body.rets.len());
+        for ret in &body.rets {
+            let shared_with = args.iter_mut().find(|arg| arg.shares_memory_with(ret));
+            rets.push(match shared_with {
+                Some(arg) => {
+                    // The last execution's work may be about to write there.
+                    body.synchronize()?;
+                    *arg = Tensor::from_bytes(ret.shape().clone(), ret.bytes())?;
+                    arg.clone()
+                }
+                None => Tensor::zeros(ret.shape().clone())?,
+            });
+        }
+        let executable = self.executable.clone();
+        let attributes = executable.attributes().clone();
+        let frame = CallFrame::of_tensors(body.revision(), &args, &rets, attributes)?;
+        Self::assemble(executable, frame, body.request_of_another(args), rets)
+    }
+
+    /// As [`PreparedCall::try_clone`], for a call on memory of the caller's: on other memory.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for a wrong number of pointers or a call that has its own operands.
+    ///
+    /// # Safety
+    /// As [`Call::prepare_on`].
+    pub unsafe fn try_clone_on(&self, args: &[*mut c_void], rets: &[*mut c_void]) -> Result<Self> {
+        let body = &**self.body;
+        if !body.is_on_memory_of_callers() {
+            return Err(own_arrays());
+        }
+        let frame = body.frame.copy_with(args, rets)?;
+        let executable = self.executable.clone();
+        Self::assemble(executable, frame, body.request_of_another(vec![]), vec![])
     }
 
     /// The results as they are after an execution.

@@ -1,12 +1,13 @@
 //! Cancelling: a caller says that nobody wants the result any more, and a handler that polls gives up early.
 
-use crate::host::Shared;
+use crate::host::futures::run_callback;
+use crate::host::{Executor, Shared};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 use xla_ffi_sys::{
-    XFFI_Cancellation_Extension, XFFI_Extension_Cancellation, XLA_FFI_Extension,
+    ErrorCode, XFFI_Cancellation_Extension, XFFI_Extension_Cancellation, XLA_FFI_Extension,
     XLA_FFI_ExtensionId,
 };
 
@@ -41,23 +42,27 @@ impl Canceller {
     }
 }
 
-#[derive(Debug)]
-struct Watched {
-    canceller: Option<Canceller>,
-    deadline: Option<Instant>,
-    runtime: Weak<Shared>,
+/// What outlives the call, for a handler that has retained it.
+pub(crate) struct Watched {
+    pub(crate) canceller: Option<Canceller>,
+    pub(crate) deadline: Option<Instant>,
+    pub(crate) executor: Option<Arc<dyn Executor>>,
+    pub(crate) runtime: Weak<Shared>,
 }
 
 impl Watched {
-    fn is_cancelled(&self) -> bool {
-        self.canceller.as_ref().is_some_and(Canceller::is_cancelled)
-            || self
-                .runtime
-                .upgrade()
-                .is_none_or(|runtime| runtime.calls.are_over())
-            || self
-                .deadline
-                .is_some_and(|deadline| Instant::now() >= deadline)
+    /// Why nobody wants the result any more, as a code; `None` while it is wanted.
+    fn reason(&self) -> Option<ErrorCode> {
+        if self.canceller.as_ref().is_some_and(Canceller::is_cancelled) {
+            return Some(ErrorCode::Cancelled);
+        }
+        let runtime = self.runtime.upgrade();
+        if runtime.is_none_or(|runtime| runtime.calls.are_over()) {
+            return Some(ErrorCode::Unavailable);
+        }
+        self.deadline
+            .is_some_and(|deadline| Instant::now() >= deadline)
+            .then_some(ErrorCode::DeadlineExceeded)
     }
 }
 
@@ -74,16 +79,8 @@ unsafe impl Send for CancellationExtension {}
 unsafe impl Sync for CancellationExtension {}
 
 impl CancellationExtension {
-    pub(crate) fn new(
-        canceller: Option<Canceller>,
-        deadline: Option<Instant>,
-        runtime: &Arc<Shared>,
-    ) -> Box<Self> {
-        let watched = Arc::new(Watched {
-            canceller,
-            deadline,
-            runtime: Arc::downgrade(runtime),
-        });
+    pub(crate) fn new(watched: Watched) -> Box<Self> {
+        let watched = Arc::new(watched);
         let raw = XFFI_Cancellation_Extension {
             extension: XLA_FFI_Extension {
                 struct_size: XFFI_Cancellation_Extension::STRUCT_SIZE,
@@ -98,6 +95,7 @@ impl CancellationExtension {
             is_cancelled: Some(is_cancelled),
             retain: Some(retain),
             release: Some(release),
+            execute: watched.executor.is_some().then_some(execute),
         };
         Box::new(Self { raw, watched })
     }
@@ -106,8 +104,9 @@ impl CancellationExtension {
         (&raw const self.raw).cast()
     }
 
-    pub(crate) fn is_cancelled(&self) -> bool {
-        self.watched.is_cancelled()
+    /// Why nobody wants the result any more, as a code.
+    pub(crate) fn reason(&self) -> Option<ErrorCode> {
+        self.watched.reason()
     }
 }
 
@@ -115,7 +114,8 @@ impl CancellationExtension {
 /// The object of an extension that is alive, or that was retained.
 unsafe extern "C" fn is_cancelled(object: *const c_void) -> i32 {
     // SAFETY: as promised by the caller.
-    unsafe { &*object.cast::<Watched>() }.is_cancelled().into()
+    let reason = unsafe { &*object.cast::<Watched>() }.reason();
+    reason.map_or(0, |reason| reason as i32)
 }
 
 /// # Safety
@@ -130,4 +130,37 @@ unsafe extern "C" fn retain(object: *const c_void) {
 unsafe extern "C" fn release(object: *const c_void) {
     // SAFETY: as above.
     unsafe { Arc::decrement_strong_count(object.cast::<Watched>()) };
+}
+
+type Task = unsafe extern "C" fn(data: *mut c_void, run: i32);
+
+/// A task of a handler's library, which is refused if the program's executor drops it.
+struct Handed(Option<Task>, *mut c_void);
+
+// SAFETY: the extension's contract: any thread may run the task.
+unsafe impl Send for Handed {}
+
+impl Handed {
+    fn end(&mut self, run: bool) {
+        if let Some(task) = self.0.take() {
+            // SAFETY: the extension's contract: called once, on any thread.
+            unsafe { task(self.1, run.into()) };
+        }
+    }
+}
+
+impl Drop for Handed {
+    fn drop(&mut self) {
+        self.end(false);
+    }
+}
+
+/// # Safety
+/// As [`is_cancelled`]; the task may be called once with the data, on any thread.
+unsafe extern "C" fn execute(object: *const c_void, task: Task, data: *mut c_void) {
+    let mut task = Handed(Some(task), data);
+    // SAFETY: as promised by the caller.
+    if let Some(executor) = &unsafe { &*object.cast::<Watched>() }.executor {
+        run_callback(|| executor.execute(Box::new(move || task.end(true))));
+    }
 }

@@ -8,11 +8,11 @@ pub use cancellation::Canceller;
 pub(crate) use parts::Parts;
 pub use user_data::UserData;
 
-use self::cancellation::CancellationExtension;
+use self::cancellation::{CancellationExtension, Watched};
 use crate::device::Stream;
 use crate::frame::Stage;
 use crate::frame::encoded::Encoded;
-use crate::host::calls::{Progress, Tally};
+use crate::host::calls::{Progress, Tally, cancelled};
 use crate::host::futures::{self, Completion};
 use crate::host::pool::Tasks;
 use crate::host::state_object::StateSlot;
@@ -121,12 +121,10 @@ impl Context {
         &self.parts
     }
 
-    /// For another call of the same executable, one that runs no stage but execute; what the last one
-    /// was given takes the parts' place.
-    pub(crate) fn renew(&mut self, parts: &mut Parts, execution: bool) {
+    /// The parts, to be changed for the executions to come.
+    pub(crate) fn parts_mut(&mut self) -> &mut Parts {
         self.cancellation.take();
-        self.execution = execution;
-        std::mem::swap(&mut self.parts, parts);
+        &mut self.parts
     }
 
     /// The options of this execution.
@@ -179,9 +177,15 @@ impl Context {
             let Parts {
                 canceller,
                 deadline,
+                executor,
                 ..
             } = &self.parts;
-            CancellationExtension::new(canceller.clone(), *deadline, self.shared())
+            CancellationExtension::new(Watched {
+                canceller: canceller.clone(),
+                deadline: *deadline,
+                executor: executor.clone(),
+                runtime: Arc::downgrade(self.shared()),
+            })
         })
     }
 
@@ -200,11 +204,17 @@ impl Context {
         Error::new(ErrorCode::NotFound, text).within(format_args!("{handler} ({})", self.stage()))
     }
 
-    /// Starts the time limit of an execution.
-    pub(crate) fn start_time_limit(&mut self, limit: Option<Duration>) {
+    /// Starts the time limit of an execution, unless nobody wants it.
+    #[inline]
+    pub(crate) fn start_time_limit(&mut self, limit: Option<Duration>) -> Result<()> {
         if let Some(limit) = limit {
             self.parts.deadline = Instant::now().checked_add(limit);
             self.cancellation.take();
+        }
+        match limit {
+            Some(Duration::ZERO) => Err(cancelled(ErrorCode::DeadlineExceeded)),
+            _ if self.parts.canceller.is_none() => Ok(()),
+            _ => self.parts.check_canceller(),
         }
     }
 
@@ -252,7 +262,7 @@ impl Context {
                 "this call's context has no thread pool (XLA has one on CPU only)",
             ));
         }
-        if let Some(Some(executor)) = &self.parts.executor {
+        if let Some(executor) = &self.parts.executor {
             return Ok(Tasks::Executor(&**executor));
         }
         self.shared().pool().map(Tasks::Pool)

@@ -4,11 +4,12 @@ use super::{Canceller, UserData};
 use crate::device::{DeviceAllocator, Stream};
 use crate::frame::encoded::Encoded;
 use crate::host::Executor;
+use crate::host::calls::cancelled;
 use std::any::Any;
 use std::sync::Arc;
 use std::time::Instant;
 use xla_ffi_sys::XLA_FFI_Extension;
-use xla_ffi_sys::{Error, ErrorCode, Result};
+use xla_ffi_sys::{ErrorCode, Result};
 
 /// What a caller puts into a context.
 #[derive(Clone)]
@@ -16,8 +17,7 @@ pub(crate) struct Parts {
     pub(crate) run_id: i64,
     pub(crate) device_ordinal: i32,
     pub(crate) thread_pool: bool,
-    /// `Some(None)`: the caller asked for the runtime's pool.
-    pub(crate) executor: Option<Option<Arc<dyn Executor>>>,
+    pub(crate) executor: Option<Arc<dyn Executor>>,
     pub(crate) stream: Option<Stream>,
     pub(crate) allocator: Option<Arc<dyn DeviceAllocator>>,
     pub(crate) user_data: Option<Arc<UserData>>,
@@ -30,44 +30,22 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    #[cold]
-    pub(super) fn check_wanted(&self) -> Result<()> {
-        if self.canceller.as_ref().is_some_and(Canceller::is_cancelled) {
-            return Err(Error::new(
-                ErrorCode::Cancelled,
-                "the call was cancelled before it started",
-            ));
+    pub(super) fn check_canceller(&self) -> Result<()> {
+        match &self.canceller {
+            Some(canceller) if canceller.is_cancelled() => Err(cancelled(ErrorCode::Cancelled)),
+            _ => Ok(()),
         }
-        if self
-            .deadline
-            .is_some_and(|deadline| Instant::now() >= deadline)
-        {
-            return Err(Error::new(
-                ErrorCode::DeadlineExceeded,
-                "the time limit was over before the call started",
-            ));
-        }
-        Ok(())
     }
 
-    /// Takes over what an earlier call was given and this one was not. Run id, device ordinal, time limit and canceller
-    /// belong to one execution and are not taken over.
-    pub(crate) fn complete_from(&mut self, earlier: &Self) {
-        fn keep<T: Clone>(own: &mut Option<T>, earlier: &Option<T>) {
-            if own.is_none() {
-                own.clone_from(earlier);
+    #[cold]
+    pub(super) fn check_wanted(&self) -> Result<()> {
+        self.check_canceller()?;
+        match self.deadline {
+            Some(deadline) if Instant::now() >= deadline => {
+                Err(cancelled(ErrorCode::DeadlineExceeded))
             }
+            _ => Ok(()),
         }
-        keep(&mut self.executor, &earlier.executor);
-        keep(&mut self.stream, &earlier.stream);
-        keep(&mut self.allocator, &earlier.allocator);
-        keep(&mut self.user_data, &earlier.user_data);
-        keep(&mut self.custom_options, &earlier.custom_options);
-        keep(&mut self.called_computation, &earlier.called_computation);
-        if self.extensions.is_empty() {
-            self.extensions.clone_from(&earlier.extensions);
-        }
-        self.thread_pool &= earlier.thread_pool;
     }
 
     /// What a call on a CPU has: run id 0, device 0, a thread pool.
@@ -100,10 +78,6 @@ pub(crate) struct Extensions {
 }
 
 impl Extensions {
-    pub(crate) fn is_empty(&self) -> bool {
-        self.links.is_empty()
-    }
-
     /// Adds an extension, which the caller keeps alive.
     pub(crate) fn push(&mut self, extension: *const XLA_FFI_Extension) {
         self.links.push(extension as usize);

@@ -117,11 +117,6 @@ impl Executable {
         &self.0.handler
     }
 
-    /// Whether both are the same one.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-
     pub(crate) fn attributes(&self) -> &Arc<Encoded> {
         &self.0.attributes
     }

@@ -2,7 +2,7 @@
 
 use crate::host::{Bundle, Runtime, canonical_platform};
 use std::sync::OnceLock;
-use xla_ffi_sys::Result;
+use xla_ffi_sys::{Error, ErrorCode, Result};
 
 /// A handler of this program. [`register_handler!`](crate::register_handler) makes one.
 #[derive(Debug)]
@@ -82,7 +82,8 @@ macro_rules! register_handler {
 pub use inventory::submit;
 
 impl Runtime {
-    /// Registers every handler that the program was linked with.
+    /// Registers every handler that the program was linked with. A linker omits crates and static libraries that nothing
+    /// names, without a message: check with [`Runtime::require`].
     ///
     /// # Errors
     /// The first that is refused; the others are registered all the same.
@@ -94,6 +95,47 @@ impl Runtime {
             refused = refused.or(outcome.err());
         }
         refused.map_or(Ok(()), Err)
+    }
+
+    /// Checks that handlers or legacy targets of these names are registered for a platform. Programs call it when they
+    /// start, because a linker omits crates and static libraries that nothing names, with the handlers in them.
+    ///
+    /// ```
+    /// let runtime = xla_ffi_runtime::Runtime::default();
+    /// let error = runtime.require("Host", ["my_server.scale"]).unwrap_err();
+    /// assert_eq!(error.code(), xla_ffi_runtime::ErrorCode::NotFound);
+    /// ```
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, with all names that are missing and what to do about them.
+    pub fn require<'n>(
+        &self,
+        platform: &str,
+        names: impl IntoIterator<Item = &'n str>,
+    ) -> Result<()> {
+        let platform = canonical_platform(platform);
+        let shared = self.shared();
+        let is_missing = |name: &&str| {
+            shared.handlers.find(name, &platform).is_none()
+                && shared.legacy.versions(name, &platform).is_empty()
+        };
+        let missing: Vec<_> = names.into_iter().filter(is_missing).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let mut hints = missing
+            .iter()
+            .map(|name| self.linked_elsewhere(name, &platform));
+        let remedy = hints.find_map(|hint| hint).unwrap_or(
+            "link them into the program: a Rust crate of handlers with `use its_name as _;`, a static C or C++ library as an              OBJECT library or with -Wl,--whole-archive (macOS: -force_load)",
+        );
+        Err(Error::new(
+            ErrorCode::NotFound,
+            format!(
+                "not registered for platform '{platform}': '{}'; {remedy}",
+                missing.join("', '")
+            ),
+        ))
     }
 
     /// The program's own runtime, of the newest revision: the one behind `XLA_FFI_GetApi`, with

@@ -1,20 +1,14 @@
 //! The calls of a runtime that are under way: what a shutdown waits for, and what is counted.
 //!
-//! A call writes to memory of its own alone, also when it is counted on one thread; who wants to know looks at
-//! all of them.
+//! A call writes to memory of its own alone, also its counters; whoever wants to know looks at all calls.
 
 use super::futures::Completion;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use xla_ffi_sys::{Error, ErrorCode, Result};
-
-/// Calls are refused.
-const OVER: u8 = 1;
-/// Calls are counted.
-const COUNTED: u8 = 2;
 
 const IDLE: u8 = 0;
 /// The handler has not returned.
@@ -24,45 +18,54 @@ const OPEN: u8 = 2;
 /// The call object is gone, and what the handler may use is not freed.
 const LEFT: u8 = 3;
 
-/// What a handler's executions came to, while they were counted.
+/// What the executions of a handler came to, but for the successes of calls that are alive: those count for themselves.
 pub(crate) struct Tally {
     pub(crate) name: Arc<str>,
-    calls: AtomicU64,
-    errors: AtomicU64,
-    nanoseconds: AtomicU64,
+    succeeded: AtomicU64,
+    failed: [AtomicU64; ErrorCode::ALL.len()],
 }
 
-/// Executions of a handler, counted since [`Runtime::start_counting`](crate::Runtime::start_counting).
+/// What became of a handler's executions, from [`Runtime::counts`](crate::Runtime::counts).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HandlerCounts {
     /// The handler's name.
     pub name: String,
-    /// Executions that are over.
-    pub calls: u64,
-    /// How many of them ended with an error of the handler or a hazard; what is found in results when they are looked
-    /// at (unwritten ones, bytes behind them) is not counted.
-    pub errors: u64,
-    /// How long they took together, from the call of the handler until it or its future was done.
-    pub time: Duration,
+    /// Executions under way: inside the handler, or with an open future.
+    pub in_flight: u64,
+    /// Executions that succeeded.
+    pub succeeded: u64,
+    /// Executions that failed, were refused or exceeded their time limit, by error code; codes without any are omitted.
+    /// An execution counts once, with the outcome that its caller saw first: one that succeeds after its time limit counts
+    /// as `DEADLINE_EXCEEDED`. What is found in results when they are read is not counted.
+    pub failed: Vec<(ErrorCode, u64)>,
+}
+
+/// An execution that is over, for the function that [`Runtime::observe`](crate::Runtime::observe) was given.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Execution<'a> {
+    /// The handler's name.
+    pub handler: &'a str,
+    /// The run id that the call was given.
+    pub run_id: i64,
+    /// The time from the call of the handler until it returned, or its future was complete.
+    pub duration: Duration,
+    /// The code of the handler's error; `None` after a success.
+    pub code: Option<ErrorCode>,
+}
+
+/// Who is told of executions.
+struct Observer {
+    /// Of one in how many.
+    every: u64,
+    told: Box<dyn Fn(&Execution<'_>) + Send + Sync>,
 }
 
 impl Tally {
-    pub(crate) fn add(&self, took: Duration, failed: bool) {
-        let nanoseconds = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        self.nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
-        self.errors.fetch_add(failed.into(), Ordering::Relaxed);
-        // Last: who sees a call sees what it came to.
-        self.calls.fetch_add(1, Ordering::Release);
-    }
-
-    fn counts(&self) -> HandlerCounts {
-        HandlerCounts {
-            name: self.name.to_string(),
-            calls: self.calls.load(Ordering::Acquire),
-            errors: self.errors.load(Ordering::Relaxed),
-            time: Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed)),
-        }
+    #[cold]
+    pub(crate) fn fail(&self, code: ErrorCode) {
+        self.failed[code as usize - 1].fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -72,6 +75,17 @@ pub(crate) struct Progress {
     phase: AtomicU8,
     tally: Arc<Tally>,
     open: Mutex<Option<Arc<Completion>>>,
+    /// Written by one thread at a time, that of the execution under way.
+    succeeded: AtomicU64,
+    begun: AtomicU64,
+}
+
+/// Adds one to what no other thread writes: no lock of the bus.
+#[inline]
+fn increment(counter: &AtomicU64) -> u64 {
+    let count = counter.load(Ordering::Relaxed);
+    counter.store(count + 1, Ordering::Relaxed);
+    count
 }
 
 impl Progress {
@@ -132,6 +146,29 @@ impl Progress {
         &self.tally
     }
 
+    /// Counts an execution.
+    #[inline]
+    pub(crate) fn count(&self, code: Option<ErrorCode>) {
+        match code {
+            None => _ = increment(&self.succeeded),
+            Some(code) => self.tally.fail(code),
+        }
+    }
+
+    /// Whether the handler is at work.
+    fn is_in_flight(&self) -> bool {
+        match self.phase.load(Ordering::Acquire) {
+            IDLE => false,
+            INSIDE => true,
+            phase => {
+                let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+                let is_done = open.as_ref().map(|open| open.is_done());
+                // A future that is open and not known yet is about to be.
+                !is_done.unwrap_or(phase == LEFT)
+            }
+        }
+    }
+
     /// What the call waits for; `None` when it is over.
     fn delay(&self) -> Option<&'static str> {
         match self.phase.load(Ordering::SeqCst) {
@@ -153,7 +190,8 @@ impl Progress {
 /// All calls of a runtime.
 #[derive(Default)]
 pub(crate) struct Calls {
-    mode: AtomicU8,
+    is_over: AtomicBool,
+    observer: OnceLock<Observer>,
     all: Mutex<BTreeMap<usize, Arc<Progress>>>,
     tallies: Mutex<BTreeMap<Arc<str>, Arc<Tally>>>,
 }
@@ -172,9 +210,8 @@ impl Calls {
         let new = |name: Arc<str>| {
             Arc::new(Tally {
                 name,
-                calls: AtomicU64::new(0),
-                errors: AtomicU64::new(0),
-                nanoseconds: AtomicU64::new(0),
+                succeeded: AtomicU64::new(0),
+                failed: Default::default(),
             })
         };
         let mut tallies = self.tallies();
@@ -193,6 +230,8 @@ impl Calls {
             phase: AtomicU8::new(IDLE),
             tally: tally.clone(),
             open: Mutex::new(None),
+            succeeded: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
         });
         let place = Arc::as_ptr(&progress) as usize;
         self.all().insert(place, progress.clone());
@@ -202,55 +241,99 @@ impl Calls {
     /// The call object goes.
     pub(crate) fn leave(&self, progress: &Arc<Progress>) {
         let place = Arc::as_ptr(progress) as usize;
-        let gone = self.all().remove(&place);
+        let mut all = self.all();
+        let gone = all.remove(&place);
+        // Under the lock: who counts finds each success in one place.
+        let succeeded = progress.succeeded.load(Ordering::Relaxed);
+        let total = &progress.tally.succeeded;
+        total.fetch_add(succeeded, Ordering::Relaxed);
+        drop(all);
         drop(gone);
-    }
-
-    /// Whether calls are counted.
-    pub(crate) fn are_counted(&self) -> bool {
-        self.mode.load(Ordering::Relaxed) & COUNTED != 0
     }
 
     /// Whether calls are refused.
     pub(crate) fn are_over(&self) -> bool {
-        self.mode.load(Ordering::SeqCst) & OVER != 0
+        self.is_over.load(Ordering::SeqCst)
     }
 
     /// Refuses calls after a shutdown.
     #[inline]
     pub(crate) fn check(&self) -> Result<()> {
         if self.are_over() {
-            return Err(Error::new(
-                ErrorCode::FailedPrecondition,
-                "the runtime was shut down, and makes no more calls",
-            ));
+            return Err(cancelled(ErrorCode::Unavailable));
         }
         Ok(())
     }
 
-    pub(crate) fn count(&self, on: bool) {
-        if on {
-            self.mode.fetch_or(COUNTED, Ordering::Relaxed);
-        } else {
-            self.mode.fetch_and(!COUNTED, Ordering::Relaxed);
+    /// Tells `told` of one in `every` executions of each call.
+    pub(crate) fn observe(
+        &self,
+        every: u32,
+        told: Box<dyn Fn(&Execution<'_>) + Send + Sync>,
+    ) -> Result<()> {
+        let every = u64::from(every.max(1));
+        self.observer.set(Observer { every, told }).map_err(|_| {
+            let why = "the executions of this runtime are observed already";
+            Error::new(ErrorCode::AlreadyExists, why)
+        })
+    }
+
+    /// When the execution begins, if its end is to be told.
+    #[inline]
+    pub(crate) fn sample(&self, progress: &Progress) -> Option<Instant> {
+        let observer = self.observer.get()?;
+        let number = increment(&progress.begun);
+        (number % observer.every == 0).then(Instant::now)
+    }
+
+    /// Tells of an execution that was [sampled](Calls::sample) when it began.
+    #[cold]
+    pub(crate) fn tell(&self, handler: &str, run_id: i64, begun: Instant, code: Option<ErrorCode>) {
+        if let Some(observer) = self.observer.get() {
+            let duration = begun.elapsed();
+            (observer.told)(&Execution {
+                handler,
+                run_id,
+                duration,
+                code,
+            });
         }
     }
 
-    /// Of each handler that was called while calls were counted.
+    /// Of each handler that was called.
     pub(crate) fn counts(&self) -> Vec<HandlerCounts> {
-        let counts = self
-            .tallies()
-            .values()
-            .map(|tally| tally.counts())
-            .collect();
-        let mut counts: Vec<HandlerCounts> = counts;
-        counts.retain(|counts| counts.calls > 0);
+        let tallies: Vec<_> = self.tallies().values().cloned().collect();
+        // Calls neither come nor go while they are counted.
+        let all = self.all();
+        let mut alive = BTreeMap::<_, (u64, u64)>::new();
+        for call in all.values() {
+            let sums = alive.entry(Arc::as_ptr(&call.tally)).or_default();
+            sums.0 += u64::from(call.is_in_flight());
+            sums.1 += call.succeeded.load(Ordering::Relaxed);
+        }
+        let count = |tally: Arc<Tally>| {
+            let sums = alive.get(&Arc::as_ptr(&tally)).copied();
+            let (in_flight, succeeded) = sums.unwrap_or_default();
+            let failed = tally
+                .failed
+                .iter()
+                .map(|count| count.load(Ordering::Relaxed));
+            let failed = ErrorCode::ALL.into_iter().zip(failed);
+            HandlerCounts {
+                name: tally.name.to_string(),
+                in_flight,
+                succeeded: succeeded + tally.succeeded.load(Ordering::Relaxed),
+                failed: failed.filter(|(_, count)| *count > 0).collect(),
+            }
+        };
+        let mut counts: Vec<_> = tallies.into_iter().map(count).collect();
+        counts.retain(|it| it.in_flight + it.succeeded > 0 || !it.failed.is_empty());
         counts
     }
 
     /// From here on every call is refused, or seen by [`Calls::wait`].
     pub(crate) fn end(&self) {
-        self.mode.fetch_or(OVER, Ordering::SeqCst);
+        self.is_over.store(true, Ordering::SeqCst);
     }
 
     /// Waits until no call is under way; the error names those that are when time is up.
@@ -285,6 +368,17 @@ impl Calls {
         }
         late
     }
+}
+
+/// The error of a call that is refused because nobody wants its result, by the reason's code.
+#[cold]
+pub(crate) fn cancelled(reason: ErrorCode) -> Error {
+    let why = match reason {
+        ErrorCode::Unavailable => "the runtime was shut down, and makes no more calls",
+        ErrorCode::Cancelled => "the call was cancelled before it started",
+        _ => "the time limit was over before the call started",
+    };
+    Error::new(reason, why)
 }
 
 fn timeout_error(late: &BTreeMap<(Arc<str>, &'static str), usize>, limit: Duration) -> Error {

@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 use xla_ffi_sys::XLA_FFI_Future;
-use xla_ffi_sys::{Error, Hazard, Result};
+use xla_ffi_sys::{Error, ErrorCode, Hazard, Result};
 
 const BASE: usize = 0xF47_u64.wrapping_shl(52) as usize;
 
@@ -20,8 +20,8 @@ pub(crate) struct Completion {
     woken: Condvar,
 }
 
-/// What runs when a future is complete; it is told whether there was an error.
-type Callback = Box<dyn FnOnce(bool) + Send>;
+/// What runs when a future is complete; it is told the code of the error, if there was one.
+type Callback = Box<dyn FnOnce(Option<ErrorCode>) + Send>;
 
 #[derive(Default)]
 struct Progress {
@@ -41,7 +41,7 @@ impl Completion {
                 "the future was completed before",
             ));
         }
-        let failed = outcome.is_err();
+        let failed = outcome.as_ref().err().map(Error::code);
         if let Some(count) = progress.count.take() {
             count(failed);
         }
@@ -51,7 +51,7 @@ impl Completion {
         // Not under the lock: what is told may ask whether the future is complete.
         drop(progress);
         for then in then {
-            run_callback(then, failed);
+            run_callback(|| then(failed));
         }
         Ok(())
     }
@@ -74,7 +74,15 @@ impl Completion {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         match &progress.outcome {
             None => progress.count = Some(count),
-            Some(outcome) => count(outcome.is_err()),
+            Some(outcome) => count(outcome.as_ref().err().map(Error::code)),
+        }
+    }
+
+    /// Counts with this code, unless it was counted before.
+    pub(crate) fn count_now(&self, code: ErrorCode) {
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = progress.count.take() {
+            count(Some(code));
         }
     }
 
@@ -85,9 +93,13 @@ impl Completion {
             progress.then.push(then);
             return;
         }
-        let failed = matches!(progress.outcome, Some(Err(_)));
+        let failed = progress
+            .outcome
+            .as_ref()
+            .and_then(|outcome| outcome.as_ref().err());
+        let failed = failed.map(Error::code);
         drop(progress);
-        run_callback(then, failed);
+        run_callback(|| then(failed));
     }
 
     /// As [`Completion::on_done`], before all that others asked for: those may wait for what comes of it.
@@ -137,9 +149,8 @@ impl Completion {
 }
 
 /// Runs what somebody asked to be run; the handler that completes its future is not to see his panic.
-fn run_callback(then: Callback, failed: bool) {
-    let then = std::panic::AssertUnwindSafe(|| then(failed));
-    if let Err(payload) = std::panic::catch_unwind(then) {
+pub(crate) fn run_callback(then: impl FnOnce()) {
+    if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(then)) {
         crate::process::guard::discard(payload);
         crate::process::warn(format_args!(
             "a panic left what was to run at the end of a call"

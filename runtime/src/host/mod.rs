@@ -10,10 +10,11 @@ pub(crate) mod pool;
 pub(crate) mod registrations;
 pub(crate) mod runtime;
 pub(crate) mod state_object;
+pub(crate) mod timer;
 pub(crate) mod types;
 
 pub use bundle::{Bundle, Traits};
-pub use calls::HandlerCounts;
+pub use calls::{Execution, HandlerCounts};
 pub use metadata::Metadata;
 pub use pool::Executor;
 pub use registrations::canonical_platform;

@@ -3,7 +3,7 @@
 //! Higher layers add methods: `api` makes runtimes, `handler` has handlers and libraries, `legacy` the targets of the
 //! original custom calls.
 
-use super::{HandlerCounts, TypeInfo};
+use super::{Execution, HandlerCounts, TypeInfo};
 use crate::host::{Shared, errors, find_living, futures};
 use std::sync::Arc;
 use std::time::Duration;
@@ -134,7 +134,7 @@ impl Runtime {
         self.shared.calls.wait(limit)
     }
 
-    /// Ends the runtime: every call and every instantiation from here on is `FAILED_PRECONDITION`, handlers
+    /// Ends the runtime: every call and every instantiation from here on is `UNAVAILABLE`, handlers
     /// that poll see their calls cancelled, and this waits until none is under way. What the program lent to
     /// handlers is its own then, but for what they put on a stream: that is over when the stream has run it
     /// ([`Stream::synchronize`](crate::Stream::synchronize)). A task that a handler gave to the threads and did not wait
@@ -153,21 +153,34 @@ impl Runtime {
         self.wait_for_calls(Some(limit))
     }
 
-    /// Counts executions by handler from here on. Calls that are not counted cost nothing of it.
-    pub fn start_counting(&self) {
-        self.shared.calls.count(true);
-    }
-
-    /// Counts no more; what was counted stays.
-    pub fn stop_counting(&self) {
-        self.shared.calls.count(false);
-    }
-
-    /// What was counted, by handler: executions that are over, errors, time. Calls of one handler on several
-    /// threads write to one place while they are counted.
+    /// Returns what became of the executions, by handler: in flight, succeeded, failed by error code. Counting is always
+    /// on and costs about a nanosecond per execution, because calls count for themselves; this adds them up.
     #[must_use]
     pub fn counts(&self) -> Vec<HandlerCounts> {
         self.shared.calls.counts()
+    }
+
+    /// Calls `told` at the end of one in `every` executions of each call, with the duration: for a histogram, or for a
+    /// line of a log whose fields are those of [`Execution`]. Two readings of the clock cost about 50 ns; with an
+    /// `every` of 16 the average is a few nanoseconds. 0 counts as 1.
+    ///
+    /// `told` is called on the thread that ends the execution, several times at once. It is not called for executions that
+    /// are refused before their handler is called.
+    ///
+    /// ```
+    /// # let runtime = xla_ffi_runtime::Runtime::default();
+    /// runtime.observe(16, |it| log::info!("{} {} {:?} {:?}", it.handler, it.run_id, it.duration, it.code))?;
+    /// # Ok::<(), xla_ffi_runtime::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `ALREADY_EXISTS` if the runtime has such a function.
+    pub fn observe(
+        &self,
+        every: u32,
+        told: impl Fn(&Execution<'_>) + Send + Sync + 'static,
+    ) -> Result<()> {
+        self.shared.calls.observe(every, Box::new(told))
     }
 
     /// What was found outside of any call (in pool tasks, for instance), or is no error of one (scratch memory that was not

@@ -326,7 +326,7 @@ impl<'a> Invocation<'a> {
         let failure = status.finish();
         let failed = unwound.is_err() || failure.is_some();
         if let Some(running) = &launched.running {
-            running.called(failed);
+            running.called(failed.then_some(ErrorCode::Internal));
         }
         if let Err(unwound) = unwound {
             return Err(
@@ -438,7 +438,7 @@ impl std::fmt::Debug for Launched {
 pub(super) struct RunningCall {
     runtime: Runtime,
     progress: Arc<Progress>,
-    begun: Instant,
+    begun: Option<Instant>,
 }
 
 impl RunningCall {
@@ -452,16 +452,22 @@ impl RunningCall {
         progress.begin();
         let running = Self {
             runtime: runtime.clone(),
+            begun: calls.sample(&progress),
             progress,
-            begun: Instant::now(),
         };
-        calls.check().map(|()| running)
+        let refused = calls.check();
+        if let Err(error) = &refused {
+            running.progress.count(Some(error.code()));
+        }
+        refused.map(|()| running)
     }
 
-    /// The target has returned, so or so.
-    pub(super) fn called(&self, failed: bool) {
-        if self.runtime.shared().calls.are_counted() {
-            self.progress.tally().add(self.begun.elapsed(), failed);
+    /// The target has returned, with an error of this code or without.
+    pub(super) fn called(&self, code: Option<ErrorCode>) {
+        self.progress.count(code);
+        if let Some(begun) = self.begun {
+            let name = &self.progress.tally().name;
+            self.runtime.shared().calls.tell(name, 0, begun, code);
         }
     }
 }

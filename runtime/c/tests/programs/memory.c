@@ -73,7 +73,7 @@ static void run(xffi_rt_compiled* program, const float* x, float* y) {
   void* rets[1];
   args[0] = x;
   rets[0] = y;
-  right(xffi_rt_compiled_run(program, args, 1, rets, 1));
+  right(xffi_rt_compiled_run(program, args, 1, rets, 1, NULL));
 }
 
 static void programs(xffi_rt* runtime, int typed) {
@@ -115,11 +115,11 @@ static void programs(xffi_rt* runtime, int typed) {
     rets[0] = y;
     rets[1] = z;
     rets[2] = w;
-    right(xffi_rt_compiled_run(program, args, 1, rets, 3));
+    right(xffi_rt_compiled_run(program, args, 1, rets, 3, NULL));
     CHECK(y[0] == 2 && z[0] == 2 && w[0] == 3 && x_at == y && y_at == w);
     rets[0] = NULL;
     y[0] = 7;
-    right(xffi_rt_compiled_run(program, args, 1, rets, 3));
+    right(xffi_rt_compiled_run(program, args, 1, rets, 3, NULL));
     CHECK(y[0] == 7 && z[0] == 2 && w[0] == 3 && y_at == w);
   }
   xffi_rt_compiled_destroy(program);
@@ -344,7 +344,7 @@ int main(void) {
     args[0] = x;
     rets[0] = x + 8;
     for (typed = 0; typed < 2; ++typed) {
-      xffi_rt_status* status = xffi_rt_compiled_run(programs[typed], args, 1, rets, 1);
+      xffi_rt_status* status = xffi_rt_compiled_run(programs[typed], args, 1, rets, 1, NULL);
       CHECK(xffi_rt_status_code(status) == XLA_FFI_Error_Code_FAILED_PRECONDITION);
       CHECK(strstr(xffi_rt_status_message(status), "was shut down") != NULL);
       xffi_rt_status_destroy(status);

@@ -150,15 +150,15 @@ int main(void) {
       xffi_rt_compiled_arg_bytes(compiled, 1) != 0 || xffi_rt_compiled_ret_count(NULL) != 0) {
     return 4;
   }
-  WRONG(xffi_rt_compiled_run(NULL, args, 1, rets, 1), INVALID_ARGUMENT, "program");
-  WRONG(xffi_rt_compiled_run(compiled, args, 2, rets, 1), INVALID_ARGUMENT, "got 2 pointers");
-  WRONG(xffi_rt_compiled_run(compiled, args, 1, rets, 0), INVALID_ARGUMENT, "got 0 pointers");
-  WRONG(xffi_rt_compiled_run(compiled, NULL, 1, rets, 1), INVALID_ARGUMENT, "arguments");
-  WRONG(xffi_rt_compiled_run(compiled, args, 1, rets, 1), INVALID_ARGUMENT, "argument 0");
+  WRONG(xffi_rt_compiled_run(NULL, args, 1, rets, 1, NULL), INVALID_ARGUMENT, "program");
+  WRONG(xffi_rt_compiled_run(compiled, args, 2, rets, 1, NULL), INVALID_ARGUMENT, "got 2 pointers");
+  WRONG(xffi_rt_compiled_run(compiled, args, 1, rets, 0, NULL), INVALID_ARGUMENT, "got 0 pointers");
+  WRONG(xffi_rt_compiled_run(compiled, NULL, 1, rets, 1, NULL), INVALID_ARGUMENT, "arguments");
+  WRONG(xffi_rt_compiled_run(compiled, args, 1, rets, 1, NULL), INVALID_ARGUMENT, "argument 0");
   args[0] = two;
-  RIGHT(xffi_rt_compiled_run(compiled, args, 1, rets, 1));
+  RIGHT(xffi_rt_compiled_run(compiled, args, 1, rets, 1, NULL));
   rets[0] = out;
-  RIGHT(xffi_rt_compiled_run(compiled, args, 1, rets, 1));
+  RIGHT(xffi_rt_compiled_run(compiled, args, 1, rets, 1, NULL));
   if (out[0] != 1 || out[1] != 2) return 5;
   xffi_rt_compiled_destroy(compiled);
   xffi_rt_compiled_destroy(NULL);

@@ -81,9 +81,9 @@ int main(void) {
       CHECK(xffi_rt_compile(runtime, program, &options, &compiled) == NULL);
       rets[0] = y;
       if (check) {
-        CHECK(told(xffi_rt_compiled_run(compiled, NULL, 0, rets, 1)));
+        CHECK(told(xffi_rt_compiled_run(compiled, NULL, 0, rets, 1, NULL)));
       } else {
-        CHECK(xffi_rt_compiled_run(compiled, NULL, 0, rets, 1) == NULL);
+        CHECK(xffi_rt_compiled_run(compiled, NULL, 0, rets, 1, NULL) == NULL);
       }
       xffi_rt_compiled_destroy(compiled);
       xffi_rt_program_destroy(program);

@@ -126,7 +126,7 @@ fn packed_results_are_given_whatever_the_host_makes_of_them() {
         let compiled = b.build(root).unwrap().compile(&runtime).unwrap();
         let shape = xla_ffi_runtime::Shape::new(DType::S4, [4]).unwrap();
         let place = Tensor::zeros(shape).unwrap();
-        let result = compiled.run_into([], [Some(place)]).unwrap();
+        let result = compiled.run_into([], [Some(place)], |call| call).unwrap();
         assert_eq!(result.leaf().unwrap().bytes(), wanted, "{revision}");
     }
 }

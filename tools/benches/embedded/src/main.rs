@@ -6,13 +6,13 @@
 
 use std::ffi::c_void;
 use std::hint::black_box;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 use xla_ffi::sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Handler, XLA_FFI_Metadata_Extension};
 use xla_ffi::{
     Revision,
     embed::{
-        Attributes, Bundle, DType, Runtime, Shape, Stage, Tensor, abi::CallFrame,
+        Attributes, Bundle, DType, Execution, Runtime, Shape, Stage, Tensor, abi::CallFrame,
         calls::PreparedCall,
     },
 };
@@ -114,6 +114,36 @@ fn frames(runtime: &Runtime) -> serde_json::Value {
     serde_json::json!({ "prepared": prepared - direct, "build": build, "update": update })
 }
 
+/// Measures the settings of a server's request, above a prepared call: a time limit, one in 16 executions observed, and all.
+fn requests(runtime: &Runtime) -> serde_json::Value {
+    let observed = |every| {
+        let runtime = Runtime::new(Revision::NEWEST);
+        let seen = AtomicU64::new(0);
+        let told = move |it: &Execution<'_>| {
+            seen.fetch_add(u64::from(it.duration.subsec_nanos()), Ordering::Relaxed);
+        };
+        runtime.observe(every, told).expect("the first");
+        prepared(&runtime, "plain")
+    };
+    let mut calls = [prepared(runtime, "plain"), observed(16), observed(1)];
+    let [mut plain, mut limited, mut one_in_16, mut all] = [f64::INFINITY; 4];
+    for _ in 0..TURNS {
+        plain = plain.min(alone(&mut calls[0]));
+        let call = &mut calls[0];
+        limited = limited.min(least(CALLS, || {
+            let limit = Some(black_box(Duration::from_secs(9)));
+            call.settings().expect("not open").time_limit(limit);
+            black_box(&mut *call).invoke().expect("it runs");
+        }));
+        calls[0].settings().expect("not open").time_limit(None);
+        one_in_16 = one_in_16.min(alone(&mut calls[1]));
+        all = all.min(alone(&mut calls[2]));
+    }
+    serde_json::json!({
+        "time_limit": limited - plain, "one_in_16": one_in_16 - plain, "all": all - plain
+    })
+}
+
 /// Measures the copies of a library, with few and with many elements.
 fn copies(library: &str) -> Result<serde_json::Value, xla_ffi::Error> {
     let runtime = Runtime::new(Revision::NEWEST);
@@ -169,5 +199,6 @@ fn main() {
     let same = serde_json::json!({ "run": run, "prepared": alone(&mut same) });
     report.insert("run".to_owned(), same);
     report.insert("frames".to_owned(), frames(&runtime));
+    report.insert("requests".to_owned(), requests(&runtime));
     println!("{}", serde_json::Value::Object(report));
 }

@@ -14,11 +14,38 @@ const KINDS: [(&str, &str); 5] = [
     ("internal", "one of the internal API"),
 ];
 
-/// Costs of frames: name in the report, description, and limit in ns.
-const FRAMES: [(&str, &str, f64); 3] = [
-    ("prepared", "a prepared call, above the direct one", 20.0),
-    ("build", "a frame of 64 buffers and 64 attributes", 3000.0),
-    ("update", "64 data pointers replaced in place", 100.0),
+/// Costs of frames and requests: names in the report, description, and limit in ns.
+const FRAMES: [(&str, &str, &str, f64); 5] = [
+    (
+        "frames",
+        "prepared",
+        "a prepared call, above the direct one",
+        20.0,
+    ),
+    (
+        "frames",
+        "build",
+        "a frame of 64 buffers and 64 attributes",
+        3000.0,
+    ),
+    (
+        "frames",
+        "update",
+        "64 data pointers replaced in place",
+        100.0,
+    ),
+    (
+        "requests",
+        "time_limit",
+        "a time limit for one execution",
+        80.0,
+    ),
+    (
+        "requests",
+        "one_in_16",
+        "one in 16 executions observed",
+        10.0,
+    ),
 ];
 
 /// Maximum cost of a call next to another thread's calls, relative to a single thread.
@@ -59,8 +86,8 @@ pub(super) fn run(root: &Path, out: &Path) -> Result<Vec<String>> {
             }
         }
     }
-    for (name, words, limit) in FRAMES {
-        let cost = report["frames"][name].as_f64();
+    for (part, name, words, limit) in FRAMES {
+        let cost = report[part][name].as_f64();
         let cost = cost.with_context(|| format!("no cost of {name}"))?;
         println!("{words:44}{cost:>9.1} ns   at most {limit:>5.0} ns");
         if cost > limit {

@@ -1,0 +1,127 @@
+//! What outlasts a call of the embedded runtime: whether anybody still wants its result, and who runs its tasks.
+
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+use super::Frame;
+use crate::error::ErrorCode;
+use xla_ffi_sys::{
+    XFFI_Cancellation_Extension, XFFI_Extension_Cancellation, XLA_FFI_Error_Code, XLA_FFI_Extension,
+};
+
+/// A call of a host that has the cancellation extension, retained; or nothing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CallHandle(Option<Object>);
+
+type Function<R> = unsafe extern "C" fn(*const c_void) -> R;
+/// Is called once, with 1 on a thread of the program's, or with 0 if the program does not run it.
+type Task = unsafe extern "C" fn(data: *mut c_void, run: i32);
+
+/// A host's object, retained.
+#[derive(Debug)]
+struct Object {
+    object: *const c_void,
+    is_cancelled: Function<i32>,
+    retain: Function<()>,
+    release: Function<()>,
+    execute: Option<Execute>,
+}
+
+type Execute = unsafe extern "C" fn(*const c_void, Task, *mut c_void);
+
+// SAFETY: the extension's contract: any thread may ask, retain and release.
+unsafe impl Send for Object {}
+// SAFETY: as above, several at once.
+unsafe impl Sync for Object {}
+
+impl Object {
+    fn retained(self) -> Self {
+        // SAFETY: the object is alive: the context's, during the call, or another one's who has it.
+        unsafe { (self.retain)(self.object) };
+        self
+    }
+}
+
+impl Clone for Object {
+    fn clone(&self) -> Self {
+        Self { ..*self }.retained()
+    }
+}
+
+impl Drop for Object {
+    fn drop(&mut self) {
+        // SAFETY: retained once, and released here.
+        unsafe { (self.release)(self.object) };
+    }
+}
+
+impl CallHandle {
+    /// That of the call in progress.
+    pub(crate) fn of(frame: &Frame<'_>) -> Self {
+        // SAFETY: the frame's own context.
+        let found = unsafe {
+            frame
+                .host()
+                .extension(frame.ctx(), XFFI_Extension_Cancellation)
+        };
+        // SAFETY: the host's extension lives as long as the call.
+        found.map_or_else(|_| Self::default(), |raw| unsafe { Self::retained(raw) })
+    }
+
+    /// Why nobody waits for the result any more, as a code.
+    pub(crate) fn cancelled(&self) -> Option<ErrorCode> {
+        let object = self.0.as_ref()?;
+        // SAFETY: the object is retained.
+        let reason = unsafe { (object.is_cancelled)(object.object) };
+        ErrorCode::from_raw(XLA_FFI_Error_Code(reason.unsigned_abs()))
+    }
+
+    /// Whether the program has threads for what handlers start.
+    pub(crate) fn has_threads(&self) -> bool {
+        self.0
+            .as_ref()
+            .is_some_and(|object| object.execute.is_some())
+    }
+
+    /// Has the program call the task on one of its threads.
+    ///
+    /// # Safety
+    /// The program [has threads](CallHandle::has_threads), and any thread may call the task once with the data.
+    pub(crate) unsafe fn execute(&self, task: Task, data: *mut c_void) {
+        if let Some((object, execute)) = self.0.as_ref().and_then(|it| Some((it, it.execute?))) {
+            // SAFETY: the object is retained; the rest is promised by the caller.
+            unsafe { execute(object.object, task, data) };
+        }
+    }
+
+    /// Retains a host's extension; nothing if it is null or has another layout.
+    ///
+    /// # Safety
+    /// `raw` is null or an extension that is alive.
+    pub(crate) unsafe fn retained(raw: *const XLA_FFI_Extension) -> Self {
+        let Some(extension) = NonNull::new(raw.cast_mut()) else {
+            return Self::default();
+        };
+        // SAFETY: an extension starts with its size and version.
+        let head = unsafe { extension.read() };
+        if head.id.major_version != 0 || head.struct_size < XFFI_Cancellation_Extension::STRUCT_SIZE
+        {
+            return Self::default();
+        }
+        // SAFETY: it says that it has as many bytes.
+        let raw = unsafe { extension.cast::<XFFI_Cancellation_Extension>().read() };
+        let (Some(is_cancelled), Some(retain), Some(release)) =
+            (raw.is_cancelled, raw.retain, raw.release)
+        else {
+            return Self::default();
+        };
+        let object = Object {
+            object: raw.object,
+            is_cancelled,
+            retain,
+            release,
+            execute: raw.execute,
+        };
+        Self(Some(object.retained()))
+    }
+}

@@ -1,0 +1,194 @@
+//! Waiting for an execution that is open: by a thread, by a future, by a callback.
+
+use super::invoke::translate;
+use super::prepared::PreparedCall;
+use crate::host::futures::run_callback;
+use crate::host::timer;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+use xla_ffi_sys::{Error, ErrorCode, Result};
+
+impl PreparedCall {
+    /// How long the execution that is open may still take.
+    fn time_left(&self) -> Option<Duration> {
+        let deadline = self.body.context.parts().deadline;
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        left.or(self.body.request.rules.wait_limit())
+    }
+
+    /// Waits until the execution that was started is complete.
+    ///
+    /// # Errors
+    /// What the handler answers, and `DEADLINE_EXCEEDED` when time is up: the execution stays open
+    /// then, its operands belong to it, and it may be waited for again.
+    pub fn wait(&mut self) -> Result<()> {
+        let outcome = self.wait_for(self.time_left());
+        if self.open.is_some() {
+            self.count_as_late();
+        }
+        outcome
+    }
+
+    /// As [`PreparedCall::wait`], with a time limit of its own in place of the call's;
+    /// `None` waits for ever.
+    ///
+    /// # Errors
+    /// As [`PreparedCall::wait`].
+    pub fn wait_for(&mut self, limit: Option<Duration>) -> Result<()> {
+        let Some(completion) = &self.open else {
+            return Ok(());
+        };
+        let Some(outcome) = completion.wait(limit) else {
+            return Err(Error::new(
+                ErrorCode::DeadlineExceeded,
+                format!(
+                    "{} (execute): the future was not completed {}: the call is open, and its operands belong to the \
+                     handler until it is over; call `wait_for`, or `on_end`",
+                    self.executable.handler().name(),
+                    match limit.unwrap_or_default() {
+                        Duration::ZERO => "in time".to_owned(),
+                        limit => format!("after {limit:?}"),
+                    }
+                ),
+            ));
+        };
+        self.open = None;
+        self.body.forget_future();
+        self.body.context.free_memory();
+        let mut findings = self.body.context.findings();
+        match outcome {
+            Err(error) => {
+                let error = translate(&self.executable.handler().shared, error.into_handlers());
+                Err(error.with_findings(findings))
+            }
+            Ok(()) if findings.is_empty() => self.look_for_unwritten(),
+            Ok(()) => {
+                let message = findings[0].to_string();
+                Err(Error::new(ErrorCode::Internal, message)
+                    .with_findings(std::mem::take(&mut findings)))
+            }
+        }
+    }
+
+    /// Counts the execution that is open as `DEADLINE_EXCEEDED`, whatever becomes of it.
+    fn count_as_late(&self) {
+        if let Some(completion) = &self.open {
+            completion.count_now(ErrorCode::DeadlineExceeded);
+        }
+    }
+
+    /// Whether an execution is under way: its operands belong to it. Of one that is over results are read, and
+    /// another begins, when it has been waited for ([`PreparedCall::wait`]), which gives the handler's error.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.open
+            .as_ref()
+            .is_some_and(|completion| !completion.is_done())
+    }
+
+    /// Runs `told` once when the execution that is open is over and its operands are the caller's
+    /// again, but for what the handler put on a stream, which may have yet to run: on the thread that ends it, also
+    /// after the call was dropped. Where none is open it runs here and now.
+    pub fn on_end(&self, told: impl FnOnce() + Send + 'static) {
+        match &self.open {
+            Some(completion) => completion.on_done(Box::new(|_| told())),
+            None => told(),
+        }
+    }
+
+    /// As [`PreparedCall::on_end`], and also when the execution's time limit is over, whichever is first. Without a time
+    /// limit this is after 60 s, as for [`PreparedCall::wait`]. `wait_for(Some(Duration::ZERO))` then returns the outcome.
+    ///
+    /// # Errors
+    /// `RESOURCE_EXHAUSTED` if the system starts no thread for the time limit; `told` is dropped.
+    pub fn on_end_or_limit(&self, told: impl FnOnce() + Send + 'static) -> Result<()> {
+        let (Some(completion), Some(left)) = (&self.open, self.time_left()) else {
+            self.on_end(told);
+            return Ok(());
+        };
+        let told = Arc::new(Mutex::new(Some(told)));
+        let (late, other) = (completion.clone(), told.clone());
+        let alarm = timer::set(left, move || {
+            late.count_now(ErrorCode::DeadlineExceeded);
+            tell(&other);
+        })?;
+        completion.on_done(Box::new(move |_| {
+            drop(alarm);
+            tell(&told);
+        }));
+        Ok(())
+    }
+
+    /// Runs the execute stage without blocking a thread while an asynchronous handler is at work. The future needs no
+    /// particular executor. It starts the execution when it is first polled.
+    ///
+    /// A handler that is not asynchronous runs within that poll and blocks it, also past the time limit: nothing can
+    /// interrupt a function. Run such handlers on threads for blocking work.
+    ///
+    /// If the future is dropped, the execution goes on: the call stays open, and may be dropped as well.
+    ///
+    /// ```
+    /// # use std::future::Future;
+    /// # use std::pin::pin;
+    /// # use std::task::{Context, Poll, Waker};
+    /// # use xla_ffi_runtime::{Attributes, Bundle, Revision, Runtime};
+    /// # unsafe extern "C" fn nothing(_: *mut xla_ffi_sys::XLA_FFI_CallFrame) -> *mut xla_ffi_sys::XLA_FFI_Error {
+    /// #     std::ptr::null_mut()
+    /// # }
+    /// # fn main() -> xla_ffi_runtime::Result<()> {
+    /// # // SAFETY: the function is a handler.
+    /// # let bundle = unsafe { Bundle::execute(nothing) };
+    /// # let handler = Runtime::new(Revision::R0).handler("nothing", bundle)?;
+    /// let mut call = handler.instantiate(&Attributes::new())?.call().prepare()?;
+    /// let run = async {
+    ///     call.invoke_async().await
+    /// };
+    /// # assert!(pin!(run).poll(&mut Context::from_waker(Waker::noop())).is_ready());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`PreparedCall::invoke`]; `DEADLINE_EXCEEDED` when the time limit is over, which wakes the future.
+    pub async fn invoke_async(&mut self) -> Result<()> {
+        if self.start()? {
+            return Ok(());
+        }
+        let turn = Arc::<Mutex<Turn>>::default();
+        let other = turn.clone();
+        self.on_end_or_limit(move || {
+            let mut turn = other.lock().unwrap_or_else(PoisonError::into_inner);
+            turn.is_over = true;
+            let waker = turn.waker.take();
+            drop(turn);
+            waker.into_iter().for_each(Waker::wake);
+        })?;
+        poll_fn(|context| {
+            let mut turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+            if turn.is_over {
+                return Poll::Ready(());
+            }
+            turn.waker = Some(context.waker().clone());
+            Poll::Pending
+        })
+        .await;
+        self.wait_for(Some(Duration::ZERO))
+    }
+}
+
+/// Tells the caller, unless it was told before.
+fn tell(told: &Mutex<Option<impl FnOnce() + Send>>) {
+    let told = told.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(told) = told {
+        run_callback(told);
+    }
+}
+
+/// What a future shares with whoever ends its execution.
+#[derive(Default)]
+struct Turn {
+    is_over: bool,
+    waker: Option<Waker>,
+}
