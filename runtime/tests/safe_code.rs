@@ -196,9 +196,6 @@ fn a_shutdown_leaves_the_results_of_the_last_execution() {
     let mut call = call.prepare().unwrap();
     call.invoke().unwrap();
     runtime.shutdown(Duration::from_secs(20)).unwrap();
-    assert_eq!(
-        call.invoke().unwrap_err().code(),
-        ErrorCode::Unavailable
-    );
+    assert_eq!(call.invoke().unwrap_err().code(), ErrorCode::Unavailable);
     assert_eq!(call.ret_bytes(0).unwrap(), [5; 8]);
 }

@@ -404,7 +404,9 @@ fn programs_that_embed_the_runtime() {
         .status();
     let has_abseil = has_abseil.is_ok_and(|status| status.success());
     serves(&build.join("internal_cc"), has_abseil);
-    // The program refers to the shared library by its SONAME.
+    let library = xla_ffi_testing::rust_examples().join("libexecution.so");
+    run(Command::new(build.join("server_cc")).arg(library));
+    // The shared library goes by its own name for loaders.
     let links = Command::new("readelf")
         .arg("-d")
         .arg(build.join("embedding_c"))
@@ -415,7 +417,13 @@ fn programs_that_embed_the_runtime() {
     }
 
     let made = fresh("runtime_made");
-    for file in ["Makefile", "embedding.c", "embedding.cc", "internal.cc"] {
+    for file in [
+        "Makefile",
+        "embedding.c",
+        "embedding.cc",
+        "internal.cc",
+        "server.cc",
+    ] {
         std::fs::copy(project.join(file), made.join(file)).expect(file);
     }
     let mut command = Command::new("make");

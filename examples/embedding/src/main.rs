@@ -50,13 +50,10 @@ embed::register_handler!("my_server.late", "Host", late);
 /// A handler that runs until its result is no longer wanted.
 #[xla_ffi::handler]
 fn search(cancelled: Cancellation) -> Result<()> {
-    while !cancelled.is_cancelled() {
+    loop {
+        cancelled.check()?;
         std::thread::sleep(Duration::from_millis(1));
     }
-    Err(Error::new(
-        ErrorCode::Cancelled,
-        "nobody waits for it any more",
-    ))
 }
 embed::register_handler!("my_server.search", "Host", search);
 
@@ -121,8 +118,10 @@ fn main() -> Result<(), xla_ffi::Error> {
     let mut call = prepared;
     for run in 0..3_u8 {
         let x = Tensor::from_vec([1], vec![f32::from(run)])?;
-        let next = executable.call().run_id(run.into()).user_data(data.clone());
-        call.renew(next.arg(x).ret(Shape::new(DType::F32, [1])?))?;
+        call.settings()?
+            .run_id(run.into())
+            .time_limit(Some(Duration::from_secs(1)));
+        call.set_operands([x], [Shape::new(DType::F32, [1])?])?;
         call.invoke()?;
         assert_eq!(call.ret_bytes(0)?, (3.0 * f32::from(run)).to_ne_bytes());
     }
@@ -158,7 +157,7 @@ fn main() -> Result<(), xla_ffi::Error> {
     // Shutdown: afterwards no handler is running, and new calls are refused.
     runtime.shutdown(Duration::from_secs(5))?;
     let error = executable.call().run().expect_err("it is over");
-    assert_eq!(error.code(), ErrorCode::FailedPrecondition);
+    assert_eq!(error.code(), ErrorCode::Unavailable);
 
     println!("{} calls from {THREADS} threads", THREADS * calls);
     Ok(())

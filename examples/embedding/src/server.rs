@@ -1,166 +1,111 @@
-//! A small server. Requests of eight numbers arrive on a Unix socket; one thread per connection calls the
-//! handler and sends the answer.
-//!
-//! `embedding-server SOCKET` serves. `embedding-server SOCKET SECONDS [RATE]` also sends itself requests for
-//! that time, as many as possible or RATE per second. It prints the number of answers, and the memory in use at
-//! the start and at the end.
+//! A server: eight threads answer requests, each with a deadline, by a handler of a shared library. The library is reloaded
+//! under load. The runtime counts what becomes of the requests. `embedding-server libexecution.so` runs it, with the
+//! library of `examples/execution.rs`.
 
-use std::io::{Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
-use xla_ffi::embed::{self, Attributes, DType, Runtime, Shape, Tensor, calls::PreparedCall};
-use xla_ffi::prelude::*;
+use xla_ffi::embed::calls::PreparedCall;
+use xla_ffi::embed::{Attributes, DType, Executable, Runtime, Shape, Tensor};
+use xla_ffi::{Error, ErrorCode};
 
-/// The number of values in a request, and in an answer.
-const WIDTH: usize = 8;
-/// The number of connections that send requests.
-const CLIENTS: usize = 4;
+const THREADS: usize = 8;
+const REQUESTS: usize = 200;
+const PATIENCE: Duration = Duration::from_millis(250);
 
-/// y = x / sqrt(mean(x^2))
-#[xla_ffi::handler(shape = "n -> n")]
-fn normalise(x: Buffer<f32>, mut y: Out<f32>, served: UserData<Served>) -> Result<()> {
-    let mean = x.iter().map(|x| x * x).sum::<f32>() / x.len() as f32;
-    y.write_with(|i| x[i] / mean.sqrt().max(f32::MIN_POSITIVE));
-    served.0.fetch_add(1, Ordering::Relaxed);
-    Ok(())
-}
-embed::register_handler!("my_server.normalise", "Host", normalise);
+/// Executions that took less than 2^i microseconds.
+static HISTOGRAM: [AtomicU64; 32] = [const { AtomicU64::new(0) }; 32];
 
-/// The number of calls on all connections.
-#[derive(xla_ffi::HostType)]
-struct Served(AtomicU64);
-
-type Failure = Box<dyn std::error::Error + Send + Sync>;
-
-/// Answers one connection until it ends.
-fn answer(mut stream: UnixStream, mut call: PreparedCall) -> Result<(), Failure> {
-    let mut bytes = [0_u8; 4 * WIDTH];
-    // A connection ends when there are no more requests.
-    while stream.read_exact(&mut bytes).is_ok() {
-        let numbers: Vec<f32> = bytes
-            .chunks_exact(4)
-            .map(|bytes| f32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
-            .collect();
-        let x = Tensor::from_vec([WIDTH as i64], numbers)?;
-        call.set_args([x])?;
-        call.invoke()?;
-        stream.write_all(call.ret_bytes(0)?)?;
-    }
-    Ok(())
+/// One load of the library: a handler that is fast, and one that takes too long.
+struct Generation {
+    runtime: Runtime,
+    executables: [Executable; 2],
 }
 
-fn serve(listener: &UnixListener, prepared: &PreparedCall) -> Result<(), Failure> {
-    for stream in listener.incoming() {
-        let (stream, call) = (stream?, prepared.try_clone()?);
-        std::thread::spawn(move || {
-            if let Err(error) = answer(stream, call) {
-                eprintln!("a connection: {error}");
-            }
-        });
-    }
-    Ok(())
-}
-
-/// Sends requests until the end time, with a pause before each. Returns the number of correct answers.
-fn load(socket: &Path, end: Instant, pause: Duration) -> Result<u64, Failure> {
-    let mut stream = UnixStream::connect(socket)?;
-    let request: Vec<u8> = [2.0_f32; WIDTH]
-        .iter()
-        .flat_map(|x| x.to_ne_bytes())
-        .collect();
-    let expected: Vec<u8> = [1.0_f32; WIDTH]
-        .iter()
-        .flat_map(|x| x.to_ne_bytes())
-        .collect();
-    let mut reply = vec![0; expected.len()];
-    let mut count = 0;
-    while Instant::now() < end {
-        std::thread::sleep(pause);
-        stream.write_all(&request)?;
-        stream.read_exact(&mut reply)?;
-        if reply != expected {
-            return Err("a wrong answer".into());
-        }
-        count += 1;
-    }
-    Ok(count)
-}
-
-/// Returns the program's resident memory in kilobytes.
-fn memory() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok())
-        .unwrap_or(0)
-}
-
-fn main() -> Result<(), Failure> {
-    let mut arguments = std::env::args().skip(1);
-    let socket = arguments
-        .next()
-        .ok_or("embedding-server SOCKET [SECONDS [RATE]]")?;
-    let socket = Path::new(&socket).to_owned();
-    let mut number = || {
-        arguments
-            .next()
-            .map(|number| number.parse::<u32>())
-            .transpose()
-    };
-    let (seconds, rate) = (number()?, number()?);
-    let seconds = seconds.map(u64::from);
-    let pause = rate.map_or(Duration::ZERO, |rate| {
-        Duration::from_secs(CLIENTS as u64) / rate.max(1)
-    });
-
+fn load(library: &str) -> Result<Arc<Generation>, Error> {
     let runtime = Runtime::default();
-    runtime.register_static()?;
-    let handler = runtime.find("my_server.normalise", "Host")?;
-    let data = embed::UserData::new(&runtime).with(Served(AtomicU64::new(0)))?;
-    let shape = Shape::new(DType::F32, [WIDTH as i64])?;
-    let prepared = handler
-        .instantiate(&Attributes::new())?
-        .call()
-        .user_data(data.clone())
-        .arg(Tensor::zeros(shape.clone())?)
-        .ret(shape)
-        .prepare()?;
-    let listener = UnixListener::bind(&socket)?;
-    let Some(seconds) = seconds else {
-        return serve(&listener, &prepared);
-    };
-    std::thread::spawn(move || serve(&listener, &prepared));
+    runtime.register_library(&runtime.open(library)?)?;
+    runtime.require("Host", ["double_async"])?;
+    runtime.observe(1, |it| {
+        let slot = 64 - (it.duration.as_micros() as u64).leading_zeros();
+        HISTOGRAM[slot.min(31) as usize].fetch_add(1, Ordering::Relaxed);
+    })?;
+    let handler = runtime.find("double_async", "Host")?;
+    let with = |delay: i64| handler.instantiate(&Attributes::new().with("delay_ms", delay));
+    let executables = [with(0)?, with(600)?];
+    Ok(Arc::new(Generation {
+        runtime,
+        executables,
+    }))
+}
 
-    // Warms up for a second before memory is measured.
-    let warm = Duration::from_secs(1).min(Duration::from_secs(seconds) / 2);
-    let start = Instant::now();
-    let clients = |end: Instant| -> Result<u64, Failure> {
-        std::thread::scope(|scope| {
-            let load = || scope.spawn(|| load(&socket, end, pause));
-            let clients: Vec<_> = (0..CLIENTS).map(|_| load()).collect();
-            clients
-                .into_iter()
-                .map(|client| client.join().map_err(|_| "a client panicked")?)
-                .sum()
-        })
+fn prepare(executable: &Executable) -> Result<PreparedCall, Error> {
+    let shape = Shape::new(DType::F32, [1])?;
+    let x = Tensor::zeros(shape.clone())?;
+    executable.call().arg(x).ret(shape).prepare()
+}
+
+/// Answers a request until its deadline.
+fn answer(call: &mut PreparedCall, x: f32, deadline: Instant) -> Result<(), Error> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    call.settings()?.time_limit(Some(left));
+    call.set_args([Tensor::from_vec([1], vec![x])?])?;
+    call.invoke()?;
+    assert_eq!(call.ret_bytes(0)?, (2.0 * x).to_ne_bytes());
+    Ok(())
+}
+
+fn work(current: &RwLock<Arc<Generation>>) -> Result<(), Error> {
+    let newest = || current.read().expect("no panic").clone();
+    let mut generation = newest();
+    let prepare_both = |of: &Generation| -> Result<_, Error> {
+        Ok([prepare(&of.executables[0])?, prepare(&of.executables[1])?])
     };
-    let mut answered = clients(start + warm)?;
-    let before = memory();
-    answered += clients(start + Duration::from_secs(seconds))?;
-    let after = memory();
-    // From here on no call is running, and new calls are refused.
-    runtime.shutdown(Duration::from_secs(5))?;
-    std::fs::remove_file(&socket)?;
-    let served = data
-        .get::<Served>()
-        .map_or(0, |served| served.0.load(Ordering::Relaxed));
-    if served != answered {
-        return Err(format!("{answered} answers of {served} calls").into());
+    let mut calls = prepare_both(&generation)?;
+    for request in 0..REQUESTS {
+        if !Arc::ptr_eq(&generation, &newest()) {
+            generation = newest();
+            calls = prepare_both(&generation)?;
+        }
+        // One in a hundred takes longer than its caller waits.
+        let kind = usize::from(request % 100 == 99);
+        match answer(&mut calls[kind], request as f32, Instant::now() + PATIENCE) {
+            // The handler goes on with this call; the next request has a new one.
+            Err(error) if error.code() == ErrorCode::DeadlineExceeded => {
+                calls[kind] = prepare(&generation.executables[kind])?;
+            }
+            outcome => outcome?,
+        }
     }
-    println!("{answered} requests in {seconds} s, memory {before} kB, then {after} kB");
-    if after > before + before / 4 + 1024 {
-        return Err("memory grows".into());
+    Ok(())
+}
+
+fn main() -> Result<(), Error> {
+    let library = std::env::args().nth(1).expect("embedding-server LIBRARY");
+    let first = load(&library)?;
+    let current = RwLock::new(first.clone());
+    let second = std::thread::scope(|scope| -> Result<_, Error> {
+        let threads = [(); THREADS].map(|()| scope.spawn(|| work(&current)));
+        // A file that replaced the first is loaded anew. Executions under way end on the one before.
+        std::thread::sleep(Duration::from_millis(50));
+        let second = load(&library)?;
+        *current.write().expect("no panic") = second.clone();
+        for thread in threads {
+            thread.join().expect("no panic")?;
+        }
+        Ok(second)
+    })?;
+    for generation in [first, second] {
+        generation.runtime.shutdown(Duration::from_secs(60))?;
+        for counts in generation.runtime.counts() {
+            println!("{counts:?}");
+        }
+    }
+    for (slot, count) in HISTOGRAM.iter().enumerate() {
+        match count.load(Ordering::Relaxed) {
+            0 => {}
+            count => println!("below {} us: {count}", 1_u64 << slot),
+        }
     }
     Ok(())
 }

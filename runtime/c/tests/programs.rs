@@ -250,3 +250,28 @@ fn cxx_handlers_register_themselves_at_program_start() {
     };
     assert_eq!(run(&linked, &libraries), "3 8\n");
 }
+
+/// Deadlines, a library that is loaded anew, metrics, eight threads.
+#[test]
+fn a_server_in_cxx() {
+    let test = "a_server_in_cxx";
+    let libraries = libraries();
+    let flags = ["-std=c++17", "-O2"];
+    let source = "c_examples/embed_project/server.cc";
+    let Some(server) = embedding(test, "c++", &flags, source, "server-cc") else {
+        return;
+    };
+    let library = xla_ffi_testing::rust_examples().join("libexecution.so");
+    let done = Command::new(server)
+        .arg(library)
+        .env("LD_LIBRARY_PATH", libraries)
+        .output()
+        .expect("it starts");
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success(), "{said}");
+    let counts = said
+        .lines()
+        .filter(|line| line.contains("in flight 0, succeeded "));
+    assert_eq!(counts.count(), 2, "{said}");
+    assert!(said.contains("failed (4) "), "{said}");
+}

@@ -116,7 +116,6 @@ int main() {
   xla::Literal x(shape);
   for (float& value : x.data<float>()) value = 21;
   const std::vector<xla::Literal> own = {x};
-  xffi_rt_count_calls(xla_ffi::runtime(), 1);
   for (const xla::Status& status : {executable->Run({x}).status(), executable->Run(own).status()}) {
     if (status.ok() || status.message().find("was not completed") == std::string::npos) return 2;
   }
@@ -140,9 +139,10 @@ int main() {
   if (xffi_rt_wait_for_calls(xla_ffi::runtime(), 20000) != nullptr) return 3;
   xffi_rt_counts(
       xla_ffi::runtime(),
-      [](void*, const char* name, uint64_t calls, uint64_t failed, uint64_t) {
-        if (name[0] == 'f') return;
-        errors += (calls != 2) + (name[0] == 'l' ? failed : failed != 2);
+      [](void*, const xffi_rt_handler_counts* it) {
+        if (it->name[0] != 'l' && it->name[0] != 'b') return;
+        const auto code = it->name[0] == 'l' ? XLA_FFI_Error_Code_DEADLINE_EXCEEDED : XLA_FFI_Error_Code_NOT_FOUND;
+        errors += it->in_flight + it->succeeded + (it->failed[code] != 2);
       },
       nullptr);
   if (errors != 0) return 4;
@@ -150,6 +150,23 @@ int main() {
   options.milliseconds = -1;
   executable = xla_ffi::Executable::CompileWith(program, options);
   if (!executable.ok() || executable->Run(own)->data<float>()[999] != 42.0f) return 5;
+  // Of one run: a canceller and a time limit.
+  xffi_rt_run_options run = XFFI_RT_RUN_OPTIONS_INIT;
+  xffi_rt_canceller* canceller = nullptr;
+  if (xffi_rt_canceller_create(&canceller) != nullptr) return 12;
+  if (xffi_rt_canceller_cancel(canceller) != nullptr) return 12;
+  run.canceller = canceller;
+  if (executable->Run(own, &run).status().code() != XLA_FFI_Error_Code_CANCELLED) return 12;
+  xffi_rt_canceller_destroy(canceller);
+  run.canceller = nullptr;
+  run.milliseconds = 20000;
+  if (!executable->Run(own, &run).ok()) return 12;
+  // The names that are missing, and those of both kinds that are there.
+  const xla::Status missing = xla_ffi::Require({"late", "lost"});
+  if (missing.code() != XLA_FFI_Error_Code_NOT_FOUND || missing.message().find("'lost'") == std::string::npos) {
+    return 13;
+  }
+  if (!xla_ffi::Require({"late", "beside"}).ok()) return 13;
   std::printf("done\n");
   return 0;
 }

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "xla_ffi/handler.h"
+#include "xla_ffi/program.h"
 #include "xla_ffi/runtime.h"
 
 #include "checks.h"
@@ -27,9 +28,9 @@ static XLA_FFI_Error* endless_impl(xffi_call* call) {
   XLA_FFI_Error* error = xffi_decoded(call);
   if (error != NULL) return error;
   set_begun(1);
-  while (!xffi_is_cancelled(&cancellation)) nap();
+  while ((error = xffi_check_cancelled(call, &cancellation)) == NULL) nap();
   set_begun(0);
-  return xffi_error(call, XLA_FFI_Error_Code_ABORTED, "gave up");
+  return error;
 }
 XFFI_HANDLER(endless, endless_impl);
 
@@ -121,7 +122,7 @@ static xffi_rt_call* call_of(xffi_rt* runtime, XLA_FFI_Handler* handler, const c
 }
 
 static void* run_and_be_cancelled(void* data) {
-  wrong((xffi_rt_call_run((xffi_rt_call*)data)), ABORTED, "gave up");
+  wrong((xffi_rt_call_run((xffi_rt_call*)data)), CANCELLED, "gave up");
   return NULL;
 }
 
@@ -145,8 +146,8 @@ static void cancelled(xffi_rt* runtime) {
   /* A handler that does not return sees its time limit, and so does the next run. */
   right(xffi_rt_call_set_canceller(call, NULL));
   right(xffi_rt_call_set_time_limit(call, 300));
-  wrong(xffi_rt_call_run(call), ABORTED, "gave up");
-  wrong(xffi_rt_call_run(call), ABORTED, "gave up");
+  wrong(xffi_rt_call_run(call), DEADLINE_EXCEEDED, "gave up");
+  wrong(xffi_rt_call_run(call), DEADLINE_EXCEEDED, "gave up");
   xffi_rt_call_destroy(call);
   wrong(xffi_rt_canceller_cancel(NULL), INVALID_ARGUMENT, "canceller");
   wrong(xffi_rt_canceller_create(NULL), INVALID_ARGUMENT, "out-parameter");
@@ -182,19 +183,25 @@ static void on_my_thread(void* user, XLA_FFI_Task* task, void* data) {
 }
 
 typedef struct seen {
-  uint64_t calls, errors, nanoseconds;
+  uint64_t in_flight, succeeded, failed;
   int handlers;
 } seen;
 
-static void counted(void* user, const char* name, uint64_t calls, uint64_t errors,
-                    uint64_t nanoseconds) {
+static void counted(void* user, const xffi_rt_handler_counts* counts) {
   seen* all = (seen*)user;
-  if (strcmp(name, "total") == 0) {
-    all->calls = calls;
-    all->errors = errors;
-    all->nanoseconds = nanoseconds;
+  if (strcmp(counts->name, "total") == 0) {
+    all->in_flight = counts->in_flight;
+    all->succeeded = counts->succeeded;
+    all->failed = counts->failed[XLA_FFI_Error_Code_INVALID_ARGUMENT];
   }
   ++all->handlers;
+}
+
+static void observed(void* user, const xffi_rt_execution* execution) {
+  int* all = (int*)user;
+  if (strcmp(execution->handler, "total") != 0) return;
+  CHECK(execution->run_id == 5 && execution->nanoseconds > 0);
+  ++all[execution->code == XLA_FFI_Error_Code_OK];
 }
 
 static void own_threads_shapes_and_counters(xffi_rt* runtime) {
@@ -203,9 +210,13 @@ static void own_threads_shapes_and_counters(xffi_rt* runtime) {
   const int64_t four = 4, three = 3, two = 2;
   seen all = {0, 0, 0, 0};
   int tasks = 0;
+  static int observations[2] = {0, 0};
   right(xffi_rt_counts(runtime, counted, &all));
   CHECK(all.handlers == 0);
-  right(xffi_rt_count_calls(runtime, 1));
+  right(xffi_rt_observe(runtime, 1, observed, observations));
+  wrong(xffi_rt_observe(runtime, 1, observed, NULL), ALREADY_EXISTS, "observed");
+  wrong(xffi_rt_observe(runtime, 1, NULL, NULL), INVALID_ARGUMENT, "told");
+  right(xffi_rt_call_set_run_id(call, 5));
   right(xffi_rt_call_arg(call, XLA_FFI_DataType_F32, 1, &four, x));
   right(xffi_rt_call_ret(call, XLA_FFI_DataType_F32, 1, &two, y));
   right(xffi_rt_call_run(call));
@@ -229,11 +240,8 @@ static void own_threads_shapes_and_counters(xffi_rt* runtime) {
   wrong(xffi_rt_call_run(call), INVALID_ARGUMENT, "`x`");
   wrong(xffi_rt_call_clear_operands(NULL), INVALID_ARGUMENT, "call");
   right(xffi_rt_counts(runtime, counted, &all));
-  CHECK(all.handlers == 1 && all.calls == 4 && all.errors == 1 && all.nanoseconds > 0);
-  right(xffi_rt_count_calls(runtime, 0));
-  wrong(xffi_rt_call_run(call), INVALID_ARGUMENT, "`x`");
-  right(xffi_rt_counts(runtime, counted, &all));
-  CHECK(all.calls == 4);
+  CHECK(all.handlers == 1 && all.succeeded == 3 && all.failed == 1 && all.in_flight == 0);
+  CHECK(observations[0] == 1 && observations[1] == 3);
   wrong(xffi_rt_counts(runtime, NULL, NULL), INVALID_ARGUMENT, "told");
   xffi_rt_call_destroy(call);
 }
@@ -297,9 +305,112 @@ static int its_log(xffi_rt* runtime) {
   return 0;
 }
 
+static void set_flag(void* user) { __atomic_store_n((int*)user, 1, __ATOMIC_RELEASE); }
+
+/* One thread makes many calls; each is told once, by the handler's end or by the time limit. */
+static void in_a_loop_of_events(xffi_rt* runtime) {
+  xffi_rt_call* calls[8];
+  int told[8] = {0, 0, 0, 0, 0, 0, 0, 0}, i;
+  calls[0] = call_of(runtime, late, "late");
+  for (i = 1; i < 8; ++i) right(xffi_rt_call_clone(calls[0], &calls[i]));
+  for (i = 0; i < 8; ++i) {
+    right(xffi_rt_call_set_time_limit(calls[i], 50));
+    right(xffi_rt_call_run_async(calls[i], set_flag, &told[i]));
+  }
+  for (i = 0; i < 8; ++i) {
+    while (!__atomic_load_n(&told[i], __ATOMIC_ACQUIRE)) nap();
+    /* Its handler goes on for a while. */
+    wrong(xffi_rt_call_wait(calls[i], 0), DEADLINE_EXCEEDED, "late (execute)");
+  }
+  for (i = 0; i < 8; ++i) {
+    wrong(xffi_rt_call_wait(calls[i], -1), ABORTED, "gave up late");
+    xffi_rt_call_destroy(calls[i]);
+  }
+  calls[0] = call_of(runtime, endless, "endless");
+  /* One that is not asynchronous has run when this returns, and what is refused is not told. */
+  right(xffi_rt_call_set_time_limit(calls[0], 0));
+  wrong(xffi_rt_call_run_async(calls[0], set_flag, NULL), DEADLINE_EXCEEDED, "before the call started");
+  wrong(xffi_rt_call_run_async(calls[0], NULL, NULL), INVALID_ARGUMENT, "null");
+  xffi_rt_call_destroy(calls[0]);
+}
+
+/* y[0] = the program's number; until nobody wants it where that is negative. */
+static xffi_type number_type = XFFI_SHARED_TYPE("tests.number", NULL);
+static XLA_FFI_Error* numbered_impl(xffi_call* call) {
+  xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_F32, 1);
+  xffi_cancellation cancellation = xffi_cancellation_of(call->api, call->ctx);
+  XLA_FFI_Error* error = xffi_decoded(call);
+  void* number = NULL;
+  if (error == NULL) error = xffi_find_user_data(call, &number_type, &number);
+  if (error != NULL) return error;
+  if (number == NULL) return xffi_error(call, XLA_FFI_Error_Code_NOT_FOUND, "no number");
+  ((float*)y.data)[0] = *(const float*)number;
+  if (*(const float*)number >= 0) return NULL;
+  set_begun(1);
+  while ((error = xffi_check_cancelled(call, &cancellation)) == NULL) nap();
+  set_begun(0);
+  return error;
+}
+XFFI_HANDLER(numbered, numbered_impl);
+
+static void* cancel_soon(void* canceller) {
+  while (!get_begun()) nap();
+  right(xffi_rt_canceller_cancel((const xffi_rt_canceller*)canceller));
+  return NULL;
+}
+
+/* User data, time limit and canceller of one run of a program. */
+static void programs_take_options_per_run(xffi_rt* runtime) {
+  static const char* const names[] = {"numbered", "lost", "gone"};
+  const XLA_FFI_Handler_Bundle bundle = {NULL, NULL, NULL, numbered, NULL};
+  xffi_rt_run_options options = XFFI_RT_RUN_OPTIONS_INIT;
+  xffi_rt_program* program = NULL;
+  xffi_rt_compiled* compiled = NULL;
+  xffi_rt_user_data *seven = NULL, *endless_one = NULL;
+  xffi_rt_canceller* canceller = NULL;
+  float number = 7, negative = -1, y[1] = {0};
+  void* rets[1];
+  pthread_t thread;
+  rets[0] = y;
+  wrong(xffi_rt_require(runtime, "Host", names, 3), NOT_FOUND, "'numbered', 'lost', 'gone'");
+  right(xffi_rt_register(runtime, "numbered", "Host", &bundle));
+  right(xffi_rt_require(runtime, "cpu", names, 1));
+  wrong(xffi_rt_require(runtime, "cpu", names, 2), NOT_FOUND, "whole-archive");
+  right(xffi_rt_program_parse("HloModule m\nENTRY %e () -> f32[1] {\n  ROOT %c = f32[1]{0} custom-call(), "
+                              "custom_call_target=\"numbered\", api_version=API_VERSION_TYPED_FFI\n}\n",
+                              &program));
+  right(xffi_rt_compile(runtime, program, NULL, &compiled));
+  wrong(xffi_rt_compiled_run(compiled, NULL, 0, rets, 1, NULL), NOT_FOUND, "no number");
+  right(xffi_rt_user_data_create(runtime, &seven));
+  right(xffi_rt_user_data_add(seven, "tests.number", sizeof number, &number, NULL));
+  right(xffi_rt_user_data_create(runtime, &endless_one));
+  right(xffi_rt_user_data_add(endless_one, "tests.number", sizeof negative, &negative, NULL));
+  options.user_data = seven;
+  right(xffi_rt_compiled_run(compiled, NULL, 0, rets, 1, &options));
+  CHECK(y[0] == 7);
+  options.user_data = endless_one;
+  options.milliseconds = 50;
+  wrong(xffi_rt_compiled_run(compiled, NULL, 0, rets, 1, &options), DEADLINE_EXCEEDED, "gave up");
+  options.milliseconds = 0;
+  right(xffi_rt_canceller_create(&canceller));
+  options.canceller = canceller;
+  CHECK(pthread_create(&thread, NULL, cancel_soon, canceller) == 0);
+  wrong(xffi_rt_compiled_run(compiled, NULL, 0, rets, 1, &options), CANCELLED, "gave up");
+  CHECK(pthread_join(thread, NULL) == 0);
+  options.user_data = seven;
+  wrong(xffi_rt_compiled_run(compiled, NULL, 0, rets, 1, &options), CANCELLED, "before");
+  options.struct_size = 3;
+  wrong(xffi_rt_compiled_run(compiled, NULL, 0, rets, 1, &options), INVALID_ARGUMENT, "XFFI_RT_RUN_OPTIONS_INIT");
+  xffi_rt_canceller_destroy(canceller);
+  xffi_rt_user_data_destroy(seven);
+  xffi_rt_user_data_destroy(endless_one);
+  xffi_rt_compiled_destroy(compiled);
+  xffi_rt_program_destroy(program);
+}
+
 static void* run_to_the_end(void* data) {
   xffi_rt_status* status = xffi_rt_call_run((xffi_rt_call*)data);
-  wrong(status, ABORTED, "gave up");
+  wrong(status, UNAVAILABLE, "gave up");
   return NULL;
 }
 
@@ -320,8 +431,8 @@ static void ended(xffi_rt* runtime) {
   right(xffi_rt_shutdown(runtime, 20000));
   CHECK(pthread_join(thread, NULL) == 0);
   wrong(xffi_rt_call_wait(open, -1), ABORTED, "gave up late");
-  wrong(xffi_rt_call_run(inside), FAILED_PRECONDITION, "was shut down");
-  wrong(xffi_rt_call_start(open), FAILED_PRECONDITION, "was shut down");
+  wrong(xffi_rt_call_run(inside), UNAVAILABLE, "was shut down");
+  wrong(xffi_rt_call_start(open), UNAVAILABLE, "was shut down");
   right(xffi_rt_shutdown(runtime, 0));
   xffi_rt_call_destroy(inside);
   xffi_rt_call_destroy(open);
@@ -335,6 +446,8 @@ int main(int argc, char** argv) {
   own_threads_shapes_and_counters(runtime);
   cancelled(runtime);
   open_past_its_time_limit(runtime);
+  in_a_loop_of_events(runtime);
+  programs_take_options_per_run(runtime);
   ended(runtime);
   xffi_rt_destroy(runtime);
   printf("all ended\n");

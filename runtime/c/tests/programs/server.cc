@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "xla/ffi/api/ffi.h"
+#include "xla_ffi/embedded.h"
 #include "xla_ffi/invocation.h"
 #include "xla_ffi/runtime.h"
 
@@ -23,7 +24,7 @@ namespace ffi = xla::ffi;
     }                                                                 \
   } while (0)
 
-static std::atomic<bool> begun{false};
+static std::atomic<bool> begun{false}, hold{false};
 
 static void Nap() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
 
@@ -31,9 +32,9 @@ static ffi::Error Endless(ffi::Cancellation cancellation) {
   ffi::Cancellation copy = cancellation;
   copy = cancellation;
   begun = true;
-  while (!copy.IsCancelled()) Nap();
+  while (copy.Check().success()) Nap();
   begun = false;
-  return ffi::Error(ffi::ErrorCode::kAborted, "gave up");
+  return copy.Check();
 }
 XLA_FFI_DEFINE_HANDLER(endless, Endless, ffi::Ffi::Bind().Ctx<ffi::Cancellation>());
 
@@ -42,7 +43,7 @@ static ffi::Future Late(ffi::Cancellation cancellation) {
   ffi::Promise promise;
   ffi::Future future(promise);
   std::thread([promise = std::move(promise), cancellation]() mutable {
-    while (!cancellation.IsCancelled()) Nap();
+    while (!cancellation.IsCancelled() || hold) Nap();
     promise.SetError(ffi::Error(ffi::ErrorCode::kAborted, "gave up late"));
   }).detach();
   return future;
@@ -138,20 +139,33 @@ int main() {
   xffi_rt_canceller* canceller = nullptr;
   CHECK(xffi_rt_canceller_create(&canceller) == nullptr);
   CHECK(xffi_rt_call_set_canceller(call, canceller) == nullptr);
-  std::thread runs([&] { Is(xffi_rt_call_run(call), XLA_FFI_Error_Code_ABORTED, "gave up"); });
+  std::thread runs([&] { Is(xffi_rt_call_run(call), XLA_FFI_Error_Code_CANCELLED, "gave up"); });
   while (!begun) Nap();
   CHECK(xffi_rt_canceller_cancel(canceller) == nullptr);
   runs.join();
   xffi_rt_canceller_destroy(canceller);
+  CHECK(xffi_rt_call_set_canceller(call, nullptr) == nullptr);
+  CHECK(xffi_rt_call_set_time_limit(call, 20) == nullptr);
+  Is(xffi_rt_call_run(call), XLA_FFI_Error_Code_DEADLINE_EXCEEDED, "gave up");
   xffi_rt_call_destroy(call);
 
   call = CallOf(runtime, late, "late");
+  // As a future: it is ready at the time limit, while the handler is held back.
+  hold = true;
+  CHECK(xffi_rt_call_set_time_limit(call, 20) == nullptr);
+  auto ready = xla_ffi::RunAsync(call);
+  CHECK(ready.ok() && ready->wait_for(std::chrono::seconds(20)) == std::future_status::ready);
+  Is(xffi_rt_call_wait(call, 0), XLA_FFI_Error_Code_DEADLINE_EXCEEDED, "late (execute)");
+  CHECK(xla_ffi::RunAsync(call).status().code() == XLA_FFI_Error_Code_FAILED_PRECONDITION);
+  hold = false;
+  Is(xffi_rt_call_wait(call, -1), XLA_FFI_Error_Code_ABORTED, "gave up late");
+  CHECK(xffi_rt_call_set_time_limit(call, -1) == nullptr);
   CHECK(xffi_rt_call_start(call) == nullptr);
   Is(xffi_rt_wait_for_calls(runtime, 1), XLA_FFI_Error_Code_DEADLINE_EXCEEDED,
      "1 of 'late' (its future is open)");
   CHECK(xffi_rt_shutdown(runtime, 20000) == nullptr);
   Is(xffi_rt_call_wait(call, -1), XLA_FFI_Error_Code_ABORTED, "gave up late");
-  Is(xffi_rt_call_run(call), XLA_FFI_Error_Code_FAILED_PRECONDITION, "was shut down");
+  Is(xffi_rt_call_run(call), XLA_FFI_Error_Code_UNAVAILABLE, "was shut down");
   xffi_rt_call_destroy(call);
   xffi_rt_destroy(runtime);
 
