@@ -1,15 +1,11 @@
-/* Calls a handler from a C program. Without arguments: a linked handler, on the embedded runtime, without XLA. With two
- * arguments: the handler of a library, on a real XLA. Build it with the handler's source (operands.c) and
- * libxla_ffi_runtime.a.
- *   embed
+/* Calls the handler of a library on a real XLA, from C. Build it with libxla_ffi_runtime.a. For the embedded
+ * runtime see embed_project/embedding.c.
  *   embed xla_cpu_pjrt.so LIBRARY.so     a library with tiled_add, c_examples/operands.c */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "xla_ffi/pjrt.h"
-
-XLA_FFI_Error* tiled_add(XLA_FFI_CallFrame* call_frame);
 
 static void check(xffi_rt_status* status) {
   if (status == NULL) return;
@@ -29,41 +25,6 @@ static void show(const float* x, size_t count) {
   for (i = 0; i < count; ++i) printf("%g%c", x[i], i + 1 < count ? ' ' : '\n');
 }
 
-/* Calls the linked handler on the embedded runtime. */
-static int embedded(void) {
-  float b[3] = {1, 2, 3}, c[6] = {10, 20, 30, 40, 50, 60}, a[6] = {0}, other[6] = {0};
-  const int64_t small = 3, large = 6;
-  XLA_FFI_Handler_Bundle bundle = {NULL, NULL, NULL, tiled_add, NULL};
-  xffi_rt* runtime = NULL;
-  xffi_rt_call* call = NULL;
-  xffi_rt_status* status;
-
-  check(xffi_rt_create(XFFI_RT_NEWEST, &runtime));
-  check(xffi_rt_register(runtime, "tiled_add", "Host", &bundle));
-  check(xffi_rt_call_create(runtime, "tiled_add", "cpu", NULL, &call));
-  check(xffi_rt_call_arg(call, XLA_FFI_DataType_F32, 1, &small, b));
-  check(xffi_rt_call_arg(call, XLA_FFI_DataType_F32, 1, &large, c));
-  check(xffi_rt_call_ret(call, XLA_FFI_DataType_F32, 1, &large, a));
-  check(xffi_rt_call_run(call));
-  /* The same call with different memory. */
-  check(xffi_rt_call_set_ret_data(call, 0, other));
-  check(xffi_rt_call_run(call));
-  xffi_rt_call_destroy(call);
-
-  /* Without operands, the handler's error names the missing ones. */
-  check(xffi_rt_call_create(runtime, "tiled_add", "cpu", "{}", &call));
-  status = xffi_rt_call_run(call);
-  if (status == NULL) return 2;
-  printf("%s\n", xffi_rt_status_message(status));
-  xffi_rt_status_destroy(status);
-  xffi_rt_call_destroy(call);
-  xffi_rt_destroy(runtime);
-
-  if (memcmp(other, a, sizeof(a)) != 0) return 3;
-  show(a, 6);
-  return 0;
-}
-
 static const char kStableHlo[] =
     "func.func @main(%b: tensor<2xf32>, %c: tensor<4xf32>) -> tensor<4xf32> {\n"
     "  %0 = stablehlo.custom_call @tiled_add(%b, %c) {api_version = 4 : i32}\n"
@@ -81,9 +42,8 @@ static const char kHlo[] =
     "      api_version=API_VERSION_TYPED_FFI\n"
     "}\n";
 
-/* Calls the handler of a library on a plugin's XLA: compiles and runs StableHLO, and the same program as HLO text, and
- * shows errors. */
-static int on_xla(const char* plugin, const char* path) {
+/* Compiles and runs StableHLO, and the same program as HLO text, and shows errors. */
+int main(int argc, char** argv) {
   const int64_t two = 2, four = 4;
   const float b[2] = {1, 2}, c[4] = {10, 20, 30, 40};
   float a[4] = {0};
@@ -101,9 +61,10 @@ static int on_xla(const char* plugin, const char* path) {
   xffi_rt_compiled* compiled = NULL;
   xffi_rt_compile_options options = XFFI_RT_COMPILE_OPTIONS_INIT;
 
+  if (argc != 3) return 2;
   check(xffi_rt_create(XFFI_RT_NEWEST, &runtime));
-  check(xffi_rt_library_load(runtime, path, &library));
-  check(xffi_rt_client_open(plugin, &client));
+  check(xffi_rt_library_load(runtime, argv[2], &library));
+  check(xffi_rt_client_open(argv[1], &client));
   printf("platform %s\n", xffi_rt_client_platform(client));
   check(xffi_rt_client_register_library(client, library));
 
@@ -133,5 +94,3 @@ static int on_xla(const char* plugin, const char* path) {
   xffi_rt_destroy(runtime);
   return 0;
 }
-
-int main(int argc, char** argv) { return argc == 3 ? on_xla(argv[1], argv[2]) : embedded(); }

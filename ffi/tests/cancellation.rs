@@ -221,8 +221,8 @@ fn executions_are_counted_by_handler_and_outcome() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = Runtime::default();
     let row = |name: &str| {
-        let counts = runtime.counts().into_iter();
-        let row = counts.filter(|counts| counts.name == name).next();
+        let mut counts = runtime.counts().into_iter();
+        let row = counts.find(|counts| counts.name == name);
         row.map(|row| (row.in_flight, row.succeeded, row.failed))
     };
     assert_eq!(row("asks"), None);

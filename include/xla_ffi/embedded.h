@@ -38,8 +38,10 @@ inline xffi_rt* runtime() {
   return global;
 }
 
-// Registers the original custom calls that this program is linked with.
-inline xla::Status RegisterLegacyTargets() {
+// NOT_FOUND, with all names, if handlers or original custom calls are not registered: a linker omits what nothing names
+// in a static library. Call it when the program starts: Require({"my_server.scale"}). Registers the original custom calls
+// that this program is linked with.
+inline xla::Status Require(const std::vector<const char*>& names, const char* platform = "Host") {
 #if defined(XFFI_LEGACY_UNKNOWN)  // the original custom calls
   for (const xffi_legacy_target* target = xla_ffi_legacy_targets(); target != nullptr;
        target = target->next) {
@@ -49,14 +51,6 @@ inline xla::Status RegisterLegacyTargets() {
     }
   }
 #endif
-  return xla::Status();
-}
-
-// NOT_FOUND, with all names, if handlers or original custom calls are not registered: a linker omits what nothing names
-// in a static library. Call it when the program starts: Require({"my_server.scale"}).
-inline xla::Status Require(const std::vector<const char*>& names, const char* platform = "Host") {
-  const xla::Status registered = RegisterLegacyTargets();
-  if (!registered.ok()) return registered;
   return xla::Status(xffi_rt_require(runtime(), platform, names.data(), names.size()));
 }
 
@@ -108,7 +102,7 @@ class Executable {
   // Finds the targets; what is left away in the options is as in xffi_rt_compile.
   static xla::StatusOr<Executable> CompileWith(const xla::XlaComputation& computation,
                                                const xffi_rt_compile_options& options) {
-    const xla::Status registered = RegisterLegacyTargets();
+    const xla::Status registered = Require({});
     if (!registered.ok()) return registered;
     xla::StatusOr<std::vector<xla::Shape>> parameters = computation.parameters();
     if (!parameters.ok()) return parameters.status();

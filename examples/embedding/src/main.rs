@@ -1,9 +1,8 @@
 //! A program that links its handlers and calls them from threads, without XLA. See `docs/embedding.md`.
 
-use std::sync::Barrier;
 use std::time::Duration;
 use xla_ffi::embed::programs::{Builder, CustomCall};
-use xla_ffi::{Cancellation, Later, prelude::*};
+use xla_ffi::{Cancellation, prelude::*};
 use xla_ffi::{
     ErrorCode,
     embed::{
@@ -31,21 +30,6 @@ fn next(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
     Ok(())
 }
 embed::register_handler!("my_server.next", "Host", next);
-
-/// Holds back `late` until its caller has stopped waiting.
-static IMPATIENT: Barrier = Barrier::new(2);
-
-/// A handler that finishes after its caller's time limit.
-#[xla_ffi::handler]
-fn late(later: Later) -> Result<()> {
-    let promise = later.promise(());
-    std::thread::spawn(move || {
-        IMPATIENT.wait();
-        promise.complete(Ok(()));
-    });
-    Ok(())
-}
-embed::register_handler!("my_server.late", "Host", late);
 
 /// A handler that runs until its result is no longer wanted.
 #[xla_ffi::handler]
@@ -126,19 +110,7 @@ fn main() -> Result<(), xla_ffi::Error> {
         assert_eq!(call.ret_bytes(0)?, (3.0 * f32::from(run)).to_ne_bytes());
     }
 
-    // A time limit: the call returns, but stays open until its handler is done.
-    let late = runtime.find("my_server.late", "Host")?;
-    let late = late.instantiate(&Attributes::new())?.call();
-    let mut late = late
-        .time_limit(Some(Duration::from_millis(100)))
-        .prepare()?;
-    let error = late.invoke().expect_err("it takes longer");
-    assert_eq!(error.code(), ErrorCode::DeadlineExceeded);
-    assert!(late.is_open());
-    IMPATIENT.wait();
-    late.wait_for(None)?;
-
-    // A canceller: any thread may report that a result is no longer wanted.
+    // A canceller: any thread may say that a result is not wanted any more.
     let search = runtime.find("my_server.search", "Host")?;
     let canceller = Canceller::new();
     let call = search.instantiate(&Attributes::new())?.call();

@@ -72,20 +72,9 @@ struct State {
     has_warned: bool,
 }
 
-/// Has a thread run `job` soon; it belongs to a call under way.
+/// Has a thread run `job` soon; a call that `starts` is refused where too many wait.
 #[cfg(not(loom))]
-pub(crate) fn run(job: Box<dyn Job>, program: &CallHandle) {
-    hand_over(job, program, usize::MAX);
-}
-
-/// As [`run`], for the first job of a call.
-#[cfg(not(loom))]
-pub(crate) fn start(job: Box<dyn Job>, program: &CallHandle) {
-    hand_over(job, program, 0);
-}
-
-#[cfg(not(loom))]
-fn hand_over(job: Box<dyn Job>, program: &CallHandle, most_waiting: usize) {
+pub(crate) fn run(job: Box<dyn Job>, program: &CallHandle, starts: bool) {
     static CURRENT: OnceLock<(u32, Executor)> = OnceLock::new();
     if program.has_threads() {
         let data = Box::into_raw(Box::new(job)).cast();
@@ -103,7 +92,7 @@ fn hand_over(job: Box<dyn Job>, program: &CallHandle, most_waiting: usize) {
         (std::process::id(), executor)
     });
     match refuse_forked(*process) {
-        Ok(()) => executor.take(job, most_waiting.max(executor.most_waiting)),
+        Ok(()) => executor.take(job, starts),
         Err(forked) => job.refuse(forked),
     }
 }
@@ -134,21 +123,18 @@ pub(crate) fn refuse_forked(starter: u32) -> Result<()> {
 
 /// In a model each job has a thread.
 #[cfg(loom)]
-pub(crate) fn run(job: Box<dyn Job>, _: &CallHandle) {
+pub(crate) fn run(job: Box<dyn Job>, _: &CallHandle, _: bool) {
     loom::thread::spawn(|| job.run());
 }
-
-#[cfg(loom)]
-pub(crate) use run as start;
 
 impl Executor {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&'static self, job: Box<dyn Job>, most_waiting: usize) {
+    fn take(&'static self, job: Box<dyn Job>, starts: bool) {
         let mut state = self.lock();
-        if state.jobs.len() >= most_waiting {
+        if starts && state.jobs.len() >= self.most_waiting {
             drop(state);
             return job.refuse(Error::resource_exhausted(self.explain()));
         }

@@ -69,13 +69,13 @@ enum State {
 impl Wake for Task {
     fn wake(self: Arc<Self>) {
         if self.notify() {
-            self.schedule();
+            self.schedule(false);
         }
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
         if self.notify() {
-            Arc::clone(self).schedule();
+            Arc::clone(self).schedule(false);
         }
     }
 }
@@ -101,15 +101,9 @@ impl Task {
 
     /// Has the executor poll; the body is scheduled. Nothing of the user's runs here: whoever wakes may
     /// hold any lock.
-    fn schedule(self: Arc<Self>) {
+    fn schedule(self: Arc<Self>, starts: bool) {
         let program = self.program.clone();
-        executor::run(Box::new(self), &program);
-    }
-
-    /// Hands over the first poll, which is refused where too many calls wait for a thread.
-    fn start(self: Arc<Self>) {
-        let program = self.program.clone();
-        executor::start(Box::new(self), &program);
+        executor::run(Box::new(self), &program, starts);
     }
 
     /// Fails the call where no thread can poll. That the body is destroyed here may be one lock too many, but to wait for
@@ -144,7 +138,7 @@ impl Task {
                 };
                 drop(state);
                 if woken {
-                    self.schedule();
+                    self.schedule(false);
                 }
                 return;
             }
@@ -189,7 +183,7 @@ impl Drop for Task {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let State::Idle(work) = std::mem::replace(state, State::Done) {
-            executor::run(Box::new(End(work)), &self.program);
+            executor::run(Box::new(End(work)), &self.program, false);
         }
     }
 }
@@ -224,7 +218,7 @@ pub fn start_async(
         program: CallHandle::of(frame),
     });
     if host.has_futures() {
-        task.start();
+        task.schedule(true);
     } else {
         task.run();
     }

@@ -8,7 +8,7 @@ use crate::runtime::xffi_rt;
 use crate::status::{status_or_null, xffi_rt_status};
 use crate::{hand_over, null, object, optional_text, take_back};
 use host::legacy::TupleForm;
-use host::{Call, Canceller, CpuDevice, Error, ErrorCode, Result, Shape, Tensor, Tree, UserData};
+use host::{Call, CpuDevice, Error, ErrorCode, Result, Shape, Tensor, Tree};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -205,8 +205,8 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
         // SAFETY: as promised by the caller.
         let compiled = unsafe { object(compiled, "program") }?;
         // SAFETY: as promised by the caller.
-        let run = unsafe { read_run_options(options) }?;
-        if run.is_some() && compiled.on_plugin {
+        let context = unsafe { run_context(options) }?;
+        if !options.is_null() && compiled.on_plugin {
             return Err(Error::new(
                 ErrorCode::Unimplemented,
                 "a real XLA makes the contexts of its calls itself: the options of a run have to be NULL",
@@ -259,10 +259,6 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
             .parameters()
             .filter_map(|(_, shape)| shape.filled(arrays.by_ref().take(shape.leaves().count())))
             .collect();
-        let context = |call: Call| match &run {
-            Some(run) => run.apply(call),
-            None => call,
-        };
         let results = compiled.compiled.run_into(arguments, places, context)?;
         drop(shared);
         for (index, array) in results.leaves().enumerate() {
@@ -291,51 +287,37 @@ pub(crate) struct xffi_rt_run_options {
     run_id: i64,
 }
 
-/// The options of a run.
-struct Run {
-    user_data: Option<Arc<UserData>>,
-    canceller: Option<Canceller>,
-    end: Option<Instant>,
-    run_id: i64,
-}
-
-impl Run {
-    fn apply(&self, call: Call) -> Call {
-        let mut call = call.run_id(self.run_id).canceller(&self.canceller);
-        if let Some(data) = &self.user_data {
-            call = call.user_data(data.clone());
+/// Gives a call of a program what the options of the run say.
+///
+/// # Safety
+/// The options are null or as long as they say, and what they name is null or the caller's.
+unsafe fn run_context(given: *const xffi_rt_run_options) -> Result<impl FnMut(Call) -> Call> {
+    if !given.is_null() {
+        // SAFETY: as promised by the caller.
+        unsafe { check_size::<xffi_rt_run_options>(given.cast(), "XFFI_RT_RUN_OPTIONS_INIT") }?;
+    }
+    // SAFETY: as promised by the caller, and as long as they are.
+    let options = unsafe { given.as_ref() };
+    let limit = options.and_then(|it| u64::try_from(it.milliseconds).ok());
+    let limit = limit.filter(|limit| *limit > 0).map(Duration::from_millis);
+    let end = limit.and_then(|limit| Instant::now().checked_add(limit));
+    Ok(move |mut call: Call| {
+        let Some(options) = options else { return call };
+        call = call.run_id(options.run_id);
+        // SAFETY: as promised by the caller.
+        if let Some(canceller) = unsafe { options.canceller.as_ref() } {
+            call = call.canceller(&canceller.0);
         }
-        match self.end {
+        // SAFETY: as promised by the caller.
+        if let Some(data) = unsafe { options.user_data.as_ref() } {
+            call = call.user_data(data.shared());
+        }
+        match end {
             // All calls of the program share the time.
             Some(end) => call.time_limit(Some(end.saturating_duration_since(Instant::now()))),
             None => call,
         }
-    }
-}
-
-/// # Safety
-/// The options are null or as long as they say, and what they name is null or the caller's.
-unsafe fn read_run_options(given: *const xffi_rt_run_options) -> Result<Option<Run>> {
-    if given.is_null() {
-        return Ok(None);
-    }
-    // SAFETY: as promised by the caller.
-    unsafe { check_size::<xffi_rt_run_options>(given.cast(), "XFFI_RT_RUN_OPTIONS_INIT") }?;
-    // SAFETY: as promised by the caller, and as long as they are.
-    let raw = unsafe { &*given };
-    // SAFETY: as promised by the caller.
-    let user_data = unsafe { raw.user_data.as_ref() };
-    // SAFETY: as promised by the caller.
-    let canceller = unsafe { raw.canceller.as_ref() };
-    let limit = u64::try_from(raw.milliseconds)
-        .ok()
-        .filter(|limit| *limit > 0);
-    Ok(Some(Run {
-        user_data: user_data.map(xffi_rt_user_data::shared),
-        canceller: canceller.map(|canceller| canceller.0.clone()),
-        end: limit.and_then(|limit| Instant::now().checked_add(Duration::from_millis(limit))),
-        run_id: raw.run_id,
-    }))
+    })
 }
 
 /// # Safety

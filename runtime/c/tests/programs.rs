@@ -1,4 +1,4 @@
-//! Programs in C and C++ that embed the runtime, linked with the static and the shared library: handlers that are linked in,
+//! Programs in C and C++ that embed the runtime, linked with the static library: handlers that are linked in,
 //! and programs that they build and run.
 
 mod support;
@@ -197,31 +197,6 @@ fn headers_stand_alone() {
     ];
     let all = [&flags[..], &["-fsyntax-only", file.to_str().unwrap()]].concat();
     program(test, "cc", "header-alone-c", &all);
-}
-
-#[test]
-fn a_c_program_hosts_a_handler_that_is_linked_in() {
-    let test = "a_c_program_hosts_a_handler_that_is_linked_in";
-    let libraries = libraries();
-    let archive = libraries.join("libxla_ffi_runtime.a");
-    let sources = ["c_examples/embed/embed.c", "c_examples/operands.c"];
-    let flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-Iinclude"];
-    let fixed = [&flags[..], &sources, &[archive.to_str().unwrap()], &SYSTEM].concat();
-    let Some(linked) = program(test, "cc", "embed-static", &fixed) else {
-        return;
-    };
-    let text = run(&linked, &libraries);
-    assert!(text.ends_with("11 22 33 41 52 63\n"), "{text}");
-    assert!(
-        text.contains("`b`"),
-        "the handler names what is missing: {text}"
-    );
-    let folder = format!("-L{}", libraries.display());
-    let shared = [&flags[..], &sources, &[&folder, "-lxla_ffi_runtime"]].concat();
-    let Some(linked) = program(test, "cc", "embed-shared", &shared) else {
-        return;
-    };
-    assert_eq!(run(&linked, &libraries), text);
 }
 
 #[test]
