@@ -1,5 +1,5 @@
-// A server: eight threads answer requests, each with a deadline, by a handler of a shared library. The library is reloaded
-// under load. The runtime counts what becomes of the requests. `server libexecution.so` runs it, with the library of
+// A server: eight threads answer requests, each with a deadline, with a handler of a shared library. The library is
+// reloaded under load, and the runtime counts the outcomes. Run it with `server libexecution.so`, the library of
 // examples/execution.rs.
 #include <array>
 #include <atomic>
@@ -40,7 +40,7 @@ static void Observe(void*, const xffi_rt_execution* it) {
   ++histogram[slot];
 }
 
-// One load of the library.
+// Loads the library into a new runtime.
 static std::shared_ptr<xffi_rt> Load(const char* path) {
   const char* const names[] = {"double_async"};
   xffi_rt* runtime = nullptr;
@@ -81,14 +81,14 @@ static bool Work() {
       generation = std::atomic_load(&current);
       for (int kind : {0, 1}) slots[kind] = std::make_unique<Slot>(generation.get(), kKinds[kind]);
     }
-    // One in a hundred takes longer than its caller waits.
+    // One request in a hundred exceeds its time limit.
     const int kind = request % 100 == 99;
     std::unique_ptr<Slot>& slot = slots[kind];
     slot->x = static_cast<float>(request);
     if (!Ok(xffi_rt_call_set_time_limit(slot->call.get(), kPatience))) return false;
     xffi_rt_status* status = xffi_rt_call_run(slot->call.get());
     if (xffi_rt_status_code(status) == XLA_FFI_Error_Code_DEADLINE_EXCEEDED) {
-      // The handler goes on with this memory, which is freed when it is done; the next request has a new call.
+      // The handler still uses this memory, so free it when the handler is done. The next request gets a new call.
       xffi_rt_status_destroy(status);
       const auto free = [](void* late) { delete static_cast<Slot*>(late); };
       Slot* const late = slot.release();
@@ -117,7 +117,7 @@ int main(int argc, char** argv) {
   std::vector<std::thread> threads;
   std::atomic<int> wrong{0};
   for (int i = 0; i < kThreads; ++i) threads.emplace_back([&wrong] { wrong += !Work(); });
-  // A file that replaced the first is loaded anew. Executions under way end on the one before.
+  // Loads the file again, as after a deployment. Executions in progress end on the old version.
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   const auto second = Load(argv[1]);
   if (second != nullptr) std::atomic_store(&current, second);

@@ -1,6 +1,6 @@
-//! A server: eight threads answer requests, each with a deadline, by a handler of a shared library. The library is reloaded
-//! under load. The runtime counts what becomes of the requests. `embedding-server libexecution.so` runs it, with the
-//! library of `examples/execution.rs`.
+//! A server: eight threads answer requests, each with a deadline, with a handler of a shared library. The library is
+//! reloaded under load, and the runtime counts the outcomes. Run it with `embedding-server libexecution.so`, the library
+//! of `examples/execution.rs`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_millis(250);
 /// Executions that took less than 2^i microseconds.
 static HISTOGRAM: [AtomicU64; 32] = [const { AtomicU64::new(0) }; 32];
 
-/// One load of the library: a handler that is fast, and one that takes too long.
+/// A loaded version of the library, with a fast handler and one that exceeds the time limit.
 struct Generation {
     runtime: Runtime,
     executables: [Executable; 2],
@@ -67,10 +67,10 @@ fn work(current: &RwLock<Arc<Generation>>) -> Result<(), Error> {
             generation = newest();
             calls = prepare_both(&generation)?;
         }
-        // One in a hundred takes longer than its caller waits.
+        // One request in a hundred exceeds its time limit.
         let kind = usize::from(request % 100 == 99);
         match answer(&mut calls[kind], request as f32, Instant::now() + PATIENCE) {
-            // The handler goes on with this call; the next request has a new one.
+            // The handler still uses this call, so the next request gets a new one.
             Err(error) if error.code() == ErrorCode::DeadlineExceeded => {
                 calls[kind] = prepare(&generation.executables[kind])?;
             }
@@ -86,7 +86,7 @@ fn main() -> Result<(), Error> {
     let current = RwLock::new(first.clone());
     let second = std::thread::scope(|scope| -> Result<_, Error> {
         let threads = [(); THREADS].map(|()| scope.spawn(|| work(&current)));
-        // A file that replaced the first is loaded anew. Executions under way end on the one before.
+        // Loads the file again, as after a deployment. Executions in progress end on the old version.
         std::thread::sleep(Duration::from_millis(50));
         let second = load(&library)?;
         *current.write().expect("no panic") = second.clone();
