@@ -22,7 +22,7 @@ pub struct Edition {
     pub header: Header,
     /// The revision that it came with.
     pub revision: Revision,
-    /// The first jaxlib that shipped it.
+    /// The first jaxlib that shipped it, or [`UNRELEASED`].
     pub first_jaxlib: &'static str,
     /// The last jaxlib that shipped it; `None` for the newest.
     pub last_jaxlib: Option<&'static str>,
@@ -67,8 +67,11 @@ const fn extension(header: Header, revision: Revision) -> Edition {
     }
 }
 
+/// The first jaxlib of a header that XLA has and no jaxlib has released.
+pub const UNRELEASED: &str = "unreleased";
+
 /// All editions, oldest first, extensions last.
-pub const EDITIONS: [Edition; 18] = [
+pub const EDITIONS: [Edition; 19] = [
     only_edition(Revision::R0),
     only_edition(Revision::R1),
     earlier(Revision::R2, "0.4.34"),
@@ -86,7 +89,14 @@ pub const EDITIONS: [Edition; 18] = [
     extension(Header::Record, Revision::R9),
     extension(Header::Record, Revision::R10),
     extension(Header::Collectives, Revision::R9),
-    extension(Header::Collectives, Revision::R10),
+    Edition {
+        last_jaxlib: Some("0.12.0"),
+        ..extension(Header::Collectives, Revision::R10)
+    },
+    Edition {
+        first_jaxlib: UNRELEASED,
+        ..extension(Header::Collectives, Revision::R10)
+    },
 ];
 
 impl Edition {
@@ -109,7 +119,7 @@ impl Edition {
     /// A short name that is also the snapshot's file name: `r2-0.4.35`, `record-0.1`.
     #[must_use]
     pub fn name(&self) -> String {
-        let minor = if self.revision == Revision::R9 { 1 } else { 2 };
+        let minor = self.extension_minor();
         match self.header {
             Header::Main if *self == Self::BEFORE_R0 => "before-r0".to_owned(),
             Header::Main if self.is_only_one() => self.revision.name().to_owned(),
@@ -118,6 +128,12 @@ impl Edition {
             Header::Collectives => format!("collectives-0.{minor}"),
             Header::Other => "another extension".to_owned(),
         }
+    }
+
+    /// The minor version of an extension: each edition of its header adds one to it.
+    fn extension_minor(&self) -> usize {
+        let of_header = EDITIONS.iter().filter(|it| it.header == self.header);
+        of_header.take_while(|it| *it != self).count() + 1
     }
 
     fn is_only_one(&self) -> bool {
@@ -157,6 +173,7 @@ impl Edition {
     #[must_use]
     pub fn jaxlibs(&self) -> String {
         match self.last_jaxlib {
+            _ if self.first_jaxlib == UNRELEASED => "in no released jaxlib".to_owned(),
             Some(last) if last == self.first_jaxlib => format!("jaxlib {last}"),
             Some(last) => format!("jaxlib {} to {last}", self.first_jaxlib),
             None => format!("jaxlib {} and later", self.first_jaxlib),
@@ -190,7 +207,10 @@ impl Edition {
         let (layouts, enums) = match self.header {
             Header::Main => (sys::LAYOUTS, sys::ENUMS),
             Header::Record => (sys::RECORD_LAYOUTS, sys::RECORD_ENUMS),
-            Header::Collectives => (sys::COLLECTIVES_LAYOUTS, sys::COLLECTIVES_ENUMS),
+            Header::Collectives => (
+                sys::COLLECTIVES_LAYOUTS[self.extension_minor() - 1],
+                sys::COLLECTIVES_ENUMS,
+            ),
             Header::Other => return Abi::default(),
         };
         let mut abi = Abi::default();
@@ -218,7 +238,7 @@ impl Edition {
                     "XLA_FFI_Extension_Record",
                     sys::XLA_FFI_Extension_Record,
                     sys::XLA_FFI_Extension_Record_MajorVersion,
-                    self.extension_minor(sys::XLA_FFI_Extension_Record_MinorVersion),
+                    self.extension_minor(),
                 );
             }
             Header::Collectives => self.collectives_parts(&mut abi),
@@ -226,15 +246,6 @@ impl Edition {
         }
         abi.settle();
         abi
-    }
-
-    /// Both extensions came as 0.1 with r9 and stand at the newest version with r10.
-    fn extension_minor(&self, newest: i32) -> i32 {
-        if self.revision == Revision::R9 {
-            1
-        } else {
-            newest
-        }
     }
 
     fn main_parts(&self, abi: &mut Abi, renames: &Renames) {
@@ -283,28 +294,33 @@ impl Edition {
     }
 
     fn collectives_parts(&self, abi: &mut Abi) {
-        abi.opaque = ["XLA_FFI_CollectivesState", "XLA_FFI_Communicator"]
-            .map(str::to_owned)
-            .into();
-        let mut functions = vec!["XLA_FFI_Communicator_Request", "XLA_FFI_Communicator_Get"];
-        if self.revision >= Revision::R10 {
-            abi.opaque.insert("XLA_FFI_Window".to_owned());
-            functions.extend(["XLA_FFI_Window_Request", "XLA_FFI_Window_Get"]);
-        }
+        let opaque = [
+            "XLA_FFI_CollectivesState",
+            "XLA_FFI_Communicator",
+            "XLA_FFI_Window",
+            "XLA_FFI_DeviceCommunicator",
+        ];
+        let minor = self.extension_minor();
+        abi.opaque = opaque[..=minor].iter().map(|&name| name.into()).collect();
+        // Each version added an object, with a function that requests it and one that gets it.
+        let objects = &opaque[1..=minor];
+        let functions = objects
+            .iter()
+            .flat_map(|object| ["Request", "Get"].map(|verb| format!("{object}_{verb}")));
         for name in functions {
             let parameters = [
                 "*const XLA_FFI_Collectives_Extension".to_owned(),
                 format!("*mut {name}_Args"),
             ];
             abi.functions
-                .insert(name.to_owned(), function(&parameters, "*mut XLA_FFI_Error"));
+                .insert(name, function(&parameters, "*mut XLA_FFI_Error"));
         }
         extension_constants(
             abi,
             "XLA_FFI_Extension_Collectives",
             sys::XLA_FFI_Extension_Collectives,
             sys::XLA_FFI_Extension_Collectives_MajorVersion,
-            self.extension_minor(sys::XLA_FFI_Extension_Collectives_MinorVersion),
+            self.extension_minor(),
         );
     }
 
@@ -371,11 +387,12 @@ impl Edition {
     }
 
     fn enumeration(&self, layout: &EnumLayout) -> Option<Enum> {
+        // What is not released yet has everything.
         let shipped = parse_version(self.first_jaxlib);
         let values: BTreeMap<String, i64> = layout
             .values
             .iter()
-            .filter(|value| parse_version(value.since) <= shipped)
+            .filter(|value| shipped.is_none() || parse_version(value.since) <= shipped)
             .map(|value| (value.name.to_owned(), i64::from(value.value)))
             .collect();
         (!values.is_empty()).then_some(Enum {
@@ -386,12 +403,12 @@ impl Edition {
     }
 }
 
-fn extension_constants(abi: &mut Abi, name: &str, id: i64, major: i32, minor: i32) {
+fn extension_constants(abi: &mut Abi, name: &str, id: i64, major: i32, minor: usize) {
     abi.constants.insert(name.to_owned(), id);
     abi.constants
         .insert(format!("{name}_MajorVersion"), i64::from(major));
     abi.constants
-        .insert(format!("{name}_MinorVersion"), i64::from(minor));
+        .insert(format!("{name}_MinorVersion"), minor as i64);
 }
 
 /// The type of a slot's function in a revision: what `ffi-sys` declares of the newest table, with that revision's
@@ -516,7 +533,7 @@ pub fn witnesses(listed: &[&'static str]) -> Vec<&'static str> {
         let covered = versions
             .iter()
             .any(|version| Edition::of_jaxlib(edition.header, version) == Some(edition));
-        if !covered {
+        if !covered && edition.first_jaxlib != UNRELEASED {
             versions.push(edition.first_jaxlib);
         }
     }

@@ -70,6 +70,7 @@ const FILES: &[(&str, &str)] = files![
     "record-0.2",
     "collectives-0.1",
     "collectives-0.2",
+    "collectives-0.3",
 ];
 
 /// All snapshots in the order of [`EDITIONS`].

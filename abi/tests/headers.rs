@@ -451,7 +451,7 @@ fn committed_headers_are_the_newest_revision() {
     for (header, expected) in [
         (Header::Main, "r10"),
         (Header::Record, "record-0.2"),
-        (Header::Collectives, "collectives-0.2"),
+        (Header::Collectives, "collectives-0.3"),
     ] {
         let source = Source::open(&folder.join(header.file_name()), &[]).unwrap();
         let abi = match source.read() {

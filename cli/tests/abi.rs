@@ -135,7 +135,7 @@ fn diff_classifies_and_explains() {
 fn snapshots_are_true() {
     let output = abi(&["check", "--snapshots"]);
     assert!(output.status.success(), "{}", err(&output));
-    assert!(out(&output).starts_with("18 snapshots"));
+    assert!(out(&output).starts_with("19 snapshots"));
 }
 
 #[test]

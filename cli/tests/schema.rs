@@ -69,7 +69,7 @@ fn every_answer_has_its_form() {
         vec![
             "abi",
             "show",
-            "collectives-0.2",
+            "collectives-0.3",
             "Communicator_Get_Args",
             "--format",
             "json",

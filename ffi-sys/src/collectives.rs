@@ -1,5 +1,5 @@
-//! The collectives extension (id 129): communicators and, from its version 0.2, windows. From r9
-//! (0.1 came with jaxlib 0.11.2, 0.2 with 0.12.0).
+//! The collectives extension (id 129): communicators, memory windows (0.2) and device communicators
+//! (0.3). From r9: jaxlib 0.11.2 has version 0.1, jaxlib 0.12.0 has 0.2; no released jaxlib has 0.3.
 
 use crate::{XLA_FFI_Error, XLA_FFI_Extension, XLA_FFI_InternalExtension};
 use core::ffi::c_void;
@@ -9,7 +9,7 @@ pub const XLA_FFI_Extension_Collectives: i64 = 129;
 /// Newest major version of the extension.
 pub const XLA_FFI_Extension_Collectives_MajorVersion: i32 = 0;
 /// Newest minor version of the extension.
-pub const XLA_FFI_Extension_Collectives_MinorVersion: i32 = 2;
+pub const XLA_FFI_Extension_Collectives_MinorVersion: i32 = 3;
 
 enumeration! {
     /// How the ids of a replica group are meant.
@@ -50,6 +50,12 @@ opaque! {
 opaque! {
     /// Memory registered with a communicator. From version 0.2.
     XLA_FFI_Window
+}
+opaque! {
+    /// Description of a device communicator in host memory; with NCCL an `ncclDevComm`, which kernels
+    /// take by value. The host owns it. Read or copy it in the call that gets it, and do not change
+    /// it. From version 0.3.
+    XLA_FFI_DeviceCommunicator
 }
 
 /// Arguments of `request_communicator`, for the prepare stage.
@@ -191,7 +197,92 @@ layout!(XLA_FFI_Window_Get_Args, R10.., size 72, struct_size window_offset 72 {
     window_offset: usize = 64,
 });
 
-/// The extension as it hangs in an invocation context, version 0.2.
+/// Resources of a device communicator. From version 0.3.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_DeviceCommunicator_Requirements {
+    /// Bytes of this struct that the caller filled.
+    pub struct_size: usize,
+    /// Extension chain.
+    pub extension_start: *mut XLA_FFI_InternalExtension,
+    /// Number of barriers between devices that reach each other by loads and stores; at least 0.
+    pub lsa_barrier_count: i32,
+}
+layout!(XLA_FFI_DeviceCommunicator_Requirements, R10.., size 24, struct_size lsa_barrier_count 20 {
+    struct_size: usize = 0,
+    extension_start: *mut XLA_FFI_InternalExtension = 8,
+    lsa_barrier_count: i32 = 16,
+});
+
+/// Arguments of `request_device_communicator`, for the prepare stage. From version 0.3.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_DeviceCommunicator_Request_Args {
+    /// Bytes of this struct that the caller filled.
+    pub struct_size: usize,
+    /// Extension chain.
+    pub extension_start: *mut XLA_FFI_InternalExtension,
+    /// How the ids are meant.
+    pub group_mode: XLA_FFI_CollectiveGroupMode,
+    /// First group.
+    pub groups: *const XLA_FFI_ReplicaGroup,
+    /// Number of groups.
+    pub num_groups: usize,
+    /// Tells communicators of the same group apart.
+    pub communication_id: i64,
+    /// Its resources: the same on all ranks.
+    pub requirements: *const XLA_FFI_DeviceCommunicator_Requirements,
+}
+layout!(XLA_FFI_DeviceCommunicator_Request_Args, R10.., size 56, struct_size requirements 56 {
+    struct_size: usize = 0,
+    extension_start: *mut XLA_FFI_InternalExtension = 8,
+    group_mode: XLA_FFI_CollectiveGroupMode = 16,
+    groups: *const XLA_FFI_ReplicaGroup = 24,
+    num_groups: usize = 32,
+    communication_id: i64 = 40,
+    requirements: *const XLA_FFI_DeviceCommunicator_Requirements = 48,
+});
+
+/// Arguments of `get_device_communicator`, for the stages after prepare. From version 0.3.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_DeviceCommunicator_Get_Args {
+    /// Bytes of this struct that the caller filled.
+    pub struct_size: usize,
+    /// Extension chain.
+    pub extension_start: *mut XLA_FFI_InternalExtension,
+    /// How the ids are meant.
+    pub group_mode: XLA_FFI_CollectiveGroupMode,
+    /// First group.
+    pub groups: *const XLA_FFI_ReplicaGroup,
+    /// Number of groups.
+    pub num_groups: usize,
+    /// Tells communicators of the same group apart.
+    pub communication_id: i64,
+    /// Its resources, as requested.
+    pub requirements: *const XLA_FFI_DeviceCommunicator_Requirements,
+    /// Out: the description, in host memory.
+    pub device_communicator: *const XLA_FFI_DeviceCommunicator,
+    /// Out: bytes of the description.
+    pub byte_size: usize,
+    /// Out: version of the description. With NCCL the `NCCL_VERSION_CODE` that the host was compiled
+    /// with, which may differ from the version of the NCCL library that runs.
+    pub version: i32,
+}
+layout!(XLA_FFI_DeviceCommunicator_Get_Args, R10.., size 80, struct_size version 76 {
+    struct_size: usize = 0,
+    extension_start: *mut XLA_FFI_InternalExtension = 8,
+    group_mode: XLA_FFI_CollectiveGroupMode = 16,
+    groups: *const XLA_FFI_ReplicaGroup = 24,
+    num_groups: usize = 32,
+    communication_id: i64 = 40,
+    requirements: *const XLA_FFI_DeviceCommunicator_Requirements = 48,
+    device_communicator: *const XLA_FFI_DeviceCommunicator = 56,
+    byte_size: usize = 64,
+    version: i32 = 72,
+});
+
+/// The extension as it hangs in an invocation context, version 0.3.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Collectives_Extension {
@@ -213,14 +304,76 @@ pub struct XLA_FFI_Collectives_Extension {
             args: *mut XLA_FFI_Communicator_Get_Args,
         ) -> *mut XLA_FFI_Error,
     >,
-    /// Asks for a window.
+    /// Asks for a window. From version 0.2.
     pub request_window: Option<
         unsafe extern "C" fn(
             self_: *const XLA_FFI_Collectives_Extension,
             args: *mut XLA_FFI_Window_Request_Args,
         ) -> *mut XLA_FFI_Error,
     >,
-    /// Fetches a window that was asked for.
+    /// Fetches a window that was asked for. From version 0.2.
+    pub get_window: Option<
+        unsafe extern "C" fn(
+            self_: *const XLA_FFI_Collectives_Extension,
+            args: *mut XLA_FFI_Window_Get_Args,
+        ) -> *mut XLA_FFI_Error,
+    >,
+    /// Requests a device communicator, and the communicator of the same group. From version 0.3.
+    pub request_device_communicator: Option<
+        unsafe extern "C" fn(
+            self_: *const XLA_FFI_Collectives_Extension,
+            args: *mut XLA_FFI_DeviceCommunicator_Request_Args,
+        ) -> *mut XLA_FFI_Error,
+    >,
+    /// Gets a device communicator that was requested. From version 0.3.
+    pub get_device_communicator: Option<
+        unsafe extern "C" fn(
+            self_: *const XLA_FFI_Collectives_Extension,
+            args: *mut XLA_FFI_DeviceCommunicator_Get_Args,
+        ) -> *mut XLA_FFI_Error,
+    >,
+}
+layout!(XLA_FFI_Collectives_Extension, R10.., size 88, struct_size get_device_communicator 88 {
+    extension_base: XLA_FFI_Extension = 0,
+    state: *mut XLA_FFI_CollectivesState = 32,
+    request_communicator: Option<unsafe extern "C" fn(*const XLA_FFI_Collectives_Extension, *mut XLA_FFI_Communicator_Request_Args) -> *mut XLA_FFI_Error> = 40,
+    get_communicator: Option<unsafe extern "C" fn(*const XLA_FFI_Collectives_Extension, *mut XLA_FFI_Communicator_Get_Args) -> *mut XLA_FFI_Error> = 48,
+    request_window: Option<unsafe extern "C" fn(*const XLA_FFI_Collectives_Extension, *mut XLA_FFI_Window_Request_Args) -> *mut XLA_FFI_Error> = 56,
+    get_window: Option<unsafe extern "C" fn(*const XLA_FFI_Collectives_Extension, *mut XLA_FFI_Window_Get_Args) -> *mut XLA_FFI_Error> = 64,
+    request_device_communicator: Option<unsafe extern "C" fn(*const XLA_FFI_Collectives_Extension, *mut XLA_FFI_DeviceCommunicator_Request_Args) -> *mut XLA_FFI_Error> = 72,
+    get_device_communicator: Option<unsafe extern "C" fn(*const XLA_FFI_Collectives_Extension, *mut XLA_FFI_DeviceCommunicator_Get_Args) -> *mut XLA_FFI_Error> = 80,
+});
+
+/// The extension, version 0.2 (jaxlib 0.12.0): without device communicators.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct XLA_FFI_Collectives_Extension_R10 {
+    /// The link of the chain.
+    pub extension_base: XLA_FFI_Extension,
+    /// The host's state.
+    pub state: *mut XLA_FFI_CollectivesState,
+    /// Asks for a communicator.
+    pub request_communicator: Option<
+        unsafe extern "C" fn(
+            self_: *const XLA_FFI_Collectives_Extension,
+            args: *mut XLA_FFI_Communicator_Request_Args,
+        ) -> *mut XLA_FFI_Error,
+    >,
+    /// Fetches a communicator that was asked for.
+    pub get_communicator: Option<
+        unsafe extern "C" fn(
+            self_: *const XLA_FFI_Collectives_Extension,
+            args: *mut XLA_FFI_Communicator_Get_Args,
+        ) -> *mut XLA_FFI_Error,
+    >,
+    /// Asks for a window. From version 0.2.
+    pub request_window: Option<
+        unsafe extern "C" fn(
+            self_: *const XLA_FFI_Collectives_Extension,
+            args: *mut XLA_FFI_Window_Request_Args,
+        ) -> *mut XLA_FFI_Error,
+    >,
+    /// Fetches a window that was asked for. From version 0.2.
     pub get_window: Option<
         unsafe extern "C" fn(
             self_: *const XLA_FFI_Collectives_Extension,
@@ -228,7 +381,7 @@ pub struct XLA_FFI_Collectives_Extension {
         ) -> *mut XLA_FFI_Error,
     >,
 }
-layout!(XLA_FFI_Collectives_Extension, R10.., size 72, struct_size get_window 72 {
+layout!(XLA_FFI_Collectives_Extension_R10 as "XLA_FFI_Collectives_Extension", R10..=R10, size 72, struct_size get_window 72 {
     extension_base: XLA_FFI_Extension = 0,
     state: *mut XLA_FFI_CollectivesState = 32,
     request_communicator: Option<unsafe extern "C" fn(*const XLA_FFI_Collectives_Extension, *mut XLA_FFI_Communicator_Request_Args) -> *mut XLA_FFI_Error> = 40,

@@ -67,17 +67,35 @@ pub const RECORD_LAYOUTS: &[StructLayout] = &[
     XLA_FFI_Record_Extension::LAYOUT,
 ];
 
-/// The struct layouts of the collectives extension's header. `R9` means version 0.1, and `R10`
-/// version 0.2.
-pub const COLLECTIVES_LAYOUTS: &[StructLayout] = &[
-    XLA_FFI_ReplicaGroup::LAYOUT,
-    XLA_FFI_Communicator_Request_Args::LAYOUT,
-    XLA_FFI_Communicator_Get_Args::LAYOUT,
-    XLA_FFI_CollectiveMemoryRegion::LAYOUT,
-    XLA_FFI_Window_Request_Args::LAYOUT,
-    XLA_FFI_Window_Get_Args::LAYOUT,
-    XLA_FFI_Collectives_Extension_R9::LAYOUT,
-    XLA_FFI_Collectives_Extension::LAYOUT,
+/// The struct layouts of the collectives extension's header, in its versions 0.1, 0.2 and 0.3.
+pub const COLLECTIVES_LAYOUTS: [&[StructLayout]; 3] = [
+    &[
+        XLA_FFI_ReplicaGroup::LAYOUT,
+        XLA_FFI_Communicator_Request_Args::LAYOUT,
+        XLA_FFI_Communicator_Get_Args::LAYOUT,
+        XLA_FFI_Collectives_Extension_R9::LAYOUT,
+    ],
+    &[
+        XLA_FFI_ReplicaGroup::LAYOUT,
+        XLA_FFI_Communicator_Request_Args::LAYOUT,
+        XLA_FFI_Communicator_Get_Args::LAYOUT,
+        XLA_FFI_CollectiveMemoryRegion::LAYOUT,
+        XLA_FFI_Window_Request_Args::LAYOUT,
+        XLA_FFI_Window_Get_Args::LAYOUT,
+        XLA_FFI_Collectives_Extension_R10::LAYOUT,
+    ],
+    &[
+        XLA_FFI_ReplicaGroup::LAYOUT,
+        XLA_FFI_Communicator_Request_Args::LAYOUT,
+        XLA_FFI_Communicator_Get_Args::LAYOUT,
+        XLA_FFI_CollectiveMemoryRegion::LAYOUT,
+        XLA_FFI_Window_Request_Args::LAYOUT,
+        XLA_FFI_Window_Get_Args::LAYOUT,
+        XLA_FFI_DeviceCommunicator_Requirements::LAYOUT,
+        XLA_FFI_DeviceCommunicator_Request_Args::LAYOUT,
+        XLA_FFI_DeviceCommunicator_Get_Args::LAYOUT,
+        XLA_FFI_Collectives_Extension::LAYOUT,
+    ],
 ];
 
 /// All enumerations of the main header.

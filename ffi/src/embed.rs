@@ -92,7 +92,7 @@ pub mod record {
 
 pub mod collectives {
     //! Communicators for handlers that take [`Collectives`](crate::ext::Collectives).
-    pub use xla_ffi_runtime::{Collectives, CommunicatorKey};
+    pub use xla_ffi_runtime::{Collectives, CommunicatorKey, DeviceCommunicator};
 }
 
 pub mod value {

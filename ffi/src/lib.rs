@@ -156,8 +156,8 @@ pub mod ext {
     //! Features that only some hosts have: extensions of the ABI, command buffers, collectives, and the raw call.
     pub use crate::attribute::Pointer;
     pub use crate::context::{
-        Collectives, Command, Extension, Group, KernelSource, MemoryRegion, RawCall, Recorder,
-        Window,
+        Collectives, Command, DeviceCommunicator, DeviceCommunicatorRequirements, Extension, Group,
+        KernelSource, MemoryRegion, RawCall, Recorder, Window,
     };
 }
 

@@ -65,7 +65,9 @@ pub mod __c {
     pub use crate::process::warn;
 }
 
-pub use api::{Collectives, Command, CommunicatorKey, KernelArg, Recorded, Recorder};
+pub use api::{
+    Collectives, Command, CommunicatorKey, DeviceCommunicator, KernelArg, Recorded, Recorder,
+};
 pub use call::{Call, Displaced, Outcome, PreparedCall, Ret, Settings, Stages, Unwritten};
 pub use context::{Canceller, UserData};
 pub use device::{CpuDevice, CpuStream, DeviceAllocator, DeviceStream, HostAllocator, Stream};

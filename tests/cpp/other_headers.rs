@@ -216,6 +216,91 @@ int main() {
     }
 }
 
+/// Tests the names of the collectives extension in XLA's own tree, on hosts with and without device communicators: an older
+/// version, a shorter struct, null functions.
+#[test]
+fn device_communicators_are_unimplemented_without_version_0_3() {
+    let text = r#"
+#include <cstdio>
+#include "xla/ffi/api/collectives_ffi.h"
+#include "xla/ffi/api/record_ffi.h"
+namespace ffi = xla::ffi;
+using Extension = XLA_FFI_Collectives_Extension;
+static ffi::Error Bound(ffi::Communicator) { return ffi::Error(); }
+XLA_FFI_DEFINE_HANDLER(kBound, Bound, ffi::Ffi::Bind().Ctx<ffi::Extension<ffi::Collectives>>());
+static const std::vector<std::vector<int64_t>> kGroups = {{0, 2}, {1, 3}};
+static int requested = -1, gotten = -1;
+template <typename Args>
+static int Barriers(const Args* a) {
+  const XLA_FFI_DeviceCommunicator_Requirements& needs = *a->requirements;
+  const bool right = a->extension_start == nullptr && a->group_mode == XLA_FFI_GROUP_FLATTENED_ID && a->num_groups == 2 &&
+                     a->groups[0].ids[1] == 2 && a->groups[1].ids[1] == 3 && a->communication_id == 11 &&
+                     needs.struct_size == 20 && needs.extension_start == nullptr;
+  return right ? needs.lsa_barrier_count : -2;
+}
+static void Try(const char* name, const Extension& extension) {
+  XLA_FFI_InternalExtension anything{};
+  XLA_FFI_Api api{};
+  api.struct_size = sizeof(api);
+  api.extension_start = &anything;  // a host may have one
+  ffi::Communicator comm(&api, &extension);
+  requested = gotten = -1;
+  const ffi::Error error = comm.RequestDeviceCommunicator(ffi::GroupMode::kFlattenedId, kGroups, 11, {8});
+  const auto found = comm.GetDeviceCommunicator(ffi::GroupMode::kFlattenedId, kGroups, 11, {8});
+  std::printf("%s: %d %d, ", name, requested, gotten);
+  if (error.success() && found.has_value()) {
+    std::printf("%d %d %d\n", found->device_communicator == reinterpret_cast<XLA_FFI_DeviceCommunicator*>(0xD3C0DE),
+                static_cast<int>(found->byte_size), found->version);
+  } else {
+    std::printf("%d %d\n", error.errc() == ffi::ErrorCode::kUnimplemented,
+                found.has_error() && found.error().errc() == ffi::ErrorCode::kUnimplemented);
+  }
+  const auto plain = comm.GetCommunicator(ffi::GroupMode::kFlattenedId, kGroups, 11);
+  if (!plain.has_value()) std::printf("no communicator\n");
+}
+int main() {
+  Extension newest{};
+  newest.extension_base = {sizeof(newest), {XLA_FFI_Extension_Collectives, 0, 3}, nullptr};
+  newest.get_communicator = [](const Extension*, XLA_FFI_Communicator_Get_Args*) -> XLA_FFI_Error* { return nullptr; };
+  newest.request_device_communicator = [](const Extension*, XLA_FFI_DeviceCommunicator_Request_Args* a) -> XLA_FFI_Error* {
+    requested = a->struct_size == 56 ? Barriers(a) : -3;
+    return nullptr;
+  };
+  newest.get_device_communicator = [](const Extension*, XLA_FFI_DeviceCommunicator_Get_Args* a) -> XLA_FFI_Error* {
+    gotten = a->struct_size == 76 ? Barriers(a) : -3;
+    a->device_communicator = reinterpret_cast<XLA_FFI_DeviceCommunicator*>(0xD3C0DE);
+    a->byte_size = 256;
+    a->version = 23203;
+    return nullptr;
+  };
+  Try("newest", newest);
+  Extension lacking = newest;
+  lacking.extension_base.id.minor_version = 7;
+  Try("newer", lacking);
+  lacking.extension_base.id.minor_version = 2;
+  Try("older", lacking);
+  lacking = newest;
+  lacking.extension_base.struct_size = offsetof(Extension, request_device_communicator);
+  Try("shorter", lacking);
+  lacking = newest;
+  lacking.request_device_communicator = nullptr;
+  lacking.get_device_communicator = nullptr;
+  Try("null", lacking);
+}
+"#;
+    let test = "device_communicators_are_unimplemented_without_version_0_3";
+    for compiler in cpp_compilers(test) {
+        let (program, done) = compile(compiler, "devices", text, &["-Wall", "-Wextra", "-Werror"]);
+        let told = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "{compiler}: {told}");
+        let run = Command::new(program).output().expect("it runs");
+        let printed = String::from_utf8_lossy(&run.stdout);
+        let expected = "newest: 8 8, 1 256 23203\nnewer: 8 8, 1 256 23203\nolder: -1 -1, 1 1\n\
+            shorter: -1 -1, 1 1\nnull: -1 -1, 1 1\n";
+        assert_eq!(printed, expected, "{compiler}");
+    }
+}
+
 /// Operators for types of the C API are our own definitions.
 ///
 /// XLA's operators abort the process for element types that its header does not know.

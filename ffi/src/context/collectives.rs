@@ -1,4 +1,4 @@
-//! Communicators and windows of collective operations.
+//! Communicators, windows and device communicators of collective operations.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -10,10 +10,12 @@ use crate::frame::Frame;
 use crate::frame::host::Host;
 use xla_ffi_sys::{
     Feature, Revision, XLA_FFI_CollectiveGroupMode, XLA_FFI_CollectiveMemoryRegion,
-    XLA_FFI_Collectives_Extension, XLA_FFI_Collectives_Extension_R9, XLA_FFI_Communicator,
-    XLA_FFI_Communicator_Get_Args, XLA_FFI_Communicator_Request_Args,
-    XLA_FFI_Extension_Collectives, XLA_FFI_ReplicaGroup, XLA_FFI_Window, XLA_FFI_Window_Get_Args,
-    XLA_FFI_Window_Request_Args,
+    XLA_FFI_Collectives_Extension, XLA_FFI_Collectives_Extension_R9,
+    XLA_FFI_Collectives_Extension_R10, XLA_FFI_Communicator, XLA_FFI_Communicator_Get_Args,
+    XLA_FFI_Communicator_Request_Args, XLA_FFI_DeviceCommunicator,
+    XLA_FFI_DeviceCommunicator_Get_Args, XLA_FFI_DeviceCommunicator_Request_Args,
+    XLA_FFI_DeviceCommunicator_Requirements, XLA_FFI_Extension_Collectives, XLA_FFI_ReplicaGroup,
+    XLA_FFI_Window, XLA_FFI_Window_Get_Args, XLA_FFI_Window_Request_Args,
 };
 
 /// Which devices work together; [`Collectives`] shows its use.
@@ -108,8 +110,82 @@ pub struct Window<'f> {
     _call: PhantomData<&'f ()>,
 }
 
+/// Resources of a device communicator; see [`DeviceCommunicator`].
+///
+/// ```
+/// use xla_ffi::ext::DeviceCommunicatorRequirements;
+///
+/// let one_barrier = DeviceCommunicatorRequirements { lsa_barrier_count: 1 };
+/// assert_ne!(one_barrier, DeviceCommunicatorRequirements::default());
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceCommunicatorRequirements {
+    /// Number of barriers between devices that reach each other's memory by loads and stores; 0 or
+    /// more.
+    pub lsa_barrier_count: i32,
+}
+
+/// Description of a communicator that kernels use themselves;
+/// [`Collectives::device_communicator`] returns it. Since version 0.3 of the collectives extension,
+/// which no released jaxlib has.
+///
+/// ```
+/// use xla_ffi::sys::XLA_FFI_CollectiveGroupMode as Mode;
+/// use xla_ffi::{DeviceOut, prelude::*};
+/// use xla_ffi::ext::{Collectives, DeviceCommunicatorRequirements as Requirements, Group};
+///
+/// const PAIR: Group = Group { mode: Mode::FLATTENED_ID, groups: &[&[0, 1]], id: 0 };
+/// const BARRIERS: Requirements = Requirements { lsa_barrier_count: 8 };
+///
+/// struct Fused;
+///
+/// #[xla_ffi::stateful(platforms = ["cuda"])]
+/// impl Fused {
+///     fn prepare(_y: DeviceOut<f32>, collectives: Collectives) -> Result<()> {
+///         collectives.request_device_communicator(PAIR, BARRIERS)
+///     }
+///
+///     fn execute(_y: DeviceOut<f32>, collectives: Collectives) -> Result<()> {
+///         let found = collectives.device_communicator(PAIR, BARRIERS)?;
+///         // With NCCL: compare with sizeof(ncclDevComm) and NCCL_VERSION_CODE, then copy it.
+///         if (found.byte_size, found.version) != (4, 23203) {
+///             return Err(Error::failed_precondition("a different NCCL"));
+///         }
+///         assert!(!found.raw.is_null());
+///         Ok(())
+///     }
+/// }
+///
+/// # use xla_ffi::embed::{self, DType, Shape, collectives};
+/// # static DESCRIPTION: u32 = 0;
+/// let provided = collectives::Collectives::with_device_communicators(
+///     |_key| std::ptr::without_provenance_mut(12),
+///     |_key, barriers| {
+///         assert_eq!(barriers, 8);
+///         let description = (&raw const DESCRIPTION).cast();
+///         collectives::DeviceCommunicator { description, byte_size: 4, version: 23203 }
+///     },
+/// );
+/// let call = embed::call::<Fused>("{}")?.collectives(provided).ret(Shape::new(DType::F32, [1])?);
+/// call.run()?;
+/// # Ok::<(), xla_ffi::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceCommunicator<'f> {
+    /// The description in host memory (`ncclDevComm*` on CUDA). The host owns it: read or copy it
+    /// during the call, and do not change it.
+    pub raw: *const XLA_FFI_DeviceCommunicator,
+    /// Bytes of the description.
+    pub byte_size: usize,
+    /// Version of the description: with NCCL, the `NCCL_VERSION_CODE` that the host was compiled
+    /// with. Compare it and the size with your device code's before you use the description.
+    pub version: i32,
+    _call: PhantomData<&'f ()>,
+}
+
 /// The host's communicators (`ncclComm_t` on CUDA): asked for in the prepare stage, fetched in later
-/// ones. Since r9 (jaxlib 0.11.2); windows since r10 (jaxlib 0.12.0).
+/// ones. Since r9 (jaxlib 0.11.2); windows since r10 (jaxlib 0.12.0); device communicators since version
+/// 0.3 of the extension.
 ///
 /// ```
 /// use xla_ffi::sys::XLA_FFI_CollectiveGroupMode as Mode;
@@ -165,10 +241,14 @@ impl<'f> Collectives<'f> {
         unsafe { self.raw.cast().read() }
     }
 
-    fn second(&self) -> Result<XLA_FFI_Collectives_Extension> {
+    /// Returns true if the host states version 0.`minor` or newer, in a struct of at least `size` bytes.
+    fn has(&self, minor: i32, size: usize) -> bool {
         // SAFETY: the first field of every version.
-        let size = unsafe { (*self.raw.as_ptr()).extension_base.struct_size };
-        if self.minor < 2 || size < XLA_FFI_Collectives_Extension::STRUCT_SIZE {
+        self.minor >= minor && unsafe { (*self.raw.as_ptr()).extension_base.struct_size } >= size
+    }
+
+    fn second(&self) -> Result<XLA_FFI_Collectives_Extension_R10> {
+        if !self.has(2, XLA_FFI_Collectives_Extension_R10::STRUCT_SIZE) {
             return Err(Error::unimplemented(wording::older_extension(
                 Feature::CollectiveWindows,
                 self.minor,
@@ -176,7 +256,14 @@ impl<'f> Collectives<'f> {
             )));
         }
         // SAFETY: the struct has all fields of version 0.2.
-        Ok(unsafe { self.raw.read() })
+        Ok(unsafe { self.raw.cast().read() })
+    }
+
+    /// The functions of version 0.3; `None` if the host does not have it.
+    fn third(&self) -> Option<XLA_FFI_Collectives_Extension> {
+        let is_there = self.has(3, XLA_FFI_Collectives_Extension::STRUCT_SIZE);
+        // SAFETY: the struct has all fields of version 0.3.
+        is_there.then(|| unsafe { self.raw.read() })
     }
 
     /// Prepare stage: asks for a communicator, which later stages of this execution fetch.
@@ -224,11 +311,12 @@ impl<'f> Collectives<'f> {
             .ok_or_else(|| Error::internal("the host gave no communicator"))
     }
 
-    /// Prepare stage, after asking for the group's communicator: asks that memory be registered with
-    /// it. Since r10; [`Window`] has an example.
+    /// Prepare stage, after requesting the group's communicator or device communicator: requests that
+    /// memory be registered with it. Since r10; [`Window`] has an example.
     ///
     /// # Errors
-    /// `UNIMPLEMENTED` before version 0.2 of the extension, otherwise what the host answers.
+    /// `UNIMPLEMENTED` before version 0.2 of the extension, otherwise what the host answers:
+    /// `FAILED_PRECONDITION` if no communicator of the group was requested before, for instance.
     pub fn request_window(&self, group: Group<'_>, regions: &[MemoryRegion]) -> Result<()> {
         let request = self.second()?.request_window;
         let request = request.ok_or_else(|| missing_function("request_window"))?;
@@ -284,6 +372,74 @@ impl<'f> Collectives<'f> {
             _call: PhantomData,
         })
     }
+
+    /// Prepare stage: requests a device communicator, and the communicator of the same group. All ranks
+    /// request the same. Equal requests share their barriers, so their kernels must run in order: give
+    /// operations that run at the same time groups with different `id`s. [`DeviceCommunicator`] has an
+    /// example.
+    ///
+    /// # Errors
+    /// `UNIMPLEMENTED` before version 0.3 of the extension, otherwise what the host answers.
+    pub fn request_device_communicator(
+        &self,
+        group: Group<'_>,
+        requirements: DeviceCommunicatorRequirements,
+    ) -> Result<()> {
+        let request = self.third().and_then(|it| it.request_device_communicator);
+        let request = request.ok_or_else(no_device_communicators)?;
+        let groups = lists(&group);
+        let requirements = raw_requirements(requirements);
+        let mut args = XLA_FFI_DeviceCommunicator_Request_Args {
+            struct_size: XLA_FFI_DeviceCommunicator_Request_Args::STRUCT_SIZE,
+            extension_start: std::ptr::null_mut(),
+            group_mode: group.mode,
+            groups: groups.as_ptr(),
+            num_groups: groups.len(),
+            communication_id: group.id,
+            requirements: &raw const requirements,
+        };
+        // SAFETY: the host's function; the lists and requirements live until it returns.
+        let error = unsafe { request(self.raw.as_ptr(), &raw mut args) };
+        self.host.check(error)
+    }
+
+    /// Later stages: the device communicator that the prepare stage requested with the same group and
+    /// requirements. Windows that its kernels use must be of the same group. [`DeviceCommunicator`] has
+    /// an example.
+    ///
+    /// # Errors
+    /// As [`Collectives::request_device_communicator`].
+    pub fn device_communicator(
+        &self,
+        group: Group<'_>,
+        requirements: DeviceCommunicatorRequirements,
+    ) -> Result<DeviceCommunicator<'f>> {
+        let get = self.third().and_then(|it| it.get_device_communicator);
+        let get = get.ok_or_else(no_device_communicators)?;
+        let groups = lists(&group);
+        let requirements = raw_requirements(requirements);
+        let mut args = XLA_FFI_DeviceCommunicator_Get_Args {
+            struct_size: XLA_FFI_DeviceCommunicator_Get_Args::STRUCT_SIZE,
+            extension_start: std::ptr::null_mut(),
+            group_mode: group.mode,
+            groups: groups.as_ptr(),
+            num_groups: groups.len(),
+            communication_id: group.id,
+            requirements: &raw const requirements,
+            device_communicator: std::ptr::null(),
+            byte_size: 0,
+            version: 0,
+        };
+        // SAFETY: the host's function; the lists and requirements live until it returns.
+        let error = unsafe { get(self.raw.as_ptr(), &raw mut args) };
+        self.host.check(error)?;
+        Ok(DeviceCommunicator {
+            raw: args.device_communicator,
+            byte_size: args.byte_size,
+            version: args.version,
+            _call: PhantomData,
+        })
+    }
 }
 
 fn lists(group: &Group<'_>) -> Vec<XLA_FFI_ReplicaGroup> {
@@ -295,6 +451,20 @@ fn lists(group: &Group<'_>) -> Vec<XLA_FFI_ReplicaGroup> {
             size: ids.len(),
         })
         .collect()
+}
+
+fn raw_requirements(
+    requirements: DeviceCommunicatorRequirements,
+) -> XLA_FFI_DeviceCommunicator_Requirements {
+    XLA_FFI_DeviceCommunicator_Requirements {
+        struct_size: XLA_FFI_DeviceCommunicator_Requirements::STRUCT_SIZE,
+        extension_start: std::ptr::null_mut(),
+        lsa_barrier_count: requirements.lsa_barrier_count,
+    }
+}
+
+fn no_device_communicators() -> Error {
+    Error::unimplemented("Device communicators are not supported by this collectives extension")
 }
 
 fn missing_function(function: &str) -> Error {

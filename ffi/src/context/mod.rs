@@ -16,7 +16,9 @@ mod thread_pool;
 mod user_data;
 
 pub use cancellation::Cancellation;
-pub use collectives::{Collectives, Group, MemoryRegion, Window};
+pub use collectives::{
+    Collectives, DeviceCommunicator, DeviceCommunicatorRequirements, Group, MemoryRegion, Window,
+};
 pub use extension::{CustomOptions, Extension, RawCall};
 pub use ids::{DeviceOrdinal, RunId};
 pub use record::{Command, KernelSource, Recorder};

@@ -5,10 +5,16 @@
 use crate::{call, failed, on, shape, vector};
 use std::ffi::c_void;
 use std::sync::{Arc, OnceLock, Weak};
-use xla_ffi::sys::XLA_FFI_CollectiveGroupMode as Mode;
+use xla_ffi::sys::{
+    XLA_FFI_CollectiveGroupMode as Mode, XLA_FFI_Collectives_Extension as RawCollectives,
+    XLA_FFI_Collectives_Extension_R10, XLA_FFI_Communicator_Get_Args,
+    XLA_FFI_DeviceCommunicator_Get_Args, XLA_FFI_Error,
+};
 use xla_ffi::{
     DeviceBuffer, DeviceOut, Launch,
-    ext::{Collectives, Group, KernelSource, MemoryRegion, Recorder},
+    ext::{
+        Collectives, DeviceCommunicatorRequirements, Group, KernelSource, MemoryRegion, Recorder,
+    },
     prelude::*,
 };
 use xla_ffi_runtime::{
@@ -103,6 +109,16 @@ const PAIR: Group = Group {
     id: 7,
 };
 
+/// Writes the elements of a result.
+fn fill(y: &DeviceOut<i64, 1>, values: &[i64]) {
+    assert_eq!(y.len(), values.len());
+    for (i, value) in values.iter().enumerate() {
+        let place = y.as_device_mut_ptr().wrapping_add(i);
+        // SAFETY: the runtime's devices share the host's memory; y has as many elements.
+        unsafe { place.write(*value) };
+    }
+}
+
 /// Requests a communicator and a window, and returns the communicator's address and the window's offset.
 struct Exchange;
 
@@ -143,11 +159,7 @@ impl Exchange {
             assert!(!window.raw.is_null());
             offset = window.offset as i64;
         }
-        for (i, value) in [communicator, offset].into_iter().enumerate() {
-            let place = y.as_device_mut_ptr().wrapping_add(i);
-            // SAFETY: the runtime's devices share the host's memory, and y has two elements.
-            unsafe { place.write(value) };
-        }
+        fill(&y, &[communicator, offset]);
         Ok(())
     }
 }
@@ -198,6 +210,156 @@ fn communicators_and_windows_are_fetched_after_they_were_asked_for() {
         text.contains("`collectives`") && text.contains("129"),
         "{text}"
     );
+}
+
+/// Requests a device communicator with some barriers and gets one with as many, or others.
+struct OnDevice;
+
+#[xla_ffi::stateful(name = "on_device", platforms = ["cuda"])]
+impl OnDevice {
+    fn prepare(
+        collectives: Collectives,
+        y: DeviceOut<i64, 1>,
+        barriers: i32,
+        other: i32,
+    ) -> Result<()> {
+        let _ = (y, other);
+        let lsa_barrier_count = barriers;
+        let requirements = DeviceCommunicatorRequirements { lsa_barrier_count };
+        collectives.request_device_communicator(PAIR, requirements)
+    }
+
+    fn execute(
+        collectives: Collectives,
+        y: DeviceOut<i64, 1>,
+        barriers: i32,
+        other: i32,
+    ) -> Result<()> {
+        let lsa_barrier_count = barriers + other;
+        let requirements = DeviceCommunicatorRequirements { lsa_barrier_count };
+        let communicator = collectives.communicator(PAIR)?.as_ptr() as i64;
+        let found = collectives.device_communicator(PAIR, requirements)?;
+        let values = [
+            communicator,
+            found.raw as i64,
+            found.byte_size as i64,
+            found.version.into(),
+        ];
+        fill(&y, &values);
+        Ok(())
+    }
+}
+
+fn run_on_device(
+    attrs: &str,
+    extend: impl Fn(xla_ffi_runtime::Call) -> xla_ffi_runtime::Call,
+) -> Result<Vec<i64>> {
+    let call = on::<OnDevice>(Revision::R10, attrs)
+        // SAFETY: nobody follows the address.
+        .stream(unsafe { HostStream::borrowed(0x5000 as *mut c_void) })
+        .ret(shape(DType::S64, &[4]));
+    let outcome = extend(call).run()?;
+    Ok(outcome.rets[0].to_vec().unwrap())
+}
+
+#[test]
+fn device_communicators_are_those_of_the_requested_group_and_barriers() {
+    let host = || {
+        xla_ffi_runtime::Collectives::with_device_communicators(
+            |key| (0x7000 + key.id) as *mut c_void,
+            |key, barriers| xla_ffi_runtime::DeviceCommunicator {
+                description: (0x8000 + key.id) as *const c_void,
+                byte_size: barriers as usize,
+                version: 23203,
+            },
+        )
+    };
+    let run = |attrs| run_on_device(attrs, |call| call.collectives(host()));
+    let found = run("{barriers = 8 : i32, other = 0 : i32}");
+    assert_eq!(found.unwrap(), [0x7007, 0x8007, 8, 23203]);
+    let error = run("{barriers = 8 : i32, other = 1 : i32}").unwrap_err();
+    assert_eq!(error.code(), ErrorCode::FailedPrecondition);
+    let error = run("{barriers = -1 : i32, other = 0 : i32}").unwrap_err();
+    assert_eq!(error.code(), ErrorCode::InvalidArgument);
+    for revision in [Revision::R9, Revision::R10] {
+        let host = xla_ffi_runtime::Collectives::new(revision, |_| 12 as *mut c_void).unwrap();
+        let error = run_on_device("{barriers = 8 : i32, other = 0 : i32}", |call| {
+            call.collectives(host.clone())
+        });
+        assert_eq!(error.unwrap_err().code(), ErrorCode::Unimplemented);
+    }
+}
+
+/// Gets a communicator, and a device communicator if there are any: 0 if not.
+#[xla_ffi::handler(platforms = ["cuda"])]
+fn fetched(collectives: Collectives, y: DeviceOut<i64, 1>) -> Result<()> {
+    let communicator = collectives.communicator(PAIR)?.as_ptr() as i64;
+    let requirements = DeviceCommunicatorRequirements::default();
+    let found = collectives.device_communicator(PAIR, requirements);
+    if let Err(error) = &found {
+        assert_eq!(error.code(), ErrorCode::Unimplemented);
+    }
+    let values = [communicator, found.map_or(0, |found| found.raw as i64)];
+    fill(&y, &values);
+    Ok(())
+}
+
+#[test]
+fn newer_and_older_versions_of_collectives_serve_what_they_have() {
+    unsafe extern "C" fn get(
+        _: *const RawCollectives,
+        args: *mut XLA_FFI_Communicator_Get_Args,
+    ) -> *mut XLA_FFI_Error {
+        // SAFETY: the handler's own arguments.
+        unsafe { (*args).communicator = 0xC0FFEE as *mut _ };
+        std::ptr::null_mut()
+    }
+    unsafe extern "C" fn get_for_device(
+        _: *const RawCollectives,
+        args: *mut XLA_FFI_DeviceCommunicator_Get_Args,
+    ) -> *mut XLA_FFI_Error {
+        // SAFETY: the handler's own arguments.
+        unsafe { (*args).device_communicator = 0xD3C0DE as *const _ };
+        std::ptr::null_mut()
+    }
+    let (newest, of_02) = (
+        RawCollectives::STRUCT_SIZE,
+        XLA_FFI_Collectives_Extension_R10::STRUCT_SIZE,
+    );
+    for (version, size, has_functions, expected) in [
+        ((0, 3), newest, true, Some([0xC0FFEE, 0xD3C0DE])),
+        ((0, 7), newest + 16, true, Some([0xC0FFEE, 0xD3C0DE])),
+        ((0, 2), newest, true, Some([0xC0FFEE, 0])),
+        ((0, 3), of_02, true, Some([0xC0FFEE, 0])),
+        ((0, 3), newest, false, Some([0xC0FFEE, 0])),
+        ((0, 2), of_02, false, Some([0xC0FFEE, 0])),
+        ((1, 3), newest, true, None),
+    ] {
+        // SAFETY: numbers, null pointers and absent functions.
+        let mut raw: Box<[RawCollectives; 2]> = Box::new(unsafe { std::mem::zeroed() });
+        raw[0].extension_base.struct_size = size;
+        raw[0].extension_base.id.extension_type = 129;
+        raw[0].extension_base.id.major_version = version.0;
+        raw[0].extension_base.id.minor_version = version.1;
+        raw[0].get_communicator = Some(get);
+        raw[0].get_device_communicator = has_functions.then_some(get_for_device as _);
+        let call = on::<fetched>(Revision::R10, "{}").ret(shape(DType::S64, &[2]));
+        // SAFETY: nobody follows the address.
+        let call = call.stream(unsafe { HostStream::borrowed(0x5000 as *mut c_void) });
+        // SAFETY: the extension outlives the call.
+        let outcome = unsafe { call.extension((&raw const raw[0]).cast()) }.run();
+        match expected {
+            Some(values) => {
+                let found = outcome.unwrap().rets[0].to_vec::<i64>().unwrap();
+                assert_eq!(found, values, "{version:?} {size}");
+            }
+            None => {
+                let error = outcome.unwrap_err();
+                assert_eq!(error.code(), ErrorCode::Unimplemented);
+                assert!(error.message().contains("1.3"), "{error}");
+            }
+        }
+    }
 }
 
 #[xla_ffi::handler(platforms = ["cuda"])]

@@ -1,4 +1,4 @@
-//! The collectives extension (from r9): communicators and windows that a test provides.
+//! The collectives extension (from r9): communicators, windows and device communicators that a test provides.
 
 use crate::api::{check_size, error_or_null};
 use crate::context::current_context;
@@ -9,8 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use xla_ffi_sys::{Error, ErrorCode, Result};
 use xla_ffi_sys::{
     Feature, Layout, Revision, XLA_FFI_CollectiveGroupMode, XLA_FFI_Collectives_Extension,
-    XLA_FFI_Communicator_Get_Args, XLA_FFI_Communicator_Request_Args, XLA_FFI_Error,
-    XLA_FFI_Extension, XLA_FFI_Extension_Collectives, XLA_FFI_ExtensionId, XLA_FFI_ReplicaGroup,
+    XLA_FFI_Collectives_Extension_R9, XLA_FFI_Collectives_Extension_R10,
+    XLA_FFI_Communicator_Get_Args, XLA_FFI_Communicator_Request_Args,
+    XLA_FFI_DeviceCommunicator_Get_Args, XLA_FFI_DeviceCommunicator_Request_Args,
+    XLA_FFI_DeviceCommunicator_Requirements, XLA_FFI_Error, XLA_FFI_Extension,
+    XLA_FFI_Extension_Collectives, XLA_FFI_ExtensionId, XLA_FFI_ReplicaGroup,
     XLA_FFI_Window_Get_Args, XLA_FFI_Window_Request_Args,
 };
 
@@ -34,12 +37,26 @@ struct Region {
     window: usize,
 }
 
+/// What handlers get as their device communicator; see [`Collectives::with_device_communicators`].
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceCommunicator {
+    /// Its description in host memory, an `ncclDevComm` for instance. It outlives the calls.
+    pub description: *const c_void,
+    /// Bytes of the description.
+    pub byte_size: usize,
+    /// Version of the description, `NCCL_VERSION_CODE` for instance.
+    pub version: i32,
+}
+
 type Make = dyn Fn(&CommunicatorKey) -> *mut c_void + Send + Sync;
+type MakeForDevice = dyn Fn(&CommunicatorKey, i32) -> DeviceCommunicator + Send + Sync;
 
 #[derive(Default)]
 struct Requested {
     /// Each is made once; nobody else waits meanwhile.
     communicators: BTreeMap<CommunicatorKey, Arc<OnceLock<usize>>>,
+    /// By communicator and number of barriers.
+    device_communicators: BTreeMap<(CommunicatorKey, i32), Arc<OnceLock<DeviceCommunicator>>>,
     windows: BTreeMap<CommunicatorKey, Vec<Region>>,
     next_window: usize,
 }
@@ -53,10 +70,11 @@ pub struct Collectives {
 struct Inner {
     extension: XLA_FFI_Collectives_Extension,
     make: Box<Make>,
+    make_for_device: Option<Box<MakeForDevice>>,
     requested: Mutex<Requested>,
 }
 
-// SAFETY: the pointers of the extension lead to functions and to itself.
+// SAFETY: the pointers of the extension lead to functions and to itself; those of communicators are only handed out.
 unsafe impl Send for Inner {}
 // SAFETY: as above; what changes has a lock.
 unsafe impl Sync for Inner {}
@@ -82,18 +100,41 @@ impl Collectives {
             ));
         }
         let windows = revision >= Feature::CollectiveWindows.since();
+        Ok(Self::of_version(
+            if windows { 2 } else { 1 },
+            Box::new(make),
+            None,
+        ))
+    }
+
+    /// Collectives of version 0.3, which has device communicators and which no released jaxlib has.
+    /// `make` returns the communicator of a group, `make_for_device` its device communicator with a
+    /// number of barriers.
+    pub fn with_device_communicators(
+        make: impl Fn(&CommunicatorKey) -> *mut c_void + Send + Sync + 'static,
+        make_for_device: impl Fn(&CommunicatorKey, i32) -> DeviceCommunicator + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Self::of_version(3, Box::new(make), Some(Box::new(make_for_device)))
+    }
+
+    fn of_version(
+        minor_version: i32,
+        make: Box<Make>,
+        make_for_device: Option<Box<MakeForDevice>>,
+    ) -> Arc<Self> {
+        let (windows, devices) = (minor_version >= 2, minor_version >= 3);
         let inner = Arc::new_cyclic(|this: &std::sync::Weak<Inner>| {
             let extension = XLA_FFI_Collectives_Extension {
                 extension_base: XLA_FFI_Extension {
-                    struct_size: if windows {
-                        XLA_FFI_Collectives_Extension::STRUCT_SIZE
-                    } else {
-                        xla_ffi_sys::XLA_FFI_Collectives_Extension_R9::STRUCT_SIZE
+                    struct_size: match minor_version {
+                        1 => XLA_FFI_Collectives_Extension_R9::STRUCT_SIZE,
+                        2 => XLA_FFI_Collectives_Extension_R10::STRUCT_SIZE,
+                        _ => XLA_FFI_Collectives_Extension::STRUCT_SIZE,
                     },
                     id: XLA_FFI_ExtensionId {
                         extension_type: XLA_FFI_Extension_Collectives,
                         major_version: 0,
-                        minor_version: if windows { 2 } else { 1 },
+                        minor_version,
                     },
                     next: std::ptr::null(),
                 },
@@ -102,14 +143,17 @@ impl Collectives {
                 get_communicator: Some(get_communicator),
                 request_window: windows.then_some(request_window as _),
                 get_window: windows.then_some(get_window as _),
+                request_device_communicator: devices.then_some(request_device_communicator as _),
+                get_device_communicator: devices.then_some(get_device_communicator as _),
             };
             Inner {
                 extension,
-                make: Box::new(make),
+                make,
+                make_for_device,
                 requested: Mutex::default(),
             }
         });
-        Ok(Arc::new(Self { inner }))
+        Arc::new(Self { inner })
     }
 
     /// Returns the communicators that handlers requested.
@@ -134,6 +178,16 @@ impl Inner {
         self.requested
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the communicator of `key`, unless it is there.
+    fn request(&self, key: &CommunicatorKey) {
+        let mut requested = self.lock();
+        let made = requested.communicators.entry(key.clone());
+        let made = made.or_default().clone();
+        // Without the lock: the program's function may ask what was requested.
+        drop(requested);
+        made.get_or_init(|| (self.make)(key) as usize);
     }
 }
 
@@ -250,7 +304,9 @@ communicator_args!(
     XLA_FFI_Communicator_Request_Args,
     XLA_FFI_Communicator_Get_Args,
     XLA_FFI_Window_Request_Args,
-    XLA_FFI_Window_Get_Args
+    XLA_FFI_Window_Get_Args,
+    XLA_FFI_DeviceCommunicator_Request_Args,
+    XLA_FFI_DeviceCommunicator_Get_Args
 );
 
 /// Runs the part that all functions share: reads the extension and the arguments, checks the stage, and finds
@@ -292,14 +348,7 @@ unsafe extern "C" fn request_communicator(
     args: *mut XLA_FFI_Communicator_Request_Args,
 ) -> *mut XLA_FFI_Error {
     let work = |this: &Inner, _, key: CommunicatorKey| {
-        let made = this
-            .lock()
-            .communicators
-            .entry(key.clone())
-            .or_default()
-            .clone();
-        // Without the lock: the program's function may ask what was requested.
-        made.get_or_init(|| (this.make)(&key) as usize);
+        this.request(&key);
         Ok(())
     };
     // SAFETY: handlers pass the extension that they found, and their args struct.
@@ -385,4 +434,76 @@ unsafe extern "C" fn get_window(
     };
     // SAFETY: handlers pass the extension of their context and their args struct, as the ABI requires.
     unsafe { serve("get_window", this, args, false, work) }
+}
+
+/// The number of barriers in a handler's requirements.
+///
+/// # Safety
+/// `requirements` is null or a handler's struct.
+unsafe fn barriers(requirements: *const XLA_FFI_DeviceCommunicator_Requirements) -> Result<i32> {
+    // SAFETY: as promised by the caller.
+    let count = unsafe { read(requirements) }?.lsa_barrier_count;
+    match count {
+        0.. => Ok(count),
+        _ => Err(Error::invalid_argument(format!(
+            "lsa_barrier_count is {count}; pass 0 or more"
+        ))),
+    }
+}
+
+unsafe extern "C" fn request_device_communicator(
+    this: *const XLA_FFI_Collectives_Extension,
+    args: *mut XLA_FFI_DeviceCommunicator_Request_Args,
+) -> *mut XLA_FFI_Error {
+    let work =
+        |this: &Inner, asked: XLA_FFI_DeviceCommunicator_Request_Args, key: CommunicatorKey| {
+            // SAFETY: the handler's requirements are whole.
+            let barriers = unsafe { barriers(asked.requirements) }?;
+            let make = this.make_for_device.as_ref();
+            let make =
+                make.ok_or_else(|| Error::unimplemented("this host has no device communicators"))?;
+            this.request(&key);
+            let mut requested = this.lock();
+            let made = &mut requested.device_communicators;
+            let made = made.entry((key.clone(), barriers)).or_default().clone();
+            // Without the lock, as above.
+            drop(requested);
+            made.get_or_init(|| make(&key, barriers));
+            Ok(())
+        };
+    // SAFETY: handlers pass the extension that they found, and their args struct.
+    unsafe { serve("request_device_communicator", this, args, true, work) }
+}
+
+unsafe extern "C" fn get_device_communicator(
+    this: *const XLA_FFI_Collectives_Extension,
+    args: *mut XLA_FFI_DeviceCommunicator_Get_Args,
+) -> *mut XLA_FFI_Error {
+    let work = |this: &Inner, asked: XLA_FFI_DeviceCommunicator_Get_Args, key: CommunicatorKey| {
+        // SAFETY: the handler's requirements are whole.
+        let barriers = unsafe { barriers(asked.requirements) }?;
+        let wanted = (key, barriers);
+        let made = this.lock().device_communicators.get(&wanted).cloned();
+        let made = made.and_then(|made| made.get().copied()).ok_or_else(|| {
+            let (key, barriers) = &wanted;
+            Error::new(
+                ErrorCode::FailedPrecondition,
+                format!(
+                    "no device communicator with {barriers} barriers was requested for {:?} with id {}",
+                    key.groups, key.id
+                ),
+            )
+        })?;
+        let answer = XLA_FFI_DeviceCommunicator_Get_Args {
+            device_communicator: made.description.cast(),
+            byte_size: made.byte_size,
+            version: made.version,
+            ..asked
+        };
+        // SAFETY: the struct is there, it has been read.
+        unsafe { args.write(answer) };
+        Ok(())
+    };
+    // SAFETY: handlers pass the extension that they found, and their args struct.
+    unsafe { serve("get_device_communicator", this, args, false, work) }
 }

@@ -12,7 +12,7 @@ pub(crate) mod record;
 mod register;
 mod state;
 
-pub use collectives::{Collectives, CommunicatorKey};
+pub use collectives::{Collectives, CommunicatorKey, DeviceCommunicator};
 pub use record::{Command, KernelArg, Recorded, Recorder};
 
 use crate::context::note;

@@ -1,5 +1,5 @@
-// Communicators and collective memory windows of the host. From r9, versions 0.1 (communicators) and
-// 0.2 (windows) of the extension.
+// Communicators, collective memory windows and device communicators of the host. From r9, versions 0.1
+// (communicators), 0.2 (windows) and 0.3 (device communicators) of the extension.
 //
 //   ffi::Ffi::BindPrepare().Ctx<ffi::Extension<ffi::CollectivesExtension>>()...
 //       .To([](ffi::CommunicatorContext collectives, ...) -> ffi::Error { ... });
@@ -35,6 +35,19 @@ struct XLA_FFI_SDK_TYPE CollectiveMemoryRegion {
 struct XLA_FFI_SDK_TYPE WindowLookup {
   XLA_FFI_Window* window;
   size_t offset;
+};
+
+// Resources of a device communicator. All ranks request the same.
+struct XLA_FFI_SDK_TYPE DeviceCommunicatorRequirements {
+  int32_t lsa_barrier_count = 0;
+};
+
+// The description of a device communicator in host memory (an ncclDevComm on CUDA). The host owns it: read or copy it
+// during the call. Compare size and version (with NCCL, the host's NCCL_VERSION_CODE) with those of your device code.
+struct XLA_FFI_SDK_TYPE DeviceCommunicatorLookup {
+  const XLA_FFI_DeviceCommunicator* device_communicator;
+  size_t byte_size;
+  int32_t version;
 };
 
 namespace internal {
@@ -75,8 +88,8 @@ class XLA_FFI_SDK_TYPE CommunicatorContextBase {
     return args.communicator;
   }
 
-  // Prepare stage, after RequestCommunicator of the same groups and id: asks that buffers be
-  // registered. Version 0.2.
+  // Prepare stage, after RequestCommunicator or RequestDeviceCommunicator of the same groups and id: requests that
+  // buffers be registered. Version 0.2.
   XLA_FFI_SDK_FN Status RequestWindow(GroupMode group_mode, const Groups& groups,
                                       int64_t communication_id,
                                       const std::vector<CollectiveMemoryRegion>& regions) {
@@ -109,6 +122,36 @@ class XLA_FFI_SDK_TYPE CommunicatorContextBase {
     return WindowLookup{args.window, args.window_offset};
   }
 
+  // Prepare stage: requests a device communicator, and the communicator of the same groups and id. Equal requests share
+  // their barriers, so their kernels must run in order. Version 0.3.
+  XLA_FFI_SDK_FN Status RequestDeviceCommunicator(GroupMode group_mode, const Groups& groups, int64_t communication_id,
+                                                  DeviceCommunicatorRequirements requirements) {
+    if (!HasForDevice(&XLA_FFI_Collectives_Extension::request_device_communicator)) return NoDeviceCommunicators();
+    const RawGroups raw(groups);
+    const XLA_FFI_DeviceCommunicator_Requirements raw_requirements = Raw(requirements);
+    XLA_FFI_DeviceCommunicator_Request_Args args{};
+    args.struct_size = XLA_FFI_DeviceCommunicator_Request_Args_STRUCT_SIZE;
+    raw.Fill(args, group_mode, communication_id);
+    args.requirements = &raw_requirements;
+    return Done(ext_->request_device_communicator(ext_, &args));
+  }
+
+  // Later stages: the device communicator that was requested with the same requirements. Version 0.3.
+  XLA_FFI_SDK_FN StatusOr<DeviceCommunicatorLookup> GetDeviceCommunicator(GroupMode group_mode, const Groups& groups,
+                                                                          int64_t communication_id,
+                                                                          DeviceCommunicatorRequirements requirements) {
+    if (!HasForDevice(&XLA_FFI_Collectives_Extension::get_device_communicator)) return NoDeviceCommunicators();
+    const RawGroups raw(groups);
+    const XLA_FFI_DeviceCommunicator_Requirements raw_requirements = Raw(requirements);
+    XLA_FFI_DeviceCommunicator_Get_Args args{};
+    args.struct_size = XLA_FFI_DeviceCommunicator_Get_Args_STRUCT_SIZE;
+    raw.Fill(args, group_mode, communication_id);
+    args.requirements = &raw_requirements;
+    XLA_FFI_Error* error = ext_->get_device_communicator(ext_, &args);
+    if (error != nullptr) return ErrorPolicy::TakeError(api_, error);
+    return DeviceCommunicatorLookup{args.device_communicator, args.byte_size, args.version};
+  }
+
  private:
   // Groups as the C API takes them; the ids stay where they are.
   class RawGroups {
@@ -138,6 +181,19 @@ class XLA_FFI_SDK_TYPE CommunicatorContextBase {
     return end <= reinterpret_cast<const char*>(ext_) + ext_->extension_base.struct_size && ext_->*slot != nullptr;
   }
 
+  // The same for functions of version 0.3.
+  template <typename Function>
+  bool HasForDevice(Function XLA_FFI_Collectives_Extension::* slot) const {
+    return ext_->extension_base.id.minor_version >= 3 && Has(slot);
+  }
+
+  static XLA_FFI_DeviceCommunicator_Requirements Raw(DeviceCommunicatorRequirements requirements) {
+    return {XLA_FFI_DeviceCommunicator_Requirements_STRUCT_SIZE, nullptr, requirements.lsa_barrier_count};
+  }
+  Status NoDeviceCommunicators() const {
+    return ErrorPolicy::FromErrorCode(XLA_FFI_Error_Code_UNIMPLEMENTED,
+                                      "Device communicators are not supported by this collectives extension");
+  }
   Status NoWindows() const {
     return ErrorPolicy::FromErrorCode(
         XLA_FFI_Error_Code_UNIMPLEMENTED,

@@ -1,4 +1,4 @@
-// The collectives extension (number 129), version 0.2: communicators and windows.
+// The collectives extension (number 129), version 0.3: communicators, windows, device communicators.
 // Generated from ffi-sys by `cargo xtask headers`; do not edit.
 
 #if defined(XLA_FFI_API_COLLECTIVES_C_API_H_) && !defined(XLA_FFI_SDK_COLLECTIVES_C_API_H_)
@@ -17,7 +17,7 @@
 // Number and version of the extension.
 #define XLA_FFI_Extension_Collectives 129
 #define XLA_FFI_Extension_Collectives_MajorVersion 0
-#define XLA_FFI_Extension_Collectives_MinorVersion 2
+#define XLA_FFI_Extension_Collectives_MinorVersion 3
 
 #ifdef __cplusplus
 extern "C" {
@@ -29,6 +29,10 @@ typedef struct XLA_FFI_CollectivesState XLA_FFI_CollectivesState;
 typedef struct XLA_FFI_Communicator XLA_FFI_Communicator;
 // Memory registered with a communicator. From version 0.2.
 typedef struct XLA_FFI_Window XLA_FFI_Window;
+// Description of a device communicator in host memory; with NCCL an ncclDevComm, which kernels
+// take by value. The host owns it. Read or copy it in the call that gets it, and do not change
+// it. From version 0.3.
+typedef struct XLA_FFI_DeviceCommunicator XLA_FFI_DeviceCommunicator;
 
 typedef struct XLA_FFI_ReplicaGroup XLA_FFI_ReplicaGroup;
 typedef struct XLA_FFI_Communicator_Request_Args XLA_FFI_Communicator_Request_Args;
@@ -36,6 +40,9 @@ typedef struct XLA_FFI_Communicator_Get_Args XLA_FFI_Communicator_Get_Args;
 typedef struct XLA_FFI_CollectiveMemoryRegion XLA_FFI_CollectiveMemoryRegion;
 typedef struct XLA_FFI_Window_Request_Args XLA_FFI_Window_Request_Args;
 typedef struct XLA_FFI_Window_Get_Args XLA_FFI_Window_Get_Args;
+typedef struct XLA_FFI_DeviceCommunicator_Requirements XLA_FFI_DeviceCommunicator_Requirements;
+typedef struct XLA_FFI_DeviceCommunicator_Request_Args XLA_FFI_DeviceCommunicator_Request_Args;
+typedef struct XLA_FFI_DeviceCommunicator_Get_Args XLA_FFI_DeviceCommunicator_Get_Args;
 typedef struct XLA_FFI_Collectives_Extension XLA_FFI_Collectives_Extension;
 
 // How the ids of a replica group are meant.
@@ -57,12 +64,18 @@ typedef XLA_FFI_Error* XLA_FFI_Communicator_Request(const XLA_FFI_Collectives_Ex
 // Fetches a communicator that was asked for.
 typedef XLA_FFI_Error* XLA_FFI_Communicator_Get(const XLA_FFI_Collectives_Extension* self,
     XLA_FFI_Communicator_Get_Args* args);
-// Asks for a window.
+// Asks for a window. From version 0.2.
 typedef XLA_FFI_Error* XLA_FFI_Window_Request(const XLA_FFI_Collectives_Extension* self,
     XLA_FFI_Window_Request_Args* args);
-// Fetches a window that was asked for.
+// Fetches a window that was asked for. From version 0.2.
 typedef XLA_FFI_Error* XLA_FFI_Window_Get(const XLA_FFI_Collectives_Extension* self,
     XLA_FFI_Window_Get_Args* args);
+// Requests a device communicator, and the communicator of the same group. From version 0.3.
+typedef XLA_FFI_Error* XLA_FFI_DeviceCommunicator_Request(const XLA_FFI_Collectives_Extension* self,
+    XLA_FFI_DeviceCommunicator_Request_Args* args);
+// Gets a device communicator that was requested. From version 0.3.
+typedef XLA_FFI_Error* XLA_FFI_DeviceCommunicator_Get(const XLA_FFI_Collectives_Extension* self,
+    XLA_FFI_DeviceCommunicator_Get_Args* args);
 
 // Devices that work together.
 struct XLA_FFI_ReplicaGroup {
@@ -158,7 +171,60 @@ struct XLA_FFI_Window_Get_Args {
   size_t window_offset;
 };
 
-// The extension as it hangs in an invocation context, version 0.2.
+// Resources of a device communicator. From version 0.3.
+struct XLA_FFI_DeviceCommunicator_Requirements {
+  // Bytes of this struct that the caller filled.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension* extension_start;
+  // Number of barriers between devices that reach each other by loads and stores; at least 0.
+  int32_t lsa_barrier_count;
+};
+
+// Arguments of request_device_communicator, for the prepare stage. From version 0.3.
+struct XLA_FFI_DeviceCommunicator_Request_Args {
+  // Bytes of this struct that the caller filled.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension* extension_start;
+  // How the ids are meant.
+  XLA_FFI_CollectiveGroupMode group_mode;
+  // First group.
+  const XLA_FFI_ReplicaGroup* groups;
+  // Number of groups.
+  size_t num_groups;
+  // Tells communicators of the same group apart.
+  int64_t communication_id;
+  // Its resources: the same on all ranks.
+  const XLA_FFI_DeviceCommunicator_Requirements* requirements;
+};
+
+// Arguments of get_device_communicator, for the stages after prepare. From version 0.3.
+struct XLA_FFI_DeviceCommunicator_Get_Args {
+  // Bytes of this struct that the caller filled.
+  size_t struct_size;
+  // Extension chain.
+  XLA_FFI_InternalExtension* extension_start;
+  // How the ids are meant.
+  XLA_FFI_CollectiveGroupMode group_mode;
+  // First group.
+  const XLA_FFI_ReplicaGroup* groups;
+  // Number of groups.
+  size_t num_groups;
+  // Tells communicators of the same group apart.
+  int64_t communication_id;
+  // Its resources, as requested.
+  const XLA_FFI_DeviceCommunicator_Requirements* requirements;
+  // Out: the description, in host memory.
+  const XLA_FFI_DeviceCommunicator* device_communicator;
+  // Out: bytes of the description.
+  size_t byte_size;
+  // Out: version of the description. With NCCL the NCCL_VERSION_CODE that the host was compiled
+  // with, which may differ from the version of the NCCL library that runs.
+  int32_t version;
+};
+
+// The extension as it hangs in an invocation context, version 0.3.
 struct XLA_FFI_Collectives_Extension {
   // The link of the chain.
   XLA_FFI_Extension extension_base;
@@ -170,12 +236,18 @@ struct XLA_FFI_Collectives_Extension {
   // Fetches a communicator that was asked for.
   XLA_FFI_Error* (*get_communicator)(const XLA_FFI_Collectives_Extension* self,
       XLA_FFI_Communicator_Get_Args* args);
-  // Asks for a window.
+  // Asks for a window. From version 0.2.
   XLA_FFI_Error* (*request_window)(const XLA_FFI_Collectives_Extension* self,
       XLA_FFI_Window_Request_Args* args);
-  // Fetches a window that was asked for.
+  // Fetches a window that was asked for. From version 0.2.
   XLA_FFI_Error* (*get_window)(const XLA_FFI_Collectives_Extension* self,
       XLA_FFI_Window_Get_Args* args);
+  // Requests a device communicator, and the communicator of the same group. From version 0.3.
+  XLA_FFI_Error* (*request_device_communicator)(const XLA_FFI_Collectives_Extension* self,
+      XLA_FFI_DeviceCommunicator_Request_Args* args);
+  // Gets a device communicator that was requested. From version 0.3.
+  XLA_FFI_Error* (*get_device_communicator)(const XLA_FFI_Collectives_Extension* self,
+      XLA_FFI_DeviceCommunicator_Get_Args* args);
 };
 
 // Packed structs, by a header that leaves `#pragma pack` open or by -fpack-struct (/Zp), have other layouts.
@@ -194,7 +266,10 @@ enum {
   XLA_FFI_Communicator_Get_Args_STRUCT_SIZE = XLA_FFI_STRUCT_SIZE(XLA_FFI_Communicator_Get_Args, communicator),
   XLA_FFI_Window_Request_Args_STRUCT_SIZE = XLA_FFI_STRUCT_SIZE(XLA_FFI_Window_Request_Args, num_regions),
   XLA_FFI_Window_Get_Args_STRUCT_SIZE = XLA_FFI_STRUCT_SIZE(XLA_FFI_Window_Get_Args, window_offset),
-  XLA_FFI_Collectives_Extension_STRUCT_SIZE = XLA_FFI_STRUCT_SIZE(XLA_FFI_Collectives_Extension, get_window),
+  XLA_FFI_DeviceCommunicator_Requirements_STRUCT_SIZE = XLA_FFI_STRUCT_SIZE(XLA_FFI_DeviceCommunicator_Requirements, lsa_barrier_count),
+  XLA_FFI_DeviceCommunicator_Request_Args_STRUCT_SIZE = XLA_FFI_STRUCT_SIZE(XLA_FFI_DeviceCommunicator_Request_Args, requirements),
+  XLA_FFI_DeviceCommunicator_Get_Args_STRUCT_SIZE = XLA_FFI_STRUCT_SIZE(XLA_FFI_DeviceCommunicator_Get_Args, version),
+  XLA_FFI_Collectives_Extension_STRUCT_SIZE = XLA_FFI_STRUCT_SIZE(XLA_FFI_Collectives_Extension, get_device_communicator),
 };
 
 #ifdef __cplusplus

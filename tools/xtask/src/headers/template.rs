@@ -31,13 +31,14 @@ fn of(header: Header) -> Of {
         },
         Header::Collectives => Of {
             guard: "XLA_FFI_API_COLLECTIVES_C_API_H_",
-            about: "The collectives extension (number 129), version 0.2: communicators and windows.",
-            layouts: sys::COLLECTIVES_LAYOUTS,
+            about: "The collectives extension (number 129), version 0.3: communicators, windows, device communicators.",
+            layouts: sys::COLLECTIVES_LAYOUTS[2],
             enums: sys::COLLECTIVES_ENUMS,
             opaque: &[
                 "XLA_FFI_CollectivesState",
                 "XLA_FFI_Communicator",
                 "XLA_FFI_Window",
+                "XLA_FFI_DeviceCommunicator",
             ],
             padded: "XLA_FFI_Communicator_Request_Args",
         },
@@ -324,6 +325,11 @@ fn collectives_functions(text: &mut String, entries: &Entries) {
         ("XLA_FFI_Communicator_Get", "get_communicator"),
         ("XLA_FFI_Window_Request", "request_window"),
         ("XLA_FFI_Window_Get", "get_window"),
+        (
+            "XLA_FFI_DeviceCommunicator_Request",
+            "request_device_communicator",
+        ),
+        ("XLA_FFI_DeviceCommunicator_Get", "get_device_communicator"),
     ] {
         let field = format!("XLA_FFI_Collectives_Extension.{field}");
         comment(text, "", entries, &field);
