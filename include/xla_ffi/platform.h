@@ -50,7 +50,8 @@
 #ifdef __cplusplus
 #define XFFI_EXTERN_C_ extern "C"
 #else
-#define XFFI_EXTERN_C_
+/* `extern` makes `static XFFI_HANDLER(…)` an error: the symbol would not be exported. */
+#define XFFI_EXTERN_C_ extern
 #endif
 
 #define XFFI_EXPORT XFFI_EXTERN_C_ XLA_FFI_SDK_EXPORT

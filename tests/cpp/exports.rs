@@ -3,7 +3,7 @@
 //! Otherwise, two libraries with structs of the same name but different fields would share these symbols in one process.
 
 use crate::{Headers, build};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use xla_ffi_testing::{compiler::cpp_compilers, compiler::works, skip};
 
@@ -62,31 +62,97 @@ fn is_of_headers(name: &str) -> bool {
         .starts_with("3xla3ffi")
 }
 
+/// Writes a source for these tests.
+fn written(name: &str, text: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cpp_exports");
+    std::fs::create_dir_all(&folder).expect("the target folder");
+    let source = folder.join(name);
+    std::fs::write(&source, text).expect("the target folder");
+    source
+}
+
+/// The symbols that a library exports, or None without `nm`.
+fn exported(library: &Path, test: &str) -> Option<Vec<String>> {
+    let Some(nm) = ["nm", "llvm-nm"].into_iter().find(|program| works(program)) else {
+        skip(test, "no nm");
+        return None;
+    };
+    let output = Command::new(nm)
+        .args(["-D", "--defined-only"])
+        .arg(library)
+        .output();
+    let text = String::from_utf8(output.expect("nm runs").stdout).expect("ASCII");
+    let names = text.lines().filter_map(|line| line.split(' ').nth(2));
+    Some(names.map(str::to_owned).collect())
+}
+
+/// A handler in an unnamed namespace, and one that is hidden by a compiler flag, are exported. `static` before the macros
+/// hides their symbol, so it is a compile error.
+#[test]
+fn handlers_are_exported_or_do_not_compile() {
+    let test = "handlers_are_exported_or_do_not_compile";
+    let source = written(
+        "unnamed.cc",
+        "#include \"xla/ffi/api/ffi.h\"\n#include \"xla_ffi/handler.h\"\nnamespace ffi = xla::ffi;\n\
+         namespace {\nffi::Error F(ffi::AnyBuffer) { return ffi::Error(); }\n\
+         XLA_FFI_DEFINE_HANDLER_SYMBOL(automatic, F);\n\
+         XLA_FFI_DEFINE_HANDLER_SYMBOL(bound, F, ffi::Ffi::Bind().Arg<ffi::AnyBuffer>());\n\
+         namespace deeper { XLA_FFI_DEFINE_HANDLER_SYMBOL(lambda, [] { return ffi::Error(); }, ffi::Ffi::Bind()); }\n\
+         XLA_FFI_Error* G(xffi_call* call) { return xffi_decoded(call); }\nXFFI_HANDLER(in_c, G);\n}\n",
+    );
+    for compiler in cpp_compilers(test) {
+        let flags = ["-O2", "-fvisibility=hidden", "-fvisibility-inlines-hidden"];
+        let library = build(compiler, &source, &Headers::Ours, &flags);
+        let Some(names) = exported(&library, test) else {
+            return;
+        };
+        for symbol in ["automatic", "bound", "lambda", "in_c"] {
+            assert!(
+                names.iter().any(|name| name == symbol),
+                "{compiler} {symbol}: {names:?}"
+            );
+        }
+        for (language, before, compiles) in [
+            ("c", "", true),
+            ("c++", "", true),
+            ("c", "static", false),
+            ("c++", "static", false),
+        ] {
+            let text = "#include \"xla_ffi/handler.h\"\n\
+                static XLA_FFI_Error* F(xffi_call* call) { return xffi_decoded(call); }\n";
+            let source = written(
+                "static.cc",
+                &format!("{text}{before} XFFI_HANDLER(f, F);\n"),
+            );
+            let mut command = Command::new(compiler);
+            command.args(["-x", language, "-fsyntax-only"]).arg(source);
+            let done = command
+                .args(Headers::Ours.flags())
+                .output()
+                .expect("it runs");
+            assert_eq!(
+                done.status.success(),
+                compiles,
+                "{compiler} {language} {before}"
+            );
+        }
+    }
+}
+
 #[test]
 fn nothing_of_the_headers_over_types_of_users() {
     let test = "nothing_of_the_headers_over_types_of_users";
-    let Some(nm) = ["nm", "llvm-nm"].into_iter().find(|program| works(program)) else {
-        skip(test, "no nm");
-        return;
-    };
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cpp_exports");
-    std::fs::create_dir_all(&folder).expect("the target folder");
-    let source = folder.join("users.cc");
-    std::fs::write(&source, SOURCE).expect("the target folder");
+    let source = written("users.cc", SOURCE);
     for compiler in cpp_compilers(test) {
         for flags in [&["-Wall", "-Wextra", "-Werror"][..], &["-O2"]] {
             let library = build(compiler, &source, &Headers::Ours, flags);
-            let output = Command::new(nm)
-                .args(["-D", "--defined-only"])
-                .arg(&library)
-                .output()
-                .expect("nm runs");
-            let text = String::from_utf8_lossy(&output.stdout);
-            let names: Vec<_> = text
-                .lines()
-                .filter_map(|line| line.split(' ').nth(2))
-                .collect();
-            assert!(names.contains(&"f"), "{compiler} {flags:?}: {text}");
+            let Some(names) = exported(&library, test) else {
+                return;
+            };
+            assert!(
+                names.iter().any(|name| name == "f"),
+                "{compiler} {flags:?}: {names:?}"
+            );
             let ours: Vec<_> = names.iter().filter(|name| is_of_headers(name)).collect();
             assert!(ours.is_empty(), "{compiler} {flags:?}: {ours:?}");
         }
