@@ -434,6 +434,18 @@ fn programs_that_embed_the_runtime() {
         embeds(&made.join(program));
     }
     serves(&made.join("internal_cc"), false);
+    // The linker has dropped what the programs do not use of the archive.
+    for (file, has_programs) in [
+        (prefix.join("lib/libxla_ffi_runtime.a"), true),
+        (build.join("embedding_cc"), false),
+        (build.join("internal_cc"), false),
+        (made.join("internal_cc"), false),
+    ] {
+        let bytes = std::fs::read(&file).expect("it was built");
+        let symbol = b"xffi_rt_program_stablehlo\0";
+        let found = bytes.windows(symbol.len()).any(|bytes| bytes == symbol);
+        assert_eq!(found, has_programs, "{}", file.display());
+    }
     match has_abseil {
         false => skip(test, "no Abseil (libabsl-dev)"),
         true => {

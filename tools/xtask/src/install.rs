@@ -100,6 +100,10 @@ pub(crate) fn place(root: &Path, prefix: &Path, built: Option<&Path>, tools: boo
         true => format!("@rpath/{soname}"),
         false => soname.clone(),
     };
+    let gc_sections = match cfg!(target_os = "macos") {
+        true => "-Wl,-dead_strip",
+        false => "-Wl,--gc-sections",
+    };
     for name in &templates {
         let folder = match name.ends_with(".pc") {
             true => "lib/pkgconfig",
@@ -110,7 +114,8 @@ pub(crate) fn place(root: &Path, prefix: &Path, built: Option<&Path>, tools: boo
         let text = text
             .replace("@VERSION@", &version)
             .replace("@SHARED@", &soname)
-            .replace("@SONAME@", &recorded);
+            .replace("@SONAME@", &recorded)
+            .replace("@GC_SECTIONS@", gc_sections);
         write(&prefix.join(folder).join(name), text.as_bytes())?;
     }
     tally::note(format_args!(
