@@ -5,10 +5,12 @@
 
 pub mod compiler;
 pub mod cost;
+#[cfg(feature = "files")]
 pub mod damage;
 pub mod headers;
 pub mod once;
 pub mod verdicts;
+#[cfg(feature = "files")]
 pub mod wheel;
 pub mod zig;
 
