@@ -57,11 +57,13 @@ use xla_ffi_sys::Revision;
 #[cfg(feature = "programs")]
 #[doc(inline)]
 pub use xla_ffi_programs as programs;
+#[cfg(feature = "libraries")]
+pub use xla_ffi_runtime::Library;
 #[doc(hidden)]
 pub use xla_ffi_runtime::statics as __statics;
 pub use xla_ffi_runtime::{
     Attribute, Attributes, Bundle, Call, Canceller, DType, Executable, Execution, Finding, Handler,
-    HandlerCounts, Hazard, Library, Outcome, Runtime, Shape, Stage, Tensor, legacy,
+    HandlerCounts, Hazard, Outcome, Runtime, Shape, Stage, Tensor, legacy,
 };
 
 /// Whether a panic in a handler becomes an error of its call. With `panic = "abort"` in the profile it ends the program.

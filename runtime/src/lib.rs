@@ -53,6 +53,7 @@ mod value;
 pub mod __programs {
     pub use crate::call::unwritten::Poison;
     pub use crate::process::guard::{Unwound, call_pointer, discard};
+    #[cfg(feature = "libraries")]
     pub use crate::process::load::load_for_good;
     pub use crate::value::array_shape::Indices;
     pub use crate::value::attribute::is_bare;
@@ -75,10 +76,12 @@ pub use device::{CpuDevice, CpuStream, DeviceAllocator, DeviceStream, HostAlloca
 pub use device::{CudaDevice, CudaMemory, CudaStream};
 pub use frame::print::describe;
 pub use frame::{CallFrame, Stage};
+#[cfg(feature = "libraries")]
+pub use handler::Library;
 #[doc(hidden)]
 pub use handler::statics;
 pub use handler::statics::StaticHandler;
-pub use handler::{Executable, Handler, Library};
+pub use handler::{Executable, Handler};
 pub use host::metadata;
 pub use host::{
     Bundle, Execution, Executor, HandlerCounts, Metadata, Runtime, Traits, TypeInfo,

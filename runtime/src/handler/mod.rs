@@ -1,11 +1,14 @@
 //! Handlers: what a runtime has accepted, and what is instantiated from it.
 
+#[cfg(feature = "libraries")]
 pub(crate) mod library;
+#[cfg(feature = "libraries")]
 mod manifest;
 pub(crate) mod negotiate;
 pub(crate) mod registry;
 pub mod statics;
 
+#[cfg(feature = "libraries")]
 pub use library::Library;
 
 use crate::frame::Stage;

@@ -1,5 +1,8 @@
 //! Who runs handlers' tasks: the host's thread pool, or an executor of the program's.
 
+use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
 /// Runs handlers' tasks in place of the runtime's thread pool: a program's own threads.
@@ -58,30 +61,79 @@ impl Tasks<'_> {
     }
 }
 
+type Task = Box<dyn FnOnce() + Send>;
+
+/// Tasks that no thread has taken yet; `None` after the last one tells the threads to end.
+struct Queue {
+    tasks: Mutex<VecDeque<Option<Task>>>,
+    changed: Condvar,
+}
+
+impl Queue {
+    fn push(&self, task: Option<Task>) {
+        self.lock().push_back(task);
+        self.changed.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Option<Task>>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self) {
+        loop {
+            let waiting = self
+                .changed
+                .wait_while(self.lock(), |tasks| tasks.is_empty());
+            let task = waiting.unwrap_or_else(PoisonError::into_inner).pop_front();
+            let Some(task) = task.flatten() else {
+                // The other threads end, too.
+                return self.push(None);
+            };
+            // The hook for panics has printed why.
+            std::panic::catch_unwind(AssertUnwindSafe(task))
+                .unwrap_or_else(|_| std::process::abort());
+        }
+    }
+}
+
 /// Threads that run handlers' tasks; never the thread that calls the handler.
 pub(crate) struct ThreadPool {
-    threads: rayon_core::ThreadPool,
+    queue: Arc<Queue>,
+    size: usize,
 }
 
 impl ThreadPool {
     pub(crate) fn new(threads: usize) -> Result<Self> {
-        let threads = rayon_core::ThreadPoolBuilder::new()
-            .num_threads(threads.max(1))
-            .thread_name(|index| format!("xla-ffi-pool-{index}"))
-            .build()
-            .map_err(|error| {
+        let queue = Arc::new(Queue {
+            tasks: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        let size = threads.max(1);
+        // Dropped early, it ends the threads that have started.
+        let pool = Self { queue, size };
+        for index in 0..size {
+            let queue = pool.queue.clone();
+            let thread = std::thread::Builder::new().name(format!("xla-ffi-pool-{index}"));
+            thread.spawn(move || queue.run()).map_err(|error| {
                 Error::new(ErrorCode::ResourceExhausted, "the thread pool cannot start")
                     .with_source(error)
             })?;
-        Ok(Self { threads })
+        }
+        Ok(pool)
     }
 
     pub(crate) fn size(&self) -> usize {
-        self.threads.current_num_threads()
+        self.size
     }
 
     /// Runs `task` on a thread of the pool, in the order of the calls. A panic in it ends the process.
     pub(crate) fn spawn(&self, task: impl FnOnce() + Send + 'static) {
-        self.threads.spawn_fifo(task);
+        self.queue.push(Some(Box::new(task)));
+    }
+}
+
+impl Drop for ThreadPool {
+    fn drop(&mut self) {
+        self.queue.push(None);
     }
 }

@@ -36,11 +36,13 @@
 //! ```
 
 mod call;
+#[cfg(feature = "libraries")]
 mod library;
 mod status;
 
 pub use crate::host::legacy_targets::{ApiVersion, Function, Signature};
 pub use call::{Invocation, Launched, TupleForm};
+#[cfg(feature = "libraries")]
 pub use library::Listed;
 pub use status::Status;
 

@@ -9,6 +9,7 @@
 //! is mapped.
 
 pub(crate) mod guard;
+#[cfg(feature = "libraries")]
 pub(crate) mod load;
 
 use std::fmt::Arguments;

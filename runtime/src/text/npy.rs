@@ -182,6 +182,7 @@ pub fn encode(tensor: &Tensor) -> Result<Vec<u8>> {
 /// # Errors
 /// Errors of the file system; also names of 64 KiB or more, 65536 or more arrays, or files of
 /// 4 GiB and more, which need a newer kind of archive.
+#[cfg(feature = "npz")]
 pub fn write_npz(path: &Path, arrays: &[(String, &Tensor)]) -> Result<()> {
     let mut archive = Vec::new();
     let mut directory = Vec::new();

@@ -2,7 +2,6 @@
 
 use super::{DType, Shape, Tensor};
 use crate::value::dtype::Class;
-use half::{bf16, f16};
 use xla_ffi_sys::{Error, Result};
 
 /// One element, in the widest type of its class.
@@ -87,6 +86,8 @@ fn small(dtype: DType) -> Option<Small> {
         DType::F8E5M2FNUZ => (5, 2, 16, Special::NegativeZeroNan),
         DType::F8E4M3FNUZ => (4, 3, 8, Special::NegativeZeroNan),
         DType::F4E2M1FN => (2, 1, 1, Special::Finite),
+        DType::F16 => (5, 10, 15, Special::Ieee),
+        DType::BF16 => (8, 7, 127, Special::Ieee),
         _ => return None,
     };
     Some(Small {
@@ -98,14 +99,14 @@ fn small(dtype: DType) -> Option<Small> {
 }
 
 impl Small {
-    fn sign(&self) -> u8 {
+    fn sign(&self) -> u16 {
         1 << (self.exponent + self.mantissa)
     }
 
-    fn decode(&self, bits: u8) -> f64 {
+    fn decode(&self, bits: u16) -> f64 {
         let magnitude = bits & (self.sign() - 1);
         let sign = if bits & self.sign() == 0 { 1.0 } else { -1.0 };
-        let top = (1_u8 << self.exponent) - 1;
+        let top = (1_u16 << self.exponent) - 1;
         let power = magnitude >> self.mantissa;
         let fraction = magnitude & ((1 << self.mantissa) - 1);
         let special = match self.special {
@@ -117,28 +118,49 @@ impl Small {
         };
         special.unwrap_or_else(|| {
             let whole = f64::from(u8::from(power > 0));
-            let value = whole + f64::from(fraction) / f64::from(1_u8 << self.mantissa);
+            let value = whole + f64::from(fraction) / f64::from(1_u16 << self.mantissa);
             sign * value * 2.0_f64.powi(i32::from(power.max(1)) - self.bias)
         })
     }
 
+    /// As `encode`, for IEEE floats, by arithmetic: a search takes too long among 65536 patterns.
+    fn encode_ieee(&self, value: f64) -> u16 {
+        let sign = if value.is_sign_negative() {
+            self.sign()
+        } else {
+            0
+        };
+        let infinity = self.sign() - (1 << self.mantissa);
+        if value.is_nan() {
+            return sign | infinity | 1 << (self.mantissa - 1);
+        }
+        let magnitude = value.abs();
+        let power = (magnitude.to_bits() >> 52) as i32 - 1023;
+        let power = power.max(1 - self.bias);
+        // A power of two changes no digit. Rounding up to the next power carries into the exponent's bits.
+        let steps = magnitude * 2.0_f64.powi(self.mantissa as i32 - power);
+        let steps = steps.round_ties_even() as u64;
+        let bits = steps.saturating_add(((power + self.bias - 1) as u64) << self.mantissa);
+        sign | bits.min(infinity.into()) as u16
+    }
+
     /// The nearest pattern, ties to the even one; past the range infinity, not-a-number, or the largest
     /// number, whichever the format has.
-    fn encode(&self, value: f64) -> u8 {
+    fn encode(&self, value: f64) -> u16 {
         if value.is_nan() {
-            let nan = (0..=u8::MAX).find(|bits| self.decode(*bits).is_nan());
+            let nan = (0..=0xFF).find(|bits| self.decode(*bits).is_nan());
             return nan.unwrap_or(0);
         }
-        let finite = |bits: &u8| self.decode(*bits).is_finite();
+        let finite = |bits: &u16| self.decode(*bits).is_finite();
         let largest = (0..self.sign()).rev().find(finite).unwrap_or(0);
         let step = self.decode(largest) - self.decode(largest - 1);
         // What comes next has the place of another number.
-        let number = |bits: u8| match bits > largest {
+        let number = |bits: u16| match bits > largest {
             true => self.decode(largest) + step,
             false => self.decode(bits),
         };
         let magnitude = value.abs().min(number(largest + 1));
-        let distance = |bits: u8| (number(bits) - magnitude).abs();
+        let distance = |bits: u16| (number(bits) - magnitude).abs();
         let nearest = (0..=largest + 1).min_by(|a, b| {
             let nearer = distance(*a).total_cmp(&distance(*b));
             nearer.then((a % 2).cmp(&(b % 2)))
@@ -154,18 +176,6 @@ impl Small {
             (bits, _) => bits | sign,
         }
     }
-}
-
-/// `value` as one of the two numbers that it lies between: the odd one. Rounded once more, to a type of fewer bits by
-/// two at least, it gives what `value` would, which `from_f64` of the crate half does not: it cuts off 32 bits first.
-fn to_odd(value: f64) -> f32 {
-    let near = value as f32;
-    let wide = f64::from(near);
-    if wide == value || value.is_nan() {
-        return near;
-    }
-    let towards_zero = near.to_bits() - u32::from(wide.abs() > value.abs());
-    f32::from_bits(towards_zero | 1)
 }
 
 fn decode_exponent(bits: u8) -> f64 {
@@ -191,8 +201,7 @@ fn encode_float(dtype: DType, value: f64) -> Option<u128> {
     Some(match dtype {
         // The type has neither infinity nor NaN.
         DType::F4E2M1FN if value.is_nan() => return None,
-        DType::F16 => f16::from_f32(to_odd(value)).to_bits().into(),
-        DType::BF16 => bf16::from_f32(to_odd(value)).to_bits().into(),
+        DType::F16 | DType::BF16 => small(dtype)?.encode_ieee(value).into(),
         DType::F32 => (value as f32).to_bits().into(),
         DType::F64 => value.to_bits().into(),
         DType::F8E8M0FNU => encode_exponent(value).into(),
@@ -202,12 +211,10 @@ fn encode_float(dtype: DType, value: f64) -> Option<u128> {
 
 fn decode_float(dtype: DType, bits: u128) -> Option<f64> {
     Some(match dtype {
-        DType::F16 => f16::from_bits(bits as u16).to_f64(),
-        DType::BF16 => bf16::from_bits(bits as u16).to_f64(),
         DType::F32 => f32::from_bits(bits as u32).into(),
         DType::F64 => f64::from_bits(bits as u64),
         DType::F8E8M0FNU => decode_exponent(bits as u8),
-        other => small(other)?.decode(bits as u8),
+        other => small(other)?.decode(bits as u16),
     })
 }
 
@@ -407,6 +414,44 @@ mod tests {
             (DType::F16, 1.0, 0x3C00),
         ] {
             assert_eq!(bits(dtype, value), expected, "{dtype} {value}");
+        }
+    }
+
+    #[test]
+    fn floats_of_16_bits_are_those_of_the_crate_half() {
+        for bits in 0..=u16::MAX {
+            for (dtype, expected) in [
+                (DType::F16, half::f16::from_bits(bits).to_f64()),
+                (DType::BF16, half::bf16::from_bits(bits).to_f64()),
+            ] {
+                let value = decode_float(dtype, bits.into()).unwrap();
+                assert_eq!(value.is_nan(), expected.is_nan(), "{dtype} {bits:#x}");
+                if value.is_nan() {
+                    continue;
+                }
+                assert_eq!(value.to_bits(), expected.to_bits(), "{dtype} {bits:#x}");
+                assert_eq!(
+                    encode_float(dtype, value),
+                    Some(bits.into()),
+                    "{dtype} {value}"
+                );
+                // Halfway to the next number, and the nearest numbers beside that.
+                let next = decode_float(dtype, (bits ^ 1).into()).unwrap();
+                let middle = f64::midpoint(value, next);
+                if !middle.is_finite() {
+                    continue;
+                }
+                let [low, high] = [value.min(next), value.max(next)];
+                let even = if bits % 2 == 0 { value } else { next };
+                for (given, wanted) in [
+                    (middle, even),
+                    (middle.next_down(), low),
+                    (middle.next_up(), high),
+                ] {
+                    let found = decode_float(dtype, encode_float(dtype, given).unwrap());
+                    assert_eq!(found, Some(wanted), "{dtype} {given:e}");
+                }
+            }
         }
     }
 
