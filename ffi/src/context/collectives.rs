@@ -131,7 +131,7 @@ pub struct DeviceCommunicatorRequirements {
 ///
 /// ```
 /// use xla_ffi::sys::XLA_FFI_CollectiveGroupMode as Mode;
-/// use xla_ffi::{DeviceOut, prelude::*};
+/// use xla_ffi::{DeviceBuffer, prelude::*};
 /// use xla_ffi::ext::{Collectives, DeviceCommunicatorRequirements as Requirements, Group};
 ///
 /// const PAIR: Group = Group { mode: Mode::FLATTENED_ID, groups: &[&[0, 1]], id: 0 };
@@ -141,11 +141,11 @@ pub struct DeviceCommunicatorRequirements {
 ///
 /// #[xla_ffi::stateful(platforms = ["cuda"])]
 /// impl Fused {
-///     fn prepare(_y: DeviceOut<f32>, collectives: Collectives) -> Result<()> {
+///     fn prepare(_x: DeviceBuffer<f32>, collectives: Collectives) -> Result<()> {
 ///         collectives.request_device_communicator(PAIR, BARRIERS)
 ///     }
 ///
-///     fn execute(_y: DeviceOut<f32>, collectives: Collectives) -> Result<()> {
+///     fn execute(_x: DeviceBuffer<f32>, collectives: Collectives) -> Result<()> {
 ///         let found = collectives.device_communicator(PAIR, BARRIERS)?;
 ///         // With NCCL: compare with sizeof(ncclDevComm) and NCCL_VERSION_CODE, then copy it.
 ///         if (found.byte_size, found.version) != (4, 23203) {
@@ -156,7 +156,7 @@ pub struct DeviceCommunicatorRequirements {
 ///     }
 /// }
 ///
-/// # use xla_ffi::embed::{self, DType, Shape, collectives};
+/// # use xla_ffi::embed::{self, Tensor, collectives};
 /// # static DESCRIPTION: u32 = 0;
 /// let provided = collectives::Collectives::with_device_communicators(
 ///     |_key| std::ptr::without_provenance_mut(12),
@@ -166,8 +166,8 @@ pub struct DeviceCommunicatorRequirements {
 ///         collectives::DeviceCommunicator { description, byte_size: 4, version: 23203 }
 ///     },
 /// );
-/// let call = embed::call::<Fused>("{}")?.collectives(provided).ret(Shape::new(DType::F32, [1])?);
-/// call.run()?;
+/// let x = Tensor::from_slice([1], &[1.0_f32])?;
+/// embed::call::<Fused>("{}")?.collectives(provided).arg(x).run()?;
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
