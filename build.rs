@@ -46,6 +46,8 @@ fn main() {
         "cargo:rustc-env=SDK_INCLUDE_DIR={}",
         root.join("include").display()
     );
+    let triple = env::var("TARGET").expect("cargo sets it");
+    println!("cargo:rustc-env=HOST_TRIPLE={triple}");
     for language in &LANGUAGES {
         let key = if language.cpp { "CPP" } else { "C" };
         let tool = cc::Build::new()

@@ -150,9 +150,12 @@
 
 /* FEATURE FIRST_JAXLIB jaxlib THIS_HOST VERSION host: what is said of a feature that the host
  * lacks; and of one that its version of an extension lacks, FEATURE THIS_EXTENSION minor " of
- * the " extension NEWER_EXTENSION jaxlib. */
+ * the " extension NEWER_EXTENSION jaxlib. After an error of a host that is newer than the
+ * library: THIS_HOST VERSION host NEWER_HOST. */
 #define XLA_FFI_SDK_TEXT_FIRST_JAXLIB ": the first jaxlib that has it is "
 #define XLA_FFI_SDK_TEXT_THIS_HOST "; this host speaks "
+#define XLA_FFI_SDK_TEXT_NEWER_HOST \
+  ", which is newer than this library: build it with a newer xla-ffi"
 #define XLA_FFI_SDK_TEXT_VERSION "XLA FFI "
 #define XLA_FFI_SDK_TEXT_THIS_EXTENSION ": this host has version 0."
 #define XLA_FFI_SDK_TEXT_NEWER_EXTENSION " extension; the first jaxlib that has 0.2 is "

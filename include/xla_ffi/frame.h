@@ -46,7 +46,7 @@ XFFI_HOT_ int xla_ffi_sdk_has_lists(const XLA_FFI_CallFrame* frame) {
 /* The reason why a buffer's memory cannot be used. */
 typedef enum xla_ffi_sdk_fault {
   xla_ffi_sdk_fault_none,
-  xla_ffi_sdk_fault_count,    /* negative or missing dimensions, or too many elements */
+  xla_ffi_sdk_fault_count,    /* negative or missing dimensions, too many elements, or an unknown element type */
   xla_ffi_sdk_fault_bytes,    /* more bytes than can be addressed */
   xla_ffi_sdk_fault_null,     /* a null pointer to elements */
   xla_ffi_sdk_fault_alignment /* elements that are not aligned for their type */
@@ -127,6 +127,7 @@ XFFI_SLOW_ xla_ffi_sdk_fault xla_ffi_sdk_find_fault(const XLA_FFI_Buffer* buf, u
   uint64_t rest;
   int over = 0, empty = 0;
   *elements = 0;
+  if (bits == 0 && dtype != XLA_FFI_DataType_TOKEN) return xla_ffi_sdk_fault_count; /* a newer host's: of no known size */
   if (rank < 0 || (rank > 0 && buf->dims == NULL)) return xla_ffi_sdk_fault_count;
   for (i = 0; i < rank; ++i) {
     const int64_t dim = buf->dims[i];
@@ -177,7 +178,8 @@ XFFI_COLD_ int xla_ffi_sdk_put_numpy(xla_ffi_sdk_line* line, const char* before,
 
 XFFI_COLD_ void xla_ffi_sdk_put_dtype(xla_ffi_sdk_line* line, unsigned dtype) {
   const char* name = xla_ffi_sdk_dtype_name(dtype);
-  xla_ffi_sdk_put_words(line, name != NULL ? name : "an unknown type");
+  xla_ffi_sdk_put_words(line, name != NULL ? name : "the unknown type ");
+  if (name == NULL) xla_ffi_sdk_put_number(line, dtype);
 }
 
 /* Writes a buffer's type and shape: "F32[2, 3]". */
@@ -193,7 +195,9 @@ XFFI_COLD_ void xla_ffi_sdk_put_buffer(xla_ffi_sdk_line* line, const XLA_FFI_Buf
 XFFI_COLD_ void xla_ffi_sdk_put_mismatch(xla_ffi_sdk_line* line, const XLA_FFI_Buffer* buf, int is_arg,
                                          const char* name, size_t length, unsigned dtype, int64_t rank) {
   const unsigned got = (unsigned)buf->dtype;
-  const int is_other = dtype != XLA_FFI_DataType_INVALID ? got != dtype : got == dtype;
+  const int is_other = dtype != XLA_FFI_DataType_INVALID
+                           ? got != dtype
+                           : xla_ffi_sdk_bits_of(got) == 0 && got != XLA_FFI_DataType_TOKEN;
   int64_t i, elements;
   if (is_other || (rank >= 0 && buf->rank != rank)) {
     xla_ffi_sdk_put_words(line, "expected ");

@@ -37,6 +37,11 @@ typedef enum xffi_revision {
 #undef XFFI_REVISION_
 } xffi_revision;
 
+/* The newest revision whose layouts are used. Tests define a lower one, for libraries that know older revisions only. */
+#ifndef XFFI_NEWEST_KNOWN_
+#define XFFI_NEWEST_KNOWN_ XFFI_NEWEST_REVISION_
+#endif
+
 /* A feature of <xla_ffi/facts.h>: its oldest revision, and its arguments for xffi_missing_feature_. */
 #define XFFI_SINCE_(feature) ((xffi_revision)XLA_FFI_SDK_SINCE_##feature)
 #define XFFI_FEATURE_(feature) XLA_FFI_SDK_NAME_##feature, XFFI_SINCE_(feature)
@@ -74,9 +79,22 @@ XFFI_INLINE_ int xffi_minor_of_(xffi_revision revision) {
   }
 }
 
-/* Returns the minor version of the host (0 to 5 so far). `api` is not null. */
-XFFI_INLINE_ int xffi_host_minor_(const XLA_FFI_Api* api) {
+/* Returns the minor version that the host states (0 to 5 so far). `api` is not null. */
+XFFI_INLINE_ int xffi_stated_minor_(const XLA_FFI_Api* api) {
   return api->api_version.major_version > 0 ? 1000 : api->api_version.minor_version;
+}
+
+/* Returns 1 if the host is newer than every revision that this header knows. */
+XFFI_INLINE_ int xffi_is_newer_(const XLA_FFI_Api* api) {
+  return xffi_stated_minor_(api) > xffi_minor_of_((xffi_revision)XFFI_NEWEST_KNOWN_);
+}
+
+/* Returns the minor version of the host, at most the newest that this header knows. */
+XFFI_INLINE_ int xffi_host_minor_(const XLA_FFI_Api* api) {
+  if (XFFI_NEWEST_KNOWN_ != XFFI_NEWEST_REVISION_ && xffi_is_newer_(api)) {
+    return xffi_minor_of_((xffi_revision)XFFI_NEWEST_KNOWN_);
+  }
+  return xffi_stated_minor_(api);
 }
 
 /* Returns 1 if the host is older than r0, so that its table is shorter than r0's. Only its size may then be read. */
@@ -105,13 +123,20 @@ XFFI_COLD_ const void* xffi_error_slot_(const XLA_FFI_Api* api, size_t offset) {
     if (slot_ != NULL) memcpy(&(function), slot_, sizeof(function));                \
   } while (0)
 
-/* Returns the true size of the host's table in bytes. */
+/* Returns the true size of the host's table in bytes, without functions that this header does not know. */
 XFFI_INLINE_ size_t xffi_host_size_(const XLA_FFI_Api* api) {
   uintptr_t gap;
-  if (api->struct_size >= XLA_FFI_SDK_TABLE_R5) return api->struct_size;
+  if (api->struct_size >= XLA_FFI_SDK_TABLE_R5 && XFFI_NEWEST_KNOWN_ >= XFFI_R5) {
+    const size_t known = XFFI_NEWEST_KNOWN_ < XFFI_R9    ? XLA_FFI_SDK_TABLE_R5
+                         : XFFI_NEWEST_KNOWN_ < XFFI_R10 ? XLA_FFI_SDK_TABLE_R9
+                                                         : api->struct_size;
+    return api->struct_size < known ? api->struct_size : known;
+  }
   if (xffi_host_minor_(api) < XLA_FFI_SDK_MINOR_R1) return XLA_FFI_SDK_TABLE_R0;
   gap = (uintptr_t)api->internal_api - (uintptr_t)api;
-  return gap == XLA_FFI_SDK_TABLE_R2 || gap == XLA_FFI_SDK_TABLE_R3 || gap == XLA_FFI_SDK_TABLE_R4
+  return (gap == XLA_FFI_SDK_TABLE_R2 && XFFI_NEWEST_KNOWN_ >= XFFI_R2) ||
+                 (gap == XLA_FFI_SDK_TABLE_R3 && XFFI_NEWEST_KNOWN_ >= XFFI_R3) ||
+                 (gap == XLA_FFI_SDK_TABLE_R4 && XFFI_NEWEST_KNOWN_ >= XFFI_R4)
              ? (size_t)gap
              : XLA_FFI_SDK_TABLE_R1;
 }
@@ -270,7 +295,7 @@ XFFI_COLD_ XLA_FFI_Error* xffi_no_function_(const XLA_FFI_Api* api, const char* 
 /* Calls a function of the host that returns an error. */
 #define XFFI_ASK_(api, function, args)                                        \
   (XFFI_UNLIKELY_((api)->function == NULL) ? xffi_no_function_((api), #function) \
-                                          : (api)->function(args))
+                                          : xffi_asked_((api), #function, (api)->function(args)))
 
 /* Destroys an error that a host function returned. */
 XFFI_COLD_ void xffi_error_free(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
@@ -303,6 +328,27 @@ XFFI_COLD_ const char* xffi_error_details(const XLA_FFI_Api* api, XLA_FFI_Error*
 /* Loads the function at an index of the table. The table is at least that long. */
 XFFI_INLINE_ void xffi_load_slot_(const XLA_FFI_Api* api, size_t index, void* function) {
   memcpy(function, (const char*)api + offsetof(XLA_FFI_Api, XLA_FFI_Error_Create) + 8 * index, 8);
+}
+
+/* Adds the host's version to an error of its function `what` if the host is newer than this header, because the error may
+ * be about arguments that the header does not know. */
+XFFI_COLD_ XLA_FFI_Error* xffi_with_version_(const XLA_FFI_Api* api, const char* what, XLA_FFI_Error* error) {
+  XLA_FFI_Error_Code code;
+  const char* message;
+  XLA_FFI_Error* told;
+  if (!xffi_is_newer_(api)) return error;
+  message = xffi_error_details(api, error, &code);
+  told = xffi_error_format_(api, code,
+                           "%s: %s" XLA_FFI_SDK_TEXT_THIS_HOST XLA_FFI_SDK_TEXT_VERSION
+                           "%d.%d (%s)" XLA_FFI_SDK_TEXT_NEWER_HOST,
+                           what, message, api->api_version.major_version, api->api_version.minor_version,
+                           xffi_releases_(xffi_host_revision(api)));
+  xffi_error_free(api, error);
+  return told;
+}
+
+XFFI_INLINE_ XLA_FFI_Error* xffi_asked_(const XLA_FFI_Api* api, const char* function, XLA_FFI_Error* error) {
+  return XFFI_UNLIKELY_(error != NULL) ? xffi_with_version_(api, function, error) : NULL;
 }
 
 /* Returns the index of the first of the three future functions in the table; 0 if one of them is missing. They moved by
@@ -368,7 +414,7 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_register_(const XLA_FFI_Api* api, 
 /* Returns the metadata extension of a frame, or null. r0 uses this field for something else. */
 XFFI_INLINE_ const XLA_FFI_Metadata_Extension* xffi_find_metadata_(const XLA_FFI_CallFrame* frame) {
   const XLA_FFI_InternalExtension* link = frame->extension_start;
-  if (XFFI_UNLIKELY_(link != NULL) && (frame->api == NULL || xffi_host_minor_(frame->api) >= 1)) {
+  if (XFFI_UNLIKELY_(link != NULL) && (frame->api == NULL || xffi_stated_minor_(frame->api) >= 1)) {
     for (; link != NULL; link = link->next) {
       if (link->type == XLA_FFI_Extension_Metadata) {
         return (const XLA_FFI_Metadata_Extension*)(const void*)link;
@@ -388,7 +434,9 @@ XFFI_COLD_ XLA_FFI_Error* xffi_answer_metadata_(const XLA_FFI_Api* api, const XL
   const int floor = xffi_minor_of_(floor_of);
   int answer = host < 1 ? 1 : host;
   if (answer < floor) answer = floor;
-  if (answer > XLA_FFI_API_MINOR) answer = XLA_FFI_API_MINOR;
+  if (answer > xffi_minor_of_((xffi_revision)XFFI_NEWEST_KNOWN_)) {
+    answer = xffi_minor_of_((xffi_revision)XFFI_NEWEST_KNOWN_);
+  }
   if (extension->extension_base.struct_size < XLA_FFI_Metadata_Extension_STRUCT_SIZE ||
       metadata == NULL || metadata->struct_size < XLA_FFI_Metadata_STRUCT_SIZE) {
     return xffi_error_format_(api, XLA_FFI_Error_Code_INVALID_ARGUMENT,
@@ -406,6 +454,12 @@ XFFI_COLD_ XLA_FFI_Error* xffi_answer_metadata_(const XLA_FFI_Api* api, const XL
 XFFI_COLD_ XLA_FFI_Error* xffi_type_ask_(const XLA_FFI_Api* api, const char* name, const XLA_FFI_TypeInfo* info,
                                         XLA_FFI_TypeId* id) {
   XLA_FFI_Type_Register_Args args;
+  /* Before r7 hosts changed the layouts of types and of state, and did not say so. */
+  if (XFFI_NEWEST_KNOWN_ < XFFI_R7 && xffi_is_newer_(api)) {
+    return xffi_with_version_(
+        api, XLA_FFI_SDK_NAME_USER_TYPES,
+        xffi_error_new(api, XLA_FFI_Error_Code_UNIMPLEMENTED, "not available"));
+  }
   memset(&args, 0, sizeof(args));
   args.struct_size = XLA_FFI_Type_Register_Args_STRUCT_SIZE;
   args.name.ptr = name;

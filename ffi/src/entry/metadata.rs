@@ -53,10 +53,7 @@ pub(crate) unsafe fn answer_metadata(
     }
     // SAFETY: a frame points to its host's table.
     let host = unsafe { Host::new(api) };
-    let (major, minor) = host.version();
-    let newest = (XLA_FFI_API_MAJOR, XLA_FFI_API_MINOR);
-    let wanted = (0, info.floor().minor_version());
-    let (major, minor) = (major, minor).max(wanted).min(newest);
+    let (major, minor) = host.common_version(info.floor());
     // SAFETY: hosts that request metadata provide at least the fields up to `traits`.
     let version = unsafe { &raw mut (*metadata).api_version };
     // SAFETY: as above.
@@ -70,7 +67,7 @@ pub(crate) unsafe fn answer_metadata(
         info.register_types(host);
     }
     // Only hosts with version 0.2 or later have a field for the type of the state (ABI: r7).
-    if !api.is_null() && host.version() >= (0, Revision::R7.minor_version()) {
+    if !api.is_null() && host.at_least(Revision::R7) {
         if let Some(state) = info.state {
             match (state.host_type)().id(host) {
                 // SAFETY: the host's version shows that the field exists.

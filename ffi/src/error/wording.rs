@@ -40,6 +40,8 @@ pub const FIRST_JAXLIB: &str = ": the first jaxlib that has it is ";
 pub const THIS_HOST: &str = "; this host speaks ";
 /// Precedes the host's version; its revision follows in brackets.
 pub const VERSION: &str = "XLA FFI ";
+/// Follows the version of a host that is newer than every revision that the library knows.
+pub const NEWER_HOST: &str = ", which is newer than this library: build it with a newer xla-ffi";
 /// Separates a feature from the minor version of the host's extension.
 pub const THIS_EXTENSION: &str = ": this host has version 0.";
 /// Separates the extension's name from the first jaxlib that has the feature.

@@ -49,6 +49,20 @@ unsafe impl Send for Host {}
 // SAFETY: as above.
 unsafe impl Sync for Host {}
 
+/// The newest revision whose layouts the library uses. Tests build libraries that know older revisions only:
+/// `--cfg xla_ffi_newest_known` makes it the number in an exported variable.
+#[cfg(not(xla_ffi_newest_known))]
+const fn newest_known() -> Revision {
+    Revision::NEWEST
+}
+#[cfg(xla_ffi_newest_known)]
+fn newest_known() -> Revision {
+    use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+    #[unsafe(no_mangle)]
+    static XLA_FFI_NEWEST_KNOWN: AtomicI32 = AtomicI32::new(Revision::NEWEST as i32);
+    Revision::ALL[XLA_FFI_NEWEST_KNOWN.load(Relaxed) as usize]
+}
+
 /// A function of the table that returns an error or null.
 type Call<A> = unsafe extern "C" fn(args: *mut A) -> *mut XLA_FFI_Error;
 
@@ -102,9 +116,23 @@ impl Host {
         (major, minor)
     }
 
-    /// Returns true if the host's version is at least that of `revision`. r1 to r6 have the same version.
-    fn at_least(self, revision: Revision) -> bool {
-        self.version() >= (0, revision.minor_version())
+    /// Returns true if the host's version is at least that of `revision`, which the library knows. r1 to r6 have the
+    /// same version.
+    pub(crate) fn at_least(self, revision: Revision) -> bool {
+        revision <= newest_known() && self.version() >= (0, revision.minor_version())
+    }
+
+    /// Returns the newest version that both the host and the library know.
+    pub(crate) fn common_version(self, floor: Revision) -> (i32, i32) {
+        let floor = (0, floor.minor_version());
+        self.version()
+            .max(floor)
+            .min((0, newest_known().minor_version()))
+    }
+
+    /// Returns true if the host is newer than every revision that the library knows.
+    fn is_newer(self) -> bool {
+        self.version() > (0, newest_known().minor_version())
     }
 
     /// Returns the number of functions in the table.
@@ -121,15 +149,15 @@ impl Host {
         }
         // SAFETY: the pointer is not null, and the size is the first field in every revision.
         let size = unsafe { (*self.api).struct_size };
-        if size > Revision::R4.api_struct_size() {
-            return (size - Slot::HEAD) / size_of::<usize>();
+        if size > Revision::R4.api_struct_size() && newest_known() >= Revision::R5 {
+            return ((size - Slot::HEAD) / size_of::<usize>()).min(newest_known().slot_count());
         }
         // SAFETY: the pointer is not null, and the field has the same offset in every revision.
         let internal = unsafe { (*self.api).internal_api };
         let distance = (internal as usize).wrapping_sub(self.api as usize);
         let known = Revision::ALL[..5]
             .iter()
-            .find(|revision| revision.api_size() == distance);
+            .find(|revision| **revision <= newest_known() && revision.api_size() == distance);
         match known {
             Some(revision) => revision.slot_count(),
             None if self.at_least(Revision::R1) => Revision::R1.slot_count(),
@@ -145,13 +173,14 @@ impl Host {
         // Several revisions have version 0.1; the table's length distinguishes them.
         let slots = self.slots().min(Revision::R5.slot_count());
         let fits = |revision: &Revision| {
-            (0, revision.minor_version()) == version
+            *revision <= newest_known()
+                && (0, revision.minor_version()) == version
                 && (version != (0, 1) || revision.slot_count() == slots)
         };
         let unknown = if version == (0, 1) {
             Revision::R1
         } else {
-            Revision::NEWEST
+            newest_known()
         };
         Revision::ALL.into_iter().find(fits).unwrap_or(unknown)
     }
@@ -166,7 +195,8 @@ impl Host {
         let size = unsafe { (*self.api).struct_size };
         // Tables with their true size have the newest order.
         let place = Slot::HEAD + size_of::<usize>() * slot as usize;
-        if size > Revision::R4.api_struct_size() && place + size_of::<usize>() <= size {
+        let is_told = size > Revision::R4.api_struct_size() && newest_known() >= Revision::R5;
+        if is_told && place + size_of::<usize>() <= size && slot.since() <= newest_known() {
             // SAFETY: the table has `size` bytes.
             return Some(unsafe { self.api.cast::<u8>().add(place) }.cast());
         }
@@ -234,6 +264,29 @@ impl Host {
         // SAFETY: the caller guarantees matching arguments.
         let error = unsafe { function(args) };
         self.check(error)
+            .map_err(|error| self.with_version(feature, error))
+    }
+
+    /// Adds the host's version to an error of its function if the host is newer than the library, because the error may be
+    /// about arguments that the library does not know.
+    #[cold]
+    fn with_version(self, feature: Feature, error: Error) -> Error {
+        if !self.is_newer() {
+            return error;
+        }
+        let text = [wording::feature(feature), ": ", error.message()].concat();
+        let (this, newer) = (wording::THIS_HOST, wording::NEWER_HOST);
+        Error::new(error.code(), format!("{text}{this}{self}{newer}"))
+    }
+
+    /// Returns an error on a newer host if the library knows no revision from r7 on, because before r7 the layouts of types
+    /// and state changed without a new version.
+    fn has_known_types(self) -> Result<()> {
+        if newest_known() >= Revision::R7 || !self.is_newer() {
+            return Ok(());
+        }
+        let error = Error::unimplemented("not available");
+        Err(self.with_version(Feature::UserTypes, error))
     }
 
     /// Returns the error for a feature that the host lacks.

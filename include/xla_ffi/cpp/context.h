@@ -63,7 +63,7 @@ XLA_FFI_SDK_HOT inline bool CallHost(const XLA_FFI_Api* api, XLA_FFI_Error* (*fu
   }
   XLA_FFI_Error* error = function(args);
   if (XLA_FFI_PREDICT_TRUE(error == nullptr)) return true;
-  DiagnoseError(diagnostic, api, what, error);
+  DiagnoseError(diagnostic, api, what, xffi_with_version_(api, what, error));
   return false;
 }
 

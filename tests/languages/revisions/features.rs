@@ -104,7 +104,7 @@ pub(crate) const FEATURES: &[Feature] = &[
         Ok(())
     }),
     ("error texts", |s| {
-        let handler = s.library.handler("fail", &[(Stage::Execute, "fail")])?;
+        let handler = Subject::handler(&s.library, "fail", &[(Stage::Execute, "fail")])?;
         let told = |text: &str| {
             let attributes = Attributes::new().with("code", 3_i32).with("message", text);
             let executable = handler.instantiate(&attributes)?;
@@ -231,7 +231,7 @@ pub(crate) const FEATURES: &[Feature] = &[
         let out = s.call("async_probe", "{}", vec![], &[(DType::S64, &[2])])?;
         let told = values::<i64>(&out, 0);
         expect(told[0], 1)?;
-        if s.runtime.revision() < Revision::R2 {
+        if s.seen() < Revision::R2 {
             return Err(Error::new(
                 ErrorCode::Unimplemented,
                 "no futures: it completed before it returned",
@@ -283,7 +283,7 @@ pub(crate) const FEATURES: &[Feature] = &[
             vec![scalar()],
             &[(DType::S64, &[3])],
         )?;
-        let revision = s.runtime.revision();
+        let revision = s.seen();
         let has = |since: Revision| i64::from(revision >= since);
         let parts = vec![has(Revision::R4), has(Revision::R5), has(Revision::R3)];
         expect(values::<i64>(&out, 0), parts)
@@ -313,7 +313,9 @@ pub(crate) const FEATURES: &[Feature] = &[
             )?;
             let told = run(&bootstrap, vec![scalar()], &[(DType::F32, &[])]);
             // Handlers that need more than this runtime has are told; the others are there.
-            let beyond = own && (Revision::R1..Revision::R10).contains(&s.runtime.revision());
+            let beyond = own
+                && s.newest == Revision::NEWEST
+                && (Revision::R1..Revision::R10).contains(&s.runtime.revision());
             match told {
                 Err(error) if beyond => {
                     let text = error.message();

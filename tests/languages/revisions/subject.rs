@@ -1,9 +1,10 @@
 //! A conformance library on one runtime, and what calls on it give.
 
+use std::sync::OnceLock;
 use xla_ffi_runtime::spec::Spec;
 use xla_ffi_runtime::{
-    Attributes, DType, Element, Error, Executable, Library, Outcome, Runtime, Shape, Stage, Stages,
-    Tensor,
+    Attributes, Bundle, DType, Element, Error, Executable, Handler, Library, Outcome, Revision,
+    Runtime, Shape, Stage, Stages, Tensor,
 };
 
 pub(crate) type Check = Result<(), Failure>;
@@ -32,6 +33,9 @@ pub(crate) fn expect<T: PartialEq + std::fmt::Debug>(got: T, wanted: T) -> Check
     Err(Failure::Wrong(format!("expected {wanted:?}, got {got:?}")))
 }
 
+/// What every handler goes through on its way to the runtime, in a process that wraps it.
+pub(crate) static WRAP: OnceLock<fn(Bundle, Stage) -> Bundle> = OnceLock::new();
+
 /// A library on one runtime.
 pub(crate) struct Subject {
     pub(crate) runtime: Runtime,
@@ -39,9 +43,16 @@ pub(crate) struct Subject {
     pub(crate) twin: Library,
     /// The handler that calls a registration entry with the table of its own call.
     pub(crate) bootstrap: Library,
+    /// The newest revision that the libraries know.
+    pub(crate) newest: Revision,
 }
 
 impl Subject {
+    /// The revision as which the libraries treat their host.
+    pub(crate) fn seen(&self) -> Revision {
+        seen(self.newest, self.runtime.revision())
+    }
+
     pub(crate) fn executable_of(
         library: &Library,
         name: &str,
@@ -53,7 +64,21 @@ impl Subject {
             stages.push((Stage::Instantiate, instantiate.as_str()));
         }
         let attributes = Attributes::parse(attrs).expect("the test's attributes parse");
-        library.handler(name, &stages)?.instantiate(&attributes)
+        Self::handler(library, name, &stages)?.instantiate(&attributes)
+    }
+
+    pub(crate) fn handler(
+        library: &Library,
+        name: &str,
+        stages: &[(Stage, &str)],
+    ) -> Result<Handler, Error> {
+        let mut bundle = library.bundle(stages)?;
+        if let Some(wrap) = WRAP.get() {
+            for (stage, _) in stages {
+                bundle = wrap(bundle, *stage);
+            }
+        }
+        library.runtime().handler(name, bundle)
     }
 
     pub(crate) fn executable(&self, name: &str, attrs: &str) -> Result<Executable, Error> {
@@ -68,6 +93,17 @@ impl Subject {
         rets: &[(DType, &[i64])],
     ) -> Result<Outcome, Error> {
         run(&self.executable(name, attrs)?, args, rets)
+    }
+}
+
+/// The revision as which a library that knows those up to `newest` treats its host. Before r5 only known lengths tell
+/// what a table has.
+pub(crate) fn seen(newest: Revision, host: Revision) -> Revision {
+    match newest {
+        _ if host <= newest => host,
+        Revision::R0 => Revision::R0,
+        _ if newest < Revision::R5 => Revision::R1,
+        _ => newest,
     }
 }
 

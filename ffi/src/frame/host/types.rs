@@ -57,6 +57,7 @@ impl Host {
         wanted: i64,
         deleter: unsafe extern "C" fn(*mut c_void),
     ) -> Result<i64> {
+        self.has_known_types()?;
         let info = XLA_FFI_TypeInfo {
             struct_size: XLA_FFI_TypeInfo::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),

@@ -92,11 +92,13 @@ pub(super) fn c(version: &str) -> String {
         &mut out,
         "FEATURE FIRST_JAXLIB jaxlib THIS_HOST VERSION host: what is said of a feature that the host lacks; and \
          of one that its version of an extension lacks, FEATURE THIS_EXTENSION minor \" of the \" extension \
-         NEWER_EXTENSION jaxlib.",
+         NEWER_EXTENSION jaxlib. After an error of a host that is newer than the library: THIS_HOST VERSION host \
+         NEWER_HOST.",
     );
     for (name, words) in [
         ("FIRST_JAXLIB", wording::FIRST_JAXLIB),
         ("THIS_HOST", wording::THIS_HOST),
+        ("NEWER_HOST", wording::NEWER_HOST),
         ("VERSION", wording::VERSION),
         ("THIS_EXTENSION", wording::THIS_EXTENSION),
         ("NEWER_EXTENSION", wording::NEWER_EXTENSION),

@@ -1,0 +1,129 @@
+"""Libraries that know the revisions up to one, on this process's jaxlib: what the whole library can do here works, or is
+refused by name.
+
+usage: newest_known.py KIND=LIBRARY,TWIN… --bootstrap LIBRARY [--every K]
+
+The libraries have the variable of tests/fixtures/newest_known.h. With --every K one of K libraries runs. Prints each cell that
+is not as it should be, and the counts.
+"""
+
+import argparse
+import collections
+import contextlib
+import ctypes
+import io
+import os
+import sys
+
+# Two CPU devices, for ordinals and sharding; set before jax looks.
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import jax
+
+jax.config.update("jax_enable_x64", True)
+
+import features  # noqa: E402
+from cells import _abi, _jax, verdict  # noqa: E402
+from checks import forked  # noqa: E402
+
+NEWEST = len(_abi.REVISIONS) - 1
+
+#: Rows that use what older libraries do not know: the first revision that has it, and a word of the refusal.
+NEEDS = {
+    "async: completed later by another thread": (2, "no futures"),
+    "thread pool": (1, "thread pool"),
+    "thread pool size": (3, "thread pool"),
+    "run id": (4, "run id"),
+    "device ordinal": (5, "device ordinal"),
+    "custom options": (10, "custom options"),
+}
+STATE = ("state", "an error in instantiate", "the same state type in two libraries")
+
+
+def refusal(feature, world):
+    """A word of the refusal that a row has to give, or None where it has to work."""
+    newest = world.newest
+    if newest == 0:
+        return "version"
+    since, word = NEEDS.get(feature, (0, None))
+    if world.seen < since:
+        return word
+    if feature in STATE and newest < 7 <= _jax.REVISION:
+        return "user types"
+    # jaxlib 0.9.1 and 0.9.2 refuse the shorter arguments of r7; later ones of r8 take them.
+    if feature in STATE and newest == 7 and _abi._numbers("0.9.1") <= _abi._numbers(_jax.JAXLIB) < _abi._numbers("0.10.0"):
+        return "State_Set"
+    return None
+
+
+def child(world, rows):
+    """Runs rows and gives their cells."""
+    for library in (world.library, world.twin):
+        newest = ctypes.c_int.in_dll(library.image, "XLA_FFI_NEWEST_KNOWN")
+        newest.value = NEWEST if world.newest is None else world.newest
+    cells = {}
+    for row in rows:
+        try:
+            with contextlib.redirect_stdout(io.StringIO()):
+                features.FEATURES[row](world)
+            cells[row] = ("ok", "")
+        except BaseException as error:  # whatever it is, it is this cell's result
+            cells[row] = verdict(error)
+    return cells
+
+
+def run(world):
+    """The cells of one library: a process for all rows but one, which counts objects; where that dies, a process per row."""
+    # What is refused at registration is refused in every row.
+    rows = ["stateless"] if world.newest == 0 else [row for row in features.FEATURES if row != STATE[-1]]
+    cells, _ = forked(lambda: child(world, rows))
+    alone = [] if world.newest == 0 else [STATE[-1]]
+    if cells is None:
+        alone, cells = rows + alone, {}
+    for row in alone:
+        got, end = forked(lambda: child(world, [row]))  # noqa: B023 (called at once)
+        cells[row] = got[row] if got else ("FAIL", end)
+    return cells
+
+
+def judge(world, row, whole, got):
+    """Whether a row is as it should be, and what it counts as."""
+    (wanted, _), (cell, message) = whole, got
+    word = refusal(row, world)
+    if wanted != "ok" or word is None:
+        return cell == wanted != "FAIL", "works" if wanted == "ok" else wanted
+    named = word.lower() in message.lower() and (world.newest == 0 or not message.startswith("crash"))
+    return cell != "ok" and named, "refused by name"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("libraries", nargs="+", metavar="KIND=LIBRARY,TWIN")
+    parser.add_argument("--bootstrap", required=True)
+    parser.add_argument("--every", type=int, default=1)
+    options = parser.parse_args()
+    counts, turn = collections.Counter(), 0
+    for argument in options.libraries:
+        kind, _, paths = argument.partition("=")
+        whole = None
+        for newest in range(min(_jax.REVISION, NEWEST)):
+            turn += 1
+            if turn % options.every:
+                continue
+            world = features.World(kind, *paths.split(","), options.bootstrap)
+            whole = whole or run(world)
+            world.newest = newest
+            for row, got in run(world).items():
+                good, count = judge(world, row, whole[row], got)
+                counts[count if good else "FAIL"] += 1
+                if not good:
+                    wanted = (whole[row][0], refusal(row, world))
+                    print(f"FAIL {kind}, knows r{newest}, {row}: {got[0]}, wanted {wanted}: {got[1][:600]}", flush=True)
+    total = ", ".join(f"{count} {what}" for what, count in sorted(counts.items()))
+    print(f"jaxlib {_jax.JAXLIB} (r{_jax.REVISION}): {total}", flush=True)
+    return 1 if counts["FAIL"] or not counts["works"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
