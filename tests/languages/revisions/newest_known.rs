@@ -60,21 +60,21 @@ fn set(library: &Library, newest: Revision) {
     unsafe { &*place.cast::<AtomicI32>() }.store(newest as i32, Ordering::Relaxed);
 }
 
-fn check(language: &str, first: &Path, twin: &Path) {
-    let Some(compiler) = option_env!("C_COMPILER") else {
-        return skip(language, "no C compiler when the tests were built");
+fn check(language: &str) {
+    let (Some(compiler), Some([first, twin])) = (option_env!("C_COMPILER"), libraries(language))
+    else {
+        return skip(language, "no compiler when the tests were built");
     };
     let bootstrap = bootstrap(compiler);
     let table = include_str!("../../jax/expected.txt");
     let (mut works, mut refused) = (0, 0);
     let mut differences = Vec::new();
-    let mut times = std::collections::BTreeMap::<&str, f64>::new();
     for newest in Revision::ALL {
         for host in Revision::ALL.into_iter().filter(|host| *host > newest) {
             let runtime = Runtime::new(host);
             let subject = Subject {
-                library: runtime.open(first).expect("the library opens"),
-                twin: runtime.open(twin).expect("the twin opens"),
+                library: runtime.open(&first).expect("the library opens"),
+                twin: runtime.open(&twin).expect("the twin opens"),
                 bootstrap: runtime.open(&bootstrap).expect("the bootstrap opens"),
                 newest,
                 runtime,
@@ -88,9 +88,7 @@ fn check(language: &str, first: &Path, twin: &Path) {
                 FEATURES.len()
             };
             for (feature, exercise) in &FEATURES[..rows] {
-                let start = std::time::Instant::now();
                 let (got, why) = cell(exercise(&subject));
-                *times.entry(feature).or_default() += start.elapsed().as_secs_f64();
                 let here = format!("{language}, knows {newest}, on {host}, {feature}");
                 let wanted = match expected(table, language, feature, host) {
                     "ok" if is_refused(feature, newest, host) => "absent",
@@ -103,7 +101,8 @@ fn check(language: &str, first: &Path, twin: &Path) {
                     "absent" if !is_refused(feature, newest, host) => {}
                     "absent" if why.contains(word(feature, newest)) => refused += 1,
                     "absent" => differences.push(format!("{here}: refused without a name: {why}")),
-                    _ => works += 1,
+                    "ok" => works += 1,
+                    _ => {}
                 }
             }
             let findings = subject.runtime.take_findings();
@@ -113,89 +112,95 @@ fn check(language: &str, first: &Path, twin: &Path) {
         }
     }
     println!("{language}: {works} cells work, {refused} are refused by name");
-    let mut times: Vec<_> = times.into_iter().collect();
-    times.sort_by(|a, b| b.1.total_cmp(&a.1));
-    println!("{times:?}");
-    assert!(
-        differences.is_empty(),
-        "{}\n{}",
-        differences.len(),
-        differences.join("\n")
-    );
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+/// The conformance library of a language and its twin, with the variable; `None` if there is no compiler.
+fn libraries(language: &str) -> Option<[PathBuf; 2]> {
+    match language {
+        "c" => Some(compiled("c", option_env!("C_COMPILER")?, "-std=c99")),
+        "cpp" => Some(compiled("cc", option_env!("CPP_COMPILER")?, "-std=c++17")),
+        _ => Some(rust_libraries()),
+    }
+}
+
+fn rust_libraries() -> [PathBuf; 2] {
+    let triple = env!("HOST_TRIPLE");
+    let mut command = Command::new(std::env::var_os("CARGO").expect("cargo runs the tests"));
+    command.current_dir(root());
+    command.args(["build", "--quiet", "--release", "--package"]);
+    command.args(["xla-ffi-fixtures", "--example", "conformance"]);
+    command.args(["--example", "conformance_twin", "--target", triple]);
+    command.env("RUSTFLAGS", "--cfg xla_ffi_newest_known");
+    let status = command.status().expect("cargo runs");
+    assert!(status.success(), "the libraries do not build");
+    let folder = target_folder().join(triple).join("release/examples");
+    ["libconformance.so", "libconformance_twin.so"].map(|name| folder.join(name))
+}
+
+fn compiled(extension: &str, compiler: &str, standard: &str) -> [PathBuf; 2] {
+    let (fixtures, include) = (root().join("tests/fixtures"), root().join("include"));
+    let source = fixtures.join("conformance").with_extension(extension);
+    let inputs = [fixtures.as_path(), &include];
+    ["", "-DTWIN"].map(|twin| {
+        let name = format!("libnewest_known_{extension}{twin}.so");
+        let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let mut command = Command::new(compiler);
+        command.args([standard, "-O1", "-shared", "-fPIC", "-fvisibility=hidden"]);
+        command.args((!twin.is_empty()).then_some(twin));
+        command.arg("-include").arg(fixtures.join("newest_known.h"));
+        command.arg("-I").arg(&include).arg(&source);
+        command.args(["-lm", "-pthread"]);
+        once::compile(&mut command, &inputs, Some(&library)).expect("the library compiles");
+        library
+    })
 }
 
 #[test]
 fn rust_libraries_on_later_revisions() {
-    let triple = env!("HOST_TRIPLE");
-    let status = Command::new(std::env::var_os("CARGO").expect("cargo runs the tests"))
-        .current_dir(root())
-        .args([
-            "build",
-            "--quiet",
-            "--release",
-            "--package",
-            "xla-ffi-fixtures",
-        ])
-        .args([
-            "--example",
-            "conformance",
-            "--example",
-            "conformance_twin",
-            "--target",
-            triple,
-        ])
-        .env("RUSTFLAGS", "--cfg xla_ffi_newest_known")
-        .status();
-    assert!(
-        status.expect("cargo runs").success(),
-        "the libraries do not build"
-    );
-    let folder = target_folder().join(triple).join("release/examples");
-    let [first, twin] = ["libconformance.so", "libconformance_twin.so"];
-    check("rust", &folder.join(first), &folder.join(twin));
-}
-
-/// The conformance library of a language, compiled with the variable.
-fn compiled(extension: &str, compiler: &str, flags: &[&str]) -> PathBuf {
-    let fixtures = root().join("tests/fixtures");
-    let (source, header) = (
-        fixtures.join("conformance").with_extension(extension),
-        fixtures.join("newest_known.h"),
-    );
-    let name = format!("libknown_{extension}{}.so", flags.len());
-    let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let include = Path::new(env!("SDK_INCLUDE_DIR"));
-    let mut command = Command::new(compiler);
-    command
-        .args(flags)
-        .args(["-O1", "-shared", "-fPIC", "-fvisibility=hidden"]);
-    command.arg("-include").arg(&header).arg("-I").arg(include);
-    command.arg(&source).args(["-lm", "-pthread"]);
-    once::compile(
-        &mut command,
-        &[&source, &header, &fixtures, include],
-        Some(&library),
-    )
-    .unwrap_or_else(|error| panic!("{error}"));
-    library
+    check("rust");
 }
 
 #[test]
 fn c_libraries_on_later_revisions() {
-    let Some(compiler) = option_env!("C_COMPILER") else {
-        return skip("c", "no C compiler when the tests were built");
-    };
-    let [first, twin] =
-        [&["-std=c99"][..], &["-std=c99", "-DTWIN"]].map(|flags| compiled("c", compiler, flags));
-    check("c", &first, &twin);
+    check("c");
 }
 
 #[test]
 fn cpp_libraries_on_later_revisions() {
-    let Some(compiler) = option_env!("CPP_COMPILER") else {
-        return skip("cpp", "no C++ compiler when the tests were built");
+    check("cpp");
+}
+
+/// The same on jaxlib: a tenth of the libraries on the newest one, or all on those of `XLA_FFI_PYTHONS`.
+#[test]
+fn libraries_on_later_jaxlibs() {
+    let of = |name| std::env::var_os(name).map(|list| std::env::split_paths(&list).collect());
+    let all: Option<Vec<PathBuf>> = of("XLA_FFI_PYTHONS");
+    let every = if all.is_some() { "1" } else { "10" };
+    let Some(pythons) = all.or_else(|| of("XLA_FFI_PYTHON")) else {
+        return skip("libraries_on_later_jaxlibs", "XLA_FFI_PYTHON is not set");
     };
-    let [first, twin] = [&["-std=c++17"][..], &["-std=c++17", "-DTWIN"]]
-        .map(|flags| compiled("cc", compiler, flags));
-    check("cpp", &first, &twin);
+    let Some(bootstrap) = option_env!("C_COMPILER").map(bootstrap) else {
+        return skip(
+            "libraries_on_later_jaxlibs",
+            "no C compiler when the tests were built",
+        );
+    };
+    let mut failed = Vec::new();
+    for python in pythons {
+        let mut command = Command::new(&python);
+        command.arg(root().join("tests/jax/newest_known.py"));
+        command.env("PYTHONPATH", root().join("python"));
+        command
+            .args(["--every", every, "--bootstrap"])
+            .arg(&bootstrap);
+        for language in ["rust", "c", "cpp"] {
+            if let Some([first, twin]) = libraries(language) {
+                command.arg(format!("{language}={},{}", first.display(), twin.display()));
+            }
+        }
+        let status = command.status().expect("Python runs");
+        failed.extend((!status.success()).then_some(python));
+    }
+    assert!(failed.is_empty(), "{failed:?}");
 }

@@ -2,14 +2,20 @@
 //! enumerators, a higher version. `tests/fixtures/next_revision.c` is the host.
 
 use super::features::FEATURES;
-use super::subject::{Subject, WRAP};
+use super::subject::{Subject, WRAP, values};
 use super::{bootstrap, cell, expected};
 use std::ffi::{CStr, c_char};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use xla_ffi_runtime::{Bundle, Revision, Runtime, Stage};
-use xla_ffi_sys::{Slot, XLA_FFI_Api, XLA_FFI_Handler};
+use xla_ffi::ext::{Collectives, Extension};
+use xla_ffi::prelude::Out;
+use xla_ffi_runtime::{Attributes, Bundle, DType, Error, Revision, Runtime, Shape, Stage};
+use xla_ffi_sys::{
+    Slot, XLA_FFI_Api, XLA_FFI_Extension_Collectives, XLA_FFI_Extension_Collectives_MinorVersion,
+    XLA_FFI_Handler,
+};
+use xla_ffi_testing::compiler::{compiler, library_of_text};
 use xla_ffi_testing::{rust_examples, skip};
 
 /// How many revisions are generated, and the seed of the first.
@@ -33,6 +39,7 @@ struct Plan {
     arg_type: i32,
     attr_type: i32,
     code: i32,
+    extension_minor: i32,
 }
 
 impl Plan {
@@ -68,6 +75,7 @@ impl Plan {
             arg_type: some(2, 3),
             attr_type: some(5, 3),
             code: some(17, 5),
+            extension_minor: some(1, 4),
         }
     }
 }
@@ -110,12 +118,12 @@ fn fault() -> Option<String> {
     let fault = unsafe { host().get::<Fault>(b"next_revision_fault") }.expect("the function");
     // SAFETY: it has no conditions.
     let text = unsafe { fault() };
-    // SAFETY: null or a C string of the host's.
-    (!text.is_null()).then(|| {
-        unsafe { CStr::from_ptr(text) }
-            .to_string_lossy()
-            .into_owned()
-    })
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: a C string of the host's.
+    let text = unsafe { CStr::from_ptr(text) };
+    Some(text.to_string_lossy().into_owned())
 }
 
 /// How often each slot was called.
@@ -130,13 +138,18 @@ fn calls() -> [i64; Slot::ALL.len()] {
 }
 
 /// Runs every row on the revision of a seed; returns how many cells are right.
-fn run(language: &str, [first, twin]: [&Path; 2], seed: u64) -> Result<usize, String> {
+fn run(
+    language: &str,
+    [first, twin]: [&Path; 2],
+    extension: Option<&Path>,
+    seed: u64,
+) -> Result<usize, String> {
     let plan = Plan::new(seed);
     // Flushed by the end of the line: if the process dies, this says where.
     println!("{language}, seed {seed}: {plan:?}");
     let runtime = Runtime::new(Revision::NEWEST);
     begin(&runtime, &plan);
-    let bootstrap = bootstrap(option_env!("C_COMPILER").expect("the host was compiled"));
+    let bootstrap = bootstrap(option_env!("C_COMPILER").unwrap_or("cc"));
     let subject = Subject {
         library: runtime.open(first).expect("the library opens"),
         twin: runtime.open(twin).expect("the twin opens"),
@@ -155,14 +168,93 @@ fn run(language: &str, [first, twin]: [&Path; 2], seed: u64) -> Result<usize, St
             return Err(format!("{feature}: {fault}"));
         }
     }
+    let minor = minor_of_extension(&subject.runtime, extension);
+    let wanted = XLA_FFI_Extension_Collectives_MinorVersion + plan.extension_minor;
+    if minor != Ok(wanted.into()) || fault().is_some() {
+        return Err(format!("extension: version {minor:?}, {:?}", fault()));
+    }
     match subject.runtime.take_findings().first() {
         Some(finding) => Err(finding.to_string()),
-        None => Ok(FEATURES.len()),
+        None => Ok(FEATURES.len() + 1),
     }
 }
 
+/// Returns the minor version of the collectives, which the handler has to take if it is higher than it knows.
+#[xla_ffi::handler]
+fn extension_minor(
+    mut y: Out<i64, 0>,
+    found: Extension<'_, { XLA_FFI_Extension_Collectives }>,
+    _all: Collectives,
+) -> xla_ffi::Result<()> {
+    y.fill(found.version().1.into());
+    Ok(())
+}
+
+const IN_C: &str = r#"
+#include "xla_ffi/handler.h"
+#include "xla/ffi/api/collectives_c_api.h"
+static XLA_FFI_Error* body(xffi_call* call) {
+  const xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S64, 0);
+  const XLA_FFI_Extension* found;
+  XLA_FFI_Error* error = xffi_decoded(call);
+  if (error == NULL) error = xffi_extension(call, XLA_FFI_Extension_Collectives, &found);
+  if (error == NULL) *(int64_t*)y.data = found != NULL ? found->id.minor_version : -1;
+  return error;
+}
+XFFI_HANDLER(extension_minor, body);
+"#;
+
+const IN_CPP: &str = r#"
+#include "xla/ffi/api/collectives_api.h"
+namespace ffi = xla::ffi;
+struct Found {
+  Found(const XLA_FFI_Api*, const XLA_FFI_Collectives_Extension* ext) : minor(ext->extension_base.id.minor_version) {}
+  int minor;
+};
+struct Minor : ffi::internal::CollectivesExtensionBase<Found> {};
+static ffi::Error Body(Found found, ffi::CommunicatorContext, ffi::ResultBufferR0<ffi::S64> y) {
+  *y->typed_data() = found.minor;
+  return ffi::Error::Success();
+}
+XLA_FFI_DEFINE_HANDLER_SYMBOL(extension_minor, Body, ffi::Ffi::Bind().Ctx<ffi::Extension<Minor>>()
+    .Ctx<ffi::Extension<ffi::CollectivesExtension>>().Ret<ffi::BufferR0<ffi::S64>>());
+"#;
+
+/// Compiles the handler in C or C++; `None` for the one in Rust.
+fn with_extension(language: &str, test: &str) -> Option<PathBuf> {
+    let (is_cpp, text, flags) = match language {
+        "c" => (false, IN_C, "-std=c99"),
+        "cpp" => (true, IN_CPP, "-std=c++17"),
+        _ => return None,
+    };
+    let program = compiler(is_cpp, test).expect("the conformance library was compiled");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let name = format!("next_revision_{language}");
+    let program = program.to_str().expect("a compiler's name");
+    let library = library_of_text(folder, &name, program, text, &[flags]);
+    Some(library.expect("the handler compiles"))
+}
+
+/// What the handler of a library, or else the one in Rust, returns.
+fn minor_of_extension(runtime: &Runtime, library: Option<&Path>) -> Result<i64, Error> {
+    let bundle = match library {
+        Some(path) => runtime
+            .open(path)?
+            .bundle(&[(Stage::Execute, "extension_minor")])?,
+        None => xla_ffi::embed::bundle::<extension_minor>(),
+    };
+    let handler = runtime.handler("extension_minor", wrap(bundle, Stage::Execute))?;
+    let provided = xla_ffi_runtime::Collectives::new(Revision::NEWEST, |_| std::ptr::null_mut())?;
+    let call = handler.instantiate(&Attributes::new())?.call();
+    let outcome = call
+        .collectives(provided)
+        .ret(Shape::new(DType::S64, [])?)
+        .run()?;
+    Ok(values::<i64>(&outcome, 0)[0])
+}
+
 /// The slots that the rows use.
-const USED: [Slot; 12] = [
+const USED: [Slot; 13] = [
     Slot::ErrorCreate,
     Slot::HandlerRegister,
     Slot::TypeRegister,
@@ -174,6 +266,7 @@ const USED: [Slot; 12] = [
     Slot::FutureSetAvailable,
     Slot::RunIdGet,
     Slot::DeviceOrdinalGet,
+    Slot::InvokeContextFindExtension,
     Slot::CustomOptionsGet,
 ];
 
@@ -215,9 +308,10 @@ fn check(test: &str, language: &str, first: &Path, twin: &Path) {
     }
     let _ = WRAP.set(wrap);
     let (from, to) = seeds.split_once("..").expect("FIRST..LAST");
+    let extension = with_extension(language, test);
     let (mut cells, mut count) = (0, 0);
     for seed in from.parse().expect("a seed")..to.parse::<u64>().expect("a seed") {
-        match run(language, [first, twin], seed) {
+        match run(language, [first, twin], extension.as_deref(), seed) {
             Ok(right) => (cells, count) = (cells + right, count + 1),
             Err(why) => panic!(
                 "{why}\nrun again: XLA_FFI_SEEDS={seed}..{} cargo test -p xla-ffi-tests --test languages {test}",

@@ -1,17 +1,18 @@
 //! `cargo xtask soak`: fuzzing for as long as there is time. What it found is kept under `target/soak`, where the next run
-//! goes on.
+//! goes on. And the long form of the tests of compatibility.
 
 use crate::cargo::cargo;
-use crate::folders;
+use crate::{folders, venv};
 use anyhow::{Context, Result, bail, ensure};
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Command line of `soak`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Which parsers to attack: folders of `tools/fuzz/corpus`. Default: all.
+    /// Parsers to attack: folders of `tools/fuzz/corpus`. `revisions`: libraries that know older revisions on every
+    /// listed jaxlib, and 1000 generated revisions. Default: all.
     what: Vec<String>,
     /// How long in all; at least one minute per target.
     #[arg(long, default_value_t = 30)]
@@ -27,9 +28,12 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
 /// What libFuzzer is told besides the folders: inputs in bytes, seconds for one, MiB.
 const LIMITS: [&str; 3] = ["-max_len=16384", "-timeout=20", "-rss_limit_mb=1024"];
 
+/// The long form of tests in `tests/languages/revisions`.
+const REVISIONS: &str = "revisions";
+
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = folders::checkout();
-    let mut known: Vec<String> = vec![];
+    let mut known: Vec<String> = vec![REVISIONS.to_owned()];
     for entry in std::fs::read_dir(root.join("tools/fuzz/corpus")).context("tools/fuzz/corpus")? {
         known.push(entry?.file_name().to_string_lossy().into_owned());
     }
@@ -46,8 +50,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let turn = Duration::from_secs((60 * args.minutes / known.len() as u64).max(60));
     let mut broken = vec![];
     for name in &known {
-        match fuzz(&root, name, turn) {
-            Ok(()) => println!("{name}: held for {} s", turn.as_secs()),
+        let start = Instant::now();
+        let outcome = match name.as_str() {
+            REVISIONS => revisions(&root),
+            target => fuzz(&root, target, turn),
+        };
+        match outcome {
+            Ok(()) => println!("{name}: held for {} s", start.elapsed().as_secs()),
             Err(error) => {
                 println!("{name}: {error:#}");
                 broken.push(name.as_str());
@@ -55,6 +64,23 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
     }
     ensure!(broken.is_empty(), "broken: {}", broken.join(", "));
+    Ok(())
+}
+
+fn revisions(root: &Path) -> Result<()> {
+    let venvs = venv::listed();
+    let venvs = venvs.iter().map(|version| venv::exactly(version));
+    let pythons = venvs.map(|venv| Ok(venv?.python));
+    let pythons = std::env::join_paths(pythons.collect::<Result<Vec<_>>>()?)?;
+    let status = cargo(root)
+        .args(["test", "--package", "xla-ffi-tests", "--test", "languages"])
+        .args(["revisions::n", "--", "--nocapture"])
+        .envs([
+            ("XLA_FFI_PYTHONS", pythons),
+            ("XLA_FFI_SEEDS", "1..1001".into()),
+        ])
+        .status()?;
+    ensure!(status.success(), "the tests above say what to run again");
     Ok(())
 }
 
