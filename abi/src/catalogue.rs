@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn every_class_has_a_number_and_the_book_has_it() {
         assert!(CATALOGUE.is_sorted_by_key(|rule| rule.id));
-        // The last class, and the first: what stands between them is in the same order.
+        // The first and the last class show that both lists are in the same order.
         assert_eq!(Class::Added.rule().name, format!("{:?}", Class::Added));
         for class in [
             Class::AddedAtEnd,

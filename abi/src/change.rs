@@ -1,4 +1,4 @@
-//! A change from one header to another, and what it means for a handler that was built on one side of it.
+//! A change between two headers and its meaning for a handler that was built with one of them.
 
 use crate::model::Field;
 use serde::Serialize;
@@ -8,39 +8,39 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Class {
-    /// A struct, enumeration, function, function type or name that was not there.
+    /// A new struct, enumeration, function, function type or name.
     Added,
-    /// A field behind all others.
+    /// A new field after all others.
     AddedAtEnd,
-    /// A field between others.
+    /// A new field between others.
     Inserted,
-    /// A field at another offset.
+    /// A field whose offset changed.
     Moved,
-    /// Another size.
+    /// A different size.
     Resized,
-    /// The same size, another type.
+    /// A different type of the same size.
     Retyped,
-    /// The same thing under another name.
+    /// A different name for the same thing.
     Renamed,
-    /// No longer there.
+    /// A removed declaration or field.
     Removed,
-    /// An enumerator that was not there.
+    /// A new enumerator.
     EnumValueAdded,
-    /// An enumerator with another value.
+    /// An enumerator whose value changed.
     EnumValueChanged,
-    /// An enumerator under another name.
+    /// An enumerator whose name changed.
     EnumValueRenamed,
-    /// An enumerator that is no longer there.
+    /// A removed enumerator.
     EnumValueRemoved,
-    /// `STRUCT_SIZE` counts up to another field.
+    /// `STRUCT_SIZE` ends with a different field.
     SizeMacroChanged,
-    /// Another value of a macro or a free enumerator.
+    /// A macro or a free enumerator whose value changed.
     ConstantChanged,
 }
 
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // `AddedAtEnd` is "added at end".
+        // `AddedAtEnd` becomes "added at end".
         for (index, letter) in self.rule().name.char_indices() {
             let space = if letter.is_uppercase() && index > 0 {
                 " "
@@ -59,7 +59,7 @@ impl Serialize for Class {
     }
 }
 
-/// What sort of thing a change is about.
+/// The kind of thing that a change is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Subject {
@@ -69,17 +69,17 @@ pub enum Subject {
     Field,
     /// A function pointer in a table.
     Slot,
-    /// A type that only the host knows.
+    /// A type that only the host defines.
     Opaque,
     /// An enumeration or an enumerator.
     Enum,
     /// A function type.
     Function,
-    /// A function that is declared, which stands in no slot.
+    /// A declared function that is not in a slot.
     Prototype,
     /// A typedef.
     Alias,
-    /// A variable that is declared, which others have.
+    /// A declared variable that another library defines.
     Variable,
     /// A number.
     Constant,
@@ -97,28 +97,28 @@ impl Subject {
 /// One change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// Its class.
+    /// The class of the change.
     pub class: Class,
-    /// What it is about.
+    /// The kind of thing that changed.
     pub subject: Subject,
     /// The struct, enumeration or other thing, by its newer name.
     pub owner: String,
-    /// The field or enumerator in it.
+    /// The field or enumerator in the owner.
     pub member: Option<String>,
-    /// How it was.
+    /// The declaration before the change.
     pub was: Option<String>,
-    /// How it is.
+    /// The declaration after the change.
     pub now: Option<String>,
-    /// How it was declared, as C spells it, where it is a field or a type.
+    /// The declaration before the change in C, for fields and types.
     pub was_c: Option<String>,
-    /// How it is declared, as C spells it.
+    /// The declaration after the change in C, for fields and types.
     pub now_c: Option<String>,
-    /// The line of the declaration in the header, the newer of two; `None` if it is not known.
+    /// The line of the declaration in the header (the newer of two); `None` if it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-    /// Whether it only follows from another change in the list.
+    /// Whether the change only follows from another change in the list.
     pub follows: bool,
-    /// What it means where handler and runtime differ.
+    /// The effect if handler and runtime are on different sides of the change.
     pub effect: Effect,
 }
 
@@ -159,7 +159,7 @@ impl Change {
         self
     }
 
-    /// `XLA_FFI_Buffer.rank`, or the owner alone.
+    /// Returns the path, such as `XLA_FFI_Buffer.rank`, or only the owner.
     #[must_use]
     pub fn path(&self) -> String {
         match &self.member {
@@ -170,7 +170,7 @@ impl Change {
 }
 
 impl Change {
-    /// Describes the change, with `name` for what has changed.
+    /// Describes the change and calls the changed thing `name`.
     #[must_use]
     pub fn describe(&self, name: &str) -> String {
         let what = match (&self.was, &self.now) {
@@ -189,13 +189,13 @@ impl fmt::Display for Change {
     }
 }
 
-/// How bad a change is for one direction.
+/// The severity of a change for one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Nothing happens at run time.
     #[default]
     None,
-    /// Something is missing; what does not use it works.
+    /// Something is missing; handlers that do not use it work.
     Lacks,
     /// Wrong bytes are read or written, or the wrong function is called.
     Breaks,
@@ -217,21 +217,21 @@ impl Serialize for Severity {
     }
 }
 
-/// One direction.
+/// The meaning of a change for one direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Meaning {
-    /// How bad.
+    /// The severity.
     pub severity: Severity,
-    /// Why, in one sentence.
+    /// The reason, in one sentence.
     pub why: String,
 }
 
-/// Both directions.
+/// The meaning of a change for both directions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Effect {
-    /// A handler built before the change, in a runtime from after it.
+    /// A handler built before the change in a runtime built after it.
     pub old_on_new: Meaning,
-    /// A handler built after the change, in a runtime from before it.
+    /// A handler built after the change in a runtime built before it.
     pub new_on_old: Meaning,
 }
 
@@ -255,7 +255,7 @@ impl Effect {
 }
 
 impl Effect {
-    /// The worse of the two directions.
+    /// Returns the higher severity of the two directions.
     #[must_use]
     pub fn severity(&self) -> Severity {
         self.old_on_new.severity.max(self.new_on_old.severity)

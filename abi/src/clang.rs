@@ -1,5 +1,6 @@
-//! Reads headers with libclang, in this process and without a time limit: a caller that reads headers it does not
-//! trust does so in a process of its own.
+//! Reads headers with libclang in this process and without a time limit.
+//!
+//! Callers with untrusted headers should do so in a child process.
 
 mod types;
 
@@ -13,11 +14,11 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use types::{MOST, Types, scope};
 
-/// The library allows one instance a process at a time.
+/// The library allows one instance per process at a time.
 static LIBCLANG: Mutex<()> = Mutex::new(());
 
-/// The headers that every `c_api.h` includes, in terms of the compiler's built-in macros: parses do not depend on
-/// installed headers.
+/// The headers that every `c_api.h` includes, in terms of the compiler's built-in macros, so that parses do not
+/// depend on installed headers.
 const STDDEF: &str = "#pragma once
 typedef __SIZE_TYPE__ size_t;
 typedef __PTRDIFF_TYPE__ ptrdiff_t;
@@ -121,7 +122,7 @@ impl Source {
     pub fn read_with_places(&self) -> Result<(Abi, Places), Error> {
         let folder = self.scratch()?;
         let mut found = read(self, folder.path())?;
-        // Their values are enumerators of the translation unit, not of the header.
+        // The values of probes are enumerators of the translation unit, not of the header.
         found
             .own
             .extend(self.own_macros().into_iter().map(|(name, _)| name));
@@ -135,7 +136,7 @@ impl Source {
     }
 }
 
-/// Returns the folder of the headers of the system's compiler, for example `stdbool.h`.
+/// Returns the folder of the headers of the system's compiler, such as `stdbool.h`.
 fn compiler_headers() -> Option<&'static str> {
     static FOLDER: OnceLock<Option<String>> = OnceLock::new();
     let find = || {
@@ -259,14 +260,14 @@ fn read(source: &Source, folder: &Path) -> Result<Declared, Error> {
 fn declarations(parent: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     for entity in parent.get_children() {
         match entity.get_kind() {
-            // `extern "C" { … }`, under the name that the version of libclang gives it.
+            // `extern "C" { … }`; its kind depends on the version of libclang.
             EntityKind::LinkageSpec | EntityKind::UnexposedDecl | EntityKind::Namespace => {
                 declarations(entity, types, found);
             }
             EntityKind::EnumDecl => enumeration(entity, types, found),
             EntityKind::StructDecl | EntityKind::ClassDecl | EntityKind::UnionDecl => {
                 record(entity, types, found);
-                // In C what is declared within is as much the header's as what stands before.
+                // In C, nested declarations belong to the header like those at file scope.
                 declarations(entity, types, found);
             }
             EntityKind::TypedefDecl | EntityKind::TypeAliasDecl => typedef(entity, types, found),
@@ -277,9 +278,9 @@ fn declarations(parent: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     }
 }
 
-/// Notes a declaration of the header or of a file that it includes: its line and its own name.
+/// Records the line and the header's own name of a declaration of the header or of an included file.
 fn note(name: &str, entity: Entity<'_>, found: &mut Declared) {
-    // Declarations by the header's macros count.
+    // Declarations made by the header's macros count.
     let place = entity
         .get_location()
         .map(|one| one.get_expansion_location());
@@ -293,7 +294,7 @@ fn note(name: &str, entity: Entity<'_>, found: &mut Declared) {
     }
 }
 
-/// Notes the fields of a record, those of unnamed parts included.
+/// Records the fields of a record, including those of unnamed members.
 fn note_fields(name: &str, record: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     for child in record.get_children() {
         match (child.get_kind(), child.get_name()) {
@@ -324,7 +325,7 @@ fn record(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
 fn enumeration(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     let Some(ty) = entity.get_type() else { return };
     let owner = types.tag(ty);
-    // Without its values it still has a size.
+    // A declaration without values still has a size.
     if owner.is_some() && !entity.is_definition() && entity.get_definition().is_some() {
         return;
     }
@@ -336,7 +337,7 @@ fn enumeration(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
             note(&name, entity, found);
             for (one, value) in values {
                 note(&format!("{name}.{value}"), one, found);
-                // Values are named in types and texts too.
+                // Types and texts also use the names of enumerators.
                 found
                     .places
                     .note(value, &one.get_name().unwrap_or_default(), None);
@@ -360,7 +361,7 @@ fn enumeration(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     }
 }
 
-/// Returns upstream's name of a declaration of the FFI.
+/// Returns upstream's name of an FFI declaration.
 fn own(entity: Entity<'_>, types: &Types<'_>) -> Option<String> {
     let name = types.upstream(entity, entity.get_name()?);
     name.starts_with(PREFIX).then_some(name)
@@ -374,7 +375,7 @@ fn typedef(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     note(&name, entity, found);
     let Declared { abi, twice, .. } = found;
     if target == name {
-        // Behind a name that is only declared stands no size.
+        // The target is only declared, so it has no size.
         if ty.get_canonical_type().get_sizeof().is_err() {
             abi.opaque.insert(name);
         }
@@ -385,7 +386,7 @@ fn typedef(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     }
 }
 
-/// A function that others have; what a header defines itself is nobody's interface.
+/// Records a function that is only declared; functions that the header defines are not part of the interface.
 fn prototype(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     let (Some(name), Some(ty)) = (own(entity, types), entity.get_type()) else {
         return;
@@ -402,14 +403,14 @@ fn prototype(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     }
 }
 
-/// Notes the symbol that something is linked to, where that is not its name: with `asm("other")`, or without `extern "C"`.
+/// Records the symbol of a declaration if it differs from the name: with `asm("other")`, or without `extern "C"`.
 fn link(name: &str, entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     let (Some(symbol), Some(own)) = (entity.get_mangled_name(), entity.get_name()) else {
         return;
     };
-    // What an assembler is to take as it stands begins so.
+    // This prefix marks a symbol that the assembler uses unchanged.
     let symbol = symbol.trim_start_matches('\u{1}');
-    // Some platforms put a line before all of C's. The symbols of a copy in a namespace differ anyway.
+    // Some platforms put an underscore before all C symbols. The symbols of a copy in a namespace differ anyway.
     let is_own = symbol == own || symbol.strip_prefix('_') == Some(&own);
     if !is_own && !types.source.is_namespace(&scope(entity)) {
         let links = &mut found.abi.links;
@@ -417,7 +418,7 @@ fn link(name: &str, entity: Entity<'_>, types: &Types<'_>, found: &mut Declared)
     }
 }
 
-/// A variable that others have, or a number under the name of a constant.
+/// Records a variable that is only declared, or the number of a constant.
 fn variable(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     let (Some(name), Some(ty)) = (own(entity, types), entity.get_type()) else {
         return;

@@ -1,12 +1,12 @@
-//! The first witness: what our own Rust definitions say, for every header that a jaxlib shipped.
+//! The layouts of every header that a jaxlib shipped, according to our own Rust definitions.
 
 use crate::model::{Abi, Enum, Field, Header, Struct, function, integer, pointer_to};
 use std::collections::BTreeMap;
 use xla_ffi_sys as sys;
 use xla_ffi_sys::{EnumLayout, Revision, Slot, StructLayout};
 
-/// One distinct header: a revision, or a part of one whose data types or `const` differ, or a
-/// version of an extension.
+/// A distinct header: a revision, the part of a revision with the same data types and `const`, or a version of an
+/// extension.
 ///
 /// ```
 /// use xla_ffi_abi::declared::Edition;
@@ -18,9 +18,9 @@ use xla_ffi_sys::{EnumLayout, Revision, Slot, StructLayout};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edition {
-    /// Which header.
+    /// The header.
     pub header: Header,
-    /// The revision that it came with.
+    /// The first revision that has the header.
     pub revision: Revision,
     /// The first jaxlib that shipped it, or [`UNRELEASED`].
     pub first_jaxlib: &'static str,
@@ -28,7 +28,7 @@ pub struct Edition {
     pub last_jaxlib: Option<&'static str>,
 }
 
-/// The only header of a revision.
+/// Returns the only header of a revision.
 const fn only_edition(revision: Revision) -> Edition {
     Edition {
         header: Header::Main,
@@ -38,7 +38,7 @@ const fn only_edition(revision: Revision) -> Edition {
     }
 }
 
-/// The header with which a revision began, up to `last`.
+/// Returns the first header of a revision, which jaxlibs up to `last` shipped.
 const fn earlier(revision: Revision, last: &'static str) -> Edition {
     Edition {
         last_jaxlib: Some(last),
@@ -46,7 +46,7 @@ const fn earlier(revision: Revision, last: &'static str) -> Edition {
     }
 }
 
-/// The header of a revision from `first` on.
+/// Returns the header that jaxlibs of a revision ship from `first` on.
 const fn later(revision: Revision, first: &'static str) -> Edition {
     Edition {
         first_jaxlib: first,
@@ -54,7 +54,7 @@ const fn later(revision: Revision, first: &'static str) -> Edition {
     }
 }
 
-/// The header of an extension in a revision.
+/// Returns the header of an extension in a revision.
 const fn extension(header: Header, revision: Revision) -> Edition {
     Edition {
         header,
@@ -100,9 +100,10 @@ pub const EDITIONS: [Edition; 19] = [
 ];
 
 impl Edition {
-    /// The header from before the first revision, which jaxlib 0.4.29 and 0.4.30 and TensorFlow 2.17 have. It is none of
-    /// [`EDITIONS`], for nothing here speaks it and `ffi-sys` declares nothing of it: its layouts are those of its
-    /// snapshot alone, and its `revision` is the one that came after.
+    /// The header from before the first revision, which jaxlib 0.4.29, jaxlib 0.4.30 and TensorFlow 2.17 have.
+    ///
+    /// This project does not support that header. It is not in [`EDITIONS`], and its layouts are only in its
+    /// snapshot, because `ffi-sys` does not declare them. Its `revision` is the next one.
     pub const BEFORE_R0: Self = Self {
         header: Header::Main,
         revision: Revision::R0,
@@ -110,13 +111,13 @@ impl Edition {
         last_jaxlib: Some("0.4.30"),
     };
 
-    /// The revision's name; `None` for the header that has none.
+    /// Returns the revision's name; `None` for the header from before the first revision.
     #[must_use]
     pub fn revision_name(&self) -> Option<&'static str> {
         (*self != Self::BEFORE_R0).then(|| self.revision.name())
     }
 
-    /// A short name that is also the snapshot's file name: `r2-0.4.35`, `record-0.1`.
+    /// Returns the short name that is also the snapshot's file name, such as `r2-0.4.35` or `record-0.1`.
     #[must_use]
     pub fn name(&self) -> String {
         let minor = self.extension_minor();
@@ -144,7 +145,7 @@ impl Edition {
             == 1
     }
 
-    /// The newest edition of the main header in `revision`.
+    /// Returns the newest edition of the main header in `revision`.
     #[must_use]
     pub fn of_revision(revision: Revision) -> Self {
         let mut found = EDITIONS[0];
@@ -156,9 +157,11 @@ impl Edition {
         found
     }
 
-    /// The edition that somebody calls `name`: a revision (`r2`, its newest header), an edition
-    /// (`r2-0.4.34`, `record-0.1`, `before-r0`) or a jaxlib version (`0.4.34`, its main header). A version that is
-    /// [not known yet](is_not_known_yet) is no edition.
+    /// Returns the edition called `name`.
+    ///
+    /// `name` is a revision (`r2`, its newest header), an edition (`r2-0.4.34`, `record-0.1`, `before-r0`) or a
+    /// jaxlib version (`0.4.34`, its main header). The result is `None` for other names and for versions that are
+    /// [not known yet](is_not_known_yet).
     #[must_use]
     pub fn find(name: &str) -> Option<Self> {
         EDITIONS
@@ -169,7 +172,7 @@ impl Edition {
             .or_else(|| Self::of_jaxlib(Header::Main, name).filter(|_| !is_not_known_yet(name)))
     }
 
-    /// `jaxlib 0.4.35 to 0.4.36`.
+    /// Returns the jaxlibs that shipped the edition, such as `jaxlib 0.4.35 to 0.4.36`.
     #[must_use]
     pub fn jaxlibs(&self) -> String {
         match self.last_jaxlib {
@@ -180,11 +183,11 @@ impl Edition {
         }
     }
 
-    /// The edition of `header` that jaxlib `version` shipped; `None` where it shipped none, or
-    /// where nobody knows because the version is newer than this table.
+    /// Returns the edition of `header` that jaxlib `version` shipped; `None` if it shipped none, or if the version is
+    /// newer than this table.
     #[must_use]
     pub fn of_jaxlib(header: Header, version: &str) -> Option<Self> {
-        // It lies between two revisions' releases, and was taken back.
+        // A yanked release is between the releases of two revisions.
         let mut yanked = sys::YANKED_JAXLIBS.into_iter();
         let yanked = yanked.find(|(known, _)| header == Header::Main && *known == version);
         if let Some((_, revision)) = yanked {
@@ -201,7 +204,7 @@ impl Edition {
         })
     }
 
-    /// The layouts of this edition as ffi-sys declares them; one of [`EDITIONS`].
+    /// Returns the layouts of this edition, one of [`EDITIONS`], as ffi-sys declares them.
     #[must_use]
     pub fn declared(&self) -> Abi {
         let (layouts, enums) = match self.header {
@@ -345,7 +348,7 @@ impl Edition {
         if self.revision == Revision::R0 && name == "extension_start" {
             (name, ty) = ("priv".to_owned(), "*mut void".to_owned());
         }
-        // One `const` came with jaxlib 0.8.2.
+        // jaxlib 0.8.2 added one `const`.
         if name == "internal_api" && parse_version(self.first_jaxlib) < parse_version("0.8.2") {
             ty = ty.replace("*const", "*mut");
         }
@@ -357,7 +360,7 @@ impl Edition {
         }
     }
 
-    /// The function table: the head of the newest one, then the slots of this revision.
+    /// Returns the function table: the head of the newest table, then the slots of this revision.
     fn table(&self, renames: &Renames) -> Struct {
         let newest = <sys::XLA_FFI_Api as sys::Layout>::LAYOUT;
         let mut fields: Vec<Field> = newest
@@ -411,8 +414,7 @@ fn extension_constants(abi: &mut Abi, name: &str, id: i64, major: i32, minor: us
         .insert(format!("{name}_MinorVersion"), minor as i64);
 }
 
-/// The type of a slot's function in a revision: what `ffi-sys` declares of the newest table, with that revision's
-/// names.
+/// Returns the type of a slot's function in a revision: the declaration of `ffi-sys`, with that revision's names.
 fn slot_type(slot: Slot, revision: Revision, renames: &Renames) -> String {
     let newest = slot.name(Revision::NEWEST);
     let fields = <sys::XLA_FFI_Api as sys::Layout>::LAYOUT.fields;
@@ -421,7 +423,7 @@ fn slot_type(slot: Slot, revision: Revision, renames: &Renames) -> String {
     model_type(&ty.replace(newest, slot.name(revision)), renames)
 }
 
-/// The names that types had in one revision.
+/// The names of types in one revision.
 struct Renames(BTreeMap<String, String>);
 
 impl Renames {
@@ -440,8 +442,8 @@ impl Renames {
     }
 }
 
-/// A type in Rust notation as the model spells it. The text is ours (`layout!` lines), so what
-/// does not parse is kept as it is and fails the comparison.
+/// Returns a Rust type in the model's notation. The text is from our own `layout!` lines. Text that does not parse is
+/// kept unchanged and fails the comparison.
 fn model_type(rust: &str, renames: &Renames) -> String {
     // `stringify!` breaks long lines.
     let rust = rust.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -476,7 +478,7 @@ fn model_type(rust: &str, renames: &Renames) -> String {
         "usize" => integer(8, false),
         "XLA_FFI_Handler_Traits" => "u32".to_owned(),
         name => {
-            // Layouts of older revisions carry the revision in their Rust name.
+            // Layouts of older revisions have the revision in their Rust name.
             let plain = name
                 .rsplit_once("_R")
                 .filter(|(_, digits)| digits.bytes().all(|b| b.is_ascii_digit()))
@@ -486,7 +488,7 @@ fn model_type(rust: &str, renames: &Renames) -> String {
     }
 }
 
-/// What a revision brought, in a few words.
+/// Returns a short summary of the changes in a revision.
 #[must_use]
 pub const fn summary(revision: Revision) -> &'static str {
     match revision {
@@ -504,15 +506,15 @@ pub const fn summary(revision: Revision) -> &'static str {
     }
 }
 
-/// A version as numbers; `None` for what is no version.
+/// Returns a version as numbers; `None` if the text is not a version.
 #[must_use]
 pub fn parse_version(version: &str) -> Option<Vec<u32>> {
     let parts: Option<Vec<u32>> = version.split('.').map(|part| part.parse().ok()).collect();
     parts.filter(|parts| parts.len() >= 2)
 }
 
-/// Whether a jaxlib is newer than the newest listed one, so that nobody has looked at its headers yet. A
-/// fourth number repairs a release, and changes no header.
+/// Returns true if a jaxlib is newer than the newest listed release, so that its headers are unknown. A fourth number
+/// repairs a release and does not change headers.
 #[must_use]
 pub fn is_not_known_yet(version: &str) -> bool {
     let release = |version: &str| {
@@ -524,8 +526,8 @@ pub fn is_not_known_yet(version: &str) -> bool {
     release(version).is_some_and(|wanted| newest.is_some_and(|newest| wanted > newest))
 }
 
-/// The releases whose headers prove every snapshot: those listed, and the first of each edition
-/// that none of them covers.
+/// Returns the releases whose headers verify every snapshot: those in `listed`, and the first release of each edition
+/// that `listed` does not cover.
 #[must_use]
 pub fn witnesses(listed: &[&'static str]) -> Vec<&'static str> {
     let mut versions = listed.to_vec();

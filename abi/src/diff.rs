@@ -1,4 +1,4 @@
-//! What changed between two sets of layouts, classified.
+//! Finds and classifies the changes between two sets of layouts.
 
 mod effect;
 mod layout;
@@ -13,7 +13,7 @@ use crate::spelling;
 use layout::Diff;
 use rename::Renames;
 
-/// How far two headers are apart: changes that follow from others hardly count.
+/// Returns the distance between two headers; changes that follow from others hardly count.
 #[must_use]
 pub fn distance(changes: &[Change]) -> usize {
     changes
@@ -22,7 +22,7 @@ pub fn distance(changes: &[Change]) -> usize {
         .sum()
 }
 
-/// One line for each difference; empty where `a` and `b` are the same.
+/// Returns one line per difference; empty if `a` and `b` are the same.
 #[must_use]
 pub fn differences(a: &Abi, b: &Abi) -> Vec<String> {
     if a == b {
@@ -30,14 +30,14 @@ pub fn differences(a: &Abi, b: &Abi) -> Vec<String> {
     }
     let lines: Vec<String> = changes(a, b).iter().map(ToString::to_string).collect();
     if lines.is_empty() {
-        // Every part of the model has its class, so this says that one was forgotten.
+        // Every part of the model has a class, so this line means that a class is missing.
         vec!["they differ in a way that has no class".to_owned()]
     } else {
         lines
     }
 }
 
-/// All changes from `old` to `new`; causes first, what follows from them behind.
+/// Returns all changes from `old` to `new`: first the causes, then the changes that follow from them.
 ///
 /// ```
 /// use xla_ffi_abi::declared::Edition;
@@ -64,7 +64,7 @@ pub fn changes(old: &Abi, new: &Abi) -> Vec<Change> {
     diff.declarations();
     let mut changes = diff.changes;
     follow_typedefs(&mut changes);
-    // Something has to be the cause: where everything seems to follow, nothing does.
+    // At least one change is a cause: if all seem to follow from others, none does.
     if changes.iter().all(|change| change.follows) {
         for change in &mut changes {
             change.follows = false;
@@ -79,7 +79,7 @@ pub fn changes(old: &Abi, new: &Abi) -> Vec<Change> {
     changes
 }
 
-/// Declares in C what changed as a type.
+/// Adds the C declarations of changed types.
 fn spell(old: &Abi, new: &Abi, changes: &mut [Change]) {
     let declared = |abi: &Abi, change: &Change, member: &str| match change.subject {
         Subject::Field | Subject::Slot => spelling::field(abi, &change.owner, member),
@@ -120,7 +120,7 @@ fn spell(old: &Abi, new: &Abi, changes: &mut [Change]) {
     }
 }
 
-/// Fields of a typedef'd type change with the typedef.
+/// Marks changes of fields that follow from a change of a typedef.
 fn follow_typedefs(changes: &mut [Change]) {
     let causes: Vec<(String, String)> = changes
         .iter()
@@ -134,7 +134,7 @@ fn follow_typedefs(changes: &mut [Change]) {
     for change in changes {
         let is_field = matches!(change.subject, Subject::Field | Subject::Slot)
             && matches!(change.class, Class::Retyped | Class::Resized);
-        // "u32, 4 bytes" names a size behind the type.
+        // "u32, 4 bytes" has a size after the type.
         let same = |told: &Option<String>, ty: &str| {
             told.as_deref()
                 .and_then(|told| told.strip_prefix(ty))

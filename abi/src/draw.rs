@@ -1,4 +1,4 @@
-//! Draws structs, so that a person sees bytes, holes, and fields that are not where they were.
+//! Draws the bytes, holes and moved fields of structs.
 
 use crate::declared::Edition;
 use crate::diff::{self, Change, Class};
@@ -6,7 +6,7 @@ use crate::model::{Abi, Field, Struct};
 use crate::snapshot::Snapshot;
 use std::fmt::Write;
 
-/// A struct beside the last older layout that it had.
+/// A struct next to its most recent different layout.
 #[derive(Debug)]
 pub struct Picture<'a> {
     /// The struct's name.
@@ -17,8 +17,8 @@ pub struct Picture<'a> {
     pub before: Option<(Edition, Vec<Change>)>,
 }
 
-/// Pictures of the structs of `snapshot`, all or the one called `only`; `older` are the snapshots
-/// to compare with, oldest first.
+/// Returns pictures of the structs of `snapshot`, or of the struct called `only`. `older` are the snapshots to
+/// compare with, oldest first.
 ///
 /// ```
 /// use xla_ffi_abi::{draw, snapshot};
@@ -61,7 +61,7 @@ pub fn pictures<'a>(
     pictures
 }
 
-/// The name under which `abi` has a struct that somebody calls `name`: with or without prefix.
+/// Returns the name that `abi` has for the struct `name`, with or without prefix.
 #[must_use]
 pub fn find_struct<'a>(abi: &'a Abi, name: &str) -> Option<&'a str> {
     let full = format!("{}{name}", crate::model::PREFIX);
@@ -96,7 +96,7 @@ impl Picture<'_> {
         parts
     }
 
-    /// What happened to a field since the older layout.
+    /// Returns the changes of a field since the older layout.
     fn notes(&self, field: &Field) -> Vec<String> {
         let Some((_, changes)) = &self.before else {
             return Vec::new();
@@ -119,7 +119,7 @@ impl Picture<'_> {
             .collect()
     }
 
-    /// Changes that are about no field that is still there.
+    /// Returns the changes that are not about a remaining field.
     fn remarks(&self) -> Vec<String> {
         let Some((_, changes)) = &self.before else {
             return Vec::new();
@@ -158,7 +158,7 @@ impl Picture<'_> {
         ))
     }
 
-    /// As text: a line a field, a mark a byte.
+    /// Renders the picture as text: one line per field, one mark per byte.
     #[must_use]
     pub fn text(&self) -> String {
         let mut out = format!("{}\n  {}\n", self.name, self.heading());
@@ -200,7 +200,7 @@ impl Picture<'_> {
     }
 }
 
-/// One mark a byte where eight bytes make a row; more than a row as a number.
+/// Returns one mark per byte if the bytes fit one row of eight, otherwise their number.
 fn bar(start: u64, bytes: u64, mark: char) -> String {
     let column = start % 8;
     if bytes > 8 || column + bytes > 8 {
@@ -234,7 +234,7 @@ nav a { display: block; color: inherit; }
 .cell u { text-decoration: none; display: block; font-weight: 600; }
 ";
 
-/// A page that needs nothing but itself.
+/// Returns a self-contained page.
 #[must_use]
 pub fn html(title: &str, pictures: &[Picture<'_>]) -> String {
     let title = escape(title);
@@ -332,7 +332,7 @@ fn class(picture: &Picture<'_>, part: &Part<'_>) -> &'static str {
     }
 }
 
-/// Cuts a range into what the grid can show: whole rows in one, and the bytes of a row before and behind them.
+/// Cuts a range into pieces for the grid: the whole rows in one piece, and the partial rows before and after them.
 fn pieces(start: u64, end: u64) -> Vec<(u64, u64)> {
     let first = start.checked_next_multiple_of(8).unwrap_or(end).min(end);
     let last = (end - end % 8).max(first);

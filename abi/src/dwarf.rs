@@ -18,11 +18,13 @@ impl From<gimli::Error> for Error {
     }
 }
 
-/// What the units of a built library know of XLA's FFI, each distinct answer once: parts that
-/// were compiled against different headers differ. Empty where there is no debug information.
+/// Returns the FFI layouts in the units of a built library, each distinct result once.
+///
+/// Parts that were compiled with different headers have different layouts. The result is empty if the library has no
+/// debug information.
 ///
 /// # Errors
-/// [`Error::Dwarf`] when the debug information does not parse.
+/// [`Error::Dwarf`] if the debug information does not parse.
 pub fn read_library(library: &[u8]) -> Result<Vec<Abi>, Error> {
     let mut found: Vec<Abi> = Vec::new();
     for_each_unit(library, None, |types| {
@@ -44,11 +46,12 @@ pub fn read_library(library: &[u8]) -> Result<Vec<Abi>, Error> {
     Ok(found)
 }
 
-/// What the units of a built library say of a mirror's types, which the revision has under the names of
-/// `expected`: each distinct answer once. Types that nothing uses are not in a library's debug information.
+/// Returns the layouts of a mirror's types in the units of a built library, each distinct result once.
+///
+/// The keys of `expected` are the names of the types. Unused types are not in a library's debug information.
 ///
 /// # Errors
-/// [`Error::Dwarf`] when there is no debug information, or it does not parse.
+/// [`Error::Dwarf`] if there is no debug information or it does not parse.
 pub fn read_mirror(library: &[u8], expected: &Layout) -> Result<Vec<Layout>, Error> {
     let wanted: BTreeSet<String> = expected
         .structs
@@ -110,7 +113,7 @@ pub fn read_mirror(library: &[u8], expected: &Layout) -> Result<Vec<Layout>, Err
     Err(Error::Dwarf(why))
 }
 
-/// Layouts as a mirror states them. A number in a struct of its own (a Rust newtype) is no enumeration.
+/// Converts layouts to those of a mirror. A number in a struct of its own (a Rust newtype) is not an enumeration.
 fn stated(abi: &Abi, expected: &Layout) -> Layout {
     let mut layout = Layout::default();
     for (name, found) in &abi.structs {
@@ -118,7 +121,7 @@ fn stated(abi: &Abi, expected: &Layout) -> Layout {
             continue;
         }
         let fields = found.fields.iter();
-        // Fields whose names are in another file would be missing.
+        // Fields whose names are in a different file would be missing.
         if fields
             .clone()
             .any(|field| field.name == ELSEWHERE || field.name.is_empty() && field.ty == ELSEWHERE)
@@ -178,14 +181,14 @@ fn for_each_unit(
         };
         Ok(EndianSlice::new(bytes, endian))
     })?;
-    // Units share abbreviations: parsed for each of them, a small file would take for ever.
+    // Units share abbreviations. Parsing them for each unit would take extremely long even for a small file.
     dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
     let budget = Budget::of(library);
     let mut headers = dwarf.units();
     let mut units = Vec::new();
     while let Some(header) = headers.next()? {
         let unit = dwarf.unit(header)?;
-        // The names of source files, too, may be shared by any number of units.
+        // Any number of units may also share the names of source files.
         let files = unit.line_program.as_ref();
         budget.spend(files.map_or(0, |lines| lines.header().file_names().len()))?;
         units.push(unit);

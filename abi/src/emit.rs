@@ -1,5 +1,5 @@
-//! Tests of mirrors: sizes, offsets (a slot of the table is a field of it) and values as a file in the mirror's own
-//! language, which a project puts beside it.
+//! Generates tests of mirrors: sizes, offsets (including slots) and values, as a file in the mirror's own language
+//! for the mirror's project.
 
 use crate::mirror::{Layout, Names};
 use crate::model::{Abi, STRUCT_SIZE};
@@ -14,11 +14,11 @@ pub enum Language {
     Cpp,
     /// Constant assertions, to be included where the mirror's names are in scope.
     Rust,
-    /// `ctypes`, of the module `mirror`.
+    /// `ctypes` assertions about the module `mirror`.
     Python,
     /// Comptime assertions about `mirror.zig`.
     Zig,
-    /// Constants in the mirror's package, whose name goes where `PACKAGE` stands.
+    /// Constants in the mirror's package; `PACKAGE` is replaced by its name.
     Go,
 }
 
@@ -59,11 +59,11 @@ impl Language {
     }
 }
 
-/// The test of a mirror of `abi`, which people know as `name`.
+/// Returns the test of a mirror of `abi`, which the text calls `name`.
 #[must_use]
 pub fn emit(abi: &Abi, name: &str, names: &Names, language: Language) -> String {
     let mut layout = Layout::of(abi, names);
-    // Mirrors ask `sizeof` as a rule: who has the numbers says so.
+    // Most mirrors use `sizeof`; the constants are only tested if the map names them.
     for name in abi
         .structs
         .keys()
@@ -81,7 +81,7 @@ pub fn emit(abi: &Abi, name: &str, names: &Names, language: Language) -> String 
     let head = match language {
         Language::C => "#include <assert.h>\n#include <stddef.h>\n",
         Language::Cpp => "#include <cstddef>\n",
-        // Who states no field has no use for it.
+        // A layout without fields does not use the function.
         Language::Rust if layout.structs.values().all(|stated| stated.fields.is_empty()) => "",
         Language::Rust => {
             "const fn size_of_field<T, F>(_: fn(&T) -> &F) -> usize {\n    core::mem::size_of::<F>()\n}\n"

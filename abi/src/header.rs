@@ -1,4 +1,4 @@
-//! A header file that is to be read.
+//! Header files to be read.
 
 use crate::change::Change;
 use crate::model::{Abi, Header, PREFIX, map_words};
@@ -6,18 +6,18 @@ use crate::snapshot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// A header is small; what is larger is something else.
+/// The largest size of a header in bytes; larger files are not headers.
 const LIMIT: u64 = 4 << 20;
-/// The name under which a header is compiled: readers keep what is declared in it.
+/// The name under which a header is compiled, by which readers find its declarations.
 pub(crate) const SUBJECT: &str = "xla_ffi_abi_subject.h";
-/// The translation unit that includes it.
+/// The name of the translation unit that includes the header.
 pub(crate) const UNIT: &str = "unit.cc";
 /// A folder in which `xla/ffi/api` is the header's own folder.
 pub(crate) const FLAT: &str = "flat";
-/// Enumerators that carry the value of a macro.
+/// The prefix of enumerators that have the value of a macro.
 pub(crate) const PROBE: &str = "XLA_FFI_ABI_PROBE_";
 
-/// Why no layouts could be read.
+/// An error that prevents reading layouts.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -26,15 +26,15 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The file is no header.
+    /// The file is not a header.
     #[error("{path} is not a C header: {what}", path = path.display())]
     NotText {
         /// The file.
         path: PathBuf,
-        /// What it is instead.
+        /// A description of the contents.
         what: String,
     },
     /// A compiler refuses the header.
@@ -42,12 +42,12 @@ pub enum Error {
     Parse {
         /// The file.
         path: PathBuf,
-        /// The language as which it was read.
+        /// The language that was used.
         language: Language,
-        /// What the compiler says.
+        /// The compiler's messages.
         messages: String,
     },
-    /// The header declares other things.
+    /// The header declares no FFI types.
     #[error(
         "{path} declares no XLA_FFI_… structs, as in xla/ffi/api/c_api.h; pass the names of a copy with --prefix or \
          --namespace",
@@ -57,7 +57,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// The header's types hold or take one another too often to be told.
+    /// The header's types contain each other too often to be spelled.
     #[error(
         "{path} has recursive types that expand without limit",
         path = path.display()
@@ -66,10 +66,10 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// The header's types are nested too deep to be told.
+    /// The header's types are nested too deep to be spelled.
     #[error("a type is nested more than 32 levels deep (pointers, arrays, structs)")]
     Deep,
-    /// A name stands for two things.
+    /// A name has two different declarations.
     #[error(
         "{path} has two different declarations of {name}: rename one of them",
         path = path.display()
@@ -77,7 +77,7 @@ pub enum Error {
     Twice {
         /// The file.
         path: PathBuf,
-        /// What has two declarations.
+        /// The name with two declarations.
         name: String,
     },
     /// Debug information that is damaged or lacks types.
@@ -116,10 +116,10 @@ impl Language {
 /// The names and lines of a header's declarations.
 #[derive(Debug, Default)]
 pub struct Places {
-    /// The header's own name and line of `XLA_FFI_Buffer` or `XLA_FFI_Buffer.rank`. Only the header has lines, not
-    /// the files that it includes.
+    /// The header's own name and line, by upstream's name (`XLA_FFI_Buffer` or `XLA_FFI_Buffer.rank`). Declarations
+    /// in included files have no line.
     known: BTreeMap<String, (String, Option<u32>)>,
-    /// The prefix for names that the header lacks.
+    /// The prefix for names that the header does not declare.
     prefix: Option<String>,
 }
 
@@ -129,7 +129,7 @@ impl Places {
         known.or_insert_with(|| (written.to_owned(), line));
     }
 
-    /// Adds the lines of this header to changes and replaces upstream's names by the header's own.
+    /// Adds the lines of this header to changes and replaces upstream's names with the header's own.
     pub fn apply(&self, changes: &mut [Change]) {
         for change in changes {
             let line = |path: &str| self.known.get(path).and_then(|(_, line)| *line);
@@ -156,17 +156,17 @@ impl Places {
     }
 }
 
-/// Everything that the header and the files it includes declare, and which names the header itself declares.
+/// All declarations of the header and its included files, and the names that the header itself declares.
 #[derive(Debug, Default)]
 pub(crate) struct Declared {
     pub(crate) abi: Abi,
-    /// Names that two declarations have which are not the same.
+    /// Names that have two different declarations.
     pub(crate) twice: BTreeSet<String>,
     pub(crate) own: BTreeSet<String>,
     pub(crate) places: Places,
 }
 
-/// Puts something under its name, and notes a name that stands for something else already.
+/// Inserts a declaration and records its name if a different declaration has it.
 pub(crate) fn put<T: PartialEq>(
     all: &mut BTreeMap<String, T>,
     twice: &mut BTreeSet<String>,
@@ -185,11 +185,11 @@ pub(crate) fn put<T: PartialEq>(
 }
 
 impl Declared {
-    /// What belongs to the header. A copy may keep a part of its types in a file that it includes; the
-    /// extensions' headers include the main one, whose types are not theirs.
+    /// Returns the header's own declarations. A copy may keep some of its types in an included file. The extensions'
+    /// headers include the main header, whose types are not theirs.
     ///
     /// # Errors
-    /// [`Error::Twice`] where a name of it stands for two things.
+    /// [`Error::Twice`] if a name of the header has two declarations.
     pub(crate) fn subject(mut self, path: &Path) -> Result<Abi, Error> {
         let mut own = self.abi.clone();
         own.keep(|name| self.own.contains(name));
@@ -220,7 +220,7 @@ pub struct Source {
     path: PathBuf,
     text: String,
     includes: Vec<PathBuf>,
-    /// The folder in which the file lies.
+    /// The folder that contains the file.
     home: Option<PathBuf>,
     defines: Vec<String>,
     prefixes: Vec<String>,
@@ -229,11 +229,13 @@ pub struct Source {
 }
 
 impl Source {
-    /// Reads the header at `path`; `includes` are folders in which what it includes is looked
-    /// for, beside its own folder and the root that `xla/ffi/api/` hangs in.
+    /// Reads the header at `path`.
+    ///
+    /// Its `#include` directives are searched in `includes`, in its own folder, and in the root folder of its
+    /// `xla/ffi/api/`.
     ///
     /// # Errors
-    /// [`Error::Read`] or [`Error::NotText`].
+    /// [`Error::Read`] if the file cannot be read, [`Error::NotText`] if it is not a C header.
     pub fn open(path: &Path, includes: &[PathBuf]) -> Result<Self, Error> {
         let read = |source| Error::Read {
             path: path.to_owned(),
@@ -272,7 +274,7 @@ impl Source {
         Ok(source)
     }
 
-    /// A header that lies in memory; `path` names it in messages.
+    /// Creates a header from text in memory; messages call it `path`.
     #[must_use]
     pub fn from_text(path: &Path, text: String) -> Self {
         Self {
@@ -287,28 +289,28 @@ impl Source {
         }
     }
 
-    /// Adds a folder in which what the header includes is looked for.
+    /// Adds a folder in which included files are searched.
     #[must_use]
     pub fn include(mut self, folder: &Path) -> Self {
         self.includes.push(folder.to_owned());
         self
     }
 
-    /// Defines a macro first, as `-D` of a compiler: `NAME` or `NAME=VALUE`.
+    /// Defines a macro, like `-D` of a compiler: `NAME` or `NAME=VALUE`.
     #[must_use]
     pub fn define(mut self, definition: &str) -> Self {
         self.defines.push(definition.to_owned());
         self
     }
 
-    /// Says what a copy's names begin with in place of `XLA_FFI_`: `MY_FFI_`.
+    /// Sets the prefix that a copy has instead of `XLA_FFI_`, such as `MY_FFI_`.
     #[must_use]
     pub fn prefix(mut self, prefix: &str) -> Self {
         self.prefixes.push(prefix.to_owned());
         self
     }
 
-    /// Sets a C++ namespace in which names lack `XLA_FFI_`: `acme::ffi`.
+    /// Sets a C++ namespace, such as `acme::ffi`, in which names lack `XLA_FFI_`.
     #[must_use]
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.namespaces.push(namespace.to_owned());
@@ -342,7 +344,7 @@ impl Source {
         let folder = tempfile::Builder::new().prefix("xla-ffi-abi-").tempdir()?;
         std::fs::write(folder.path().join(SUBJECT), &self.text)?;
         std::fs::write(folder.path().join(UNIT), self.unit())?;
-        // Copies that lie flat in a folder include each other as upstream's tree has them.
+        // Copies that are all in one folder include each other with upstream's paths.
         if let Some(own) = &self.home {
             let api = folder.path().join(FLAT).join("xla/ffi");
             std::fs::create_dir_all(&api)?;
@@ -351,8 +353,8 @@ impl Source {
         Ok(folder)
     }
 
-    /// The translation unit that libclang parses: it includes the header and makes enumerators of its macros. Macros that
-    /// are not whole numbers are parse errors there, each in the lines of its probe.
+    /// Returns the translation unit that libclang parses: it includes the header and defines enumerators for its
+    /// macros. Macros that are not whole numbers are parse errors there, each in the lines of its probe.
     #[must_use]
     pub fn unit(&self) -> String {
         let mut unit =
@@ -365,25 +367,25 @@ impl Source {
         unit
     }
 
-    /// The macro that a line of the unit evaluates, by upstream's name.
+    /// Returns the macro that a line of the unit evaluates, by upstream's name.
     pub(crate) fn probe_at(&self, line: u32) -> Option<String> {
         let index = (line as usize).checked_sub(4)? / 3;
         Some(self.probes().into_iter().nth(index)?.0)
     }
 
-    /// Macros that may stand for a number: upstream's name, and that in the text.
+    /// Returns macros that may be numbers: upstream's name, and the name in the text.
     fn probes(&self) -> BTreeSet<(String, String)> {
-        // A file that is included may define the macros that every header has.
+        // An included file may define the macros that every header has.
         let snapshots = snapshot::all().into_iter().flatten();
         let known = snapshots.flat_map(|snapshot| snapshot.abi.constants.keys());
         let known = known.map(|name| (name.clone(), name.clone()));
         self.own_macros().into_iter().chain(known).collect()
     }
 
-    /// Those that the header's text defines.
+    /// Returns the possible numbers that the header's own text defines.
     pub(crate) fn own_macros(&self) -> BTreeSet<(String, String)> {
         let text = in_one_line(&self.text);
-        // Half of a block would take what follows into its error.
+        // An incomplete block would include the following lines in its error.
         let is_whole = |value: &str| {
             let is_closed = value.matches('(').count() == value.matches(')').count();
             is_closed && !value.contains(['{', '}', ';', '"'])
@@ -396,7 +398,7 @@ impl Source {
 
     /// Returns upstream's name of the macro `name`; `None` if the macro is not part of the FFI.
     pub(crate) fn upstream(&self, name: &str) -> Option<String> {
-        // Macros have no namespace: only known names count as those of a copy in a namespace.
+        // Macros have no namespace: in a copy in a namespace, only known names belong to the FFI.
         let known = (!self.namespaces.is_empty()).then(|| format!("{PREFIX}{name}"));
         let known = known.filter(|name| snapshot::is_name(name));
         self.upstream_in(None, name).or(known)
@@ -415,7 +417,7 @@ impl Source {
         Some(format!("{PREFIX}{rest}"))
     }
 
-    /// Returns upstream's name of a field: that of a slot, or the field's own.
+    /// Returns upstream's name of a field: the name of a slot, or the field's own.
     pub(crate) fn upstream_field(&self, name: &str) -> String {
         let slot = self.upstream(name).filter(|slot| snapshot::is_name(slot));
         slot.unwrap_or_else(|| name.to_owned())
@@ -427,7 +429,7 @@ impl Source {
         namespaces.any(|one| one.trim_start_matches("::") == scope)
     }
 
-    /// Returns where the header has its macros.
+    /// Returns the lines of the header's macros.
     pub(crate) fn places(&self) -> Places {
         let prefix = match (self.prefixes.as_slice(), self.namespaces.as_slice()) {
             ([prefix], []) => Some(prefix.clone()),
@@ -449,7 +451,7 @@ impl Source {
     }
 }
 
-/// The macros that a text defines, each with what follows its name on the line.
+/// Returns the macros of a text, each with the rest of its line.
 fn macros(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.lines().filter_map(|line| {
         let rest = line.trim_start().strip_prefix('#')?.trim_start();
@@ -459,7 +461,7 @@ fn macros(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// The text with each directive on one line, and without comments.
+/// Returns the text with each directive on one line, and without comments.
 fn in_one_line(text: &str) -> String {
     let text = text.replace("\\\r\n", " ").replace("\\\n", " ");
     let mut out = String::with_capacity(text.len());

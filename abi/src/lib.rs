@@ -1,7 +1,7 @@
 //! The layouts of the XLA FFI ABI as data: read from headers or from debug information, compared, classified and
 //! explained.
 //!
-//! Everything runs in the calling process: a header that makes libclang crash or hang does so here.
+//! Everything runs in the calling process, which a header can crash or hang through libclang.
 
 #[cfg(not(unix))]
 compile_error!("xla-ffi-abi and the crates that depend on it need a POSIX system");

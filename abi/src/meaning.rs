@@ -1,6 +1,6 @@
 //! The effect of a change on a handler that is built on one side and loaded on the other.
 //!
-//! The effect depends on who fills a struct and who reads it, so every struct has a role.
+//! The effect depends on the side that fills a struct and the side that reads it, so every struct has a role.
 
 pub use crate::change::{Effect, Meaning, Severity};
 
@@ -72,7 +72,7 @@ pub(crate) fn grown(holder: &str) -> Effect {
     effect
 }
 
-/// Who fills a struct, and who reads it.
+/// The role of a struct: the sides that fill and read it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     /// The runtime's functions.
@@ -81,7 +81,7 @@ enum Role {
     Frame,
     /// The handler fills it and passes it to a function of the table.
     Request,
-    /// The runtime allocates it, the handler fills it.
+    /// The runtime allocates it; the handler fills it.
     Answer,
     /// A part of other structs.
     Part,
@@ -203,7 +203,7 @@ pub(crate) fn effect_of(change: &Change) -> Effect {
     }
 }
 
-/// Returns the effect of another version of the main header.
+/// Returns the effect of a different version of the main header.
 fn version(change: &Change) -> Effect {
     let number = |text: &Option<String>| text.as_deref()?.parse::<i64>().ok();
     let lower = (
@@ -353,7 +353,7 @@ fn size_macro(role: Role) -> Effect {
     }
 }
 
-/// Facts that were measured with real runtimes and that layouts do not show: struct, first revision, fact.
+/// Measured facts about real runtimes that layouts do not show: struct, first revision, fact.
 const FACTS: &[(&str, Revision, &str)] = &[
     (
         "XLA_FFI_Metadata_Extension",

@@ -1,12 +1,12 @@
-//! Mirrors of the ABI in other languages: what they call things, what a program says of its own layouts, and
-//! how both compare with a revision.
+//! Mirrors of the ABI in other languages: their names, the layouts that a program states, and comparisons with a
+//! revision.
 
 use crate::model::{Abi, ELSEWHERE, Field, PREFIX, STRUCT_SIZE};
 use crate::spelling::signature;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A naming map: what a mirror calls upstream's things.
+/// A naming map from upstream's names to a mirror's names.
 ///
 /// ```
 /// use xla_ffi_abi::declared::Edition;
@@ -22,16 +22,16 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Names {
-    /// What stands in place of `XLA_FFI_` where `names` says nothing else.
+    /// The prefix that replaces `XLA_FFI_` for names that are not in `names`.
     prefix: Option<String>,
-    /// Whether only what is named is mirrored.
+    /// Whether only the names in `names` are mirrored.
     #[serde(default)]
     only: bool,
-    /// How enumerators are named.
+    /// The rule for enumerators' names.
     #[serde(default)]
     enumerators: Enumerators,
-    /// `XLA_FFI_Buffer`, `XLA_FFI_Buffer.data` or `XLA_FFI_DataType_F32`, and what the mirror calls it; null for
-    /// what it leaves out.
+    /// The mirror's names by upstream's names: `XLA_FFI_Buffer`, `XLA_FFI_Buffer.data` or `XLA_FFI_DataType_F32`.
+    /// Null omits the item.
     #[serde(default)]
     names: BTreeMap<String, Option<String>>,
 }
@@ -40,10 +40,10 @@ pub struct Names {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Enumerators {
-    /// Their own names.
+    /// The plain names of the enumerators.
     #[default]
     Plain,
-    /// As bindgen does by default: `Enum_VALUE`, and fields that are keywords of Rust end with `_`.
+    /// bindgen's default: `Enum_VALUE`, and fields that are keywords of Rust end with `_`.
     Bindgen,
 }
 
@@ -55,14 +55,14 @@ const KEYWORDS: [&str; 29] = [
 ];
 
 impl Names {
-    /// Reads a map.
+    /// Parses a map.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A description of the first mistake in the map.
     pub fn parse(text: &str) -> Result<Self, String> {
         let names: Self = serde_json::from_str(text)
             .map_err(|error| format!("the naming map does not parse: {error}"))?;
-        // What a name can be depends on the language; these are none in any.
+        // Valid names depend on the language; these are not valid in any language.
         let prefix = names.prefix.iter().filter(|prefix| !prefix.is_empty());
         let mut all = names.names.values().flatten().chain(prefix);
         match all
@@ -73,7 +73,7 @@ impl Names {
         }
     }
 
-    /// Names of the map that a revision does not have: a slip of the pen leaves a struct unjudged.
+    /// Returns names of the map that a revision does not have. A misspelled name would leave a struct unchecked.
     #[must_use]
     pub fn unknown(&self, abi: &Abi) -> Vec<&String> {
         let known: BTreeSet<String> = abi.every_name().collect();
@@ -87,7 +87,7 @@ impl Names {
             .collect()
     }
 
-    /// Names of the mirror that stand for two things which are not alike: only one of them would be judged.
+    /// Returns names of the mirror that have two different meanings, of which only one would be checked.
     #[must_use]
     pub fn ambiguous(&self, abi: &Abi) -> Vec<String> {
         fn twice<T: PartialEq>(
@@ -133,7 +133,8 @@ impl Names {
         told
     }
 
-    /// What the mirror calls a struct, an enumeration, an enumerator or a constant; `None` for what it has not.
+    /// Returns the mirror's name of a struct, an enumeration, an enumerator or a constant; `None` if the mirror lacks
+    /// it.
     #[must_use]
     pub fn of(&self, upstream: &str) -> Option<String> {
         match (self.names.get(upstream), &self.prefix) {
@@ -147,7 +148,7 @@ impl Names {
         }
     }
 
-    /// What the mirror calls an enumerator of `owner`; `None` for one that it leaves out.
+    /// Returns the mirror's name of an enumerator of `owner`; `None` if the mirror omits it.
     #[must_use]
     pub fn value(&self, owner: &str, upstream: &str) -> Option<String> {
         let name = self.of(upstream)?;
@@ -159,12 +160,12 @@ impl Names {
         }
     }
 
-    /// Whether the map says what `upstream` is called.
+    /// Returns true if the map has a name for `upstream`.
     pub(crate) fn has_name_for(&self, upstream: &str) -> bool {
         self.names.get(upstream).is_some_and(Option::is_some)
     }
 
-    /// What the mirror calls a field; `None` for one that it leaves out.
+    /// Returns the mirror's name of a field; `None` if the mirror omits it.
     #[must_use]
     pub fn field(&self, owner: &str, field: &str) -> Option<String> {
         match self.names.get(&format!("{owner}.{field}")) {
@@ -177,61 +178,61 @@ impl Names {
     }
 }
 
-/// A field as a program states it.
+/// A field as stated by a program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatedField {
-    /// Bytes from the start of the struct.
+    /// The offset in bytes from the start of the struct.
     pub offset: u64,
-    /// Bytes that it takes.
+    /// The size in bytes.
     #[serde(default)]
     pub size: Option<u64>,
-    /// Its type where it is a number: `i64`, `u32`, `f64`. What a pointer points to, and whether that is constant, has
-    /// no bytes, and every language spells it otherwise: neither is stated.
+    /// The type if it is a number: `i64`, `u32`, `f64`. The target of a pointer and its `const` have no bytes, and
+    /// every language spells them differently, so neither is stated.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub number: Option<String>,
-    /// Whether its type is in another file, so that neither its size nor its type is known.
+    /// Whether the type is in a different file, so that its size is not known.
     #[serde(skip)]
     pub is_elsewhere: bool,
 }
 
-/// A function as a program states it.
+/// A function as stated by a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatedFunction {
-    /// The bytes of each parameter.
+    /// The sizes of the parameters in bytes.
     pub parameters: Vec<u64>,
-    /// The bytes of its result, 0 for none.
+    /// The size of the result in bytes, 0 if there is none.
     pub result: u64,
 }
 
-/// A struct as a program states it.
+/// A struct as stated by a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatedStruct {
     /// `sizeof`.
     pub size: u64,
-    /// Its alignment.
+    /// The alignment in bytes.
     #[serde(default)]
     pub align: Option<u64>,
-    /// Its fields.
+    /// The fields by name.
     #[serde(default)]
     pub fields: BTreeMap<String, StatedField>,
 }
 
-/// An enumeration as a program states it.
+/// An enumeration as stated by a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatedEnum {
     /// `sizeof`.
     #[serde(default)]
     pub size: Option<u64>,
-    /// Its values.
+    /// The values by name.
     #[serde(default)]
     pub values: BTreeMap<String, i64>,
 }
 
-/// What a program says of its own layouts, under its own names: the file for `abi check --layout`.
+/// A program's statement of its own layouts under its own names: the file for `abi check --layout`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Layout {
@@ -244,32 +245,33 @@ pub struct Layout {
     /// Functions, and types of the functions in slots.
     #[serde(default)]
     pub functions: BTreeMap<String, StatedFunction>,
-    /// Numbers that belong to none, and `NAME_STRUCT_SIZE`.
+    /// Constants outside enumerations, and `NAME_STRUCT_SIZE`.
     #[serde(default)]
     pub constants: BTreeMap<String, i64>,
 }
 
-/// How a mirror compares with a revision.
+/// The result of comparing a mirror with a revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Comparison {
-    /// Structs, enumerations and functions that were compared.
+    /// The number of compared structs, enumerations and functions.
     pub judged: usize,
-    /// What is otherwise, one line each, the mirror's name first.
+    /// The differences, one per line, each starting with the mirror's name.
     pub mistakes: Vec<String>,
-    /// Structs and enumerations of the revision that the mirror does not state, and fields whose types are in another file.
+    /// Structs and enumerations of the revision that the mirror does not state, and fields whose types are in a
+    /// different file.
     pub absent: Vec<String>,
 }
 
 impl Layout {
-    /// Reads the JSON that a program printed.
+    /// Parses the JSON that a program printed.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A description of the first mistake in the JSON.
     pub fn parse(text: &str) -> Result<Self, String> {
         serde_json::from_str(text).map_err(|error| format!("the layout does not parse: {error}"))
     }
 
-    /// The layouts of a revision as a mirror with these names states them.
+    /// Returns the layouts of a revision as a mirror with these names states them.
     #[must_use]
     pub fn of(abi: &Abi, names: &Names) -> Self {
         let mut layout = Self::default();
@@ -321,7 +323,7 @@ impl Layout {
         layout
     }
 
-    /// Adds what `other` states; returns false if the two differ in something.
+    /// Adds the statements of `other`; returns false if the two contradict each other.
     pub(crate) fn absorb(&mut self, other: &Self) -> bool {
         fn agrees<T: PartialEq>(ours: &BTreeMap<String, T>, theirs: &BTreeMap<String, T>) -> bool {
             let mut theirs = theirs.iter();
@@ -338,8 +340,10 @@ impl Layout {
         agree
     }
 
-    /// Compares what is stated with a revision. A field or a value that is not stated is a mistake, unless the map
-    /// leaves it out: a mirror that lost its last field has the right offsets everywhere else.
+    /// Compares the statements with a revision.
+    ///
+    /// A missing field or value is a mistake unless the map omits it: a mirror without its last field has the right
+    /// offsets everywhere else.
     #[must_use]
     pub fn compare(&self, abi: &Abi, names: &Names) -> Comparison {
         let expected = Self::of(abi, names);
@@ -398,7 +402,7 @@ impl Layout {
 }
 
 impl StatedField {
-    /// A field of the model.
+    /// Converts a field of the model.
     pub(crate) fn of(field: &Field) -> Self {
         let is_elsewhere = field.size == 0 && field.ty.contains(ELSEWHERE);
         Self {
@@ -410,7 +414,7 @@ impl StatedField {
     }
 }
 
-/// Whether a type of the model is a number, or some of its bits.
+/// Returns true if a type of the model is a number or a bit-field.
 fn is_number(ty: &str) -> bool {
     let (ty, _) = ty.split_once(": ").unwrap_or((ty, ""));
     let digits = ty.strip_prefix(['i', 'u', 'f']);
@@ -418,7 +422,7 @@ fn is_number(ty: &str) -> bool {
 }
 
 impl StatedFunction {
-    /// The function type `ty`; `None` where the model does not know how large something is.
+    /// Converts the function type `ty`; `None` if the model does not know all sizes.
     fn of(abi: &Abi, ty: &str) -> Option<Self> {
         let (parameters, result) = signature(ty)?;
         let parameters = parameters.iter().map(|ty| size_of(abi, ty));
@@ -447,7 +451,7 @@ impl StatedFunction {
     }
 }
 
-/// The bytes of a parameter or a result of a type of the model.
+/// Returns the size in bytes of a parameter or a result of a type of the model.
 fn size_of(abi: &Abi, ty: &str) -> Option<u64> {
     let ty = ty.strip_prefix("const ").unwrap_or(ty);
     match ty {
@@ -513,7 +517,7 @@ impl StatedStruct {
     }
 }
 
-/// Names of `stated` that are not known.
+/// Returns the names of `stated` that are not known.
 fn unknown<'a, T>(
     stated: &'a BTreeMap<String, T>,
     known: &BTreeMap<String, T>,

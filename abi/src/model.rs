@@ -1,15 +1,15 @@
-//! The layout model: what a header says, without how it says it.
+//! The layout model: the contents of a header, independent of its notation.
 //!
-//! Everything is kept by name, so that the order of independent declarations, comments and macros
-//! make no difference. Types are spelled in one notation whatever they were read from
-//! (`*mut XLA_FFI_Error`, `u64`, `fn(*mut XLA_FFI_Foo_Args) -> *mut XLA_FFI_Error`): typedefs of
-//! numbers and functions are resolved, `const` behind a pointer is kept.
+//! Everything is kept by name, so that comments, macros and the order of declarations make no difference.
+//!
+//! Types have one notation for all sources (`*mut XLA_FFI_Error`, `u64`, `fn(*mut XLA_FFI_Foo_Args) -> *mut
+//! XLA_FFI_Error`). Typedefs of numbers and functions are resolved; `const` in a pointer's target is kept.
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Which header a set of layouts belongs to.
+/// The header that a set of layouts belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Header {
@@ -19,15 +19,15 @@ pub enum Header {
     Record,
     /// `collectives_c_api.h`.
     Collectives,
-    /// That of an extension which no known jaxlib ships; no edition has it.
+    /// The header of an extension that no known jaxlib ships; no edition has it.
     Other,
 }
 
 impl Header {
-    /// Those that jaxlibs ship.
+    /// The headers that jaxlibs ship.
     pub const ALL: [Self; 3] = [Self::Main, Self::Record, Self::Collectives];
 
-    /// The file's name.
+    /// Returns the file's name.
     #[must_use]
     pub const fn file_name(self) -> &'static str {
         match self {
@@ -49,19 +49,19 @@ impl fmt::Display for Header {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Field {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its type in the model's notation.
+    /// The type in the model's notation.
     #[serde(rename = "type")]
     pub ty: String,
-    /// Bytes from the start of the struct.
+    /// The offset in bytes from the start of the struct.
     pub offset: u64,
-    /// Bytes that it takes.
+    /// The size in bytes.
     pub size: u64,
 }
 
 impl Field {
-    /// The byte after the field; for a bit-field, after its last bit.
+    /// Returns the byte after the field; for a bit-field, after its last bit.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.offset
@@ -81,7 +81,7 @@ impl Field {
         Some(end.div_ceil(8))
     }
 
-    /// Whether the field is a pointer to a function: a slot.
+    /// Returns true if the field is a pointer to a function (a slot).
     #[must_use]
     pub fn is_function(&self) -> bool {
         self.ty.starts_with("fn(")
@@ -94,17 +94,17 @@ impl Field {
 pub struct Struct {
     /// `sizeof`.
     pub size: u64,
-    /// Alignment, derived from the size and the fields where a reader cannot tell it.
+    /// The alignment in bytes, derived from the size and the fields if a reader cannot determine it.
     pub align: u64,
     /// The value of the enumerator `NAME_STRUCT_SIZE`.
     pub struct_size: Option<u64>,
-    /// Whether it is a union: one of a single field lies as a struct does, and is passed otherwise.
+    /// Whether the struct is a union. A union of one field has the layout of a struct, but is passed differently.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_union: bool,
-    /// The classes that it inherits from, in their order, with what is in those that the model does not have.
+    /// The base classes in their order, with the contents of those that the model does not have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bases: Vec<String>,
-    /// Its fields in the order of their bytes; those of its bases are told there.
+    /// The fields in the order of their bytes, without those of the base classes.
     pub fields: Vec<Field>,
 }
 
@@ -114,26 +114,26 @@ fn is_false(is: &bool) -> bool {
 }
 
 impl Struct {
-    /// The field called `name`.
+    /// Returns the field called `name`.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// The byte behind the last field.
+    /// Returns the byte after the last field.
     #[must_use]
     pub fn fields_end(&self) -> u64 {
         self.fields.iter().map(Field::end).max().unwrap_or(0)
     }
 
-    /// The field that `STRUCT_SIZE` counts up to.
+    /// Returns the last field that `STRUCT_SIZE` includes.
     #[must_use]
     pub fn last_counted(&self) -> Option<&Field> {
         let end = self.struct_size?;
         self.fields.iter().find(|field| field.end() == end)
     }
 
-    /// Holes as start and end, the one behind the last field included.
+    /// Returns the holes as start and end, including the hole after the last field.
     #[must_use]
     pub fn holes(&self) -> Vec<(u64, u64)> {
         let mut holes = Vec::new();
@@ -157,8 +157,8 @@ impl Struct {
 pub struct Enum {
     /// `sizeof`.
     pub size: u64,
-    /// Whether its numbers have a sign, where their values do not say so: a compiler takes signed ones for an enumeration
-    /// with a negative value, and others for all the rest.
+    /// Whether the numbers are signed, if this does not follow from the values. Compilers use signed numbers only for
+    /// an enumeration with a negative value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signed: Option<bool>,
     /// Enumerators by name.
@@ -166,7 +166,7 @@ pub struct Enum {
 }
 
 impl Enum {
-    /// An enumeration whose numbers have a sign, or not.
+    /// Creates an enumeration of signed or unsigned numbers.
     pub(crate) fn new(size: u64, signed: bool, values: BTreeMap<String, i64>) -> Self {
         let as_values = values.values().any(|value| *value < 0);
         Self {
@@ -176,7 +176,7 @@ impl Enum {
         }
     }
 
-    /// The integer that it is: `u32`.
+    /// Returns the underlying integer, such as `u32`.
     pub(crate) fn integer(&self) -> String {
         let as_values = self.values.values().any(|value| *value < 0);
         integer(self.size, self.signed.unwrap_or(as_values))
@@ -189,16 +189,16 @@ impl Enum {
 pub struct Abi {
     /// Complete structs.
     pub structs: BTreeMap<String, Struct>,
-    /// Types that are declared and never defined.
+    /// Types that are declared but not defined.
     pub opaque: BTreeSet<String>,
-    /// Enumerations; those without a name are not kept, their enumerators are.
+    /// Named enumerations; unnamed ones only contribute their enumerators.
     pub enums: BTreeMap<String, Enum>,
     /// Function types (`typedef R NAME(A)`).
     pub functions: BTreeMap<String, String>,
-    /// Functions that are declared for linking; none stands in a slot.
+    /// Functions that are declared for linking, not slots.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub prototypes: BTreeMap<String, String>,
-    /// Symbols that functions and variables are linked to, where they have other names; libclang alone sees them.
+    /// Symbols of functions and variables that are linked under different names; only libclang finds them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub links: BTreeMap<String, String>,
     /// Types of variables that are declared for linking.
@@ -206,23 +206,23 @@ pub struct Abi {
     pub variables: BTreeMap<String, String>,
     /// Other typedefs that are more than a tag's name.
     pub aliases: BTreeMap<String, String>,
-    /// Numbers: macros, and enumerators outside of named enumerations.
+    /// Numbers: macros, and enumerators outside named enumerations.
     pub constants: BTreeMap<String, i64>,
 }
 
-/// What the names of this ABI begin with.
+/// The prefix of the ABI's names.
 pub const PREFIX: &str = "XLA_FFI_";
 pub(crate) const STRUCT_SIZE: &str = "_STRUCT_SIZE";
 
 impl Abi {
-    /// Whether nothing was found.
+    /// Returns true if there are no declarations.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let has_types = !self.structs.is_empty() || !self.enums.is_empty();
         !has_types && self.functions.is_empty() && self.prototypes.is_empty()
     }
 
-    /// Removes what has other names than those that are wanted.
+    /// Removes the declarations whose names are not wanted.
     pub(crate) fn keep(&mut self, wanted: impl Fn(&String) -> bool) {
         self.structs.retain(|name, _| wanted(name));
         self.opaque.retain(|name| wanted(name));
@@ -239,7 +239,7 @@ impl Abi {
         }
     }
 
-    /// Every name that it has.
+    /// Returns the names of all declarations.
     pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
         let types = self
             .structs
@@ -252,7 +252,7 @@ impl Abi {
         types.chain(functions).chain(others)
     }
 
-    /// Every name that it has, those of enumerators, slots and sizes too.
+    /// Returns the names of all declarations, enumerators, slots and sizes.
     pub(crate) fn every_name(&self) -> impl Iterator<Item = String> {
         let enumerators = self.enums.values().flat_map(|layout| layout.values.keys());
         let fields = self.structs.values().flat_map(|layout| &layout.fields);
@@ -270,7 +270,7 @@ impl Abi {
             .chain(sizes)
     }
 
-    /// Which header this is, told by the structs that only it has.
+    /// Returns the header, determined by the structs that only it has.
     #[must_use]
     pub fn header(&self) -> Header {
         if self.structs.contains_key("XLA_FFI_Record_Extension")
@@ -290,7 +290,7 @@ impl Abi {
         }
     }
 
-    /// Whether it declares an extension, and nothing of what the main header alone has.
+    /// Returns true if the header declares an extension and nothing that only the main header has.
     fn is_extension(&self) -> bool {
         let is_new =
             |name: &String| name.ends_with("_Extension") && name != "XLA_FFI_Metadata_Extension";
@@ -298,7 +298,7 @@ impl Abi {
         self.structs.keys().any(is_new) && !main.iter().any(|name| self.structs.contains_key(*name))
     }
 
-    /// The version that the header states.
+    /// Returns the version that the header states.
     #[must_use]
     pub fn version(&self) -> Option<(i64, i64)> {
         let [major, minor] = match self.header() {
@@ -323,8 +323,8 @@ impl Abi {
         Some((number(major)?, number(minor)?))
     }
 
-    /// Brings what a reader found into the one form: `NAME_STRUCT_SIZE` joins its struct, defined
-    /// types are not opaque, fields stand in order.
+    /// Normalises a reader's result: `NAME_STRUCT_SIZE` joins its struct, defined types are not opaque, fields are
+    /// sorted.
     pub(crate) fn settle(&mut self) {
         let constants = std::mem::take(&mut self.constants);
         for (name, value) in constants {
@@ -348,8 +348,8 @@ impl Abi {
     }
 }
 
-/// Writes `*mut T` or `*const T` for a pointer to `pointee`, which may start with `const `; a
-/// pointer to a function is the function itself.
+/// Writes `*mut T` or `*const T` for a pointer to `pointee`, which may start with `const `. A pointer to a function
+/// is the function itself.
 pub(crate) fn pointer_to(pointee: &str) -> String {
     if let Some(signature) = pointee.strip_prefix(FUNCTION) {
         signature.to_owned()
@@ -360,8 +360,8 @@ pub(crate) fn pointer_to(pointee: &str) -> String {
     }
 }
 
-/// The type of a bit field that begins with bit `first` of its record. One of all bits of its type is a field as any other,
-/// and Clang's debug information does not tell it from one.
+/// Returns the type of a bit-field that begins at bit `first` of its record. A bit-field with all bits of its type is
+/// an ordinary field, because Clang's debug information does not distinguish the two.
 pub(crate) fn bit_field(ty: String, size: u64, bits: u64, first: u64) -> String {
     let bit = first % 8;
     if bit == 0 && bits == size.saturating_mul(8) {
@@ -370,8 +370,8 @@ pub(crate) fn bit_field(ty: String, size: u64, bits: u64, first: u64) -> String 
     format!("{ty}: {bits} bits from bit {bit}")
 }
 
-/// A type that is constant or volatile itself. An array is what its elements are; `const` comes first, and a function or a
-/// reference is neither.
+/// Returns a type with qualifiers. Qualifiers of an array belong to its elements, `const` is first, and functions and
+/// references have no qualifiers.
 pub(crate) fn qualified(is_const: bool, is_volatile: bool, spelled: String) -> String {
     if !is_const && !is_volatile || spelled.starts_with(FUNCTION) || spelled.starts_with('&') {
         return spelled;
@@ -388,7 +388,7 @@ pub(crate) fn qualified(is_const: bool, is_volatile: bool, spelled: String) -> S
     )
 }
 
-/// A type without what it is itself.
+/// Returns a type without its outermost qualifiers.
 fn unqualified(spelled: &str) -> &str {
     stripped(stripped(spelled, "const ").1, "volatile ").1
 }
@@ -400,11 +400,11 @@ fn stripped<'a>(spelled: &'a str, word: &str) -> (bool, &'a str) {
     }
 }
 
-/// A type in another file than that which is read.
+/// The type of a field whose type is in a different file.
 pub(crate) const ELSEWHERE: &str = "(in another file)";
 
-/// Marks a function type while a reader works, so that a pointer to it (the slot's type) and a
-/// pointer to that pointer stay apart.
+/// Marks a function type while a reader works, to distinguish a pointer to it (the slot's type) from a pointer to
+/// that pointer.
 pub(crate) const FUNCTION: &str = "function ";
 
 /// Returns the signature of a function type or of a pointer to a function.
@@ -413,9 +413,9 @@ pub(crate) fn function_of(ty: &str) -> Option<&str> {
     ty.strip_prefix(FUNCTION).or(pointer)
 }
 
-/// Writes a pointer to a function; `result` is `void` for none.
+/// Writes a pointer to a function; `result` is `void` if there is none.
 pub(crate) fn function(parameters: &[String], result: &str) -> String {
-    // What they are themselves, constant for instance, is no part of a function's type.
+    // Qualifiers of parameters are not part of a function's type.
     let parameters: Vec<&str> = parameters.iter().map(|one| unqualified(one)).collect();
     let (parameters, result) = (parameters.join(", "), unqualified(result));
     if result == "void" {
@@ -425,7 +425,7 @@ pub(crate) fn function(parameters: &[String], result: &str) -> String {
     }
 }
 
-/// A type that is no struct of the model, with what is in it; by its name alone where it is only declared.
+/// Writes a type that is not a struct of the model with its contents; only its name if it has no definition.
 pub(crate) fn with_fields(name: &str, layout: &Struct) -> String {
     if layout.size == 0 && layout.fields.is_empty() {
         return name.to_owned();
@@ -433,7 +433,7 @@ pub(crate) fn with_fields(name: &str, layout: &Struct) -> String {
     let bases = layout.bases.iter().map(|base| format!("base {base}"));
     let fields = layout.fields.iter();
     let fields = fields.map(|field| format!("{}: {} at {}", field.name, field.ty, field.offset));
-    // Bytes behind the last field are passed and returned too.
+    // Bytes after the last field are also passed and returned.
     let size = (layout.size != layout.fields_end()).then(|| format!("{} bytes", layout.size));
     let inside = bases.chain(fields).chain(size).collect::<Vec<_>>();
     let inside = format!("{{{}}}", inside.join("; "));
@@ -443,25 +443,25 @@ pub(crate) fn with_fields(name: &str, layout: &Struct) -> String {
     }
 }
 
-/// A type that is no enumeration of the model, with its values.
+/// Writes a type that is not an enumeration of the model with its values.
 pub(crate) fn with_values(name: &str, layout: &Enum) -> String {
     let inside = layout.values.iter();
     let inside = inside.map(|(name, value)| format!("{name} = {value}"));
-    // Most are as wide as an `int`.
+    // Most enumerations have the size of an `int`.
     let is_other = layout.size != 4 || layout.signed.is_some();
     let width = is_other.then(|| format!("held as {}", layout.integer()));
     let inside = inside.chain(width).collect::<Vec<_>>();
     format!("{name} {{{}}}", inside.join("; "))
 }
 
-/// A type with a word behind what it is itself.
+/// Adds a qualifier to a type, after its other qualifiers.
 fn prefixed(word: &str, spelled: &str) -> String {
     let rest = unqualified(spelled);
     let own = &spelled[..spelled.len() - rest.len()];
     format!("{own}{word}{rest}")
 }
 
-/// A complex number of `bytes` bytes, whose parts C calls `part`.
+/// Returns the complex number of `bytes` bytes, whose parts C calls `part`.
 pub(crate) fn complex(part: &str, bytes: u64) -> String {
     let half = bytes / 2;
     match part.trim() {
@@ -475,7 +475,7 @@ pub(crate) fn complex(part: &str, bytes: u64) -> String {
     }
 }
 
-/// The name of an integer of `bytes` bytes.
+/// Returns the name of an integer of `bytes` bytes.
 pub(crate) fn integer(bytes: u64, signed: bool) -> String {
     format!(
         "{}{}",

@@ -1,5 +1,5 @@
-//! Committed snapshots: one file per distinct header that a jaxlib has shipped, read from that
-//! header and compared with our own definitions by the tests.
+//! Committed snapshots: one file per distinct header that a jaxlib has shipped. Tests compare them with the headers
+//! and with our own definitions.
 
 use crate::declared::{EDITIONS, Edition};
 use crate::diff::{self, Change};
@@ -15,11 +15,11 @@ use std::sync::OnceLock;
 struct Document {
     /// The edition's name.
     name: String,
-    /// Which header.
+    /// The header.
     header: Header,
     /// The first jaxlib that shipped it.
     first_jaxlib: String,
-    /// The last one; null for the newest.
+    /// The last jaxlib that shipped it; null for the newest.
     last_jaxlib: Option<String>,
     /// The layouts.
     abi: Abi,
@@ -28,19 +28,19 @@ struct Document {
 /// One known header.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// Which one.
+    /// The edition.
     pub edition: Edition,
-    /// Its layouts.
+    /// The layouts.
     pub abi: Abi,
 }
 
-/// A snapshot that this build carries and cannot use.
+/// A committed snapshot that cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("snapshot {name}: {what}")]
 pub struct Broken {
     /// The snapshot's name.
     pub name: String,
-    /// What is wrong with it.
+    /// A description of the mistake.
     pub what: String,
 }
 
@@ -73,10 +73,10 @@ const FILES: &[(&str, &str)] = files![
     "collectives-0.3",
 ];
 
-/// All snapshots in the order of [`EDITIONS`].
+/// Returns all snapshots in the order of [`EDITIONS`].
 ///
 /// # Errors
-/// [`Broken`] when a committed file does not parse or an edition has none.
+/// [`Broken`] if a committed file does not parse or an edition has no file.
 pub fn all() -> Result<&'static [Snapshot], Broken> {
     static ALL: OnceLock<Result<Vec<Snapshot>, Broken>> = OnceLock::new();
     ALL.get_or_init(|| EDITIONS.into_iter().map(load).collect())
@@ -97,7 +97,7 @@ pub(crate) fn is_name(name: &str) -> bool {
     names.contains(name)
 }
 
-/// The one that is no revision's.
+/// Returns the snapshot of the header from before the first revision.
 fn before_r0() -> Result<&'static Snapshot, Broken> {
     static ONE: OnceLock<Result<Snapshot, Broken>> = OnceLock::new();
     ONE.get_or_init(|| load(Edition::BEFORE_R0))
@@ -131,10 +131,10 @@ fn load(edition: Edition) -> Result<Snapshot, Broken> {
     })
 }
 
-/// The layouts of a snapshot file: one of ours, or one that `abi import` has proposed.
+/// Parses a snapshot file, one of ours or one proposed by `abi import`.
 ///
 /// # Errors
-/// [`Broken`] when it does not parse, or tells what no header can declare.
+/// [`Broken`] if the file does not parse or has layouts that no header can declare.
 pub fn parse(name: &str, text: &str) -> Result<Abi, Broken> {
     let broken = |what: String| Broken {
         name: name.to_owned(),
@@ -149,7 +149,7 @@ pub fn parse(name: &str, text: &str) -> Result<Abi, Broken> {
     let fields = abi.structs.values().flat_map(|layout| &layout.fields);
     let types = abi.functions.values().chain(abi.prototypes.values());
     let types = types.chain(abi.aliases.values());
-    // What walks through a type does so in depth.
+    // Code that follows a type is recursive.
     if let Some(ty) = types
         .chain(fields.map(|field| &field.ty))
         .find(|ty| ty.len() > 2000)
@@ -160,10 +160,10 @@ pub fn parse(name: &str, text: &str) -> Result<Abi, Broken> {
     Ok(abi)
 }
 
-/// Whether a struct can lie in memory.
+/// Checks that a struct is possible in memory.
 fn check_layout(layout: &Struct) -> Result<(), String> {
     let Struct { size, align, .. } = layout;
-    // No object is larger than differences of its addresses.
+    // No object is larger than the largest difference of two addresses.
     if i64::try_from(*size).is_err() || !align.is_power_of_two() {
         return Err(format!("has {size} bytes, aligned to {align}"));
     }
@@ -173,7 +173,7 @@ fn check_layout(layout: &Struct) -> Result<(), String> {
     }
 }
 
-/// The text of a snapshot file.
+/// Returns the text of a snapshot file.
 #[must_use]
 pub fn render(
     name: &str,
@@ -196,7 +196,7 @@ pub fn render(
     text
 }
 
-/// JSON with one field, enumerator or name a line: what is short stays on its line.
+/// Writes JSON with one field, enumerator or name per line; short values stay on one line.
 fn write(value: &Value, depth: usize, out: &mut String) {
     let compact = value.to_string();
     let nested = match value {
@@ -235,10 +235,10 @@ fn write(value: &Value, depth: usize, out: &mut String) {
     out.push(close);
 }
 
-/// The snapshot of `edition`.
+/// Returns the snapshot of `edition`.
 ///
 /// # Errors
-/// [`Broken`] when a committed snapshot cannot be used.
+/// [`Broken`] if a committed snapshot cannot be used.
 ///
 /// ```
 /// use xla_ffi_abi::declared::Edition;
@@ -261,24 +261,24 @@ pub fn of_edition(edition: Edition) -> Result<&'static Snapshot, Broken> {
         })
 }
 
-/// What a header turned out to be.
+/// The result of identifying a header.
 #[derive(Debug)]
 pub enum Verdict {
-    /// It is this one.
+    /// The header is this snapshot.
     Known(&'static Snapshot),
-    /// It is none; this one comes nearest, and so it differs.
+    /// The header is unknown; this snapshot is the nearest.
     Unknown {
         /// The snapshot with the fewest differences.
         nearest: &'static Snapshot,
-        /// From the snapshot to the header.
+        /// The changes from the snapshot to the header.
         changes: Vec<Change>,
     },
 }
 
-/// Finds the snapshot that `abi` is, or the nearest.
+/// Finds the snapshot that equals `abi`, or the nearest snapshot.
 ///
 /// # Errors
-/// [`Broken`] when a committed snapshot cannot be used.
+/// [`Broken`] if a committed snapshot cannot be used.
 ///
 /// ```
 /// use xla_ffi_abi::declared::Edition;
@@ -301,7 +301,7 @@ pub fn identify(abi: &Abi) -> Result<Verdict, Broken> {
         return Ok(Verdict::Known(before));
     }
     let mut best: Option<(usize, &'static Snapshot, Vec<Change>)> = None;
-    // Newest first: of two that are equally near, the newer one is the likelier origin.
+    // Newest first: if two are equally near, the newer snapshot is the likelier origin.
     for snapshot in all()?.iter().rev() {
         if snapshot.edition.header != header {
             continue;

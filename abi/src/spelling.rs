@@ -2,7 +2,7 @@
 
 use crate::model::Abi;
 
-/// A declaration in C of `name` with a type of the model: `XLA_FFI_Error* (*name)(int32_t)`.
+/// Returns a C declaration of `name` with a type of the model: `XLA_FFI_Error* (*name)(int32_t)`.
 ///
 /// ```
 /// use xla_ffi_abi::spelling::declaration;
@@ -21,7 +21,7 @@ pub fn declaration(ty: &str, name: &str) -> String {
     }
 }
 
-/// A type by its name alone, where what is in it is told too: `Mine {a: i32 at 0}`.
+/// Returns only the name of a type with contents, such as `Mine {a: i32 at 0}`.
 fn without_contents(ty: &str) -> String {
     let mut out = String::with_capacity(ty.len());
     let mut depth = 0_usize;
@@ -39,13 +39,13 @@ fn without_contents(ty: &str) -> String {
     out
 }
 
-/// The function type `name` in C, which the model keeps as a pointer to it.
+/// Returns the C typedef of the function type `name`, which the model keeps as a pointer to it.
 #[must_use]
 pub fn function_type(ty: &str, name: &str) -> String {
     format!("typedef {}", prototype(ty, name))
 }
 
-/// The function `name` in C, whose type the model keeps as a pointer to it.
+/// Returns the C prototype of the function `name`, whose type the model keeps as a pointer to it.
 ///
 /// ```
 /// use xla_ffi_abi::spelling::prototype;
@@ -59,28 +59,28 @@ pub fn prototype(ty: &str, name: &str) -> String {
     pointer.replacen(&format!("(*{name})"), name, 1)
 }
 
-/// A typedef of another type.
+/// Returns the C typedef of another type.
 #[must_use]
 pub fn alias(ty: &str, name: &str) -> String {
     format!("typedef {}", declare(&without_contents(ty), name))
 }
 
-/// A field of a struct as C declares it; `None` where there is none.
+/// Returns the C declaration of a struct's field; `None` if there is no such field.
 pub(crate) fn field(abi: &Abi, owner: &str, name: &str) -> Option<String> {
     let field = abi.structs.get(owner)?.field(name)?;
     Some(declaration(&field.ty, &field.name))
 }
 
-/// A bit field: its type and how many bits it has.
+/// Splits a bit-field into its type and its number of bits.
 fn bits(ty: &str) -> Option<(&str, &str)> {
     let (ty, rest) = ty.split_once(": ")?;
     Some((ty, rest.split_once(" bits from bit ")?.0))
 }
 
-/// `inner` is what stands where a declaration has its name.
+/// Declares `inner`, the part of a declaration at the place of its name.
 fn declare(ty: &str, inner: &str) -> String {
     let (qualifiers, ty) = qualifiers(ty);
-    // A pointer says what it is itself behind its star, an array of its elements.
+    // Qualifiers of a pointer are after its star, those of an array belong to its elements.
     let own = format!("{qualifiers}{inner}");
     if let Some(to) = ty.strip_prefix("*mut ") {
         return declare(to, &pointer(to, own.trim_end()));
@@ -106,7 +106,7 @@ fn declare(ty: &str, inner: &str) -> String {
             &format!("{inner}[{count}]"),
         );
     }
-    // Stars belong to the type, as upstream writes them.
+    // Stars are next to the type, as in upstream's headers.
     let stars = inner.len() - inner.trim_start_matches('*').len();
     let (stars, name) = inner.split_at(stars);
     let name = name.trim_start().replace("const *", "const* ");
@@ -119,7 +119,7 @@ fn declare(ty: &str, inner: &str) -> String {
     format!("{qualifiers}{}{stars}{blank}{name}", plain(ty))
 }
 
-/// What a type is itself, with a blank behind each word, and the rest.
+/// Splits a type into its own qualifiers, with a blank after each, and the rest.
 fn qualifiers(ty: &str) -> (&str, &str) {
     let mut rest = ty;
     for word in ["const ", "volatile "] {
@@ -128,7 +128,7 @@ fn qualifiers(ty: &str) -> (&str, &str) {
     ty.split_at(ty.len() - rest.len())
 }
 
-/// What a pointer makes of a declarator: arrays bind tighter than stars.
+/// Adds a pointer to a declarator: arrays bind tighter than stars.
 fn pointer(to: &str, inner: &str) -> String {
     match array(to) {
         Some(_) => format!("(*{inner})"),
@@ -136,12 +136,12 @@ fn pointer(to: &str, inner: &str) -> String {
     }
 }
 
-/// A parameter without the blank that stands between it and the comma before.
+/// Returns a parameter without the blank after the previous comma.
 fn parameter(text: &str) -> &str {
     text.strip_prefix(' ').unwrap_or(text)
 }
 
-/// The parameters and the result of a pointer to a function.
+/// Returns the parameters and the result of a pointer to a function.
 pub(crate) fn signature(ty: &str) -> Option<(Vec<&str>, &str)> {
     let rest = ty.strip_prefix("fn(")?;
     let mut depth = 0_usize;
@@ -187,7 +187,7 @@ fn plain(ty: &str) -> String {
             "f64" => "double".to_owned(),
             "f128" => "long double".to_owned(),
             other => match other.strip_prefix("complex ") {
-                // Of a number; there is none of another one.
+                // The parts of a complex number are not complex.
                 Some(part) if !part.starts_with("complex ") => {
                     format!("_Complex {}", plain(part))
                 }
@@ -211,7 +211,7 @@ mod tests {
             ("*const *const char", "const char* const* x"),
             ("fn(*mut void)", "void (*x)(void*)"),
             ("fn()", "void (*x)(void)"),
-            // No header says so, but the file of a snapshot may.
+            // No header contains such types, but the file of a snapshot may.
             ("fn(u8,é,,u8, )", "void (*x)(uint8_t, é, , uint8_t)"),
             ("*mut fn(i32) -> u8", "uint8_t (**x)(int32_t)"),
             (
@@ -225,7 +225,7 @@ mod tests {
             ("u32: 3 bits from bit 2", "uint32_t x : 3"),
             ("XLA_FFI_DataType", "XLA_FFI_DataType x"),
             ("const u32", "const uint32_t x"),
-            // What no notation has stays as it is.
+            // Invalid types are not changed.
             ("fn(", "fn( x"),
             ("complex complex f32", "complex complex f32 x"),
         ] {

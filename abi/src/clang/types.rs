@@ -1,4 +1,4 @@
-//! Types as libclang tells them, in the model's notation.
+//! Translates libclang's types to the model's notation.
 
 use crate::header::Source;
 use crate::model::{
@@ -8,7 +8,7 @@ use crate::model::{
 use clang::{Entity, EntityKind, Type, TypeKind};
 use std::cell::Cell;
 
-/// Returns the namespaces around a declaration without inline ones: `acme::ffi`.
+/// Returns the namespaces around a declaration without inline namespaces, such as `acme::ffi`.
 pub(super) fn scope(of: Entity<'_>) -> String {
     let parents = std::iter::successors(of.get_semantic_parent(), Entity::get_semantic_parent);
     let named =
@@ -18,28 +18,28 @@ pub(super) fn scope(of: Entity<'_>) -> String {
     names.join("::")
 }
 
-/// How deep types are followed.
+/// The largest depth to which types are followed.
 const DEPTH: usize = 32;
 
 pub(super) fn size_of(ty: Type<'_>) -> u64 {
     ty.get_sizeof().unwrap_or(0) as u64
 }
 
-/// How many types may be told of one header: what each of two fields holds holds two of the next, or what a function takes
-/// takes functions, so that a kilobyte has billions.
+/// The largest number of types that are spelled per header. Types that contain each other twice, or functions of
+/// functions, expand exponentially: a kilobyte of header can contain billions.
 pub(super) const MOST: usize = 1 << 16;
 
 /// Reads types under upstream's names.
 pub(super) struct Types<'s> {
     pub(super) source: &'s Source,
-    /// How many types may still be read.
+    /// The number of types that may still be read.
     pub(super) left: Cell<usize>,
     /// Whether a type was omitted because it is nested too deep.
     pub(super) too_deep: Cell<bool>,
 }
 
 impl Types<'_> {
-    /// Returns upstream's name of a declaration, or its own.
+    /// Returns upstream's name of a declaration, or the declaration's own name.
     pub(super) fn upstream(&self, declaration: Entity<'_>, name: String) -> String {
         let scope = scope(declaration);
         self.source.upstream_in(Some(&scope), &name).unwrap_or(name)
@@ -83,7 +83,7 @@ impl Types<'_> {
         let (size, values) = (size_of(ty), values.collect());
         match declaration.is_definition() {
             true => Enum::new(size, signed, values),
-            // Debug information does not tell more.
+            // Debug information has no more details.
             false => Enum {
                 size,
                 signed: None,
@@ -97,14 +97,14 @@ impl Types<'_> {
         self.left.get() > 0
     }
 
-    /// Whether one may look as deep.
+    /// Returns true if `depth` is allowed.
     fn can_descend(&self, depth: usize) -> bool {
         let reaches = depth < DEPTH;
         self.too_deep.set(self.too_deep.get() || !reaches);
         reaches
     }
 
-    /// What is in a record.
+    /// Returns the layout of a record.
     pub(super) fn layout(&self, ty: Type<'_>, depth: usize) -> Struct {
         let declaration = ty.get_declaration();
         let mut layout = Struct {
@@ -129,20 +129,20 @@ impl Types<'_> {
         layout
     }
 
-    /// The fields of a record that begins at bit `start` of the one that is read. Those of a union or a struct without a name
-    /// are the holder's, as in C; bits without a name are a hole.
+    /// Appends the fields of a record that begins at bit `start` of the outermost record. Fields of an unnamed union
+    /// or struct belong to the containing record, as in C. Unnamed bit-fields are holes.
     fn fields(&self, ty: Type<'_>, start: u64, depth: usize, found: &mut Vec<Field>) {
         if !self.spend() {
             return;
         }
-        // The type knows fields that are no entities below its declaration.
+        // The type also has fields that are not entities below its declaration.
         for child in ty.get_canonical_type().get_fields().unwrap_or_default() {
             let Some(field_type) = child.get_type() else {
                 continue;
             };
             let bits = start.saturating_add(child.get_offset_of_field().unwrap_or(0) as u64);
             let width = child.get_bit_field_width();
-            // libclang tells the place of what has no name.
+            // libclang names an unnamed entity by its location.
             let name = child.get_name().filter(|name| !name.contains('('));
             match name.filter(|name| !name.is_empty()) {
                 Some(name) => {
@@ -165,11 +165,11 @@ impl Types<'_> {
         }
     }
 
-    /// A type of which a value is held, with what is in it where the model has no struct or enumeration of its name.
+    /// Spells a type that is held by value, with its contents if the model has no struct or enumeration of its name.
     pub(super) fn spell_held(&self, ty: Type<'_>, depth: usize) -> String {
         let canonical = ty.get_canonical_type();
         let plain = self.spell(ty, depth);
-        // Of a function's type libclang writes the whole name, which has no end that one would wait for.
+        // For a function type, libclang would write the whole name, which can be practically endless.
         let is_ours = || {
             self.tag(canonical)
                 .is_some_and(|name| name.starts_with(PREFIX))
@@ -197,9 +197,9 @@ impl Types<'_> {
         }
     }
 
-    /// A type in the model's notation.
+    /// Spells a type in the model's notation.
     pub(super) fn spell(&self, ty: Type<'_>, depth: usize) -> String {
-        // Nobody sees the dots: the header is refused.
+        // The dots are never shown because the header is refused.
         if depth > DEPTH && !self.can_descend(depth) || !self.spend() {
             return "…".to_owned();
         }
@@ -267,7 +267,7 @@ impl Types<'_> {
             }
             _ => {
                 let name = ty.get_display_name();
-                // The bindings do not tell its parts.
+                // The bindings do not expose its parts.
                 match name.split_once("_Complex ") {
                     Some((_, part)) => complex(part, bytes),
                     None => name,
@@ -278,7 +278,7 @@ impl Types<'_> {
     }
 }
 
-/// An array of a number of elements, or of an open one.
+/// Spells an array; `None` is an unknown number of elements.
 fn array(element: &str, count: Option<usize>) -> String {
     match count {
         Some(count) => format!("[{element}; {count}]"),

@@ -5,7 +5,7 @@ use crate::meaning;
 use crate::model::{Abi, Field, Struct};
 use crate::spelling::{array, signature};
 
-/// Structs in structs in structs: no deeper.
+/// The largest depth to which nested structs are followed.
 const DEPTH: usize = 8;
 
 pub(super) fn assess(old: &Abi, new: &Abi, changes: &mut [Change]) {
@@ -121,12 +121,12 @@ impl<'a> Both<'a> {
         }
         match (target(was), target(is)) {
             (Some(was), Some(is)) => {
-                // The name of an opaque type may be any that is not another type's.
+                // The name of an opaque type may be any name that no other type has.
                 let is_any =
                     |one, other| one == "void" || self.is_opaque(one) && !self.is_known(other);
                 return is_any(was, is) || is_any(is, was) || same(was, is);
             }
-            // An `uintptr_t` for a handle.
+            // An `uintptr_t` instead of a handle.
             (Some(handle), None) => return self.is_opaque(handle) && is == "u64",
             (None, Some(handle)) => return self.is_opaque(handle) && was == "u64",
             (None, None) => {}
@@ -162,7 +162,7 @@ fn core(ty: &str) -> &str {
     }
 }
 
-/// Returns the target of a pointer, which is the function itself for a slot.
+/// Returns the target of a pointer; a slot is its own target.
 fn target(ty: &str) -> Option<&str> {
     let pointers = ["*mut ", "*const ", "&"];
     let to = pointers.iter().find_map(|word| ty.strip_prefix(word));
@@ -189,7 +189,7 @@ fn overlapping(layout: &Struct, field: &Field) -> (String, bool) {
     (names.join(", "), others.iter().all(|other| other.is_bits()))
 }
 
-/// Whether every field that both have stands where it stood.
+/// Returns true if all common fields have the same offsets.
 fn has_same_offsets(was: &Struct, is: &Struct) -> bool {
     was.fields.iter().all(|field| {
         is.field(&field.name)
@@ -197,7 +197,7 @@ fn has_same_offsets(was: &Struct, is: &Struct) -> bool {
     })
 }
 
-/// What the growth of a struct means for those that hold it by value; `None` where nobody does.
+/// Returns the effect of a struct's growth on the structs that contain it by value; `None` if there are none.
 fn embedded(old: &Abi, new: &Abi, name: &str, depth: usize) -> Option<Effect> {
     let array = format!("[{name}; ");
     let mut worst = None;

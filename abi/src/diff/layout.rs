@@ -6,7 +6,7 @@ use crate::model::{Abi, Field, Struct};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-/// Two sets of layouts, names brought together, and the changes found so far.
+/// Two sets of layouts with matching names, and the changes found so far.
 pub(super) struct Diff<'a> {
     pub(super) old: &'a Abi,
     pub(super) new: &'a Abi,
@@ -31,7 +31,7 @@ impl Diff<'_> {
         }
         for (name, layout) in &new.structs {
             if !old.structs.contains_key(name) {
-                // The arguments of a new slot come with it.
+                // The arguments of a new slot are part of that change.
                 let has_slot = name.strip_suffix("_Args").is_some_and(|function| {
                     new.functions.contains_key(function) && !old.functions.contains_key(function)
                 });
@@ -88,7 +88,7 @@ impl Diff<'_> {
             if matched.iter().any(|(_, other)| other.name == is.name) {
                 continue;
             }
-            // Bytes that belonged to a field before are no end.
+            // Bytes that belonged to another field are not at the end.
             let at_end = last_kept.is_none_or(|last| index > last) && is.offset >= old.fields_end();
             let class = if at_end {
                 Class::AddedAtEnd
@@ -104,7 +104,7 @@ impl Diff<'_> {
         self.kind(name, old, new);
         self.types(name, &matched);
         self.moves(name, &matched, (old, new));
-        // A field that moves for no other reason tells of the same thing.
+        // A field that moves for no other reason is part of the same change.
         let is_told = self.changes[start..]
             .iter()
             .any(|change| change.class == Class::Moved && !change.follows);
@@ -119,7 +119,7 @@ impl Diff<'_> {
         self.size_macro(name, old, new, &matched);
     }
 
-    /// A struct that has become a union, or inherits from something else.
+    /// Records a struct that became a union or has different base classes.
     fn kind(&mut self, name: &str, old: &Struct, new: &Struct) {
         let told = |layout: &Struct| {
             let kind = match layout.is_union {
@@ -144,7 +144,7 @@ impl Diff<'_> {
         for (was, is) in matched {
             let subject = Subject::of(is);
             if was.size != is.size {
-                // A member that is a struct grows with it.
+                // A struct member grows with its struct.
                 let follows = was.ty == is.ty
                     && (self.old.structs.contains_key(&is.ty)
                         || self.old.enums.contains_key(&is.ty));
@@ -186,8 +186,8 @@ impl Diff<'_> {
             let exchanged = matched.iter().any(|(other_was, other_is)| {
                 other_was.offset == is.offset && other_is.offset == was.offset
             });
-            // A field that kept its place among the others was pushed by what comes or goes before it, or by what its
-            // own type has become.
+            // A field that kept its order was moved by added or removed fields before it, or by a change of its own
+            // type.
             let has_cause = unmatched(old, matched.iter().map(|(was, _)| *was))
                 .any(|gone| gone.offset < was.offset)
                 || unmatched(new, matched.iter().map(|(_, is)| *is))
@@ -235,7 +235,7 @@ impl Diff<'_> {
     }
 }
 
-/// The fields of a struct that have no partner.
+/// Returns the fields of a struct that have no counterpart.
 fn unmatched<'a>(
     layout: &'a Struct,
     matched: impl Iterator<Item = &'a Field> + Clone,
@@ -244,8 +244,8 @@ fn unmatched<'a>(
     fields.filter(move |field| !matched.clone().any(|other| other.name == field.name))
 }
 
-/// Whether what fields say of themselves accounts for another size and alignment of their struct: a struct that is
-/// packed or aligned besides has changed of its own.
+/// Returns true if the changes of the fields explain the new size and alignment of the struct. Otherwise its packing
+/// or alignment changed.
 fn fields_explain(old: &Struct, new: &Struct, matched: &[(&Field, &Field)]) -> bool {
     let moved = matched
         .iter()
@@ -268,7 +268,7 @@ fn fields_explain(old: &Struct, new: &Struct, matched: &[(&Field, &Field)]) -> b
     (moved || !same_fields) && aligned && is_plain(old) && is_plain(new)
 }
 
-/// The indices of a longest rising subsequence.
+/// Returns the indices of a longest increasing subsequence.
 fn longest_rising(values: &[usize]) -> BTreeSet<usize> {
     let mut length = vec![1; values.len()];
     let mut before = vec![None; values.len()];

@@ -1,4 +1,4 @@
-//! Changes of what has no bytes of its own: enumerations, function types, typedefs, numbers.
+//! Changes of declarations that have no bytes of their own: enumerations, function types, typedefs, numbers.
 
 use super::layout::Diff;
 use crate::change::{Change, Class, Subject};
@@ -35,7 +35,7 @@ impl Diff<'_> {
                     .now(format!("{} bytes", new.size)),
             );
         } else if old.integer() != new.integer() {
-            // A negative value that comes or goes gives or takes the sign.
+            // Adding or removing a negative value changes the sign.
             let follows = old.signed == new.signed && old.values != new.values;
             self.push(
                 Change::new(Class::Retyped, Subject::Enum, name)
@@ -93,7 +93,7 @@ impl Diff<'_> {
     pub(super) fn opaque(&mut self) {
         let (old, new) = (self.old, self.new);
         for name in old.opaque.difference(&new.opaque) {
-            // A type that became complete is an added struct.
+            // A type that became complete is reported as an added struct.
             let completed = new.structs.contains_key(name);
             self.push(Change::new(Class::Removed, Subject::Opaque, name).follows(completed));
         }
@@ -103,7 +103,7 @@ impl Diff<'_> {
         }
     }
 
-    /// Adds the changes of what is a type or a number under a name.
+    /// Adds the changes of named types and numbers.
     fn pairs<T: PartialEq + ToString>(
         &mut self,
         (subject, changed): (Subject, Class),
@@ -127,14 +127,14 @@ impl Diff<'_> {
         }
     }
 
-    /// Function types, functions and variables, typedefs, and numbers.
+    /// Adds the changes of function types, functions, variables, typedefs and numbers.
     pub(super) fn declarations(&mut self) {
         let (old, new) = (self.old, self.new);
         let is_slot = |abi: &Abi, name: &str| {
             let mut structs = abi.structs.values();
             structs.any(|layout| layout.field(name).is_some_and(Field::is_function))
         };
-        // A slot and the type of its function change together: the slot's line is the telling one.
+        // A slot and the type of its function change together; the slot's line has more information.
         let slot_too = |changes: &[Change], class: Class, name: &String| match class {
             Class::Retyped => changes.iter().any(|change| {
                 (change.class, change.subject) == (Class::Retyped, Subject::Slot)
@@ -153,7 +153,7 @@ impl Diff<'_> {
             self.pairs((subject, Class::Retyped), both, |_, _, _| false);
         }
         self.links();
-        // What an alias named has taken its name, or it is the old name of something renamed.
+        // Either the target of an alias took its name, or the alias is the old name of a renamed type.
         let renamed = |changes: &[Change], class: Class, name: &String| {
             let mut renames = changes
                 .iter()
@@ -170,7 +170,7 @@ impl Diff<'_> {
         self.pairs(numbers, [&old.constants, &new.constants], |_, _, _| false);
     }
 
-    /// The symbols of functions and variables that both have.
+    /// Adds the changed symbols of functions and variables that both headers have.
     fn links(&mut self) {
         let (old, new) = (self.old, self.new);
         let kinds = [

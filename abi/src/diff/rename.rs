@@ -1,10 +1,10 @@
-//! Finds what only changed its name.
+//! Finds declarations that only changed their names.
 
 use crate::change::{Change, Class, Subject};
 use crate::model::{Abi, Field, Struct, rename_in};
 use std::collections::BTreeMap;
 
-/// Names of types that changed while what they name stayed.
+/// New names of types that are otherwise unchanged.
 #[derive(Default)]
 pub(super) struct Renames {
     types: BTreeMap<String, String>,
@@ -15,7 +15,7 @@ fn only<'a, V>(a: &'a BTreeMap<String, V>, b: &BTreeMap<String, V>) -> Vec<&'a S
     a.keys().filter(|name| !b.contains_key(*name)).collect()
 }
 
-/// How alike two names are: the bytes that they begin and end with in common.
+/// Returns the similarity of two names: the number of bytes in their common prefix and suffix.
 fn similarity(a: &str, b: &str) -> usize {
     let same = |(x, y): &(u8, u8)| x == y;
     let front = a.bytes().zip(b.bytes()).take_while(same).count();
@@ -44,7 +44,7 @@ impl Renames {
         !self.types.values().any(|taken| taken == new_name)
     }
 
-    /// The new header keeps the old name as a typedef of the new one.
+    /// Finds names that the new header keeps as typedefs of their new names.
     fn by_alias(&mut self, old: &Abi, new: &Abi) {
         for (alias, target) in &new.aliases {
             let was = old.opaque.contains(alias) || old.structs.contains_key(alias);
@@ -84,7 +84,7 @@ impl Renames {
         }
     }
 
-    /// The functions at one place of the table take the argument structs of one another.
+    /// Pairs the argument structs of functions that have the same place in the table.
     fn by_slot(&mut self, old: &Abi, new: &Abi) {
         for (name, layout) in &old.structs {
             let Some(other) = new.structs.get(name) else {
@@ -114,7 +114,7 @@ impl Renames {
         }
     }
 
-    /// Structs that differ in nothing but the name.
+    /// Pairs structs that differ only in their names.
     fn by_layout(&mut self, old: &Abi, new: &Abi) {
         for gone in only(&old.structs, &new.structs) {
             if self.types.contains_key(gone) || new.opaque.contains(gone) {
@@ -127,7 +127,7 @@ impl Renames {
                     let mut names = self.types.clone();
                     names.insert(gone.clone(), (*come).clone());
                     let was = rename_layout(&old.structs[gone], &names);
-                    // Nothing holds two structs together but what their fields are called.
+                    // Only the names of their fields connect the two structs.
                     let is = &new.structs[*come];
                     let same_kind = (was.is_union, &was.bases) == (is.is_union, &is.bases);
                     !was.fields.is_empty() && was.fields == is.fields && same_kind
@@ -232,8 +232,7 @@ fn rename_layout(layout: &Struct, renames: &BTreeMap<String, String>) -> Struct 
     layout
 }
 
-/// Pairs fields that only one side has by where they stand: the same bytes, or the same type
-/// behind the same neighbour.
+/// Pairs fields that only one side has by their position: the same bytes, or the same type after the same neighbour.
 pub(super) fn renamed_fields<'a>(old: &'a Struct, new: &'a Struct) -> Vec<(&'a Field, &'a Field)> {
     let is_pointer = |ty: &str| ty.starts_with(['*', '&']) || ty.starts_with("fn(");
     let before = |layout: &'a Struct, field: &Field| {

@@ -1,4 +1,4 @@
-//! Types as the entries of one unit describe them: their notation, sizes and alignments, and what reading them may cost.
+//! Translates the types of one unit: notation, sizes, alignments, and a limit on the cost.
 
 use crate::header::Error;
 use crate::model::{
@@ -18,10 +18,10 @@ pub(super) type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
 pub(super) type Unit<'a> = gimli::Unit<Slice<'a>>;
 pub(super) type Entry<'a, 'b> = DebuggingInformationEntry<'b, 'b, Slice<'a>>;
 
-/// How deep a type is followed: a pointer to a constant of an array … .
+/// The largest depth to which a type is followed, such as a pointer to a constant of an array.
 const DEPTH: usize = 32;
 
-/// Names that typedefs give to structs and enumerations without one.
+/// Names that typedefs give to unnamed structs and enumerations.
 pub(super) type Given<'a> = BTreeMap<DebugInfoOffset, Cow<'a, str>>;
 
 /// The types of one unit.
@@ -35,7 +35,7 @@ pub(super) struct Types<'a, 'b> {
     pub(super) given: &'b Given<'a>,
 }
 
-/// A reference to a type: its unit, and its place there unless it is in another file.
+/// A reference to a type: its unit, and its offset there unless it is in a different file.
 #[derive(Clone, Copy)]
 pub(super) struct Target<'a, 'b> {
     pub(super) types: Types<'a, 'b>,
@@ -43,7 +43,7 @@ pub(super) struct Target<'a, 'b> {
 }
 
 impl<'a, 'b> Types<'a, 'b> {
-    /// What is in a record.
+    /// Returns the layout of a record.
     pub(super) fn layout(&self, entry: &Entry<'a, 'b>, depth: usize) -> Result<Struct, Error> {
         let mut layout = Struct {
             size: self.number(entry, gimli::DW_AT_byte_size)?.unwrap_or(0),
@@ -55,7 +55,7 @@ impl<'a, 'b> Types<'a, 'b> {
         Ok(layout)
     }
 
-    /// What is in an enumeration.
+    /// Returns the layout of an enumeration.
     pub(super) fn enum_layout(&self, entry: &Entry<'a, 'b>) -> Result<Enum, Error> {
         let size = self.number(entry, gimli::DW_AT_byte_size)?.unwrap_or(0);
         Ok(Enum {
@@ -65,7 +65,7 @@ impl<'a, 'b> Types<'a, 'b> {
         })
     }
 
-    /// Notes the name that a typedef gives to what has none.
+    /// Records the name that a typedef gives to an unnamed type.
     pub(super) fn note_typedef(
         &self,
         entry: &Entry<'a, 'b>,
@@ -90,7 +90,7 @@ impl<'a, 'b> Types<'a, 'b> {
         Ok(())
     }
 
-    /// The name of an entry. Any number of entries may share the text of a long one.
+    /// Returns the name of an entry. Any number of entries may share the text of a long name.
     pub(super) fn name(&self, entry: &Entry<'a, 'b>) -> Result<Option<Cow<'a, str>>, Error> {
         let Some(value) = entry.attr_value(gimli::DW_AT_name)? else {
             return Ok(None);
@@ -103,18 +103,18 @@ impl<'a, 'b> Types<'a, 'b> {
         Ok(Some(name))
     }
 
-    /// Takes `cost` from what the file may ask for.
+    /// Subtracts `cost` from the file's budget.
     pub(super) fn spend(&self, cost: usize) -> Result<(), Error> {
         self.budget.spend(cost)
     }
 
-    /// A copy of a name.
+    /// Copies a name.
     pub(super) fn keep(&self, name: &str) -> Result<String, Error> {
         self.budget.spend(name.len())?;
         Ok(name.to_owned())
     }
 
-    /// The name of a type: its own, or that of a typedef.
+    /// Returns the name of a type: its own, or that of a typedef.
     pub(super) fn tag_name(&self, entry: &Entry<'a, 'b>) -> Result<Option<Cow<'a, str>>, Error> {
         Ok(match self.name(entry)? {
             Some(name) => Some(name),
@@ -125,7 +125,7 @@ impl<'a, 'b> Types<'a, 'b> {
         })
     }
 
-    /// The type that an entry refers to, in this unit or another one.
+    /// Returns the type that an entry refers to, in this or a different unit.
     pub(super) fn target(&self, entry: &Entry<'a, 'b>) -> Result<Option<Target<'a, 'b>>, Error> {
         let at = match entry.attr_value(gimli::DW_AT_type)? {
             None => return Ok(None),
@@ -156,7 +156,7 @@ impl<'a, 'b> Types<'a, 'b> {
         Ok(entry.attr_value(at)?.and_then(|value| value.udata_value()))
     }
 
-    /// Where a field begins. The oldest debug information writes it as something to compute.
+    /// Returns the offset of a field, which the oldest debug information has as an expression.
     pub(super) fn place(&self, member: &Entry<'a, 'b>) -> Result<u64, Error> {
         let Some(value) = member.attr_value(gimli::DW_AT_data_member_location)? else {
             return Ok(0);
@@ -174,7 +174,7 @@ impl<'a, 'b> Types<'a, 'b> {
         place.ok_or_else(|| Error::Dwarf("the place of a field is computed".to_owned()))
     }
 
-    /// Visits the entries right below one.
+    /// Visits the direct children of an entry.
     pub(super) fn children(
         &self,
         of: UnitOffset,
@@ -195,8 +195,8 @@ impl<'a, 'b> Types<'a, 'b> {
         Ok(())
     }
 
-    /// The fields of a record that begins at byte `start` of the one that is read. Those of a union or a struct without a
-    /// name are the holder's, as in C.
+    /// Appends the fields of a record that begins at byte `start` of the outermost record. Fields of an unnamed union
+    /// or struct belong to the containing record, as in C.
     pub(super) fn fields(
         &self,
         of: UnitOffset,
@@ -237,8 +237,8 @@ impl<'a, 'b> Types<'a, 'b> {
         })
     }
 
-    /// The bit of its record with which a bit field begins. Debug information before version 5 counts from the highest bit
-    /// of the field's type down, and Clang writes so in 5 too.
+    /// Returns the bit of its record at which a bit-field begins. Before version 5, debug information counts down
+    /// from the highest bit of the field's type. Clang also does so in version 5.
     fn first_bit(
         &self,
         member: &Entry<'a, 'b>,
@@ -250,7 +250,7 @@ impl<'a, 'b> Types<'a, 'b> {
             return Ok(first);
         }
         let at = place.wrapping_mul(8);
-        // It is negative where the field reaches beyond a word of its type.
+        // The offset is negative if the field reaches beyond a word of its type.
         let from_highest = match member.attr_value(gimli::DW_AT_bit_offset)? {
             Some(AttributeValue::Sdata(offset)) => offset as u64,
             Some(value) => value.udata_value().unwrap_or(0),
@@ -267,7 +267,7 @@ impl<'a, 'b> Types<'a, 'b> {
         Ok(end.wrapping_sub(from_highest).wrapping_sub(bits))
     }
 
-    /// The values of an enumeration.
+    /// Returns the values of an enumeration.
     pub(super) fn values(&self, of: UnitOffset) -> Result<BTreeMap<String, i64>, Error> {
         let mut values = BTreeMap::new();
         self.children(of, |child| {
@@ -276,7 +276,7 @@ impl<'a, 'b> Types<'a, 'b> {
                     self.name(child)?,
                     child.attr_value(gimli::DW_AT_const_value)?,
                 ) {
-                    // A fixed-size form carries no sign, and small enumerators are unsigned.
+                    // A fixed-size form has no sign, and small enumerators are unsigned.
                     let value = match value {
                         AttributeValue::Sdata(value) => Some(value),
                         value => value.udata_value().map(|value| value as i64),
@@ -291,7 +291,7 @@ impl<'a, 'b> Types<'a, 'b> {
         Ok(values)
     }
 
-    /// A type in the model's notation.
+    /// Spells a type in the model's notation.
     pub(super) fn spell(&self, at: Option<Target<'a, 'b>>) -> Result<String, Error> {
         self.spell_within(at, 0)
     }
@@ -340,21 +340,21 @@ impl<'a, 'b> Types<'a, 'b> {
             _ => return Ok(name),
         };
         Ok(match encoding {
-            // GCC has no encoding for those of whole numbers.
+            // GCC has no encoding for complex integers.
             _ if is_complex(entry)? => {
                 let words = name.trim_start_matches('_');
                 let part = words
                     .strip_prefix("Complex")
                     .or(words.strip_prefix("complex"));
                 let is_float = encoding == gimli::DW_ATE_complex_float;
-                // Clang calls every one of them `complex`.
+                // Clang calls each of them `complex`.
                 match part.map(str::trim) {
                     Some("") | None if is_float => format!("complex f{}", bytes.saturating_mul(4)),
                     Some("") => complex("int", bytes),
                     part => complex(part.unwrap_or(words), bytes),
                 }
             }
-            // Signed or not as the machine has it.
+            // The sign depends on the machine.
             _ if name == "char" || name == "wchar_t" => name,
             gimli::DW_ATE_boolean => "bool".to_owned(),
             gimli::DW_ATE_signed | gimli::DW_ATE_signed_char => integer(bytes, true),
@@ -385,7 +385,7 @@ impl<'a, 'b> Types<'a, 'b> {
         Ok(format!("{FUNCTION}{}", function(&parameters, &result)))
     }
 
-    /// The number of elements of each dimension; `None` where it is open.
+    /// Returns the number of elements of each dimension; `None` if it is unknown.
     fn dimensions(&self, entry: &Entry<'a, 'b>) -> Result<Vec<Option<u64>>, Error> {
         let mut dimensions = Vec::new();
         self.children(entry.offset(), |child| {
@@ -418,7 +418,7 @@ impl<'a, 'b> Types<'a, 'b> {
         })
     }
 
-    /// The bytes that a value of a type takes.
+    /// Returns the size of a value of a type in bytes.
     pub(super) fn size(&self, at: Option<Target<'a, 'b>>) -> Result<u64, Error> {
         self.size_within(at, 0)
     }
@@ -455,8 +455,8 @@ impl<'a, 'b> Types<'a, 'b> {
         })
     }
 
-    /// The alignment of a type. Debug information states only what the source asked for, so the
-    /// rest follows from the rules of the platform: numbers and pointers are aligned to their size.
+    /// Returns the alignment of a type. Debug information only has explicit alignments. Otherwise the platform's
+    /// rules apply: numbers and pointers are aligned to their size.
     pub(super) fn align(&self, at: UnitOffset) -> Result<u64, Error> {
         self.align_within(at, 0)
     }
@@ -513,7 +513,7 @@ impl<'a, 'b> Types<'a, 'b> {
     }
 }
 
-/// Whether an array is one of GNU's vectors.
+/// Returns true if an array is a GNU vector.
 fn is_vector(array: &Entry<'_, '_>) -> Result<bool, Error> {
     Ok(array.attr_value(gimli::DW_AT_GNU_vector)?.is_some())
 }
@@ -521,25 +521,27 @@ fn is_vector(array: &Entry<'_, '_>) -> Result<bool, Error> {
 fn is_complex(base: &Entry<'_, '_>) -> Result<bool, Error> {
     Ok(match base.attr_value(gimli::DW_AT_encoding)? {
         Some(AttributeValue::Encoding(gimli::DW_ATE_complex_float)) => true,
-        // Of whole numbers, by GCC and by Clang.
+        // The encodings of complex integers in GCC and Clang.
         Some(AttributeValue::Encoding(one)) => one.0 >= gimli::DW_ATE_lo_user.0,
         _ => false,
     })
 }
 
-/// Whether an entry is a field: what is static in C++ is written as one, and has no bytes in the struct.
+/// Returns true if an entry is a field. Static members of C++ look like fields, but have no bytes in the struct.
 fn is_field(member: &Entry<'_, '_>) -> Result<bool, Error> {
     let is_static = member.attr_value(gimli::DW_AT_external)?.is_some()
         || member.attr_value(gimli::DW_AT_declaration)?.is_some();
     Ok(member.tag() == gimli::DW_TAG_member && !is_static)
 }
 
-/// What one byte of a file may cost, in bytes of text and entries looked at.
+/// The largest cost per byte of the file, in bytes of text and visited entries.
 const A_BYTE: usize = 64;
 
-/// Types in debug information may refer to one another in circles: a function that takes itself twice takes
-/// 2³² entries to tell 32 levels deep, a long name that a thousand entries share takes its length a thousand
-/// times. Whoever reads them spends from what the length of the file allows, which sound files never use up.
+/// A limit on the cost of reading types.
+///
+/// Types in debug information may be recursive: a function that takes itself twice needs 2³² entries for 32 levels. A
+/// long name that a thousand entries share costs its length a thousand times. The limit depends on the length of the
+/// file, and valid files do not reach it.
 pub(super) struct Budget(Cell<usize>);
 
 impl Budget {
@@ -547,7 +549,7 @@ impl Budget {
         Self(Cell::new(A_BYTE.saturating_mul(library.len())))
     }
 
-    /// Takes `cost` from what is left.
+    /// Subtracts `cost` from the rest of the budget.
     pub(super) fn spend(&self, cost: usize) -> Result<(), Error> {
         let left = self.0.get().checked_sub(cost).ok_or_else(|| {
             Error::Dwarf(format!(

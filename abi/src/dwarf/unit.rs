@@ -1,4 +1,4 @@
-//! What one unit declares of the ABI.
+//! The ABI declarations of one unit.
 
 use super::types::{Entry, Given, Target, Types};
 use crate::header::Error;
@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) struct UnitReader<'a, 'b> {
     types: Types<'a, 'b>,
-    /// The names of a mirror's types, which may be in namespaces. Without it, upstream's names count.
+    /// The names of a mirror's types, which may be in namespaces; `None` for upstream's names.
     wanted: Option<&'b BTreeSet<String>>,
-    /// The namespaces around the entry that is looked at, outermost first.
+    /// The namespaces around the current entry, outermost first.
     path: Vec<String>,
-    /// Whether there are types, of the ABI or not.
+    /// Whether the unit has types, of the ABI or not.
     has_types: bool,
     abi: Abi,
-    /// Types that have the name of another one of the unit, each alone.
+    /// Types that share their name with a different type of the unit, each separately.
     others: Vec<Abi>,
 }
 
@@ -30,13 +30,13 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         }
     }
 
-    /// Notes names that typedefs give.
+    /// Records names that typedefs give.
     pub(super) fn note_typedefs(mut self, given: &mut Given<'a>) -> Result<(), Error> {
         self.each(|reader, entry| reader.types.note_typedef(entry, given))
     }
 
-    /// Returns the unit's layouts and the types that have the name of another one, each alone; `None` if the unit has no
-    /// types.
+    /// Returns the unit's layouts, and separately each type that shares its name with a different type; `None` if the
+    /// unit has no types.
     pub(super) fn read(mut self) -> Result<Option<Vec<Abi>>, Error> {
         self.each(|reader, entry| {
             reader.has_types |= entry.attr_value(gimli::DW_AT_byte_size)?.is_some();
@@ -60,7 +60,7 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         }
     }
 
-    /// The name by which a type counts: with as much of its namespaces as is asked for.
+    /// Returns the name of a type with the namespaces that the wanted name has.
     fn wanted_name(&self, name: &str) -> Result<Option<String>, Error> {
         if let Some(wanted) = self.wanted {
             for from in 0..self.path.len() {
@@ -77,18 +77,18 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         }
     }
 
-    /// Visits the declarations at file scope, and those of namespaces.
+    /// Visits the declarations at file scope and in namespaces.
     fn each(
         &mut self,
         mut visit: impl FnMut(&mut Self, &Entry<'a, 'b>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut entries = self.types.unit.entries();
-        // Of the entry that is looked at, and of the innermost namespace around it that counts.
+        // The depth of the current entry, and of the innermost namespace around it.
         let (mut depth, mut scope) = (0, 0);
         while let Some((deeper, entry)) = entries.next_dfs()? {
             depth += deeper;
             scope = scope.min(depth - 1).max(0);
-            // The unit stands around all.
+            // The unit itself is the outermost scope.
             self.path.truncate(usize::try_from(scope).unwrap_or(0));
             if depth != scope + 1 {
                 continue;
@@ -186,7 +186,7 @@ impl<'a, 'b> UnitReader<'a, 'b> {
     }
 }
 
-/// Puts a type under its name; gives it back where another one has the name.
+/// Inserts a type under its name; returns the type if a different type has that name.
 fn put<T: PartialEq>(all: &mut BTreeMap<String, T>, name: &str, one: T) -> Option<T> {
     match all.get(name) {
         Some(known) if *known == one => None,
