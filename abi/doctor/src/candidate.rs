@@ -1,4 +1,4 @@
-//! A handler to judge, with its answers.
+//! A handler to examine, with its answers to metadata calls.
 
 use serde::Serialize;
 use xla_ffi_sys::Revision;
@@ -17,11 +17,11 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase", tag = "outcome")]
 pub enum Outcome {
-    /// It was accepted.
+    /// The runtime accepts the answer.
     Accepted {
         /// The API version of the answer.
         version: (i32, i32),
-        /// Its traits.
+        /// The traits.
         traits: u32,
         /// Whether the answer has a state type.
         has_state_type: bool,
@@ -34,7 +34,7 @@ pub enum Outcome {
         /// The reason.
         why: String,
     },
-    /// It crashed, hung, or wrote to other memory.
+    /// The handler crashed, hung, or wrote to other memory.
     Broke {
         /// Whether it only wrote past the end of the metadata.
         #[serde(skip)]
@@ -49,7 +49,7 @@ pub enum Outcome {
     },
 }
 
-/// Which API version a handler answers with.
+/// The API version that a handler answers with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behaviour {
     /// The runtime's version.
@@ -79,7 +79,7 @@ impl Behaviour {
         match minors.as_slice() {
             [] => Self::Unknown,
             [only] => {
-                // One answer to several versions, or accepted by one and refused by others.
+                // The same answer to several versions, or accepted by some revisions and refused by others.
                 let asked = answers
                     .iter()
                     .filter(|answer| {
@@ -100,7 +100,7 @@ impl Behaviour {
     }
 }
 
-/// Whether a handler uses something, with the evidence.
+/// The handler's use of a feature, with the evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Use {
     /// The handler uses it.
@@ -118,22 +118,22 @@ pub(crate) fn asks_for_type(why: &str) -> bool {
     why.contains("must be registered before the handler registration")
 }
 
-/// A handler to judge, from the manifest or named by the user.
+/// A handler to examine, from the manifest or named by the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Stages and symbols.
+    /// Stages and their symbols.
     pub stages: Vec<(String, String)>,
     /// The oldest supported revision, if the manifest declares it.
     pub floor: Option<Revision>,
-    /// Whether it has state.
+    /// Whether the handler has state.
     pub state: Use,
-    /// Whether it completes after it returns.
+    /// Whether the handler completes after it returns.
     pub future: Use,
-    /// Whether the types of its state were registered before it was asked.
+    /// Whether the types of its state were registered before the metadata calls.
     pub has_types: bool,
-    /// Its answers.
+    /// The answers to metadata calls.
     pub answers: Vec<Answer>,
 }
 
@@ -176,14 +176,16 @@ impl Candidate {
         }
     }
 
-    /// Returns true if it refused because the type of its state was not registered, as XLA's headers from version 0.2 on do.
+    /// Returns true if the handler refused because its state's type was not registered. XLA's headers do so from
+    /// version 0.2 on.
     #[must_use]
     pub fn wants_type(&self) -> bool {
         let wants = |answer: &Answer| matches!(&answer.outcome, Outcome::Refused { why } if asks_for_type(why));
         self.answers.iter().any(wants)
     }
 
-    /// Returns how it answers. A handler whose floor is the newest version negotiates, although it has a single answer.
+    /// Returns the handler's behaviour. A handler whose floor is the newest version negotiates, although it has a
+    /// single answer.
     #[must_use]
     pub fn behaviour(&self) -> Behaviour {
         match (Behaviour::of(&self.answers), self.floor) {

@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-/// One problem in the catalogue.
+/// One entry of the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The problem.
@@ -18,12 +18,12 @@ pub struct Entry {
 /// Declares the problems and the catalogue from one list: name, number, meaning, remedy.
 macro_rules! problems {
     ($($(#[$doc:meta])* $problem:ident $id:literal $meaning:literal $remedy:literal)*) => {
-        /// The problem of a finding. Programs use this and not the text of a [`Finding`](crate::Finding).
+        /// The problem of a finding. Programs should use it instead of the text of a [`Finding`](crate::Finding).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum Problem { $($(#[$doc])* $problem,)* }
 
-        /// All problems, in the order of their numbers. The book lists them in the same words.
+        /// All problems, in the order of their numbers. The book lists them with the same texts.
         pub const CATALOGUE: &[Entry] = &[
             $(Entry { problem: Problem::$problem, id: $id, meaning: $meaning, remedy: $remedy },)*
         ];
@@ -139,7 +139,7 @@ problems! {
     StateLayout "XF204"
     "State arguments have a different layout than the runtime expects."
     "Rebuild with this SDK, which uses the runtime's layout."
-    /// The type of a state must be registered first.
+    /// The state's type must be registered first.
     StateType "XF205"
     "The type of the handler's state must be registered before the handler."
     "Register the type with `jax.ffi.register_ffi_type`, and pass it to the doctor with `--type`."
@@ -214,10 +214,10 @@ mod tests {
                 entry.id
             );
         }
-        // The book has the same words.
+        // The book has the same texts.
         let book = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/findings.md");
         let book = std::fs::read_to_string(book).unwrap();
-        // Those of headers and mirrors are of `xla-ffi-abi`.
+        // Findings about headers and mirrors belong to `xla-ffi-abi`.
         let is_ours = |line: &&str| line.starts_with("| XF") && !line.starts_with("| XF3");
         let mut lines = book.lines().filter(is_ours);
         for entry in CATALOGUE {

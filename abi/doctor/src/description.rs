@@ -1,5 +1,7 @@
-//! Findings about invalid descriptions of handlers: unknown types, wrong shape contracts, related handlers that are missing
-//! or do not fit. The compiler checks descriptions in Rust and C++, but not those in C.
+//! Findings about invalid descriptions of handlers: unknown types, wrong shape contracts, related handlers that are
+//! missing or do not fit.
+//!
+//! The compiler checks descriptions in Rust and C++, but not those in C.
 
 use crate::finding::{Confidence, Finding, Problem, Severity};
 use crate::manifest::{Attribute, Handler, Kind, Manifest, Operand, is_dtype};
@@ -97,7 +99,7 @@ fn ranges(attributes: &[Attribute], report: &mut Report<'_>) {
     }
 }
 
-/// Returns true if a number is greater than another.
+/// Returns true if `low` is greater than `high`.
 fn is_more(low: &Value, high: &Value) -> bool {
     match (as_i128(low), as_i128(high)) {
         (Some(low), Some(high)) => low > high,
@@ -184,7 +186,7 @@ fn contract(handler: &Handler, report: &mut Report<'_>) {
     }
 }
 
-/// Returns the reason if some calls that the operand allows do not fit the entry.
+/// Returns the reason if some of the operand's allowed values do not fit the entry.
 fn misfit(entry: &Entry, operand: &Operand) -> Option<String> {
     let token = match (operand.kind, operand.dtypes.as_deref()) {
         (Kind::Token, _) => Some(true),

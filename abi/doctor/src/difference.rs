@@ -1,5 +1,5 @@
-//! Differences between two builds of a library that callers notice: handlers, original custom calls, manifests, shape
-//! contracts, answers and system requirements.
+//! Differences between two builds of a library that callers can observe: handlers, original custom calls, manifests,
+//! shape contracts, answers and system requirements.
 
 mod handler;
 mod legacy;
@@ -22,15 +22,15 @@ use xla_ffi_sys::Revision;
 pub enum Step {
     /// Existing calls behave as before.
     Patch,
-    /// As `Patch`, and something new can be called.
+    /// Existing calls behave as before, and more calls are possible.
     Minor,
     /// Existing calls fail or give different results.
     Major,
 }
 
 impl Step {
-    /// Returns the version after `version`, or `None` if it is not `MAJOR.MINOR.PATCH`. Before 1.0.0, a major step raises the
-    /// minor number.
+    /// Returns the version after `version`, or `None` if it is not `MAJOR.MINOR.PATCH`. Before 1.0.0, a major step
+    /// raises the minor number.
     ///
     /// ```
     /// use xla_ffi_doctor::Step;
@@ -77,7 +77,7 @@ pub struct Difference {
     pub step: Step,
     /// The subject.
     pub about: Subject,
-    /// The property that differs: `argument x: element types`, `platforms`, `handler`.
+    /// The property that differs, such as `argument x: element types`, `platforms` or `handler`.
     pub what: String,
     /// The old value, or `None` if it was added.
     pub was: Option<String>,
@@ -90,9 +90,9 @@ pub struct Difference {
 /// One build of a library.
 #[derive(Clone, Copy, Debug)]
 pub struct Build<'a> {
-    /// The examination of its file.
+    /// The examination of the file.
     pub examination: &'a Examination,
-    /// Its handlers, asked or not.
+    /// The handlers, with or without answers.
     pub candidates: &'a [Candidate],
 }
 
@@ -124,7 +124,7 @@ pub fn differences(old: &Build<'_>, new: &Build<'_>) -> Vec<Difference> {
     found
 }
 
-/// Pairs the manifests of both builds by the library's name, or because each build has one.
+/// Pairs the manifests of both builds by the library's name, or unconditionally if each build has only one.
 fn pairs<'a>(
     old: &'a [Manifest],
     new: &'a [Manifest],

@@ -1,5 +1,7 @@
-//! Examines a library's file without running it. Metadata calls run handlers, so the caller makes them in a child process
-//! and adds the outcome as [`Answer`](crate::Answer).
+//! Examines a library's file without running it.
+//!
+//! Metadata calls run handlers, so the caller makes them in a child process and adds the outcome as
+//! [`Answer`](crate::Answer).
 
 use crate::candidate::{Candidate, Use};
 use crate::finding::{Finding, Problem, Subject};
@@ -22,11 +24,11 @@ pub struct Examination {
     pub path: PathBuf,
     /// The facts of the file.
     pub facts: Facts,
-    /// Its manifests.
+    /// The manifests in the file.
     pub manifests: Vec<Manifest>,
     /// The revisions of the headers that the library was compiled with, from its debug information.
     pub compiled_with: Vec<Revision>,
-    /// Whether the library was built with XLA's headers: it contains their messages.
+    /// Whether the library was built with XLA's headers, because it contains their messages.
     pub uses_headers: bool,
     /// The required libraries that were not found.
     pub missing: Vec<String>,
@@ -43,11 +45,13 @@ impl Examination {
         Self::with(path, &Provided::default(), |_, _| None)
     }
 
-    /// As [`of`](Self::of), in a process that has more libraries. `provider` tells what provides a library that is missing here
-    /// on the user's machine, from its name and the library's RPATH.
+    /// Reads the library at `path` without running it, with additional libraries of the process in `provided`.
+    ///
+    /// `provider` returns the provider on the user's machine of a library that is missing here, from its name and the
+    /// library's RPATH.
     ///
     /// # Errors
-    /// As [`of`](Self::of).
+    /// [`library::Error`] if the file is not a library.
     pub fn with(
         path: &Path,
         provided: &Provided,
@@ -56,10 +60,10 @@ impl Examination {
         Self::read(path, &library::bytes(path)?, provided, provider)
     }
 
-    /// As [`of`](Self::of), for the bytes of a file at `path`, from which required libraries are searched.
+    /// Reads the library in `bytes` without running it; required libraries are searched from `path`.
     ///
     /// # Errors
-    /// As [`of`](Self::of).
+    /// [`library::Error`] if the bytes are not a library.
     pub fn of_bytes(path: &Path, whole: &[u8]) -> Result<Self, library::Error> {
         Self::read(path, whole, &Provided::default(), |_, _| None)
     }
@@ -156,7 +160,7 @@ impl Examination {
         candidates
     }
 
-    /// Returns one handler, by its name in the manifest or by the symbols of its stages.
+    /// Returns one handler by its name in the manifest or by the symbols of its stages.
     #[must_use]
     pub fn candidate(&self, name: &str, stages: &[(String, String)]) -> Candidate {
         match self.declared().find(|handler| handler.name == name) {
@@ -211,8 +215,8 @@ impl Examination {
             .flat_map(|manifest| &manifest.handlers)
     }
 
-    /// Returns whether C++ handlers use a type, from the template arguments of `xla::ffi::Handler<…>`, whose functions stay
-    /// visible in a stripped library.
+    /// Returns the use of a type by C++ handlers, from the template arguments of `xla::ffi::Handler<…>`, whose
+    /// functions remain visible in a stripped library.
     fn usage(&self, mangled: &str) -> Use {
         // Constructors and destructors of one type count once; other stages have no such context.
         let handlers: BTreeSet<&str> = self
@@ -412,7 +416,7 @@ fn fits(unit: &Abi, snapshot: &Abi, snapshots: &[Snapshot]) -> bool {
             Some(known) if known.size == layout.size && known.fields == layout.fields => {
                 shared += 1;
             }
-            // The struct has another layout.
+            // The struct has a different layout.
             Some(_) => return false,
             None if is_extensions(name, layout) => {}
             None if name.ends_with("_Args") || name == "XLA_FFI_TypeInfo" => return false,

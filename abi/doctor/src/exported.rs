@@ -69,7 +69,7 @@ pub(crate) fn findings(manifests: &[Manifest], facts: &Facts, findings: &mut Vec
     }
 }
 
-/// Lists the first few names.
+/// Lists the first names.
 fn first(names: &BTreeSet<String>) -> String {
     let shown = |name: &String| -> String { name.chars().take(60).collect() };
     let mut list: Vec<String> = names.iter().take(4).map(shown).collect();
@@ -79,7 +79,7 @@ fn first(names: &BTreeSet<String>) -> String {
     list.join(", ")
 }
 
-/// Returns true for names of C++'s runtime, which all libraries share on purpose: `std`, `__gnu_cxx`, `__cxxabiv1`.
+/// Returns true for names of the C++ runtime that all libraries share on purpose: `std`, `__gnu_cxx`, `__cxxabiv1`.
 fn is_of_cxx(name: &str) -> bool {
     let Some(mut rest) = name.strip_prefix("_Z") else {
         return false;

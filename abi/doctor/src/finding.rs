@@ -8,11 +8,11 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
-    /// The file or an answer proves it.
+    /// The file or an answer proves the finding.
     Proved,
-    /// It depends on a condition that cannot be examined.
+    /// The finding depends on a condition that cannot be examined.
     Possible,
-    /// It could not be determined.
+    /// The problem could not be examined.
     Unknown,
 }
 
@@ -32,9 +32,9 @@ impl fmt::Display for Confidence {
 pub enum Severity {
     /// The library or handler does not load, is refused, or crashes.
     Fails,
-    /// It may go wrong.
+    /// A call or a user's machine may fail.
     Risk,
-    /// Worth knowing.
+    /// Information without a risk.
     Note,
 }
 
@@ -94,7 +94,7 @@ pub struct Finding {
     /// The problem, written as its number.
     #[serde(rename = "id")]
     pub problem: Problem,
-    /// The problem, as text.
+    /// The problem as text.
     pub what: String,
     /// The evidence.
     pub why: String,
@@ -190,7 +190,8 @@ impl Finding {
         self.confidence == Confidence::Proved && self.severity == Severity::Fails
     }
 
-    /// Returns true if the library does not load. A damaged manifest does not count, because not every loader reads it.
+    /// Returns true if the library does not load. A damaged manifest does not count, because not every loader reads
+    /// it.
     #[must_use]
     pub fn keeps_library_from_loading(&self) -> bool {
         self.is_proved_failure()

@@ -1,6 +1,6 @@
-//! What a built library says of itself, and what would go wrong with it, where: its symbols and what it
-//! needs, its manifest, and a verdict for each handler on each jaxlib. Every finding says whether it is
-//! proved, possible or unknown, and why.
+//! Examines built libraries: symbols, requirements, manifests, and a verdict for each handler on each jaxlib.
+//!
+//! Every finding has a confidence (proved, possible or unknown) and a reason.
 
 mod candidate;
 mod catalogue;

@@ -18,13 +18,13 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::declared::parse_version;
 
-/// How the names of the functions of XLA's C++ handlers for the execute stage begin: `xla::ffi::Handler<…>`.
+/// The prefix of the functions of XLA's C++ handlers for the execute stage: `xla::ffi::Handler<…>`.
 pub(crate) const CXX_HANDLER: &str = "_ZN3xla3ffi7HandlerILNS0_14ExecutionStageE3E";
 
 /// The first `GLIBCXX_3.4.N` of the libstdc++ with each `CXXABI_1.3.N`.
 const CXXABI: [u32; 16] = [0, 4, 10, 11, 14, 15, 17, 18, 20, 21, 22, 23, 26, 29, 31, 33];
 
-/// Larger libraries are not read.
+/// The largest size of a library in bytes.
 const LIMIT: u64 = 4 << 30;
 
 /// The reason why a file is not a readable library.
@@ -36,7 +36,7 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
     /// The file is not a usable library.
@@ -44,7 +44,7 @@ pub enum Error {
     Kind {
         /// The file.
         path: PathBuf,
-        /// What it is.
+        /// A description of the file.
         what: String,
     },
     /// The file is damaged.
@@ -52,7 +52,7 @@ pub enum Error {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where.
+        /// The place of the damage.
         what: String,
     },
 }
@@ -60,9 +60,9 @@ pub enum Error {
 /// An imported symbol.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Needed {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its version, for example `GLIBC_2.34`.
+    /// The version, for example `GLIBC_2.34`.
     pub version: Option<String>,
     /// The library that provides it, if the file names one (Mach-O, PE).
     pub library: Option<String>,
@@ -77,7 +77,7 @@ pub struct Facts {
     pub machine: Machine,
     /// The systems and processors of the other parts of a fat file.
     pub others: Vec<Machine>,
-    /// Its own name: `DT_SONAME`, the install name of Mach-O, the name in a DLL's exports.
+    /// The library's own name: `DT_SONAME`, the install name of Mach-O, the name in a DLL's exports.
     pub soname: Option<String>,
     /// The required libraries: `DT_NEEDED`, `LC_LOAD_DYLIB`, a DLL's imports.
     pub needs: Vec<String>,
@@ -91,7 +91,7 @@ pub struct Facts {
     pub unique: BTreeSet<String>,
     /// The imported symbols.
     pub imports: BTreeSet<Needed>,
-    /// The exported symbols, and symbols of C++ handlers and thread pools that are not exported, unless it is stripped.
+    /// The exported symbols and, unless the library is stripped, unexported symbols of C++ handlers and thread pools.
     pub names: BTreeSet<String>,
     /// The versions that it requires of other libraries: `GLIBC_2.34`, `GLIBC_ABI_DT_RELR`.
     pub versions: BTreeSet<String>,
@@ -116,7 +116,7 @@ pub struct Apple {
     pub signature: Signature,
 }
 
-/// The bytes of a file, mapped into memory so that only what is read occupies any.
+/// The bytes of a file, mapped into memory so that only the used pages occupy memory.
 #[derive(Debug, Default)]
 pub struct Bytes(Option<Mmap>);
 
@@ -131,7 +131,7 @@ impl Deref for Bytes {
 /// Maps the bytes of a library's file.
 ///
 /// # Errors
-/// [`Error::Read`] or [`Error::Kind`].
+/// [`Error::Read`] if the file cannot be read, [`Error::Kind`] if it is not a regular file of a suitable size.
 pub fn bytes(path: &Path) -> Result<Bytes, Error> {
     let read = |source| Error::Read {
         path: path.to_owned(),
@@ -148,12 +148,12 @@ pub fn bytes(path: &Path) -> Result<Bytes, Error> {
     if metadata.len() > LIMIT {
         return Err(kind("it is larger than 4 GiB"));
     }
-    // Kernel files also have size 0, and some never end.
+    // Files of the kernel also have size 0, and some are endless.
     if metadata.len() == 0 {
         return Ok(Bytes::default());
     }
     let file = File::open(path).map_err(read)?;
-    // SAFETY: nobody shortens the file while it is read; the dynamic linker relies on the same.
+    // SAFETY: The file must not be truncated while it is mapped, on which the dynamic linker relies too.
     let map = unsafe { Mmap::map(&file) };
     Ok(Bytes(Some(map.map_err(read)?)))
 }
@@ -167,8 +167,8 @@ pub struct Part<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Returns the libraries in `bytes`: one, or those of a fat Mach-O file, with that for this machine first. `path` names the
-/// file in messages.
+/// Returns the libraries in `bytes`: one, or the parts of a fat Mach-O file, this machine's first. Messages call the
+/// file `path`.
 ///
 /// # Errors
 /// [`Error::Kind`] if this is not a 64-bit library for a system with jaxlib, [`Error::Damaged`] if the header is invalid.
@@ -206,16 +206,16 @@ fn split(bytes: &[u8]) -> Result<Vec<Part<'_>>, Fault> {
     Ok(vec![Part { machine, bytes }])
 }
 
-/// Reads the facts of the library in `bytes`, for any machine; for a fat file, those of its first part. `path` names the
-/// file in messages.
+/// Reads the facts of the library in `bytes`, for any machine; for a fat file, the facts of its first part. Messages
+/// call the file `path`.
 ///
 /// # Errors
-/// [`Error::Kind`] if this is not a library for a system with jaxlib, or [`Error::Damaged`].
+/// [`Error::Kind`] if this is not a library for a system with jaxlib, [`Error::Damaged`] if it is damaged.
 pub fn read(path: &Path, bytes: &[u8]) -> Result<Facts, Error> {
     read_parts(path, &parts(path, bytes)?)
 }
 
-/// As [`read`], for the parts of a file.
+/// Reads the facts of the parts of a file, as [`read`] does.
 pub(crate) fn read_parts(path: &Path, parts: &[Part<'_>]) -> Result<Facts, Error> {
     let Some((first, others)) = parts.split_first() else {
         return Err(Fault::Kind("it is a fat file without a part".to_owned()).of(path));
@@ -264,7 +264,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 impl Facts {
-    /// Returns the facts without symbols that it defines, of which a large library has many.
+    /// Returns the facts without the symbols that the library defines, because a large library has many.
     pub(crate) fn without_definitions(self) -> Self {
         Self {
             functions: BTreeSet::new(),
@@ -275,7 +275,8 @@ impl Facts {
         }
     }
 
-    /// Returns the name of the Python extension module in this file, whose path begins with the folder that is on `sys.path`.
+    /// Returns the name of the Python extension module in this file, if it is one. Folders of a relative `path` are
+    /// packages.
     #[must_use]
     pub fn module(&self, path: &Path) -> Option<String> {
         let file = path.file_name()?.to_str()?;
@@ -290,7 +291,7 @@ impl Facts {
         Some(parts.join("."))
     }
 
-    /// Returns true if Python imports the library as an extension module, whatever its file is called.
+    /// Returns true if Python imports the library as an extension module, whatever its file name is.
     #[must_use]
     pub fn is_python_module(&self) -> bool {
         self.exports.iter().any(|name| name.starts_with("PyInit_"))
@@ -303,14 +304,14 @@ impl Facts {
         names.any(is_of_python) || self.is_python_module()
     }
 
-    /// Returns the highest version with a prefix, `GLIBC_` or `GLIBCXX_`, as numbers. `CXXABI` counts as the libstdc++ that
-    /// introduced it.
+    /// Returns the highest version with a prefix, `GLIBC_` or `GLIBCXX_`, as numbers. A version of `CXXABI` counts as
+    /// the libstdc++ that introduced it.
     #[must_use]
     pub fn floor(&self, prefix: &str) -> Option<Vec<u32>> {
         self.highest(prefix).map(|(floor, _)| floor)
     }
 
-    /// As [`floor`](Self::floor), with the name of the version.
+    /// Returns the result of [`floor`](Self::floor) with the name of the version.
     pub(crate) fn highest(&self, prefix: &str) -> Option<(Vec<u32>, &str)> {
         let number = |name: &str| match (prefix, name) {
             ("GLIBC_", "GLIBC_ABI_DT_RELR") => Some(vec![2, 36]),
@@ -343,7 +344,7 @@ impl Facts {
         (!names.is_empty()).then(|| names.join(", "))
     }
 
-    /// Returns the processors that it requires, for example `x86-64-v3`, unless all are enough.
+    /// Returns the required processors, for example `x86-64-v3`; `None` if any processor is sufficient.
     #[must_use]
     pub fn processor_level(&self) -> Option<String> {
         let level = self.level.filter(|level| *level > 1)?;

@@ -7,7 +7,7 @@ use crate::runtimes::gpu_runtime;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// `provider` tells what provides a library on the user's machine.
+/// Returns the findings about linking. `provider` returns the provider of a library on the user's machine.
 pub(crate) fn findings(
     path: &Path,
     facts: &Facts,
@@ -90,15 +90,15 @@ fn owner(name: &str) -> Option<&'static str> {
 
 fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Finding>) {
     let mut unresolved = surroundings.unresolved(facts);
-    // <iostream> of GCC 13 names this symbol without a relocation, so that the loader does not resolve it.
+    // <iostream> of GCC 13 names this symbol without a relocation, so the loader does not resolve it.
     unresolved.retain(|needed| needed.name != "_ZSt21ios_base_library_initv");
     let is_module = facts.is_python_module();
     if is_module {
-        // The interpreter that imports a module provides them.
+        // The interpreter that imports a module provides these symbols.
         unresolved.retain(|needed| !is_of_python(&needed.name));
     }
     if !Surroundings::follows(facts) && facts.machine.system == System::Linux {
-        // Other symbols may exist on the other machine; these never do.
+        // Other symbols may exist on the other machine; these symbols never do.
         unresolved.retain(|needed| owner(&needed.name).is_some());
     }
     let mut by_owner: Vec<(Option<&'static str>, Vec<&Needed>)> = Vec::new();
@@ -160,12 +160,12 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
             )
             .about(Subject::Machine)
             .fix("link the library that defines them; -Wl,-z,defs makes missing symbols a link error"),
-            // The missing library may provide them.
+            // The missing library may provide the symbols.
             None => continue,
         });
     }
     for needed in &facts.needs {
-        // Mach-O names files, with their folders.
+        // Mach-O has paths instead of names.
         let name = needed.rsplit('/').next().unwrap_or(needed);
         let is_python_dll = name.len() > 9 && name.starts_with("python") && name.ends_with(".dll");
         let is_framework = name == "Python" && needed.contains("Python.framework/");
@@ -302,8 +302,8 @@ fn flags(facts: &Facts, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The oldest macOS of jaxlib's wheels, by processor: `macosx_11_0_arm64`, and `macosx_10_14_x86_64` as long as there
-/// were any (up to jaxlib 0.4.38).
+/// Returns the oldest macOS of jaxlib's wheels, by processor: `macosx_11_0_arm64` and `macosx_10_14_x86_64`. The last
+/// wheels for x86-64 were those of jaxlib 0.4.38.
 fn oldest_of_jaxlib(processor: Processor) -> [u32; 2] {
     match processor {
         Processor::Aarch64 => [11, 0],

@@ -1,5 +1,6 @@
-//! The manifest: what a library made with `library!` says about itself, read from the file
-//! without running any of it. `docs/manifest.md` is the format's definition.
+//! Reads manifests: the descriptions in libraries made with `library!`, read without running the library.
+//!
+//! `docs/manifest.md` defines the format.
 
 mod check;
 mod format;
@@ -21,7 +22,7 @@ use std::path::Path;
 pub use xla_ffi_sys::manifest::{MAGIC, SECTION, SECTION_MACH_O, SECTION_PE, VERSION};
 use xla_ffi_sys::manifest::{NoRecord, Record as RawRecord};
 
-/// The symbol of the manifest in a `cdylib`; the end of the symbol's name elsewhere.
+/// The symbol of the manifest in a `cdylib`; elsewhere, the end of the symbol's name.
 pub const SYMBOL: &str = "xla_ffi_manifest";
 
 /// The reason why a manifest cannot be read.
@@ -43,9 +44,9 @@ pub enum Error {
     /// The bytes are not the start of a manifest.
     #[error("no manifest at byte {at} of {place}: expected the magic XLAFFIMF, found {found:?}")]
     Magic {
-        /// Byte in the section.
+        /// The byte in the section.
         at: usize,
-        /// Section or symbol.
+        /// The section or symbol.
         place: String,
         /// The bytes.
         found: String,
@@ -61,7 +62,7 @@ pub enum Error {
     /// The stated length exceeds the section.
     #[error("manifest at byte {at}: expected {stated} bytes of payload, got {there}")]
     Length {
-        /// Byte in the section.
+        /// The byte in the section.
         at: usize,
         /// The stated length.
         stated: usize,
@@ -76,31 +77,31 @@ pub enum Error {
     Content {
         /// The library's name.
         library: String,
-        /// What is wrong.
+        /// The mistake.
         what: String,
     },
 }
 
-/// One library's description of itself, put together from the records of a file that describe it.
+/// The manifest of one library, merged from all its records in a file.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Manifest {
-    /// Name of the library.
+    /// The name of the library.
     pub library: String,
-    /// Version of the SDK that made it.
+    /// The version of the SDK that created the manifest.
     pub sdk: String,
-    /// Symbol of the registration entry point; libraries in plain C may have none.
+    /// The symbol of the registration entry point; `None` for some libraries in plain C.
     pub register: Option<String>,
-    /// Its handlers.
+    /// The handlers.
     pub handlers: Vec<Handler>,
-    /// Its targets of the original custom calls.
+    /// The targets of the original custom calls.
     pub legacy: Vec<Target>,
 }
 
-/// What stands at one place of a file: a library, or a part of one.
+/// One record in a file: a library, or a part of one.
 #[derive(Debug, Deserialize)]
 struct Record {
-    /// The library that it describes; from version 2 on it may belong to the only one of the file.
+    /// The library that the record describes; from version 2 on, it may be omitted if the file has only one library.
     #[serde(default)]
     library: Option<String>,
     #[serde(default)]
@@ -112,11 +113,12 @@ struct Record {
     legacy: Vec<Target>,
 }
 
-/// Reads all manifests of a library; an empty list says that the library has none. Of a fat file the part for this
-/// machine is read, or its first.
+/// Reads all manifests of a library; the list is empty if the library has none.
+///
+/// In a fat file, the part for this machine is read, or the first part.
 ///
 /// # Errors
-/// [`Error`] when `file` is no library or holds something that is no manifest where one should be.
+/// [`Error`] if `file` is not a library, or if a section for manifests has other contents.
 pub fn read(file: &[u8]) -> Result<Vec<Manifest>, Error> {
     use object::FileKind;
     let fat = FileKind::parse(file)
@@ -129,7 +131,8 @@ pub fn read(file: &[u8]) -> Result<Vec<Manifest>, Error> {
     }
     let object = object::File::parse(file)?;
     let base = object.relative_address_base();
-    // Symbols of a DLL lie there, and at two numbers of 32 bits behind it; who reads them adds without a look.
+    // The symbols of a DLL are at its image base and up to two 32-bit numbers above it; readers add these without a
+    // check.
     if base.checked_add(2 * u64::from(u32::MAX)).is_none() {
         return Err(Error::ImageBase(base));
     }
@@ -149,7 +152,7 @@ pub fn read(file: &[u8]) -> Result<Vec<Manifest>, Error> {
             || name
                 .strip_suffix(SYMBOL)
                 .is_some_and(|rest| rest.ends_with("__"));
-        // An alias and its target, or both symbol tables, name the same bytes.
+        // An alias and its target, or both symbol tables, have the same address.
         if is_ours && symbol.is_definition() && seen.insert(symbol.address()) {
             let bytes = object
                 .segments()
@@ -170,14 +173,14 @@ pub fn read(file: &[u8]) -> Result<Vec<Manifest>, Error> {
     join(records)
 }
 
-/// Reads the manifests of a section that lies at `address`.
+/// Reads the manifests of a section at the address `address`.
 ///
 /// # Errors
-/// [`Error`] when the section holds something else.
+/// [`Error`] if the section has other contents.
 pub fn read_section(bytes: &[u8], address: u64) -> Result<Vec<Manifest>, Error> {
     let mut records = Vec::new();
     let mut at = 0;
-    // Every manifest starts at a multiple of 16; what lies between is zero.
+    // Every manifest starts at a multiple of 16; the bytes between them are zero.
     let skew = (address % 16) as usize;
     while at < bytes.len() {
         if bytes[at] == 0 {
@@ -196,7 +199,7 @@ pub fn read_section(bytes: &[u8], address: u64) -> Result<Vec<Manifest>, Error> 
     join(records)
 }
 
-/// Puts the records of a file together, by library, in the order of the file.
+/// Merges the records of a file by library, in the order of the file.
 fn join(records: Vec<Record>) -> Result<Vec<Manifest>, Error> {
     let mut manifests: Vec<Manifest> = Vec::new();
     for name in records.iter().filter_map(|record| record.library.as_ref()) {
@@ -231,8 +234,8 @@ fn join(records: Vec<Record>) -> Result<Vec<Manifest>, Error> {
 }
 
 impl Manifest {
-    /// The exported function that lists a library's targets of the original custom calls, those included that it
-    /// registers when it runs, which no manifest has.
+    /// The exported function that lists a library's targets of the original custom calls, including those that are
+    /// registered at run time and are not in the manifest.
     pub const LEGACY_LIST: &str = "xla_ffi_legacy_targets";
 
     fn add(&mut self, record: Record) -> Result<(), Error> {
@@ -279,7 +282,7 @@ fn magic_error(bytes: &[u8], at: usize, place: &str) -> Error {
     }
 }
 
-/// Reads the record at byte `at`; also gives the byte behind it.
+/// Reads the record at byte `at`, and returns it with the byte after it.
 fn read_one(bytes: &[u8], at: usize, place: &str) -> Result<(Record, usize), Error> {
     let raw = RawRecord::read(&bytes[at..]).map_err(|why| match why {
         NoRecord::Magic => magic_error(bytes, at, place),
@@ -296,10 +299,10 @@ fn read_one(bytes: &[u8], at: usize, place: &str) -> Result<(Record, usize), Err
     Ok((record, bytes.len() - raw.rest.len()))
 }
 
-/// Reads the payload of a lone record.
+/// Parses the payload of a single record.
 ///
 /// # Errors
-/// [`Error::Json`] or [`Error::Content`].
+/// [`Error::Json`] if the payload does not parse, [`Error::Content`] if its content is invalid.
 ///
 /// ```
 /// use xla_ffi_doctor::manifest;
@@ -317,7 +320,7 @@ pub fn parse(payload: &[u8]) -> Result<Manifest, Error> {
     joined.into_iter().next().ok_or(Error::Empty)
 }
 
-/// A key with `null` says what one says that is left out.
+/// Removes keys whose value is `null`, which equals an omitted key.
 fn leave_out_nulls(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(leave_out_nulls),

@@ -1,9 +1,9 @@
-//! Findings about related handlers (derivatives and batches) that are missing or have wrong operands. The loader checks the
-//! same (`python/xla_ffi/_related_handlers.py`).
+//! Findings about related handlers (derivatives and batches) that are missing or have wrong operands. The loader has
+//! the same checks (`python/xla_ffi/_related_handlers.py`).
 
 use crate::manifest::{Attribute, Batch, Gradient, Handler, Kind, Manifest, Operand};
 
-/// Receives the problem, the reason and the remedy.
+/// A callback for the problem, the reason and the remedy.
 pub(crate) type Report<'a> = dyn FnMut(String, String, &str) + 'a;
 
 /// The operands that a related handler must have.
@@ -110,7 +110,7 @@ fn judge_gradient(
     }
 }
 
-/// Returns the first operands of the gradient's handlers, or reports missing ones and returns `None`.
+/// Returns the operands that the gradient's handlers receive first, or reports missing operands and returns `None`.
 fn residuals<'a>(
     handler: &'a Handler,
     gradient: &Gradient,
@@ -122,7 +122,7 @@ fn residuals<'a>(
         let saved = args.filter(|arg| !gradient.linear || !may_vary(arg));
         return Some(saved.collect());
     };
-    // If an argument and a result have one name, the argument.
+    // If an argument and a result share their name, it means the argument.
     let operands: Vec<_> = handler
         .args
         .iter()

@@ -4,7 +4,7 @@ use crate::finding::{Finding, Problem};
 use pep440_rs::Version;
 use std::str::FromStr;
 
-/// Every published release, oldest first, including one that was withdrawn. A test compares the list with the table of
+/// Every published release, oldest first, including a withdrawn release. A test compares the list with the table of
 /// `cargo xtask verdicts`.
 pub const RELEASES: [&str; 32] = [
     "0.4.31", "0.4.32", "0.4.33", "0.4.34", "0.4.35", "0.4.36", "0.4.38", "0.5.0", "0.5.1",
@@ -13,10 +13,10 @@ pub const RELEASES: [&str; 32] = [
     "0.11.1", "0.11.2", "0.12.0", "0.12.0.1",
 ];
 
-/// The glibc that Linux wheels require from a release on, by their tags (manylinux2014 is 2.17).
+/// The glibc that Linux wheels require, with the first such release, from their tags (manylinux2014 is 2.17).
 const GLIBC: [(&str, [u32; 2]); 2] = [("0.4.31", [2, 17]), ("0.7.1", [2, 27])];
 
-/// The first systems with a glibc.
+/// The first systems with each version of glibc.
 const SYSTEMS: &[([u32; 2], &str)] = &[
     ([2, 28], "Debian 10, RHEL 8"),
     ([2, 31], "Ubuntu 20.04, Debian 11"),
@@ -31,7 +31,7 @@ pub(crate) fn number(release: &str) -> Version {
     release.parse().unwrap_or_else(|_| Version::new([0]))
 }
 
-/// The releases that one `--jaxlib` selects: `0.9.1`, `0.5.0..`, `..0.9.2`, `0.5.0..0.9.2` (both ends included).
+/// The releases selected by one `--jaxlib`: `0.9.1`, `0.5.0..`, `..0.9.2`, `0.5.0..0.9.2` (including both ends).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Releases(pub Vec<&'static str>);
 
@@ -82,7 +82,7 @@ pub(crate) fn dotted(version: &[u32]) -> String {
     numbers.join(".")
 }
 
-/// Names releases that follow one another: `jaxlib 0.5.0`, `jaxlib 0.4.31 to 0.5.0`.
+/// Returns a name for consecutive releases: `jaxlib 0.5.0`, `jaxlib 0.4.31 to 0.5.0`.
 fn span(versions: &[&str]) -> Option<String> {
     match versions {
         [] => None,
@@ -91,7 +91,7 @@ fn span(versions: &[&str]) -> Option<String> {
     }
 }
 
-/// Returns how to avoid a version of glibc.
+/// Returns a remedy for the requirement of a version of glibc.
 pub(crate) fn avoid(version: &str) -> &'static str {
     match version {
         "GLIBC_ABI_DT_RELR" => "link with -Wl,-z,nopack-relative-relocs",

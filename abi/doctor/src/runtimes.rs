@@ -1,5 +1,5 @@
-//! The runtimes of GPUs. JAX's own packages bring them, so that they are expected on the user's machine and never belong into
-//! a wheel: two copies in one process disagree about devices.
+//! The runtimes of GPUs. JAX's own packages provide them, so they are expected on the user's machine. Wheels must not
+//! contain them, because two copies in one process disagree about devices.
 
 /// Runtimes whose libraries start with one of these names, without `lib` and in lower case.
 const RUNTIMES: [(&str, &str); 3] = [
@@ -16,7 +16,7 @@ const RUNTIMES: [(&str, &str); 3] = [
     ),
 ];
 
-/// Returns what brings a library, if it is of a GPU's runtime.
+/// Returns the package that provides a library, if the library belongs to a GPU's runtime.
 #[must_use]
 pub(crate) fn gpu_runtime(library: &str) -> Option<&'static str> {
     let file = library

@@ -62,12 +62,12 @@ const POOLS: [Pool; 6] = [
     },
 ];
 
-/// Returns the starts of symbols by which pools are recognised.
+/// Returns the prefixes of symbols that identify thread pools.
 pub(crate) fn symbols() -> impl Iterator<Item = &'static str> {
     POOLS.iter().flat_map(|pool| pool.symbols).copied()
 }
 
-/// Adds findings for the thread pools of a library with these bytes.
+/// Adds findings for the thread pools of the library in `bytes`.
 pub(crate) fn findings(facts: &Facts, bytes: &[u8], findings: &mut Vec<Finding>) {
     for pool in &POOLS {
         let begins =

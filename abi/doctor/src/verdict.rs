@@ -6,7 +6,7 @@ use crate::release::number;
 use serde::Serialize;
 use xla_ffi_sys::{Revision, Slot, StateReading};
 
-/// Whether a jaxlib loads a handler.
+/// The answer to the question whether a jaxlib loads a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Loads {
@@ -35,12 +35,14 @@ pub struct Verdict {
     pub declared: bool,
     /// The reason.
     pub why: String,
-    /// Risks of calls.
+    /// The risks of calls.
     pub risks: Vec<Finding>,
 }
 
-/// Returns the verdict on `candidate` for the published jaxlib `version`. `broken` is the finding that prevents the library
-/// from loading, `compiled_with` the revisions in its debug information.
+/// Returns the verdict on `candidate` for the published jaxlib `version`.
+///
+/// `broken` is the finding that prevents the library from loading; `compiled_with` are the revisions in its debug
+/// information.
 #[must_use]
 pub fn verdict(
     version: &str,
@@ -137,7 +139,7 @@ pub fn verdict(
                 );
             }
         }
-        // If a type was registered, it was a different one.
+        // A registered type was not the required type.
         Some(Outcome::Refused { why }) if asks_for_type(why) => {
             verdict.loads = Loads::Unknown;
             verdict.confidence = Confidence::Possible;
@@ -153,14 +155,15 @@ pub fn verdict(
             verdict.loads = Loads::No;
             verdict.why.clone_from(why);
         }
-        // The version is accepted, and the effect of the write depends on the memory: jaxlib 0.4.34 and 0.5.1 survive it.
+        // The runtime accepts the version. The effect of the write depends on the memory: jaxlib 0.4.34 and 0.5.1
+        // survive it.
         Some(Outcome::Broke { overran: true, how }) if behaviour == Behaviour::Fixed(1) => {
             verdict.loads = Loads::Unknown;
             verdict.confidence = Confidence::Possible;
             verdict.why =
                 "it overwrites 8 bytes of the runtime's stack, with unknown effect".to_owned();
             verdict.risks.push(
-                // The write is proved, its effect is not.
+                // Only the write is proved, not its effect.
                 Finding::proved_risk(
                     Problem::MetadataOverrun,
                     "overwrites the runtime's memory in the metadata call",
@@ -246,7 +249,7 @@ fn hazards(
     }
 }
 
-/// The first release on which Python can register a type; on older releases the library must do so itself.
+/// The first release on which Python can register a type; on older releases, the library must register it.
 const FIRST_WITH_TYPES: &str = "0.4.38";
 
 /// Adds risks about the registration of the state's type.
@@ -269,7 +272,7 @@ fn state_type(
             "register the type in the library with the function table of the call frame",
         )
     } else if minor == 1 && revision >= Revision::R7 {
-        // Headers of 0.1 pass the deleter with each state, which these runtimes do not read.
+        // Headers of 0.1 pass the deleter with each state, which these runtimes ignore.
         (
             "works only if the type of its state is registered with a deleter",
             format!(
@@ -353,7 +356,7 @@ fn future_hazard(
     );
 }
 
-/// Returns confidence, severity and reason of a risk that depends on the use of something.
+/// Returns confidence, severity and reason of a risk that depends on the use of a feature.
 fn weigh<'a>(used: &'a Use, unknown: &'a str) -> (Confidence, Severity, &'a str) {
     match used {
         Use::Yes(why) => (Confidence::Proved, Severity::Fails, why),
@@ -389,7 +392,7 @@ mod tests {
         }
     }
 
-    /// A handler that always answers one version, as upstream's headers make them.
+    /// Returns the outcome of a handler that always answers with one version, like handlers of upstream's headers.
     fn fixed(minor: i32, revision: Revision) -> Outcome {
         let own = revision.minor_version();
         if minor <= own && (own > 1 || minor == 1) {
@@ -441,7 +444,7 @@ mod tests {
             state("0.12.0", &unsure),
             [(Confidence::Possible, Severity::Risk)]
         );
-        // Version 0.2: told by size from 0.10.0 on, not on 0.9.2.
+        // Version 0.2 is recognised by its size from 0.10.0 on, but not on 0.9.2.
         let second = candidate(true, |r| fixed(2, r));
         assert_eq!(state("0.9.1", &second).len(), 1);
         assert_eq!(state("0.10.0", &second), []);
@@ -474,7 +477,7 @@ mod tests {
         let verdict = on("0.10.2", &ours);
         assert!(verdict.loads == Loads::No && verdict.declared);
         assert_eq!(on("0.11.1", &ours).loads, Loads::Yes);
-        // A floor at the top leaves one version to answer, which is no header's habit.
+        // With the newest floor, only one version is left, which is not the behaviour of a header.
         let mut newest = candidate(false, |r| fixed(5, r));
         assert_eq!(newest.behaviour(), Behaviour::Fixed(5));
         newest.floor = Some(Revision::R10);

@@ -1,4 +1,4 @@
-//! Wheels: their shared libraries are unpacked and compared with the wheel's tags.
+//! Wheels: unpacks their shared libraries and compares them with the wheel's tags.
 
 mod findings;
 mod member;
@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 use zip::ZipArchive;
 use zip::result::ZipError;
 
-/// Bytes of the file `WHEEL` that are read.
+/// The largest number of bytes that are read from the file `WHEEL`.
 const METADATA: u64 = 1 << 20;
 
-/// The reason why a file cannot be judged as a wheel.
+/// The reason why a file cannot be examined as a wheel.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -28,10 +28,10 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// Its name is not that of a wheel.
+    /// The file name is not a wheel's name.
     #[error(
         "{path} is not a wheel's name: {what}; expected NAME-VERSION-PYTHON-ABI-PLATFORM.whl",
         path = crate::library::shown(path)
@@ -39,7 +39,7 @@ pub enum Error {
     Name {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The mistake in the name.
         what: String,
     },
     /// The file is not an archive, or is damaged.
@@ -47,17 +47,17 @@ pub enum Error {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where, and what.
+        /// The place and kind of the damage.
         what: String,
     },
 }
 
-/// A wheel whose name and metadata are read.
+/// An opened wheel, whose name and metadata are known.
 #[derive(Debug)]
 pub struct Wheel {
     /// The parts of the file name.
     pub name: Name,
-    /// Bytes of the file.
+    /// The size of the file in bytes.
     pub bytes: u64,
     path: PathBuf,
     zip: ZipArchive<BufReader<File>>,
@@ -65,7 +65,7 @@ pub struct Wheel {
     tags: Vec<String>,
     /// Whether the metadata marks it as pure Python.
     is_pure: bool,
-    /// The projects that it requires without a condition.
+    /// The projects that the wheel requires unconditionally.
     pub requires: Vec<Requirement>,
 }
 
@@ -73,7 +73,7 @@ impl Wheel {
     /// Reads the name and the tags of the wheel at `path`.
     ///
     /// # Errors
-    /// [`Error`].
+    /// [`Error`] if the file is not a readable wheel.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let io = |source| Error::Io {
             path: path.to_owned(),
@@ -126,10 +126,10 @@ impl Wheel {
         Ok(wheel)
     }
 
-    /// Unpacks its files into `folder`, under their names in the wheel, and returns its shared libraries.
+    /// Unpacks the wheel's files into `folder` under their names in the wheel, and returns the shared libraries.
     ///
     /// # Errors
-    /// [`Error::Damaged`], also if a member would be unpacked outside of the folder.
+    /// [`Error::Damaged`] if the archive is damaged, or if a member would be unpacked outside the folder.
     pub fn unpack(&mut self, folder: &Path) -> Result<Vec<Inside>, Error> {
         let unpacked = self.zip.extract(folder);
         unpacked.map_err(|error| damaged(&self.path, &error))?;
@@ -145,7 +145,7 @@ impl Wheel {
     }
 }
 
-/// Returns true if the name is that of a shared library, on any system.
+/// Returns true if the name is a shared library's on any system.
 fn is_library(name: &str) -> bool {
     let file = name.rsplit('/').next().unwrap_or_default();
     let ends = |end: &&str| file.to_ascii_lowercase().ends_with(end);

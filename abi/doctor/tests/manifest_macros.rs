@@ -1,12 +1,12 @@
-//! Every macro of `xla_ffi/manifest.h`: together they write the format that docs/manifest.md describes, and none is left out
-//! here.
+//! Every macro of `xla_ffi/manifest.h`: together they write the format of docs/manifest.md. A test finds macros that
+//! are not used here.
 
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use xla_ffi_doctor::manifest;
 use xla_ffi_testing::{compiler, root};
 
-/// A library that uses every macro of a description in C.
+/// A library in C that uses all macros for descriptions.
 const SOURCE: &str = r#"
 #include "xla_ffi/handler.h"
 
@@ -76,7 +76,7 @@ XFFI_LIBRARY(
                   XFFI_GRADIENT(XFFI_BY(vjp, "straight_back"), XFFI_NO_RESIDUALS)));
 "#;
 
-/// The description as it stands in the library.
+/// Returns the description in the library.
 fn payload(file: &[u8]) -> Value {
     let magic = b"XLAFFIMF";
     let at = file
@@ -89,7 +89,7 @@ fn payload(file: &[u8]) -> Value {
     serde_json::from_slice(&file[at + 16..at + 16 + length]).expect("JSON")
 }
 
-/// A handler of the cpu, of one stage.
+/// Returns a CPU handler with one stage.
 fn handler(name: &str, more: Value) -> Value {
     let mut handler = json!({
         "name": name, "platforms": ["cpu"], "stages": {"execute": name}, "floor": "r0",
@@ -103,7 +103,7 @@ fn buffer(name: &str, dtype: &str, rank: Option<u32>) -> Value {
     json!({"name": name, "kind": "buffer", "dtypes": [dtype], "rank": rank})
 }
 
-/// A handler of `x` and `y`, and what else there is.
+/// Returns a handler of `x` and `y` with further keys.
 fn unary(name: &str, more: Value) -> Value {
     let operand = |name| buffer(name, "F32", None);
     let mut both = json!({"args": [operand("x")], "rets": [operand("y")], "attrs": []});
@@ -227,7 +227,7 @@ fn no_macro_of_c_is_left_out() {
             rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
                 .next()
         })
-        // What ends so is of the header itself.
+        // Names with this ending are private to the header.
         .filter(|name| !name.ends_with('_'))
         .collect();
     assert!(defined.len() > 35, "{defined:?}");

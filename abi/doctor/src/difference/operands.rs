@@ -32,7 +32,7 @@ fn places(side: &str, old: &[Operand], new: &[Operand], about: &mut About<'_>) {
     }
 }
 
-/// Adds differences for operands at other positions.
+/// Adds differences for operands whose position changed.
 fn moved(side: &str, old: &[Operand], new: &[Operand], about: &mut About<'_>) {
     let place = |all: &[Operand], name: &str| all.iter().position(|operand| operand.name == name);
     for (at, was) in old.iter().enumerate() {

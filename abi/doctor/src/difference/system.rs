@@ -7,7 +7,7 @@ use crate::library::Facts;
 use crate::manifest::Manifest;
 use std::collections::BTreeSet;
 
-/// Libraries of every system with a glibc.
+/// Libraries of every system with glibc.
 const SYSTEM: &str =
     "libc.so libm.so libdl.so librt.so libpthread.so libgcc_s.so ld-linux linux-vdso";
 
@@ -62,7 +62,8 @@ pub(super) fn compare(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
     );
     let entries = [&was.search, &now.search];
     if entries[0] != entries[1] {
-        // A required library may be found by an entry that is gone; an absolute entry is of one machine.
+        // A required library may need a removed entry of the search path; an absolute entry is specific to one
+        // machine.
         let is_lost = !others(&now.needs).is_empty()
             && entries[0].iter().any(|entry| !now.search.contains(entry));
         let mut new = entries[1]
@@ -107,7 +108,7 @@ pub(super) fn compare(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
     );
 }
 
-/// Returns what a library requires of the loader and the processor.
+/// Returns the library's requirements on the loader and the processor.
 fn of_loader(facts: &Facts) -> Vec<String> {
     let flags = [
         ("executable stack", facts.executable_stack),
@@ -174,7 +175,7 @@ fn loading(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
     let mut about = list.about(Subject::Library);
     let what = "loads on this machine";
     match (old.does_not_load(), new.does_not_load()) {
-        // Either both were tried or neither.
+        // Either both builds were tried or neither.
         (None, Some(finding)) => {
             let why = format!("its handlers cannot be called: {}", finding.why);
             about.changed(Step::Major, what, "yes", "no", &why);

@@ -6,21 +6,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// Maximum number of libraries that are followed.
+/// The maximum number of libraries that are followed.
 const DEPTH: usize = 256;
 
 /// Libraries of the user's process that this machine's dynamic linker does not find.
 #[derive(Clone, Debug, Default)]
 pub struct Provided {
-    /// Folders that are searched, too.
+    /// Folders that are also searched.
     pub folders: Vec<PathBuf>,
     /// Libraries that are loaded first.
     pub preload: Vec<PathBuf>,
-    /// What was read of each candidate, because libraries of a wheel require the same ones.
+    /// The facts of each candidate, cached because the libraries of a wheel require the same ones.
     known: RefCell<BTreeMap<PathBuf, Option<Rc<Facts>>>>,
 }
 
-/// Folders of Python packages have libraries at most this deep: `nvidia/cublas/lib`.
+/// The largest depth of folders with libraries in Python packages, such as `nvidia/cublas/lib`.
 const NESTED: usize = 4;
 
 impl Provided {
@@ -51,13 +51,13 @@ impl Provided {
         provided
     }
 
-    /// Returns the facts of the library in a file, if it is one.
+    /// Returns the facts of the library at `path`; `None` if it is not a library.
     fn facts(&self, path: &Path) -> Option<Rc<Facts>> {
         if let Some(known) = self.known.borrow().get(path) {
             return known.clone();
         }
         let facts = bytes(path).ok().and_then(|bytes| read(path, &bytes).ok());
-        // Only what it exports resolves symbols.
+        // Only exported symbols resolve imports.
         let facts = facts.map(|mut facts| {
             let exports = std::mem::take(&mut facts.exports);
             let facts = facts.without_definitions();

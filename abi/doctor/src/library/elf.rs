@@ -1,5 +1,5 @@
-//! The facts of ELF files (Linux), read as the dynamic linker reads them: by program headers and the dynamic table. Only
-//! symbols that are not exported are read by section headers, which a file may lack.
+//! The facts of ELF files (Linux), read as the dynamic linker reads them: from program headers and the dynamic table.
+//! Only unexported symbols need section headers, which a file may lack.
 
 use super::{CXX_HANDLER, Facts, Fault, Needed, Processor, text};
 use crate::threads;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 type Header = FileHeader64<Endianness>;
 
-/// The processor that an ELF file is built for.
+/// Returns the processor that an ELF file is built for.
 pub(super) fn processor(bytes: &[u8]) -> Result<Processor, Fault> {
     let header = Header::parse(bytes)?;
     let endian = header.endian()?;
@@ -150,7 +150,7 @@ pub(super) fn facts(bytes: &[u8]) -> Result<Facts, Fault> {
         }
         (None, None) => None,
     };
-    // The hash table of a library without exports does not count its symbols.
+    // The hash table of a library without exports does not have the number of its symbols.
     let count = match count {
         Some(count) => count as usize,
         None => sections.symbols(endian, bytes, elf::SHT_DYNSYM)?.len(),
@@ -194,7 +194,7 @@ pub(super) fn facts(bytes: &[u8]) -> Result<Facts, Fault> {
         .symbols(endian, bytes, elf::SHT_SYMTAB)
         .unwrap_or_default();
     let defined = symbols.iter().filter(|symbol| !symbol.is_undefined(endian));
-    // A large library has a million others.
+    // A large library has a million other names.
     let names = defined.filter_map(|symbol| symbols.symbol_name(endian, symbol).ok());
     facts
         .names
@@ -202,7 +202,7 @@ pub(super) fn facts(bytes: &[u8]) -> Result<Facts, Fault> {
     Ok(facts)
 }
 
-/// Returns so many values of a table of the file.
+/// Returns the first `count` values of a table of the file.
 fn slice<T: Pod>(table: Option<&[u8]>, count: usize) -> Result<&[T], Fault> {
     let values = slice_from_bytes(table.unwrap_or_default(), count);
     let values = values

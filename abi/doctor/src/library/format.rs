@@ -1,5 +1,5 @@
-//! The facts of Mach-O (macOS) and PE (Windows) files. Names of symbols in Mach-O files are given as C spells them, without
-//! the underscore that the format puts before them.
+//! The facts of Mach-O (macOS) and PE (Windows) files. Symbols of Mach-O files have their C names, without the
+//! format's leading underscore.
 
 use super::{Apple, Facts, Fault, Machine, Needed, Part, Processor, System, signature, text};
 use object::macho::{self, DylibCommand, MachHeader64};
@@ -21,7 +21,7 @@ fn mach_o_known(cpu: u32) -> Option<Processor> {
     }
 }
 
-/// The processor that it is built for.
+/// Returns the processor that a Mach-O file is built for.
 pub(super) fn mach_o_processor(bytes: &[u8]) -> Result<Processor, Fault> {
     let header = Header::parse(bytes, 0)?;
     let cpu = header.cputype(header.endian()?);
@@ -29,7 +29,7 @@ pub(super) fn mach_o_processor(bytes: &[u8]) -> Result<Processor, Fault> {
         .ok_or_else(|| Fault::Kind(format!("it is built for Mach-O processor {cpu:#x}")))
 }
 
-/// The parts of a fat file for processors that jaxlib is built for, this machine's first.
+/// Returns the parts of a fat file for processors with jaxlib, this machine's first.
 pub(super) fn fat_parts(bytes: &[u8]) -> Result<Vec<Part<'_>>, Fault> {
     let mut found = match FileKind::parse(bytes)? {
         FileKind::MachOFat32 => parts_of(bytes, MachOFatFile32::parse(bytes)?.arches())?,
@@ -52,7 +52,7 @@ fn parts_of<'a, Arch: FatArch>(bytes: &'a [u8], arches: &[Arch]) -> Result<Vec<P
             continue;
         }
         let bytes = arch.data(bytes)?;
-        // A fat archive has archives for parts.
+        // The parts of a fat archive are archives.
         if !matches!(FileKind::parse(bytes), Ok(FileKind::MachO64)) {
             return Err(Fault::Kind(
                 "it is a fat file with a part that is not a library; link it with -dynamiclib"
@@ -175,14 +175,14 @@ fn name(
     Ok(text(command.string(endian, dylib.dylib.name)?))
 }
 
-/// `xxxx.yy.zz` in four bytes; zeros at the end mean nothing but the minor one.
+/// Unpacks the version `xxxx.yy.zz` from four bytes; only the last number is omitted if it is zero.
 fn numbers(packed: u32) -> Vec<u32> {
     let mut numbers = vec![packed >> 16, packed >> 8 & 255];
     numbers.extend(Some(packed & 255).filter(|patch| *patch != 0));
     numbers
 }
 
-/// The processor that it is built for.
+/// Returns the processor that a PE file is built for.
 pub(super) fn pe_processor(bytes: &[u8]) -> Result<Processor, Fault> {
     let dos = pe::ImageDosHeader::parse(bytes)?;
     let mut offset = dos.nt_headers_offset().into();

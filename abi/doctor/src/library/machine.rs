@@ -1,4 +1,4 @@
-//! Machines: a system and a processor. A library is for one, or its parts are for several.
+//! Machines: a system and a processor. A library is for one machine, or has parts for several.
 
 use serde::Serialize;
 use std::fmt;
@@ -15,17 +15,17 @@ pub enum System {
     Windows,
 }
 
-/// A processor that jaxlib is built for: 64 bits, the least significant byte first.
+/// A processor that jaxlib is built for, all 64-bit and little-endian.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Processor {
-    /// Intel's and AMD's.
+    /// Intel and AMD.
     #[default]
     X86_64,
-    /// Arm's.
+    /// Arm.
     Aarch64,
 }
 
-/// What a library is built for.
+/// The machine that a library is built for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Machine {
     /// The system.
@@ -35,7 +35,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The machine that this program runs on, where it is one of these.
+    /// Returns the machine that this program runs on; `None` if jaxlib is not built for it.
     #[must_use]
     pub fn current() -> Option<Self> {
         let system = match std::env::consts::OS {
@@ -52,7 +52,7 @@ impl Machine {
         Some(Self { system, processor })
     }
 
-    /// Whether libraries of this machine run here.
+    /// Returns true if libraries for this machine run here.
     #[must_use]
     pub fn is_current(self) -> bool {
         Self::current() == Some(self)
@@ -80,7 +80,7 @@ impl Serialize for Machine {
     }
 }
 
-/// The machine that this program runs on, in words.
+/// Returns a description of the machine that this program runs on.
 #[must_use]
 pub fn here() -> String {
     match Machine::current() {

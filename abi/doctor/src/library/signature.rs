@@ -1,19 +1,19 @@
-//! Code signatures of Mach-O files: macOS on AArch64 loads no library without one, and none whose bytes were changed
-//! after it was signed. Who signed it is not looked into.
+//! Code signatures of Mach-O files. macOS on AArch64 does not load a library without a signature, or one whose bytes
+//! were changed after it was signed. The signer is not checked.
 
 use sha2::{Digest, Sha256};
 
-/// How the code of a Mach-O file is signed.
+/// The code signature of a Mach-O file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Signature {
-    /// Not at all.
+    /// There is no signature.
     #[default]
     Missing,
-    /// It holds digests of the code and nobody's name, as linkers make it.
+    /// The signature has digests of the code but no signer, as linkers create it.
     AdHoc,
-    /// With somebody's certificate, which was not checked.
+    /// The signature has a certificate, which was not checked.
     Certified,
-    /// It does not fit the file.
+    /// The signature does not match the file.
     Broken(String),
 }
 
@@ -25,7 +25,7 @@ const AD_HOC: u32 = 2;
 const SHA256: u8 = 2;
 const DIGEST: usize = 32;
 
-/// Compares the digests of a signature, so many bytes at a place of the file, with the code.
+/// Compares the code with the digests of a signature of `size` bytes at byte `at` of the file.
 pub(super) fn check(file: &[u8], (at, size): (u32, u32)) -> Signature {
     match read(file, at as usize, size as usize) {
         Ok(signature) => signature,
@@ -33,7 +33,7 @@ pub(super) fn check(file: &[u8], (at, size): (u32, u32)) -> Signature {
     }
 }
 
-/// A number as signatures write it, the most significant byte first.
+/// Reads a big-endian number of a signature.
 fn word(bytes: &[u8], at: usize) -> Result<u32, String> {
     let found = bytes.get(at..).and_then(|rest| rest.first_chunk());
     let found = found.ok_or("it ends too early")?;
@@ -67,7 +67,7 @@ fn read(file: &[u8], at: usize, size: usize) -> Result<Signature, String> {
     let limit = word(directory, 32)? as usize;
     let [length, kind, _, shift] = word(directory, 36)?.to_be_bytes();
     if (kind, usize::from(length)) != (SHA256, DIGEST) {
-        // SHA-1 alone is as old as macOS 10.11: nothing says that the code is another.
+        // SHA-1 digests are only used up to macOS 10.11: nothing proves that the code changed.
         return Ok(signature);
     }
     let code = file.get(..limit.min(at));

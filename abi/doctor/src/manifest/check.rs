@@ -1,4 +1,4 @@
-//! What parses as a manifest and says something that cannot be.
+//! Checks the content of manifests that parse.
 
 use super::format::{Attribute, Batch, Gradient, Handler, Layout, Operand};
 use serde_json::json;
@@ -57,7 +57,7 @@ pub(super) fn check_handler(handler: &Handler) -> Result<(), String> {
     Ok(())
 }
 
-/// What has fields is a dictionary; where it is not listed, they say so.
+/// Checks the fields of dictionaries. An attribute with fields is a dictionary, even if it is not listed itself.
 fn check_fields(attributes: &[Attribute]) -> Result<(), String> {
     for field in attributes {
         let mut listed = attributes.iter().filter(|attribute| {
@@ -138,7 +138,7 @@ pub(super) fn check_symbol(symbol: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether any revision has an element type of that C name.
+/// Returns true if any revision has an element type with this C name.
 pub(crate) fn is_dtype(name: &str) -> bool {
     let values = XLA_FFI_DataType::ENUM.values.iter();
     values

@@ -1,59 +1,58 @@
-//! What a manifest says of a handler, as the format spells it.
+//! The description of handlers in the format of a manifest.
 
 use serde::{Deserialize, Serialize};
 use xla_ffi_sys::{Revision, XLA_FFI_ExecutionStage};
 
-/// One handler: a target name with the functions behind it.
+/// A handler: a target name and its functions.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct Handler {
-    /// Target name.
+    /// The target name.
     pub name: String,
-    /// Platforms it is for, `"cpu"` for instance.
+    /// The platforms, for example `"cpu"`.
     pub platforms: Vec<String>,
     /// The exported symbol of each stage.
     pub stages: Stages,
-    /// What its author says about it.
+    /// The author's description.
     #[serde(default)]
     pub doc: String,
-    /// Whether its operands and attributes are described; where not, they have to be told by the caller.
+    /// Whether operands and attributes are described; otherwise, callers have to specify them.
     #[serde(default = "yes")]
     pub described: bool,
-    /// Operands.
+    /// The arguments.
     #[serde(default)]
     pub args: Vec<Operand>,
-    /// Results.
+    /// The results.
     #[serde(default)]
     pub rets: Vec<Operand>,
-    /// Attributes.
+    /// The attributes.
     #[serde(default)]
     pub attrs: Vec<Attribute>,
-    /// The handlers that compute its derivatives.
+    /// The handlers that compute the derivatives.
     #[serde(default)]
     pub gradient: Option<Gradient>,
-    /// How calls may be batched, where the contract is not to decide.
+    /// The rule for batching calls, if the contract does not decide it.
     #[serde(default)]
     pub batch: Option<Batch>,
-    /// Whether attributes that are not listed are ignored instead of refused.
+    /// Whether unlisted attributes are ignored instead of refused.
     #[serde(default)]
     pub open_attrs: bool,
     /// The shape contract.
     #[serde(default)]
     pub shape: Option<String>,
-    /// What it takes from its context.
+    /// The values that the handler takes from its context.
     #[serde(default)]
     pub context: Vec<String>,
-    /// Traits, by name.
+    /// The traits by name.
     #[serde(default)]
     pub traits: Vec<String>,
-    /// Whether it completes after it returns.
+    /// Whether the handler completes after it returns.
     #[serde(default, rename = "async")]
     pub is_async: bool,
-    /// The type of its state.
+    /// The type of the handler's state.
     #[serde(default)]
     pub state: Option<State>,
-    /// The oldest revision on which it can do all of its work, `"r1"` for instance; see
-    /// [`Handler::floor_revision`].
+    /// The oldest revision with full functionality, for example `"r1"`; see [`Handler::floor_revision`].
     pub floor: String,
 }
 
@@ -65,28 +64,28 @@ fn yes() -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct Gradient {
-    /// Cotangents of the arguments from those of the results.
+    /// The handler that computes the arguments' cotangents from the results' cotangents.
     #[serde(default)]
     pub vjp: Option<String>,
-    /// What is called in the handler's place where a gradient is wanted.
+    /// The handler that is called instead of this one if a gradient is needed.
     #[serde(default)]
     pub forward: Option<String>,
-    /// Tangents of the results from those of the arguments.
+    /// The handler that computes the results' tangents from the arguments' tangents.
     #[serde(default)]
     pub jvp: Option<String>,
-    /// The transpose of the map from tangents to tangents.
+    /// The transpose of the linear map from tangents to tangents.
     #[serde(default)]
     pub transpose: Option<String>,
     /// Whether the handler is its own `jvp`.
     #[serde(default)]
     pub linear: bool,
-    /// The operands that these handlers get first; all arguments without it.
+    /// The operands that these handlers receive first; `None` for all arguments.
     #[serde(default)]
     pub residuals: Option<Vec<String>>,
 }
 
 impl Gradient {
-    /// The handlers that it names, each under its key.
+    /// Returns the handlers' keys and names.
     pub fn handlers(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let keys = [
             ("vjp", &self.vjp),
@@ -99,7 +98,7 @@ impl Gradient {
     }
 }
 
-/// How calls may be batched.
+/// The rule for batching calls.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(untagged)]
 #[non_exhaustive]
@@ -108,9 +107,9 @@ pub enum Batch {
     Word(String),
     /// `leading` or `shared` for each argument.
     Each(Vec<String>),
-    /// By another handler.
+    /// Another handler.
     Handler {
-        /// Its name.
+        /// The handler's name.
         handler: String,
     },
 }
@@ -120,21 +119,21 @@ pub enum Batch {
 #[serde(untagged)]
 #[non_exhaustive]
 pub enum Layout {
-    /// `row` or `column`.
+    /// The word `row` or `column`.
     Word(String),
     /// The dimensions from the slowest to the fastest.
     Order(Vec<usize>),
 }
 
 impl Default for Layout {
-    /// The last dimension varies fastest.
+    /// Returns the row-major layout, in which the last dimension varies fastest.
     fn default() -> Self {
         Self::Word("row".to_owned())
     }
 }
 
 impl Handler {
-    /// The floor; `None` for a revision that is newer than this tool.
+    /// Returns the floor; `None` for a revision that is newer than this tool.
     #[must_use]
     pub fn floor_revision(&self) -> Option<Revision> {
         Revision::from_name(&self.floor)
@@ -145,30 +144,30 @@ impl Handler {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct Stages {
-    /// Instantiate.
+    /// The symbol of the instantiate stage.
     #[serde(default)]
     pub instantiate: Option<String>,
-    /// Prepare.
+    /// The symbol of the prepare stage.
     #[serde(default)]
     pub prepare: Option<String>,
-    /// Initialize.
+    /// The symbol of the initialize stage.
     #[serde(default)]
     pub initialize: Option<String>,
-    /// Execute; always there.
+    /// The symbol of the execute stage, which is required.
     pub execute: String,
-    /// Record.
+    /// The symbol of the record stage.
     #[serde(default)]
     pub record: Option<String>,
 }
 
 impl Stages {
-    /// The names of all stages that there are.
+    /// Returns the names of all stages.
     pub(super) fn names() -> impl Iterator<Item = &'static str> {
         let stages = XLA_FFI_ExecutionStage::ENUM.values.iter();
         stages.filter_map(|stage| XLA_FFI_ExecutionStage(stage.value).lower_name())
     }
 
-    /// Name and symbol of each stage that there is, in the order in which hosts run them.
+    /// Returns the name and symbol of each existing stage, in the order in which hosts run them.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
         use XLA_FFI_ExecutionStage as Stage;
         [
@@ -183,7 +182,7 @@ impl Stages {
     }
 }
 
-/// What an operand or result is.
+/// The kind of an operand or result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -198,27 +197,27 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct Operand {
-    /// Name of the parameter.
+    /// The name of the parameter.
     pub name: String,
-    /// What it is.
+    /// The kind.
     pub kind: Kind,
-    /// Accepted element types by their C names without prefix; `None` accepts all.
+    /// The accepted element types by their C names without prefix; `None` for all.
     pub dtypes: Option<Vec<String>>,
-    /// Number of dimensions; `None` for any.
+    /// The number of dimensions; `None` for any.
     pub rank: Option<u32>,
-    /// Whether it may be missing.
+    /// Whether the operand may be missing.
     #[serde(default)]
     pub optional: bool,
-    /// Whether it stands for all that remain.
+    /// Whether the operand represents all remaining ones.
     #[serde(default)]
     pub variadic: bool,
     /// Whether a result shares the memory of the argument of the same name.
     #[serde(default)]
     pub inout: bool,
-    /// The order of its elements.
+    /// The order of the elements in memory.
     #[serde(default)]
     pub layout: Layout,
-    /// What its author says about it.
+    /// The author's description.
     #[serde(default)]
     pub doc: String,
 }
@@ -227,30 +226,30 @@ pub struct Operand {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct Attribute {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// `bool`, `i8` … `c128`, `str`, `[T]`, `dict` or `any`.
+    /// The type: `bool`, `i8` … `c128`, `str`, `[T]`, `dict` or `any`.
     #[serde(rename = "type")]
     pub ty: String,
-    /// Whether it may be missing.
+    /// Whether the attribute may be missing.
     #[serde(default)]
     pub optional: bool,
-    /// The literal default, or null.
+    /// The default value, or null.
     #[serde(default)]
     pub default: serde_json::Value,
-    /// Whether wider types are converted where the value fits.
+    /// Whether values of wider types are converted if they fit.
     #[serde(default)]
     pub narrow: bool,
-    /// The least value of a number.
+    /// The smallest allowed number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<serde_json::Number>,
-    /// The greatest value of a number.
+    /// The largest allowed number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<serde_json::Number>,
-    /// The dictionary that it belongs to.
+    /// The dictionary that contains the attribute.
     #[serde(default)]
     pub from: Option<String>,
-    /// What its author says about it.
+    /// The author's description.
     #[serde(default)]
     pub doc: String,
 }

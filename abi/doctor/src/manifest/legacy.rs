@@ -1,44 +1,44 @@
-//! What a manifest says of a target of the original custom calls.
+//! The description of targets of the original custom calls in a manifest.
 
 use super::check::{check_symbol, is_dtype};
 use serde::Deserialize;
 use std::fmt;
 
-/// A bare function under a name, which XLA calls with pointers alone.
+/// A target of the original custom calls: a function that XLA calls with pointers only.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct Target {
-    /// Name under which it is registered, without the library's.
+    /// The name under which the target is registered, without the library's name.
     pub name: String,
-    /// Platforms that it is for, `"Host"` for instance.
+    /// The platforms, for example `"Host"`.
     pub platforms: Vec<String>,
-    /// Its convention: `cpu`, `cpu_status`, `cpu_unified`, `gpu` or `gpu_status`.
+    /// The calling convention: `cpu`, `cpu_status`, `cpu_unified`, `gpu` or `gpu_status`.
     pub signature: String,
-    /// The number of XLA's `CustomCallApiVersion` under which a call reaches it.
+    /// The value of XLA's `CustomCallApiVersion` for calls of the target.
     pub api_version: u32,
-    /// Its exported symbol.
+    /// The exported symbol.
     pub symbol: String,
-    /// Its operands; `None` where the function is a bare one or the opaque bytes tell.
+    /// The operands; `None` if they are unknown or depend on the opaque bytes.
     #[serde(default)]
     pub args: Option<Vec<Shape>>,
-    /// Its results.
+    /// The results.
     #[serde(default)]
     pub rets: Option<Vec<Shape>>,
-    /// How its tuples reach it: `leaves` or `roots`; `None` where it declares none.
+    /// The representation of tuples, `leaves` or `roots`; `None` if it is not declared.
     #[serde(default)]
     pub tuples: Option<String>,
-    /// Its tuples, `(_, _), _ -> (_, (_))`; `None` where it declares none.
+    /// The structure of tuples, such as `(_, _), _ -> (_, (_))`; `None` if it is not declared.
     #[serde(default)]
     pub structure: Option<String>,
 }
 
-/// The type and the sizes that a target takes for granted.
+/// The type and shape that a target assumes.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct Shape {
-    /// One element type, by its C name without prefix.
+    /// The element types by their C names without prefix; exactly one.
     pub dtypes: Vec<String>,
-    /// Its dimensions.
+    /// The dimensions.
     pub dims: Vec<u64>,
 }
 
@@ -49,7 +49,7 @@ impl fmt::Display for Shape {
     }
 }
 
-/// The conventions, each with the API version under which it is called.
+/// The calling conventions, each with its API version.
 const SIGNATURES: [(&str, u32); 5] = [
     ("cpu", 1),
     ("cpu_status", 2),

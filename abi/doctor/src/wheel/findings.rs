@@ -59,7 +59,7 @@ fn tags(wheel: &Wheel, inside: &[Inside], found: &mut Vec<Finding>) {
             }
         }
     }
-    // manylinux2014 and manylinux_2_17 are equal.
+    // manylinux2014 and manylinux_2_17 are the same.
     let is_known = |tag: &&String| {
         let parts: Vec<&str> = tag.splitn(3, '-').collect();
         matches!(parts.as_slice(), [python, abi, platform]
@@ -89,7 +89,7 @@ fn tags(wheel: &Wheel, inside: &[Inside], found: &mut Vec<Finding>) {
     }
 }
 
-/// Adds findings for libraries for other machines than the tag names, or than this one.
+/// Adds findings for libraries that are for other machines than the tag or this machine.
 fn foreign(wheel: &Wheel, library: &Inside, found: &mut Vec<Finding>) {
     let name = library.member.as_str();
     let targets = &library.targets;
@@ -146,7 +146,7 @@ fn foreign(wheel: &Wheel, library: &Inside, found: &mut Vec<Finding>) {
     }
 }
 
-/// Adds findings for processors and builds of glibc that the tag allows and a library does not.
+/// Adds findings if a library does not support all processors and builds of glibc that the tag allows.
 fn builds(wheel: &Wheel, library: &Inside, found: &mut Vec<Finding>) {
     let Some(facts) = &library.facts else { return };
     let (name, promise) = (library.member.as_str(), Problem::WheelPromise);
@@ -322,7 +322,7 @@ fn pythons(wheel: &Wheel, libraries: &[Inside], found: &mut Vec<Finding>) {
     }
 }
 
-/// Returns a module that a Python of the tag does not import, because its name is for a different one, and that Python's tag.
+/// Returns a module whose name prevents its import by a Python of the tag, and that Python's tag.
 fn unimportable<'a>(name: &Name, libraries: &'a [Inside]) -> Option<(&'a str, String)> {
     // `mine.cpython-312-x86_64-linux-gnu.so` and `mine.cp312-win_amd64.pyd` are for cp312.
     let parts = |library: &'a Inside| {
@@ -341,7 +341,7 @@ fn unimportable<'a>(name: &Name, libraries: &'a [Inside]) -> Option<(&'a str, St
         Some((library.member.as_str(), stem, tag))
     };
     let all: Vec<_> = libraries.iter().filter_map(parts).collect();
-    // A tag of one version needs a module for it, any other tag needs one for every Python.
+    // A tag for one version requires a module for it; any other tag requires a module for every Python.
     let exact = |python: &String| {
         python.starts_with("cp") && name.abis.iter().any(|abi| abi.starts_with(python))
     };

@@ -9,18 +9,18 @@ use object::{Architecture, BinaryFormat, Object};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// A shared library of a wheel, unpacked.
+/// An unpacked shared library of a wheel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inside {
-    /// Its name in the wheel.
+    /// The name in the wheel.
     pub member: String,
     /// The path of the unpacked file.
     pub place: PathBuf,
-    /// The reason why it cannot be loaded on this machine.
+    /// The reason why this machine cannot load the library.
     pub foreign: Option<String>,
-    /// System and machine of each part, spelled as in tags; empty if the file is not loadable.
+    /// The system and machine of each part in the spelling of tags; empty if the file is not loadable.
     pub(super) targets: Vec<(&'static str, &'static str)>,
-    /// `None` if the file is not a readable library.
+    /// The facts; `None` if the file is not a readable library.
     pub(super) facts: Option<Facts>,
 }
 
@@ -103,7 +103,7 @@ fn target(object: &object::File<'_>) -> Option<(&'static str, &'static str)> {
     Some((system, machine))
 }
 
-/// Libraries that every system of a manylinux tag has.
+/// Libraries of every system with a manylinux tag.
 const LINUX: &str = "ld-linux libanl.so.1 libatomic.so.1 libc.so.6 libdl.so.2 libgcc_s.so.1 libm.so.6 libmvec.so.1 \
     libpthread.so.0 libresolv.so.2 librt.so.1 libstdc++.so.6 libutil.so.1 libz.so.1";
 
@@ -128,8 +128,8 @@ fn is_everywhere(system: System, need: &str) -> bool {
 }
 
 impl Wheel {
-    /// Returns the required project that provides a library on the user's machine: one of NVIDIA's to which the RPATH leads,
-    /// one with the extra of a GPU, or one with the library's name.
+    /// Returns the required project that provides a library on the user's machine: an NVIDIA project in the RPATH, a
+    /// project with a GPU's extra, or a project with the library's name.
     #[must_use]
     pub fn provider(&self, need: &str, search: &[String]) -> Option<String> {
         let name = need.to_ascii_lowercase();

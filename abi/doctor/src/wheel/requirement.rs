@@ -1,4 +1,4 @@
-//! What a wheel requires of other projects: `Requires-Dist` in its metadata.
+//! A wheel's requirements on other projects: `Requires-Dist` in its metadata.
 
 use crate::release::{RELEASES, number};
 use pep440_rs::VersionSpecifiers;
@@ -6,17 +6,17 @@ use pep440_rs::VersionSpecifiers;
 /// A project that is installed with the wheel, without a condition or an extra.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
-    /// The project, in lower case and with `-`.
+    /// The project in lower case and with `-`.
     pub project: String,
-    /// Its extras, as written.
+    /// The extras as written.
     pub extras: String,
     /// The allowed versions.
     pub versions: VersionSpecifiers,
 }
 
 impl Requirement {
-    /// Reads a value of `Requires-Dist`. Returns `None` for a requirement of an extra, and for one that depends on the
-    /// implementation of Python.
+    /// Parses a value of `Requires-Dist`. Returns `None` for requirements of an extra and for those that depend on
+    /// the implementation of Python.
     #[must_use]
     pub fn of(text: &str) -> Option<Self> {
         let (text, marker) = text.split_once(';').unwrap_or((text, ""));
@@ -43,8 +43,8 @@ impl Requirement {
     }
 }
 
-/// Returns the jaxlib releases that a wheel may be installed with, because it requires `jax` or `jaxlib`. A jax release is
-/// judged with the jaxlib of its version. `None` if the wheel requires neither.
+/// Returns the jaxlib releases that a wheel may be installed with, because it requires `jax` or `jaxlib`. For a jax
+/// release, the jaxlib of the same version counts. Returns `None` if the wheel requires neither.
 #[must_use]
 pub fn releases(requires: &[Requirement]) -> Option<Vec<&'static str>> {
     let of_jax: Vec<&Requirement> = requires

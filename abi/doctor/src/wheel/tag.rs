@@ -1,21 +1,21 @@
-//! What a wheel's file name promises: on which Pythons and systems it can be installed.
+//! Wheel file names: the Python versions and systems on which a wheel can be installed.
 
 use super::Error;
 use std::fmt;
 use std::path::Path;
 
-/// A wheel's file name in its parts.
+/// The parts of a wheel's file name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
     /// The project.
     pub project: String,
-    /// Its version.
+    /// The version.
     pub version: String,
-    /// `py3`, `cp312`.
+    /// The Python tags, such as `py3` or `cp312`.
     pub pythons: Vec<String>,
-    /// `none`, `abi3`, `cp312`.
+    /// The ABI tags, such as `none`, `abi3` or `cp312`.
     pub abis: Vec<String>,
-    /// The systems that it may be installed on, any of them.
+    /// The alternative platforms.
     pub platforms: Vec<Platform>,
 }
 
@@ -61,7 +61,7 @@ impl Platform {
         }
     }
 
-    /// Its system, in a word.
+    /// Returns the system in one word.
     #[must_use]
     pub fn system(&self) -> Option<&'static str> {
         match self.kind.as_str() {
@@ -74,7 +74,7 @@ impl Platform {
 }
 
 impl Name {
-    /// The parts of a file name.
+    /// Splits a file name into its parts.
     pub(super) fn of(path: &Path) -> Result<Self, Error> {
         let wrong = |what: &str| Error::Name {
             path: path.to_owned(),
@@ -89,7 +89,7 @@ impl Name {
         if parts.iter().any(|part| part.is_empty()) {
             return Err(wrong("a part is empty"));
         }
-        // A build number may stand behind the version.
+        // A build number may follow the version.
         let (project, version, [python, abi, platform]) = match parts.as_slice() {
             [project, version, rest @ ..] if rest.len() == 3 => {
                 (project, version, [rest[0], rest[1], rest[2]])
@@ -122,13 +122,14 @@ impl Name {
         all.min_by_key(|platform| platform.oldest)
     }
 
-    /// Returns the oldest glibc beside which it may be installed, or `None` if it names no glibc.
+    /// Returns the oldest allowed glibc, or `None` if the tags name no glibc.
     #[must_use]
     pub fn glibc(&self) -> Option<[u32; 2]> {
         self.platform("manylinux")?.oldest
     }
 
-    /// Whether this version of Python may have it: exactly that of the tag, or with the stable ABI a later one, too.
+    /// Returns true if the wheel can be installed with this Python: the tag's version or, with the stable ABI, a
+    /// later version.
     #[must_use]
     pub fn admits(&self, [major, minor]: [u32; 2]) -> bool {
         let is_stable = self.abis.iter().any(|abi| abi == "abi3");
@@ -142,14 +143,14 @@ impl Name {
         })
     }
 
-    /// Whether any Python 3 may have it.
+    /// Returns true if the wheel can be installed with any Python 3.
     #[must_use]
     pub fn is_for_every_python(&self) -> bool {
         self.pythons.iter().any(|python| python == "py3")
             && self.abis.iter().any(|abi| abi == "none")
     }
 
-    /// `py3-none`.
+    /// Returns the Python and ABI tags, such as `py3-none`.
     #[must_use]
     pub fn python(&self) -> String {
         format!("{}-{}", self.pythons.join("."), self.abis.join("."))
@@ -180,7 +181,7 @@ mod tests {
         assert_eq!(many.glibc(), Some([2, 17]));
         assert!(many.is_for_every_python());
         assert_eq!(many.platforms.len(), 1);
-        // The newest glibc that any of its tags takes is no promise.
+        // The newest glibc of several tags is not a guarantee.
         let both = name("a-1-py3-none-manylinux_2_34_x86_64.manylinux_2_28_x86_64.whl").unwrap();
         assert_eq!(both.glibc(), Some([2, 28]));
     }
