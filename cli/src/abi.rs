@@ -106,7 +106,7 @@ impl Wanted {
         })
     }
 
-    /// Returns the named edition, or that of the main header.
+    /// Returns the named edition, or the edition of the main header.
     fn edition(&self) -> Edition {
         match self {
             Self::Revision(revision) => Edition::of_revision(*revision),
@@ -138,7 +138,7 @@ impl std::fmt::Display for Wanted {
     }
 }
 
-/// A revision on the command line.
+/// Parses a revision on the command line.
 fn edition(name: &str) -> Result<Edition, String> {
     if is_not_known_yet(name) {
         let newest = JAXLIBS.last().unwrap_or(&"");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use xla_ffi_abi::catalogue as abi;
 use xla_ffi_doctor::CATALOGUE;
 
-/// Numbers that mean that something was not judged. A list cannot allow them.
+/// Numbers of findings that something was not judged, which a list cannot allow.
 const NOT_JUDGED: [&str; 5] = ["XF001", "XF002", "XF003", "XF331", "XF332"];
 
 /// Options that name lists of known findings.
@@ -26,7 +26,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Reads them.
+    /// Reads the lists.
     pub(crate) fn read(&self) -> anyhow::Result<Lists> {
         let read = |path: &Option<PathBuf>, reasons: bool| {
             let path = path.as_deref();

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// The `schema` of the JSON output.
 pub(crate) const SCHEMA: &str = "xla-ffi-bench-1";
 
-/// Interval between reports to the parent that calls return; shorter than a call may be late.
+/// The interval between reports to the parent that calls return; reports are less frequent if a call takes longer.
 const BEAT: Duration = Duration::from_millis(100);
 
 /// Command line of `bench`.
@@ -48,12 +48,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs it in this process.
+/// Measures the calls in this process.
 fn here(args: &Args) -> Result<()> {
     if args.output.is_json() {
         output::redirect_stdout()?;
     }
-    // Before any foreign code runs, so that a lack of memory is not blamed on the handler.
+    // Allocated before any foreign code runs, so that a lack of memory is not attributed to the handler.
     let mut nanoseconds: Vec<u64> = vec![];
     let calls = args.calls as usize;
     nanoseconds.try_reserve_exact(calls).with_context(|| {
@@ -99,7 +99,7 @@ fn here(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Returns what the clock adds to each time, in nanoseconds: the smallest difference between two readings.
+/// Returns the clock's own cost in nanoseconds: the smallest difference between two readings.
 fn clock() -> u64 {
     let difference = |_| {
         let start = Instant::now();
@@ -108,7 +108,7 @@ fn clock() -> u64 {
     (0..10_000).map(difference).min().unwrap_or(0)
 }
 
-/// Sorted times of single calls in nanoseconds, including the clock's own cost.
+/// The times of single calls in nanoseconds, sorted and including the clock's own cost.
 struct Summary {
     sorted: Vec<u64>,
     clock: u64,

@@ -1,6 +1,6 @@
 //! Runs this program again as a child process, so that a crash or hang of foreign code becomes an error.
 //!
-//! Through a pipe, the child reports whose code runs next, so that errors name the right code, and how it ended.
+//! The child reports through a pipe which code runs next, so that errors name the right code, and the result.
 
 use crate::output;
 use anyhow::{Context, Result, anyhow, bail};
@@ -22,7 +22,7 @@ const CHILD: &str = "--supervised";
 const ENDING: &str = "the library, as its process ends,";
 /// Additional time for loading and reporting.
 const GRACE: Duration = Duration::from_secs(5);
-/// Additional time for a call to report by itself that it reached its time limit.
+/// Additional time for a call to report its own timeout.
 const LATE: Duration = Duration::from_millis(500);
 /// Upper bound of time limits, because clocks overflow.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -62,7 +62,7 @@ pub(crate) struct TimedOut {
     limit: Duration,
 }
 
-/// Does the work of a supervised child, which writes to the parent through this descriptor.
+/// Does the work of a supervised child, which writes to its parent through the descriptor `pipe`.
 pub(crate) fn child(pipe: i32, work: impl FnOnce() -> Result<()>) -> ExitCode {
     if output::connect(pipe).is_err() {
         return ExitCode::FAILURE;
@@ -79,10 +79,10 @@ pub(crate) fn child(pipe: i32, work: impl FnOnce() -> Result<()>) -> ExitCode {
     }
 }
 
-/// Runs the same command line in a child process and prints its JSON output, if any.
+/// Runs the same command line in a child process and prints its JSON output if there is any.
 ///
 /// # Errors
-/// As [`ask`].
+/// See [`ask`].
 pub(crate) fn rerun(limit: Duration) -> Result<ExitCode> {
     let (status, said) = run(limit, own_arguments_with(&[]))?;
     if let Some(answer) = outcome(status, said)? {
@@ -94,7 +94,7 @@ pub(crate) fn rerun(limit: Duration) -> Result<ExitCode> {
 /// Runs the same command line with more options in a child process and returns its JSON output.
 ///
 /// # Errors
-/// As [`ask`].
+/// See [`ask`].
 pub(crate) fn rerun_for_answer(limit: Duration, options: &[String]) -> Result<Option<Value>> {
     ask(limit, own_arguments_with(options))
 }
@@ -107,10 +107,11 @@ fn own_arguments_with(options: &[String]) -> Vec<OsString> {
     arguments
 }
 
-/// Runs this program in a child process and returns its JSON output; what happens after that is ignored.
+/// Runs this program in a child process and returns its JSON output. Failures after the output are ignored.
 ///
 /// # Errors
-/// Returns the child's own error, or that its process crashed, ended early or hung, and in whose code.
+/// Returns the child's own error, or that its process crashed, ended early or hung, with the name of the running
+/// code.
 pub(crate) fn ask(limit: Duration, arguments: Vec<OsString>) -> Result<Option<Value>> {
     let (status, mut said) = run(limit, arguments)?;
     match said.ends.take() {
@@ -120,11 +121,12 @@ pub(crate) fn ask(limit: Duration, arguments: Vec<OsString>) -> Result<Option<Va
     }
 }
 
-/// Runs a different program in a child process and returns its JSON output. Its last arguments are the number of the pipe's
-/// descriptor and `request`.
+/// Runs a different program in a child process and returns its JSON output.
+///
+/// Its last two arguments are the number of the pipe's descriptor and `request`.
 ///
 /// # Errors
-/// As [`ask`].
+/// See [`ask`].
 pub(crate) fn ask_program(
     limit: Duration,
     mut command: Command,
@@ -138,7 +140,7 @@ pub(crate) fn ask_program(
     outcome(status, said)
 }
 
-/// Runs this program in a child process. Each call may take `limit`, everything else [`GRACE`] more.
+/// Runs this program in a child process with the time limit `limit` per call, and [`GRACE`] more for other steps.
 fn run(limit: Duration, mut arguments: Vec<OsString>) -> Result<(ExitStatus, ChildOutput)> {
     supervise(limit, |pipe| {
         let at = 1.min(arguments.len());
@@ -192,7 +194,7 @@ fn wait(child: &mut Child, said: &mut ChildOutput, limit: Duration) -> Result<Ex
         let ended = child
             .try_wait()
             .context("cannot wait for the child process")?;
-        // After the wait, so that all messages of a child that ended are read.
+        // Messages are read after the wait, so that none of a finished child is missed.
         if said.read() {
             end = Instant::now() + given(said.is_call) + LATE;
         }
@@ -246,12 +248,12 @@ struct ChildOutput {
     pipe: File,
     /// The incomplete last line.
     begun: Vec<u8>,
-    /// Whose code runs.
+    /// The name of the running code.
     who: String,
-    /// Whether this is a call.
+    /// Whether the running code is a call.
     is_call: bool,
     answer: Option<Value>,
-    /// How it ended, with its error if any.
+    /// The end of the child's work, with its error if there is one.
     ends: Option<Option<String>>,
 }
 
@@ -271,7 +273,7 @@ impl ChildOutput {
     fn read(&mut self) -> bool {
         let mut entered = false;
         let mut bytes = [0; 4096];
-        // At most as much as a pipe holds, because a handler may write without end.
+        // The amount is limited to what a pipe holds, because a handler may write endlessly.
         for _ in 0..16 {
             match self.pipe.read(&mut bytes) {
                 Ok(0) => break,

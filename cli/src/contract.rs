@@ -119,7 +119,7 @@ fn wrong_attribute(declared: &[Attribute], given: &Attributes) -> Option<String>
     })
 }
 
-/// Returns true if a handler that declares the attribute takes the value.
+/// Returns true if a value is accepted by a handler that declares the attribute.
 fn is_of_type(value: &Value, attr: &Attribute) -> bool {
     let is_integer = |ty: &str| ty.starts_with(['i', 'u']);
     let same = |ty: &str, dtype: DType| match dtype {
@@ -141,7 +141,7 @@ fn is_of_type(value: &Value, attr: &Attribute) -> bool {
     }
 }
 
-/// Of `given` arguments, the one whose memory the result at `index` is.
+/// Returns the index of the argument, one of `given`, whose memory the result at `index` shares.
 pub(crate) fn changed_in_place(handler: &Handler, index: usize, given: usize) -> Option<usize> {
     let last = handler.rets.len().checked_sub(1)?;
     let ret = &handler.rets[index.min(last)];
@@ -156,7 +156,7 @@ pub(crate) fn changed_in_place(handler: &Handler, index: usize, given: usize) ->
     Some(arg + further).filter(|arg| *arg < given)
 }
 
-/// Returns the result shapes, given the dimensions that the contract determines.
+/// Returns the result shapes for the dimensions that the contract determines.
 fn by_operand(
     handler: &Handler,
     args: &[Shape],
@@ -176,7 +176,7 @@ fn by_operand(
             continue;
         }
         if ret.inout {
-            // The last one has as many results as it has arguments.
+            // A variadic result occurs once per variadic argument of its name.
             let end = if ret.variadic { usize::MAX } else { index + 1 };
             let shared = (index..end).map_while(|at| changed_in_place(handler, at, args.len()));
             shapes.extend(shared.map(|arg| args[arg].clone()));
@@ -199,7 +199,7 @@ fn by_operand(
     Ok(shapes)
 }
 
-/// Returns the only element type that a result accepts, or the type that all arguments have.
+/// Returns the only element type that a result accepts, or the common type of all arguments.
 fn dtype_of(ret: &Operand, args: &[Shape]) -> Option<DType> {
     if let Some([only]) = ret.dtypes.as_deref() {
         return DType::from_name(only);

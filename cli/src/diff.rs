@@ -183,7 +183,7 @@ fn build(args: &Args, path: &Path) -> anyhow::Result<(Examination, Vec<Candidate
     Ok((examination, candidates))
 }
 
-/// Returns what was not compared, with the reason.
+/// Returns the parts that were not compared, with the reasons.
 fn notes(args: &Args, builds: &[Build<'_>; 2]) -> Vec<String> {
     let mut notes = Vec::new();
     for (build, path) in builds.iter().zip([&args.old, &args.new]) {

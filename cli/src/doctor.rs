@@ -84,7 +84,7 @@ pub(crate) struct Args {
     form: Form,
 }
 
-/// One library, judged.
+/// A library and its verdicts.
 struct ExaminedLibrary {
     path: PathBuf,
     /// The wheel that contains the library.
@@ -186,7 +186,7 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
         if asked.is_empty() {
             wheel.judge_requirements(&mut of_wheel, judging.versions);
         }
-        // The others have none.
+        // Other libraries have no handlers.
         if of_wheel.iter().any(|one| !one.candidates.is_empty()) {
             for one in &mut of_wheel {
                 let findings = &mut one.examination.findings;
@@ -290,7 +290,7 @@ struct Examiner<'a> {
 }
 
 impl Examiner<'_> {
-    /// Examines one library, asks its handlers, and judges them.
+    /// Examines one library, asks its handlers, and returns its verdicts.
     fn one(&self, path: &Path, wheel: Option<&Opened>) -> anyhow::Result<ExaminedLibrary> {
         let Examiner {
             args,
@@ -369,7 +369,7 @@ impl Examiner<'_> {
             asking.all(&mut candidates, &mut examination.findings);
         }
         if !examination.missing.is_empty() && examination.facts.uses_python() && !args.no_run {
-            // The module's package may provide it.
+            // The module's package may provide the library.
             let findings = &mut examination.findings;
             let count = findings.len();
             findings.retain(|finding| finding.problem != Problem::DoesNotLoad);
@@ -389,7 +389,7 @@ impl Examiner<'_> {
             examination.findings.extend(traits);
         }
         examination.findings.sort_by_key(|finding| {
-            // The wrong machine first: it explains the others.
+            // The wrong machine is first, because it explains the other findings.
             let first = finding.problem != Problem::OtherMachine;
             (
                 first,

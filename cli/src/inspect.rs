@@ -34,7 +34,7 @@ pub(crate) struct Args {
 
 /// The doctor's verdicts on a handler, for the first jaxlib of each revision.
 struct Reception {
-    /// Whether the handler was asked; handlers for other machines are not.
+    /// Whether metadata calls were made, which is not possible for other machines.
     asked: bool,
     candidate: Candidate,
     verdicts: Vec<Verdict>,
@@ -58,7 +58,7 @@ impl Reception {
             None => asking(examination, types).one(&mut candidate),
         }
         candidate.learn_state();
-        // r0 makes no metadata call, so a library that does not load must be checked separately.
+        // r0 makes no metadata call, so loading must be checked separately.
         let broken = probe::broken(&examination.findings);
         let verdicts = Revision::ALL.into_iter().map(|revision| {
             let compiled_with = &examination.compiled_with;
@@ -78,8 +78,8 @@ impl Reception {
         pairs.map(|(revision, _)| revision).collect()
     }
 
-    /// Returns the reason why it is unknown whether any jaxlib loads the handler. r0 does not count, because it makes no
-    /// metadata call.
+    /// Returns the reason why it is unknown whether any jaxlib loads the handler. r0 does not count, because it makes
+    /// no metadata call.
     fn not_known(&self) -> Option<&str> {
         let unknown = |verdict: &&Verdict| {
             verdict.loads == Loads::Unknown && verdict.revision != Revision::R0.name()
@@ -89,7 +89,8 @@ impl Reception {
         found.map(|verdict| verdict.why.as_str())
     }
 
-    /// Returns version and traits as the newest accepting runtime receives them, or the reason why none accepts.
+    /// Returns the version and traits that the newest accepting runtime receives, or the reason why none accepts the
+    /// handler.
     fn version_and_traits(&self) -> Result<((i32, i32), u32), &str> {
         let mut why = None;
         for answer in self.candidate.answers.iter().rev() {
@@ -169,7 +170,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let types: Vec<&UserType> = args.types.iter().collect();
     let chosen = chosen(&target, args.handler.as_ref());
     let chosen = match &elsewhere {
-        // First, because it explains other errors.
+        // The wrong machine is reported first, because it explains other errors.
         Some(why) => chosen.with_context(|| format!("{}: {why}", args.lib.display()))?,
         None => chosen?,
     };

@@ -1,5 +1,7 @@
-//! Asks the handlers of libraries that use Python's C API, in a Python interpreter as a child process. The handlers of an
-//! extension module are its capsules: attributes of the module, and results of its functions without parameters.
+//! Asks the handlers of libraries that use Python's C API, in a Python interpreter as a child process.
+//!
+//! The handlers of an extension module are its capsules: attributes of the module, and results of its functions
+//! without parameters.
 
 use crate::child_process::{self, TimedOut};
 use crate::output::error_text;
@@ -17,10 +19,10 @@ use xla_ffi_runtime::{Revision, metadata};
 
 /// The program of the child process.
 const PROGRAM: &str = include_str!("interpreter.py");
-/// Prints the version of an interpreter, and the endings of modules that it imports.
+/// Prints the version of an interpreter and the suffixes of modules that it imports.
 const DESCRIBE: &str = "import importlib.machinery, json, sys
 print(json.dumps({'version': sys.version_info[:2], 'suffixes': importlib.machinery.EXTENSION_SUFFIXES}))";
-/// Prints the first of these projects that is not installed.
+/// Prints the first project in a list that is not installed.
 const LACKS: &str = "import importlib.metadata, sys
 sys.path[:0] = sys.argv[1].split('\\n')
 for project in sys.argv[2:]:
@@ -49,7 +51,7 @@ impl Interpreter {
         Some(Self { program, ..found })
     }
 
-    /// Returns the first of these projects that it does not have.
+    /// Returns the first of these projects that is not installed.
     fn lacks(&self, site_packages: &[PathBuf], projects: &[&str]) -> Option<String> {
         let folders: Vec<String> = site_packages
             .iter()
@@ -66,7 +68,7 @@ impl Interpreter {
     }
 }
 
-/// The files of a wheel, and what it requires.
+/// The files and requirements of a wheel.
 pub(crate) struct Unpacked<'a> {
     pub(crate) root: &'a Path,
     pub(crate) name: &'a Name,
@@ -75,7 +77,7 @@ pub(crate) struct Unpacked<'a> {
 
 /// The interpreters of the command line or of PATH, and the folders from which they import.
 pub(crate) struct Interpreters {
-    /// Each is started when it is first needed.
+    /// The interpreters, each started when it is first needed.
     programs: Vec<(PathBuf, OnceCell<Option<Interpreter>>)>,
     site_packages: Vec<PathBuf>,
     limit: Duration,
@@ -101,7 +103,7 @@ impl Interpreters {
         }
     }
 
-    /// Returns the first interpreter that imports modules with this ending from a wheel of this name.
+    /// Returns the first interpreter that imports modules with this suffix from a wheel with this name.
     fn fitting(&self, suffix: &str, wheel: Option<&Name>) -> Option<&Interpreter> {
         let mut found = self.programs.iter().filter_map(|(program, found)| {
             found
@@ -114,8 +116,8 @@ impl Interpreters {
         })
     }
 
-    /// Loads a library in an interpreter, adds the handlers of its capsules to `candidates`, and asks all. The functions of
-    /// `guesses` are handlers if they answer.
+    /// Loads a library in an interpreter, adds the handlers of its capsules to `candidates`, and asks all of them. A
+    /// function in `guesses` is a handler if it answers.
     pub(crate) fn ask(
         &self,
         examination: &mut Examination,
@@ -173,7 +175,7 @@ impl Interpreters {
             .and_then(|root| path.strip_prefix(root).ok())
             .unwrap_or(path);
         let module = examination.facts.module(member);
-        // Each interpreter loads a library that is not a module.
+        // Any interpreter can load a library that is not a module.
         let suffix = match file.find('.') {
             Some(at) if module.is_some() => &file[at..],
             _ => ".so",
@@ -208,7 +210,7 @@ impl Interpreters {
             ))
         };
         let does_not_load = |why: String| {
-            // Without the packages that the wheel requires, a failure proves nothing.
+            // If required packages are missing, a failure proves nothing.
             let requires = wheel.map_or(&[][..], |wheel| &wheel.requires);
             if let Some(package) = interpreter.lacks(&self.site_packages, requires) {
                 return needs(&package);
@@ -247,7 +249,7 @@ enum Said {
 #[derive(Deserialize)]
 struct Loaded {
     types: usize,
-    /// Capsules first.
+    /// The handlers, those of capsules first.
     handlers: Vec<Asked>,
 }
 
@@ -255,7 +257,8 @@ struct Loaded {
 #[derive(Deserialize)]
 struct Asked(String, BTreeMap<String, String>, Vec<Value>);
 
-/// Returns the outcome on each revision from r1 on. A capsule that never answers may be of the original custom calls.
+/// Returns the outcome on each revision from r1 on. A capsule that never answers may belong to the original custom
+/// calls.
 fn outcomes(name: &str, answers: &[Value], is_capsule: bool) -> Vec<Answer> {
     let is_silent = is_capsule && answers.iter().all(|one| one["silent"] == true);
     let skipped = match is_silent {
@@ -272,7 +275,7 @@ fn outcomes(name: &str, answers: &[Value], is_capsule: bool) -> Vec<Answer> {
         let mut outcome = answers.next().unwrap_or_else(skipped);
         match &mut outcome {
             Outcome::Accepted { version, .. } => {
-                // As the embedded runtime does.
+                // The embedded runtime has the same check.
                 if let Err(error) = metadata::accept_version(*revision, *version) {
                     outcome = Outcome::Refused {
                         why: format!("metadata of '{name}': {error}"),

@@ -1,7 +1,7 @@
 //! `xla-ffi`: run, inspect and check XLA custom-call libraries.
 //!
-//! Exit status 0: success. 1: an error, or the answer is no; standard error has the reason.
-//! 2: the command line does not parse.
+//! Exit status 0: success. 1: an error or a negative result, with the reason on standard error. 2: the command line
+//! does not parse.
 #![forbid(unsafe_code)]
 // `print!` panics if standard output is closed or full; `output` does not.
 #![deny(clippy::print_stdout)]
@@ -137,7 +137,7 @@ fn stubs(args: &StubsArgs) -> Result<()> {
     if let Some(file) = &args.output {
         command.arg("-o").arg(file);
     }
-    // After `--`, a file may be named `-o`.
+    // After `--`, a file may be called `-o`.
     command.arg("--").arg(&args.lib);
     let done = command.output();
     let done = done.with_context(|| {

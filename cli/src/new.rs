@@ -1,4 +1,4 @@
-//! `xla-ffi new`: a project that builds, tests, and packs as a wheel for JAX.
+//! `xla-ffi new`: creates a project that builds, tests and packages a handler as a wheel for JAX.
 
 mod name;
 mod templates;

@@ -14,12 +14,14 @@ static STDOUT: OnceLock<File> = OnceLock::new();
 /// Whether the JSON output is written.
 static ANSWERED: AtomicBool = AtomicBool::new(false);
 
-/// Redirects what foreign code prints to standard output, in this process and its children, to standard error, so that the
-/// JSON output is one document. Call it before any foreign code runs, and only if no child writes the output.
+/// Redirects standard output to standard error in this process and its children, so that foreign code cannot break
+/// the JSON output.
+///
+/// Call this before any foreign code runs, and only if no child writes the output.
 pub(crate) fn redirect_stdout() -> Result<()> {
     let why = "cannot redirect the output of libraries";
     if STDOUT.get().is_none() {
-        // A duplicate that children do not inherit.
+        // Children do not inherit the duplicate.
         let own = std::io::stdout().as_fd().try_clone_to_owned();
         let own = File::from(own.context(why)?);
         STDOUT.get_or_init(|| own);
@@ -40,13 +42,13 @@ pub(crate) fn connect(pipe: i32) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Reports whose code runs next, which errors then name. The time limit starts again.
+/// Reports the name of the code that runs next, for errors. The time limit starts again.
 pub(crate) fn enters(who: std::fmt::Arguments<'_>) {
     // An error means that the parent has ended.
     let _ = say(|| json!({ "enters": who.to_string() }));
 }
 
-/// As [`enters`], for a call, to which `--time-limit` applies.
+/// Reports a call like [`enters`]; `--time-limit` applies to it.
 pub(crate) fn calls(who: std::fmt::Arguments<'_>) {
     let _ = say(|| json!({ "calls": who.to_string() }));
 }
@@ -114,7 +116,7 @@ pub(crate) fn no_answer(wanted: Option<&str>, error: &anyhow::Error) {
     }
 }
 
-/// Returns an error and its causes, without causes whose text the previous one contains.
+/// Returns an error and its causes, without causes that the previous text contains.
 pub(crate) fn error_text(error: &anyhow::Error) -> String {
     let mut texts: Vec<String> = vec![];
     for cause in error.chain() {
@@ -126,7 +128,8 @@ pub(crate) fn error_text(error: &anyhow::Error) -> String {
     printable(&texts.join(": "))
 }
 
-/// Escapes what a terminal or GitHub's runner would interpret: control characters, and `::` at the start of a line.
+/// Escapes text that a terminal or GitHub's runner would interpret: control characters, and `::` at the start of a
+/// line.
 pub(crate) fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {

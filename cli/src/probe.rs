@@ -85,8 +85,8 @@ impl Asking<'_> {
         }
     }
 
-    /// Makes the metadata call of each revision from r1 on, the first wanted revision first. After a time-out, the handler
-    /// is not asked again.
+    /// Makes the metadata call of each revision from r1 on, the first wanted revision first. After a timeout, no more
+    /// calls are made.
     pub(crate) fn one(&self, candidate: &mut Candidate) {
         let Self { limit, types, .. } = *self;
         let first = self.wanted.first().copied();
@@ -301,7 +301,7 @@ fn open(
 ) -> xla_ffi_runtime::Result<Handler> {
     let library = Runtime::new(revision).open(path)?;
     for user_type in types {
-        // Up to r6 a type is registered by its number alone: the deleter comes with each state.
+        // Up to r6, a type is registered with only its number: each state has its own deleter.
         let info = user_type
             .info
             .as_deref()
@@ -311,7 +311,7 @@ fn open(
     library.handler(name, stages)
 }
 
-/// Returns how the runtime misreads the state that instantiate sets, or null. Runs in the child.
+/// Returns how the runtime misreads the state that instantiate sets, or null, in the child.
 fn misread(
     path: &Path,
     revision: Revision,
@@ -327,7 +327,7 @@ fn misread(
     }
 }
 
-/// Makes the metadata call. Runs in the child.
+/// Makes a metadata call in the child.
 fn ask(
     path: &Path,
     revision: Revision,

@@ -199,7 +199,7 @@ impl<'a> Replay<'a> {
                 let pool: Arc<dyn Executor> = Arc::new(Pool(threads));
                 replayed.executor(pool)
             }
-            // From r3 on, a host with a thread pool reports its size.
+            // From r3 on, recordings of hosts with a thread pool have its size.
             None if call.revision >= Revision::R3 as u8 => replayed.without_thread_pool(),
             None => replayed,
         };
@@ -270,7 +270,7 @@ impl Executor for Pool {
     }
 }
 
-/// Returns true if the runtime itself ran out of memory or time, which is not the handler's error.
+/// Returns true if the runtime itself ran out of memory or time, which is not an error of the handler.
 fn is_ours(error: &Error) -> bool {
     let short = matches!(
         error.code(),

@@ -41,9 +41,9 @@ pub(crate) enum Format {
 /// One finding for CI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Annotation {
-    /// `XF204`.
+    /// The number, such as `XF204`.
     pub(crate) id: &'static str,
-    /// `error`, `warning` or `note`.
+    /// The level: `error`, `warning` or `note`.
     pub(crate) level: &'static str,
     /// The message.
     pub(crate) message: String,

@@ -1,4 +1,4 @@
-//! `xla-ffi run`: one handler on the embedded runtime, or on a real XLA behind a PJRT plugin.
+//! `xla-ffi run`: calls one handler on the embedded runtime or on the XLA of a PJRT plugin.
 
 use crate::call::{CallArgs, Engine, Prepared, check, ret_names};
 use crate::engine;
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs it in this process.
+/// Calls the handler in this process.
 fn here(args: &Args) -> Result<()> {
     if let Some(from) = &args.replay {
         return replay::run(&args.call, args.unwritten(), from);
@@ -88,7 +88,7 @@ fn here(args: &Args) -> Result<()> {
         text = "the handler has no results\n".into();
     }
     let printed = output::text(&text);
-    // Unpacking the archive turns these names into file names.
+    // Names of the results become file names when the archive is unpacked.
     let members = names.iter().map(|name| name.replace(['/', '\\'], "_"));
     let members = ret_names(names.len(), members);
     // Results are written to the file even if printing them failed.

@@ -6,7 +6,7 @@ use xla_ffi_doctor::Examination;
 use xla_ffi_doctor::manifest::{self, Manifest};
 use xla_ffi_runtime::{Bundle, Library, Stage};
 
-/// How to add a manifest to a library that was built with this SDK.
+/// The remedy for a missing manifest in a library that was built with this SDK.
 pub(crate) const FORGOTTEN: &str =
     "add `xla_ffi::library! { … }` in Rust, XFFI_LIBRARY in C or XLA_FFI_LIBRARY in C++";
 
@@ -41,7 +41,7 @@ impl Target {
         })
     }
 
-    /// All handlers of the manifests.
+    /// Returns all handlers of the manifests.
     pub(crate) fn handlers(&self) -> impl Iterator<Item = &manifest::Handler> {
         self.manifests
             .iter()
@@ -117,7 +117,7 @@ impl Chosen<'_> {
             .collect()
     }
 
-    /// Returns the manifest's handlers, if none has this name.
+    /// Returns a hint with the manifest's handlers if none has this name.
     pub(crate) fn others(&self) -> String {
         match self.known.as_str() {
             "" => String::new(),

@@ -125,7 +125,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let edition = args.revision.as_ref().map_or_else(newest, Wanted::edition);
         match mirror::check(source, edition, args.names.as_deref()) {
             Ok(mirror) => checked.push(mirror),
-            // SARIF and annotations report errors as findings only.
+            // SARIF and annotations can only report errors as findings.
             Err(error) if matches!(args.form.format, Format::Sarif | Format::Github) => {
                 checked.push(header::unreadable(source.path(), None, &error));
             }

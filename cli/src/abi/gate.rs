@@ -24,12 +24,12 @@ pub(super) fn rules() -> Vec<report_format::Rule> {
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     rule: &'static Rule,
-    /// The subject's name in lists: `XLA_FFI_Buffer.rank`.
+    /// The subject's name in lists, such as `XLA_FFI_Buffer.rank`.
     subject: String,
     message: String,
     /// The line of the declaration in the file, if it is known.
     line: Option<u32>,
-    /// Whether the finding fails, unless it is allowed.
+    /// Whether the finding fails unless it is allowed.
     fails: bool,
     /// The level for CI, if the finding does not fail.
     level: &'static str,
@@ -77,7 +77,7 @@ impl Found {
 pub(super) struct Checked {
     path: PathBuf,
     found: Vec<Found>,
-    /// The kind of failure: one word for programs.
+    /// The kind of failure in one word, for programs.
     pub(super) kind: &'static str,
     /// The report.
     pub(super) text: String,
@@ -106,7 +106,7 @@ impl Checked {
         self
     }
 
-    /// Looks up which findings are allowed.
+    /// Adds the reasons why findings are allowed.
     pub(super) fn look_up(&mut self, lists: &mut Lists) {
         let name = self.path.file_name();
         let file = name.map_or_else(String::new, |name| name.to_string_lossy().into_owned());

@@ -61,7 +61,7 @@ impl std::str::FromStr for Variant {
 }
 
 impl Reading {
-    /// Refuses parsing options if no header is read.
+    /// Refuses parsing options if the command reads no header.
     pub(crate) fn wants_a_header<'i>(&self, inputs: impl IntoIterator<Item = &'i Input>) {
         let given = [
             ("-D", !self.define.is_empty()),

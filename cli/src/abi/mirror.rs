@@ -106,7 +106,7 @@ pub(super) fn check(
         }
         Source::Library(path) => {
             let bytes = library::bytes(path)?;
-            // Layouts are equal on all machines, so that parts for other machines are compared too.
+            // Layouts are equal on all machines, so parts for other machines are also compared.
             let expected = Layout::of(&snapshot.abi, &names);
             let mut found = Vec::new();
             for part in library::parts(path, &bytes)? {

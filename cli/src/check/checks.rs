@@ -12,7 +12,7 @@ use xla_ffi_runtime::{DType, Displaced, Error, ErrorCode, Revision, Shape, Tenso
 pub(super) enum Status {
     Passed(String),
     Failed(String),
-    /// Worth knowing, but not a failure.
+    /// Information that is not a failure.
     Note(String),
     Skipped(String),
 }
@@ -94,7 +94,8 @@ fn runs(subject: &Subject) -> Result<Status> {
     }))
 }
 
-/// Checks that every byte of every result is written, in two calls whose result memory starts with different bytes.
+/// Checks that every byte of every result is written. In two calls, the memory of the results starts with different
+/// bytes.
 fn written(subject: &Subject) -> Result<Status> {
     let run = || {
         subject
@@ -132,7 +133,7 @@ fn operands(subject: &Subject) -> Result<Status> {
 }
 
 fn repeats(subject: &Subject) -> Result<Status> {
-    // In one process, because only there does state outlive a call site.
+    // Both calls are in one process, because state outlives a call site only there.
     let first = bytes(&subject.prepare()?.call().run()?.rets);
     for turn in 2..=4 {
         let again = subject.prepare()?.call().run()?;
@@ -187,7 +188,7 @@ fn threads(subject: &Subject) -> Result<Status> {
 /// The number of rows in the batched call of [`vmap`].
 const ROWS: usize = 4;
 
-/// Compares one call with several rows, as `vmap` makes it, with a call per row.
+/// Compares one call with several rows, as `vmap` makes it, with one call per row.
 fn vmap(subject: &Subject) -> Result<Status> {
     let leading = match subject.leading() {
         Ok(leading) => leading,
@@ -260,8 +261,8 @@ fn vmap(subject: &Subject) -> Result<Status> {
     )))
 }
 
-/// Returns an operand for one row. The first row is unchanged, the last holds a single value, and the others are drawn from
-/// the operand's values. Each row scales floats differently.
+/// Returns an operand for one row. The first row is unchanged, the last row has a single value, and the others have
+/// random values of the operand. Floats have a different scale in each row.
 fn drawn(arg: &Tensor, row: usize, random: &mut u64) -> Result<Tensor> {
     let size = arg.shape().elements();
     if row == 0 || size == 0 {
@@ -300,7 +301,7 @@ fn with_rows(shape: &Shape) -> Result<Shape> {
     Ok(Shape::new(shape.dtype(), dims)?)
 }
 
-/// Returns true if two values differ by no more than a different order of operations explains.
+/// Returns true if a different order of operations can explain the difference of two values.
 fn is_close(dtype: DType, got: Number, wanted: Number) -> bool {
     let near = |a: f64, b: f64, bits: usize| {
         let digits = match bits {
@@ -397,7 +398,7 @@ fn misaligned(subject: &Subject) -> Result<Status> {
     })
 }
 
-/// Checks that calls with other sizes of each of the contract's names return an error, or the same results twice.
+/// Checks calls with other sizes for the names in the contract: they must return an error, or the same results twice.
 fn sizes(subject: &Subject, sizes: &[i64]) -> Result<Status> {
     let (mut calls, mut refused) = (0, 0);
     for size in sizes {
@@ -522,7 +523,7 @@ fn wrong(subject: &Subject, others: Vec<(Vec<Shape>, String)>, none: &str) -> Re
     let mut accepted = vec![];
     for (shapes, what) in others {
         let prepared = subject.prepare_with(&shapes, Some(rets.clone()));
-        // If an operand shares memory with a result of another type, preparing the call fails already.
+        // If an operand shares memory with a result of a different type, preparing the call already fails.
         let outcome = prepared.and_then(|prepared| Ok(prepared.call().run()?));
         if outcome.is_ok() {
             accepted.push(what);

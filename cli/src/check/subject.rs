@@ -21,7 +21,7 @@ pub(super) type Resized = (String, Vec<Shape>);
 pub(super) struct Subject {
     args: CallArgs,
     pub(super) manifest: Option<manifest::Handler>,
-    /// Whether the SDK made the library, whose handlers refuse operands that their manifest does not declare.
+    /// Whether the SDK built the library, so that its handlers refuse undeclared operands.
     pub(super) is_ours: bool,
     /// The names of each argument's dimensions in the contract.
     names: Option<Vec<Vec<String>>>,
@@ -142,8 +142,8 @@ impl Subject {
         Ok(prepared.with_arguments(args).call().run()?.rets)
     }
 
-    /// Returns for each argument whether a batched call adds a leading dimension to it, as the loader does, or the reason why
-    /// there is no batched call.
+    /// Returns whether a batched call adds a leading dimension to each argument, according to the loader's rules. The
+    /// error is the reason why there is no batched call.
     pub(super) fn leading(&self) -> Result<Vec<bool>, String> {
         let Some(manifest) = self.manifest.as_ref().filter(|handler| handler.described) else {
             return Err("without a manifest the batch dimensions are unknown".into());
@@ -210,7 +210,7 @@ impl Subject {
         named.map_or_else(|| format!("argument {index}"), |arg| arg.name.clone())
     }
 
-    /// Returns the argument shapes with another size, once per name of the contract.
+    /// Returns the argument shapes with one name's size changed to `size`, for each name of the contract.
     pub(super) fn resized(&self, size: i64) -> Result<Option<Vec<Resized>>> {
         // Results from the command line would not fit the changed sizes.
         let Some(all) = self.names.as_ref().filter(|_| self.args.rets.is_empty()) else {
@@ -248,7 +248,7 @@ fn is_free(name: &str) -> bool {
     name != "_" && name.parse::<i64>().is_err()
 }
 
-/// Returns an operand with values that most handlers accept: integers are 1, inside most ranges.
+/// Returns an operand with values that most handlers accept: integers are 1, which most ranges include.
 fn spec(shape: &Shape) -> Result<Spec> {
     let value = match shape.dtype().class() {
         Class::Float | Class::Complex => "random",

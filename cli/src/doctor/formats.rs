@@ -26,7 +26,7 @@ pub(super) fn rules() -> Vec<Rule> {
     rules.chain([unreadable]).collect()
 }
 
-/// Returns an error as a finding, because SARIF and annotations report findings only.
+/// Returns an error as a finding, because SARIF and annotations can only report findings.
 pub(super) fn unreadable(args: &Args, error: &anyhow::Error) -> Annotation {
     let message = crate::output::error_text(error);
     let paths = args

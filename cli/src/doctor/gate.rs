@@ -157,7 +157,7 @@ pub(crate) struct Decision {
     pub(crate) failing: Vec<Item>,
     /// Allowed findings, with the reason from the list.
     pub(crate) known: Vec<(Item, String)>,
-    /// What was not judged and does not fail, because `--strict` is not given.
+    /// Unjudged parts that do not fail because `--strict` is not given.
     pub(crate) open: Vec<Item>,
 }
 
@@ -177,7 +177,7 @@ impl Decision {
                 continue;
             }
             let id = item.finding.problem.id();
-            // A list cannot allow what was not judged.
+            // A list cannot allow findings that something was not judged.
             let known = match item.open {
                 true => None,
                 false => lists.reason(id, &item.library, item.subject()),
@@ -190,7 +190,7 @@ impl Decision {
         decision
     }
 
-    /// Returns the reason for the exit status: one word for programs.
+    /// Returns the reason for the exit status in one word, for programs.
     pub(crate) fn kind(&self) -> &'static str {
         match self.failing.as_slice() {
             [] => "ok",

@@ -128,7 +128,7 @@ fn same_words(one: &str, name: &str, other: &str, others: &str) -> bool {
     plain(one, name) == plain(other, others)
 }
 
-/// Returns a text about a handler without the handler's name; a symbol of the same name stays.
+/// Returns a text about a handler without the handler's name. A symbol of the same name is kept.
 pub(super) fn without_name(text: &str, handler: &str) -> String {
     let quoted = format!("'{handler}'");
     text.replace(&format!("the handler {quoted}"), "the handler")
@@ -136,7 +136,7 @@ pub(super) fn without_name(text: &str, handler: &str) -> String {
         .replace(&format!("metadata of {quoted}"), "its metadata")
 }
 
-/// Lists the first few names and their count.
+/// Lists the first names and their count.
 pub(super) fn list(names: &[&str]) -> String {
     if names.len() > 6 {
         format!("{}, … ({} in all)", names[..4].join(", "), names.len())
@@ -151,7 +151,7 @@ fn write_about(text: &mut String, finding: &Finding, subjects: &[&Subject]) {
     write_finding(text, "", finding, &about);
 }
 
-/// Writes one finding about all of `about`.
+/// Writes one finding about all subjects in `about`.
 pub(super) fn write_finding(text: &mut String, mark: &str, finding: &Finding, about: &[&str]) {
     let words = |words: &str| match &finding.subject {
         Subject::Handler(name) => without_name(words, name),

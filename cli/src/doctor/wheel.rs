@@ -1,4 +1,5 @@
-//! Wheels for the doctor. Their libraries are unpacked, judged like any library, and reported by their names in the wheel.
+//! Wheels for the doctor. Their libraries are unpacked, examined like other libraries, and reported by their names in
+//! the wheel.
 
 use super::ExaminedLibrary;
 use super::gate::Item;
@@ -26,7 +27,7 @@ pub(super) struct Opened {
     folder: tempfile::TempDir,
 }
 
-/// Bytes of a wheel whose progress is reported.
+/// The size in bytes from which a wheel's progress is reported.
 const LARGE: u64 = 20 << 20;
 
 /// Adds the identifiers in the Python sources of a folder.
@@ -72,7 +73,7 @@ impl Opened {
         self.wheel.provider(name, search)
     }
 
-    /// Returns what an interpreter needs to know of the wheel.
+    /// Returns the parts of the wheel that an interpreter needs.
     pub(super) fn unpacked(&self) -> Unpacked<'_> {
         Unpacked {
             root: self.folder.path(),
@@ -86,8 +87,8 @@ impl Opened {
         }
     }
 
-    /// Returns the exported functions that the wheel's Python sources name, at least in part, if the library was built with
-    /// XLA's headers. They may be handlers.
+    /// Returns possible handlers in a library built with XLA's headers: exported functions that the wheel's Python
+    /// sources name at least in part.
     pub(super) fn possible_handlers(&self, examination: &Examination) -> Vec<String> {
         let mut known = BTreeSet::new();
         if examination.uses_headers {
@@ -101,7 +102,8 @@ impl Opened {
         functions.filter(is_named).cloned().collect()
     }
 
-    /// Returns the jaxlib releases that the wheel's requirements allow, if it requires jax and any release is published.
+    /// Returns the jaxlib releases that the wheel's requirements allow; `None` if it does not require jax or no such
+    /// release is published.
     pub(super) fn releases(&self) -> Option<Vec<&'static str>> {
         let name = &self.wheel.name;
         if name.project == "jaxlib" {
@@ -113,7 +115,8 @@ impl Opened {
         releases(&self.wheel.requires).filter(|found| !found.is_empty())
     }
 
-    /// Returns the revision of the header in a jaxlib, because the number of a nightly may be that of a newer revision.
+    /// Returns the revision of the header in a jaxlib wheel, because a nightly may have a newer revision than its
+    /// version.
     fn header(&self) -> Option<Revision> {
         let file = self
             .folder
@@ -131,8 +134,8 @@ impl Opened {
         Revision::ALL.into_iter().rfind(known)
     }
 
-    /// Compares the requirements with the verdicts on the wheel's libraries. A refusal by jaxlibs below the bound of the
-    /// finding needs no finding of its own; neither does one of a library with a twin for that jaxlib.
+    /// Compares the requirements with the verdicts on the wheel's libraries. Refusals below the bound of the finding
+    /// need no other finding. The same applies if another copy of the library is for that jaxlib.
     pub(super) fn judge_requirements(&mut self, judged: &mut [ExaminedLibrary], versions: &[&str]) {
         let refuses = |one: &ExaminedLibrary, handler: &str, version: &str| {
             let mut verdicts = one.verdicts.iter();
@@ -217,12 +220,12 @@ impl Opened {
         .fix(fix)
     }
 
-    /// Returns true if the wheel is examined for so long that its progress is reported.
+    /// Returns true if the wheel is so large that its progress is reported.
     pub(super) fn is_large(&self) -> bool {
         self.wheel.bytes > LARGE
     }
 
-    /// Returns the name in the wheel of an unpacked file.
+    /// Returns an unpacked file's name in the wheel.
     pub(super) fn member(&self, place: &Path) -> String {
         let member = place.strip_prefix(self.folder.path());
         member.unwrap_or(place).display().to_string()
@@ -269,7 +272,7 @@ impl Opened {
         let findings = &mut judged.examination.findings;
         findings.retain(|finding| match finding.problem {
             Problem::OtherMachine => false,
-            // A library of the same wheel, or the Python of the tag.
+            // The library is in the same wheel, or is the Python of the tag.
             Problem::LinkedTo => match &finding.library {
                 Some(needed) => !is_member(needed),
                 None => for_every_python,
@@ -279,7 +282,7 @@ impl Opened {
             Problem::Processor => false,
             _ => true,
         });
-        // One finding per missing library: the library's if nothing provides it, or else the wheel's.
+        // Each missing library has one finding: the library's own if nothing provides it, otherwise the wheel's.
         for name in &judged.examination.missing {
             let is_about = |finding: &Finding| {
                 finding.problem == Problem::MissingLibrary && finding.library.as_ref() == Some(name)

@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use std::path::Path;
 
-/// Names in use, and by what.
+/// Names that are already used, and their users.
 const TAKEN: &[(&str, &str)] = &[
     (
         "a crate that the project needs",
@@ -29,7 +29,7 @@ const KEYWORDS: &str = "\
     and as assert async await break class continue def del elif else except finally for from global if \
     import in is lambda nonlocal not or pass raise return try while with yield";
 
-/// The standard library of Python, as its 3.11 lists it.
+/// The standard library of Python 3.11.
 const MODULES: &str = "\
     abc aifc antigravity argparse array ast asynchat asyncio asyncore atexit audioop base64 bdb binascii \
     bisect builtins bz2 calendar cgi cgitb chunk cmath cmd code codecs codeop collections colorsys \

@@ -1,8 +1,8 @@
-//! The files of a new project: those of every project, those of its language, those of its platform.
+//! The files of a new project: common files, files of its language, and files of its platform.
 
 use super::{Language, Project};
 
-/// The files with their paths in the project.
+/// Returns the files with their paths in the project.
 pub(super) fn files(project: &Project) -> Vec<(String, String)> {
     let mut files = common(project);
     files.extend(match project.language {
@@ -35,19 +35,19 @@ fn common(project: &Project) -> Files {
             include_str!("../../templates/native/ci-wheel.yml"),
         ),
     };
-    // Headers are compiled in each project; a crate has the ABI inside.
+    // Projects compile the headers, but a crate contains the ABI.
     let abi = match project.language {
         Language::Rust => "xla-ffi abi check --snapshots",
         Language::C | Language::Cpp => {
             r#"xla-ffi abi check --header "$(python -m xla_ffi --include-dir)/xla/ffi/api/c_api.h""#
         }
     };
-    // The runners have no GPU to check the handler on.
+    // CI runners have no GPU to run the handler on.
     let check = match project.cuda {
         true => "",
         false => include_str!("../../templates/common/ci-check.yml"),
     };
-    // JAX has NVIDIA GPUs only on Linux.
+    // JAX supports NVIDIA GPUs only on Linux.
     let systems = match project.cuda {
         true => "ubuntu-latest, ubuntu-24.04-arm",
         false => "ubuntu-latest, ubuntu-24.04-arm, macos-latest, macos-15-intel, windows-latest",
@@ -148,13 +148,13 @@ fn rust(project: &Project) -> Files {
     files
 }
 
-/// What kernels a project for GPUs begins with, in either language.
+/// Returns the initial kernels of a project for GPUs.
 fn kernels() -> (&'static str, String) {
     let text = include_str!("../../templates/cpp-cuda/kernels.cu");
     ("src/kernels.cu", text.to_owned())
 }
 
-/// Returns what builds for GPUs require as well: nvcc and its headers, of one release.
+/// Returns the additional build requirements for GPUs: nvcc and its headers, of one release.
 fn nvcc(project: &Project) -> &'static str {
     match project.cuda {
         true => {
@@ -188,7 +188,7 @@ fn native(project: &Project) -> Files {
         ),
     };
     let (version, compiler, library, tests) = match project.cuda {
-        // `all-major` needs 3.23.
+        // `all-major` requires CMake 3.23.
         true => (
             "3.23",
             include_str!("../../templates/cpp-cuda/nvcc.cmake"),

@@ -8,7 +8,7 @@ use xla_ffi_runtime::{Error, ErrorCode, Tensor};
 pub(super) enum Answer {
     Equal(String),
     Differs(String),
-    /// The recording has nothing to compare with.
+    /// The recording has no outcome to compare with.
     NotCompared(String),
 }
 
@@ -83,8 +83,8 @@ fn same_results(recorded: &Recorded, rets: &[Tensor]) -> Answer {
     Answer::Equal(format!("{count} result{s}, {bytes} bytes"))
 }
 
-/// Describes how a result differs from its recording, if it does. Elements that share bytes are compared one by one,
-/// because the padding after the last one is undefined.
+/// Describes the difference between a result and its recording, if there is one. Elements smaller than a byte are
+/// compared one by one, because the padding after the last element is undefined.
 fn difference(index: usize, ret: &Tensor, wanted: &[u8]) -> Option<String> {
     let shape = ret.shape();
     let wanted = match Tensor::from_bytes(shape.clone(), wanted) {

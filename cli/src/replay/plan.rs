@@ -54,7 +54,8 @@ fn folder(path: &Path) -> Result<(Vec<Entry>, Vec<anyhow::Error>)> {
     Ok((entries, damaged))
 }
 
-/// Returns the calls to replay. A single call also needs the earlier calls that changed its state, which are not reported.
+/// Returns the calls to replay. A single call also needs the earlier calls that changed its state; these are not
+/// reported.
 pub(super) fn chosen(from: &Path, library: &Path) -> Result<Plan> {
     if from.is_dir() {
         let (entries, damaged) = folder(from)?;
@@ -127,7 +128,7 @@ pub(super) fn symbols(call: &Call) -> Symbols {
     (call.handler.clone(), call.stages.clone())
 }
 
-/// Returns the recorded calls of one library: of this file, else of a file with the same name, because the library may be a
+/// Returns the recorded calls of one library: this file, or a file with the same name, because the library may be a
 /// newer build. If a single library was recorded, its name does not matter.
 fn calls_of(from: &Path, entries: Vec<Entry>, library: &Path) -> Result<Vec<Entry>> {
     let from = from.display();

@@ -14,7 +14,7 @@ static XLA_FFI_Error* scale_impl(xffi_call* call) {
 
 XFFI_HOST_HANDLER(scale, scale_impl);
 
-/* What tools and the loader for JAX read. */
+/* Tools and the JAX loader read this description. */
 XFFI_LIBRARY(@NAME@,
              XFFI_DESCRIBE(scale, XFFI_ARGS(XFFI_OPERAND("x", F32, ANY)), XFFI_RETS(XFFI_OPERAND("y", F32, ANY)),
                            XFFI_ATTRS(XFFI_ATTR("factor", f32)), XFFI_SHAPE("... -> ..."), XFFI_TRAITS("host_only")));

@@ -18,5 +18,5 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(scale, Scale,
                                   .Shape(XLA_FFI_SHAPE("... -> ..."))
                                   .HostOnly());
 
-// What tools and the loader for JAX read.
+// Tools and the JAX loader read this description.
 XLA_FFI_LIBRARY(@NAME@, XLA_FFI_HANDLER(scale));
