@@ -8,7 +8,7 @@ use xla_ffi_abi::xla_ffi_sys::Revision;
 use xla_ffi_testing::headers::{api_folder, folder_or_skip};
 use xla_ffi_testing::{root, skip};
 
-/// What libraries rely on to refuse its hosts.
+/// Libraries rely on these properties to refuse hosts with this header.
 #[test]
 fn its_table() {
     let abi = &snapshot::of_edition(Edition::BEFORE_R0).unwrap().abi;
@@ -37,7 +37,7 @@ fn its_table() {
     assert!(
         matches!(snapshot::identify(abi), Ok(Verdict::Known(known)) if known.edition == Edition::BEFORE_R0)
     );
-    // The functions for errors take what they take in r0.
+    // The functions for errors have the same parameters as in r0.
     let next = &snapshot::of_edition(Edition::find("r0").unwrap())
         .unwrap()
         .abi;

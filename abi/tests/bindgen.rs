@@ -1,5 +1,4 @@
-//! bindgen reads the headers of each jaxlib at hand: its structs have the sizes, alignments, offsets and field types of
-//! `ffi-sys`, and its enumerators the values.
+//! bindgen reads the headers of each available jaxlib: its structs and enumerators must equal those of `ffi-sys`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,10 +13,10 @@ use xla_ffi_sys::JAXLIBS;
 use xla_ffi_testing::headers::{api_folder, folder_or_skip};
 use xla_ffi_testing::{root, skip};
 
-/// What bindgen says of a header.
+/// bindgen's view of a header.
 #[derive(Default)]
 struct Bindings {
-    /// `Size of X`, `Alignment of X`, `Offset of field: X::f`.
+    /// Values by bindgen's texts: `Size of X`, `Alignment of X`, `Offset of field: X::f`.
     layouts: BTreeMap<String, u64>,
     /// The types of each struct's fields.
     structs: BTreeMap<String, Vec<(String, Type)>>,
@@ -36,7 +35,7 @@ fn number(expression: &Expr) -> Option<i64> {
     }
 }
 
-/// `["Size of X"][size_of::<X>() - 24usize];`
+/// Parses `["Size of X"][size_of::<X>() - 24usize];`.
 fn layout(statement: &Stmt) -> Option<(String, u64)> {
     let Stmt::Expr(Expr::Index(assertion), _) = statement else {
         return None;
@@ -54,7 +53,7 @@ fn layout(statement: &Stmt) -> Option<(String, u64)> {
     Some((what.value(), number(&difference.right)?.try_into().ok()?))
 }
 
-/// The folder of a compiler's headers.
+/// Returns the folder of the compiler's headers.
 fn standard_headers() -> String {
     let output = Command::new("cc").arg("-print-file-name=include").output();
     let folder = output.expect("a compiler's headers").stdout;
@@ -105,7 +104,7 @@ impl Bindings {
         found
     }
 
-    /// A type in the model's notation.
+    /// Spells a type in the model's notation.
     fn spell(&self, ty: &Type, enums: &dyn Fn(&str) -> bool) -> String {
         let spell = |ty: &Type| self.spell(ty, enums);
         match ty {
@@ -226,7 +225,7 @@ fn bindgen_reads_what_ffi_sys_declares() {
     assert!(fields > 200, "there are no headers");
 }
 
-/// bindgen's output without options is a mirror: its test compiles, and its debug information is judged.
+/// bindgen's default output is a mirror: its emitted test compiles, and its debug information passes `abi check`.
 #[test]
 fn the_default_output_of_bindgen_is_a_mirror() {
     let test = "the_default_output_of_bindgen_is_a_mirror";
@@ -284,7 +283,7 @@ fn the_default_output_of_bindgen_is_a_mirror() {
                 (abi.structs.len(), Vec::new()),
                 "{header}"
             );
-            // Enumerators are numbers, so there is nothing to judge.
+            // Enumerators are constants of no enumeration, so no enumeration is compared.
             assert_eq!(told.absent, abi.enums.keys().cloned().collect::<Vec<_>>());
         }
     }

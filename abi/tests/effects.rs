@@ -1,4 +1,4 @@
-//! What changes of a header mean at run time: edits as vendors make them, fields in padding, and growth of structs.
+//! Effects of header changes at run time: typical edits of vendors, fields in padding, and growth of structs.
 
 use std::path::Path;
 use xla_ffi_abi::declared::Edition;
@@ -12,7 +12,7 @@ fn ours() -> String {
     std::fs::read_to_string(root().join("include/xla/ffi/api/c_api.h")).unwrap()
 }
 
-/// The changes from r10 to a header, under the header's own names; `None` without libclang.
+/// Returns the changes from r10 to a header, under the header's own names; `None` without libclang.
 fn changes_of(source: Source) -> Option<Result<Vec<Change>, Error>> {
     let (abi, places) = match source.read_with_places() {
         Ok(read) => read,
@@ -31,14 +31,14 @@ fn source(text: &str) -> Source {
     Source::from_text(Path::new("c_api.h"), text.to_owned())
 }
 
-/// The changes that follow from no other.
+/// Returns the changes that do not follow from others.
 fn own(changes: &[Change]) -> Vec<String> {
     let own = changes.iter().filter(|change| !change.follows);
     let told = own.map(|one| format!("{:?} {} {}", one.class, one.path(), one.effect.severity()));
     told.map(|told| told.replace("XLA_FFI_", "")).collect()
 }
 
-/// Where, what, by what it is replaced, and the changes.
+/// One edit per line: the struct, the text, its replacement, and the expected changes.
 const EDITS: &str = r#"
 Buffer | int64_t rank; | union { int64_t rank; uint64_t order; }; | Inserted Buffer.order harmless
 Buffer | int64_t rank; | union { int64_t rank; struct { int32_t a, b; }; }; | Inserted Buffer.a harmless, Inserted Buffer.b harmless
@@ -112,7 +112,7 @@ fn a_body_behind_a_typedef_of_an_opaque_type_breaks() {
     }
 }
 
-/// Our header in a namespace, without prefixes.
+/// Returns our header in a namespace, without prefixes.
 fn in_namespace(open: &str, close: &str) -> String {
     let text = ours().replace("XLA_FFI_", "");
     let text = text.replace("#ifdef __cplusplus\nextern \"C\" {\n#endif", open);
@@ -212,7 +212,7 @@ static inline _Bool vendor_is(const char* restrict a, bool b) { return a && b; }
     );
 }
 
-/// A field put into the first hole of a struct of the newest header: what it means, in both directions.
+/// Returns the effect of a field in the first hole of a struct of the newest header, in both directions.
 fn in_first_hole(name: &str) -> (Severity, Severity, String) {
     let old = Edition::find("r10").unwrap().declared();
     let mut new = old.clone();
@@ -246,10 +246,10 @@ fn in_first_hole(name: &str) -> (Severity, Severity, String) {
 
 #[test]
 fn a_field_in_padding_moves_nothing() {
-    // The runtime fills it: only a newer handler misses it.
+    // The runtime fills the struct: only a newer handler misses the field.
     let (old, new, words) = in_first_hole("XLA_FFI_Buffer");
     assert_eq!((old, new), (Severity::None, Severity::Breaks), "{words}");
-    // The handler fills it: only a newer runtime misses it.
+    // The handler fills the struct: only a newer runtime misses the field.
     let (old, new, words) = in_first_hole("XLA_FFI_Error_Create_Args");
     assert_eq!((old, new), (Severity::Breaks, Severity::None), "{words}");
 }
@@ -258,7 +258,7 @@ fn a_field_in_padding_moves_nothing() {
 fn growth_is_judged_where_the_struct_is_held() {
     let old = Edition::find("r10").unwrap().declared();
     let mut new = old.clone();
-    // Behind `attrs` in the call frame stands `future`; `args` comes before both.
+    // In the call frame, `future` follows `attrs`, and `args` is before both.
     for name in ["XLA_FFI_Args", "XLA_FFI_Attrs"] {
         let layout = new.structs.get_mut(name).unwrap();
         layout.fields.push(Field {

@@ -1,5 +1,6 @@
-//! What two headers may differ in beside the bytes of their own structs: types that a signature takes by value, types
-//! behind a typedef, within a struct or before its fields; signs, symbols, variables and numbers.
+//! Differences between headers other than the bytes of their own structs. They are in types that a signature takes by
+//! value, and in types in a typedef, within a struct or before its fields. Signs, symbols, variables and numbers also
+//! count.
 
 use std::path::Path;
 use xla_ffi_abi::diff::{Class, changes};
@@ -12,7 +13,7 @@ fn read(text: &str) -> Result<Abi, Error> {
     Source::from_text(Path::new("told.h"), text).read()
 }
 
-/// The changes between two headers; `None` without libclang.
+/// Returns the changes between two headers; `None` without libclang.
 fn told(old: &str, new: &str) -> Option<Vec<(Class, String)>> {
     let read = |text: &str| match read(text) {
         Ok(abi) => Some(abi),
@@ -27,7 +28,7 @@ fn told(old: &str, new: &str) -> Option<Vec<(Class, String)>> {
     Some(told.collect())
 }
 
-/// This is the change between two headers, and there is none between one and itself.
+/// Asserts that the change between two headers is `expected`, and that a header does not differ from itself.
 fn tells(old: &str, new: &str, expected: &str) {
     let Some(changes) = told(old, new) else {
         return;
@@ -42,7 +43,7 @@ fn tells(old: &str, new: &str, expected: &str) {
     assert_eq!(told(old, old).unwrap(), []);
 }
 
-/// Each line has a change, a text with `@`, and the two words for it.
+/// Checks each line of a table: a change, a text with `@`, and the two replacements of `@`.
 fn all_tell(table: &str) {
     for line in table.trim().lines() {
         let [change, text, was, is] = line.split('|').map(str::trim).collect::<Vec<_>>()[..] else {
@@ -53,7 +54,7 @@ fn all_tell(table: &str) {
     }
 }
 
-/// A pair of texts that differ in one word.
+/// Returns two texts that differ in one word.
 fn pair(text: &str, was: &str, is: &str) -> [String; 2] {
     [was, is].map(|word| text.replace('@', word))
 }
@@ -92,7 +93,7 @@ fn what_a_function_takes_and_gives_by_value_is_told() {
         ),
     ];
     for (index, (text, was, is)) in types.into_iter().enumerate() {
-        // Every type in one way, and one of them in every way.
+        // The first type is used in all ways, every other type in one way.
         for (usage, path) in uses
             .iter()
             .skip(index % 6)
@@ -116,7 +117,7 @@ Retyped XLA_FFI_Foo | struct tag { @ a; }; typedef struct tag XLA_FFI_Foo[2]; | 
 Retyped XLA_FFI_Foo | typedef struct tag XLA_FFI_Foo; struct tag { @ a; }; | int | float
 "#,
     );
-    // Only declared, it is its name.
+    // A type that is only declared is represented by its name.
     let text = "typedef struct tag XLA_FFI_Foo;";
     if let Ok(abi) = read(text) {
         assert_eq!(abi.aliases["XLA_FFI_Foo"], "tag");
@@ -169,7 +170,7 @@ fn numbers_that_are_computed_are_told() {
         let [old, new] = pair(text, was, is);
         tells(&old, &new, "ConstantChanged XLA_FFI_FLAG");
     }
-    // What is no number stays what it is.
+    // Values that are not numbers are not constants.
     for value in ["1.5", "(char*)0", "{1}", "XLA_FFI_Other", "<< 3", "1e5"] {
         let text = format!("#define XLA_FFI_FLAG {value}\n");
         if let Ok(abi) = read(&text) {
@@ -234,12 +235,12 @@ fn what_is_in_a_type_of_another_name_is_compared() {
             });
             tells(&was, &is, "Retyped XLA_FFI_T.held");
         }
-        // The same where it has no name.
+        // The same applies if the type has no name.
         let [was, is] =
             [old, new].map(|inside| format!("struct XLA_FFI_T {{ struct {{ {inside} }} held; }};"));
         tells(&was, &is, "Retyped XLA_FFI_T.held");
     }
-    // A pointer's target is told by its name alone.
+    // A pointer's target is represented only by its name.
     let [was, is] = ["int32_t a;", "float a;"].map(|inside| {
         format!("struct Pair {{ {inside} }}; struct XLA_FFI_T {{ struct Pair* held; }};")
     });

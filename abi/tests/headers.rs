@@ -1,5 +1,5 @@
-//! The committed C headers compile alone in every language that uses them, and declare every name
-//! that the newest upstream headers declare, each as the kind of thing that it is there.
+//! The committed C headers compile on their own in every language, and declare every name of the newest upstream
+//! headers as the same kind of thing.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use xla_ffi_testing::compiler::works;
 use xla_ffi_testing::headers::{self, api_folder, folder_or_skip};
 use xla_ffi_testing::{root, skip};
 
-/// Compiles `text`; gives what the compiler said when it refuses.
+/// Compiles `text`; the error is the compiler's message.
 fn compile(compiler: &str, arguments: &[&str], text: &str) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
     let is_cpp = compiler.contains("++");
@@ -59,7 +59,7 @@ fn each_header_compiles_alone() {
         }
         for standard in standards {
             for header in Header::ALL {
-                // Twice: a header may be included by several others.
+                // Included twice, because several other headers may include it.
                 let text = format!(
                     "#include \"xla/ffi/api/{header}\"\n#include \"xla/ffi/api/{header}\"\n\
                      extern int unit;\nint unit;\n"
@@ -106,7 +106,7 @@ XLA_FFI_Error* add(XLA_FFI_CallFrame* call_frame) {
     }
 }
 
-/// An earlier header that leaves `#pragma pack` open, or an option, packs every struct of the ABI.
+/// An earlier header that leaves `#pragma pack` open, or a compiler option, packs every struct of the ABI.
 #[test]
 fn packed_structs_do_not_compile() {
     let c = "xla/ffi/api/c_api xla/ffi/api/record_c_api xla/ffi/api/collectives_c_api xla_ffi/handler \
@@ -136,7 +136,7 @@ fn packed_structs_do_not_compile() {
     }
 }
 
-/// Static assertions about every declaration of the newest edition.
+/// Returns static assertions about every declaration of the newest edition.
 fn kinds() -> String {
     let mut text = String::from(
         "#include <type_traits>\n#include \"xla/ffi/api/record_c_api.h\"\n\
@@ -209,7 +209,7 @@ fn names_are_the_kinds_that_upstream_has() {
             );
             continue;
         }
-        // GCC warns of offsetof only where it is not sure; every struct here is standard layout.
+        // GCC only warns about offsetof for types without standard layout; every struct here has it.
         if let Err(said) = compile(compiler, &["-std=c++17", &include()], &text) {
             panic!("{compiler}:\n{said}");
         }
@@ -227,7 +227,7 @@ fn upstream() -> Option<PathBuf> {
     Some(api_folder(&headers::folder()?, "0.12.0"))
 }
 
-/// Names of this ABI in a C text, comments left out.
+/// Returns the names of this ABI in a C text without its comments.
 fn names(path: &Path) -> BTreeSet<String> {
     let text = std::fs::read_to_string(path).unwrap();
     text.lines()
@@ -273,7 +273,7 @@ fn upstream_sources_compile_against_ours() {
         skip("upstream_sources_compile_against_ours", "g++ is not there");
         return;
     }
-    // Our folder holds the C headers alone, so the C++ ones are upstream's.
+    // Our folder contains only the C headers, so the C++ headers are upstream's.
     let only_c = tempfile::tempdir().unwrap();
     let api = only_c.path().join("xla/ffi/api");
     std::fs::create_dir_all(&api).unwrap();
@@ -334,11 +334,11 @@ fn meeting_upstream_is_told() {
     };
     let said = both(&theirs, &ours).unwrap_err();
     assert!(said.contains("keep one of the two include"), "{said}");
-    // The other way round upstream's adds nothing: its guard is taken and every name is there.
+    // In the other order, upstream's header adds nothing: its guard is defined and every name is declared.
     both(&ours, &theirs).unwrap();
 }
 
-/// A header with everything of a model, as C spells it.
+/// Returns a header with all declarations of a model in C.
 fn spelled(abi: &Abi) -> String {
     let mut text = String::from("#include <stddef.h>\n#include <stdint.h>\n");
     for name in abi.structs.keys().chain(&abi.opaque) {
@@ -365,7 +365,7 @@ fn spelled(abi: &Abi) -> String {
         let declared = spelling::prototype(ty, name);
         text.push_str(&format!("extern \"C\" {declared};\n"));
     }
-    // What others have by value stands before them.
+    // Structs precede those that contain them by value.
     let mut left: Vec<&String> = abi.structs.keys().collect();
     while !left.is_empty() {
         let waits = |name: &&String| {
@@ -395,7 +395,7 @@ fn spelled(abi: &Abi) -> String {
 fn what_the_model_spells_in_c_is_read_back() {
     for known in snapshot::all().unwrap() {
         let name = known.edition.name();
-        // Those of the extensions include the main header.
+        // Headers of extensions include the main header.
         if known.edition.header != Header::Main {
             continue;
         }

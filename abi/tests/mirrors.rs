@@ -1,4 +1,4 @@
-//! Mirrors that lie: every lie is found and named, and a mirror is judged the same in every form.
+//! Wrong mirrors: every mistake is found and named, and all forms of a mirror have the same result.
 //!
 //! `XLA_FFI_CASES` sets the number of cases.
 
@@ -13,7 +13,7 @@ use xla_ffi_testing::compiler::{cpp_compilers, library_of_text, works};
 use xla_ffi_testing::damage::{cases, runner};
 use xla_ffi_testing::skip;
 
-/// Every number of a layout, by its place in the JSON.
+/// Collects every number of a layout by its path in the JSON.
 fn numbers(value: &Value, at: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
@@ -46,7 +46,7 @@ fn every_lie_of_a_layout_is_found_and_named() {
             match Layout::parse(&told.to_string()) {
                 Ok(layout) => {
                     let told = layout.compare(&abi, &names);
-                    // `/structs/NAME/fields/FIELD/offset`
+                    // The path is `/structs/NAME/fields/FIELD/offset`.
                     let parts: Vec<&str> = place.split('/').collect();
                     let name = match parts.as_slice() {
                         [_, "structs", owner, "fields", field, _] => format!("{owner}.{field} "),
@@ -60,7 +60,7 @@ fn every_lie_of_a_layout_is_found_and_named() {
                         told.mistakes
                     );
                 }
-                // Bytes are not negative.
+                // Sizes and offsets are not negative.
                 Err(why) => prop_assert!(number < 0 && why.contains("does not parse"), "{why}"),
             }
             Ok(())
@@ -87,7 +87,7 @@ fn a_map_that_names_what_is_not_there_is_told() {
             Ok(())
         })
         .unwrap();
-    // One name for two things: the second would not be judged, unless it looks the same.
+    // If a name has two meanings, the second would not be checked, unless both have the same layout.
     for (one, other, alike) in [
         ("XLA_FFI_Buffer", "XLA_FFI_Args", false),
         ("XLA_FFI_Buffer", "XLA_FFI_DataType", false),
@@ -106,7 +106,7 @@ fn a_map_that_names_what_is_not_there_is_told() {
     }
 }
 
-/// What a mirror's debug information is told as: one buffer, in the words of C++.
+/// Returns the mistakes that a C++ mirror of one buffer has according to its debug information.
 fn told(
     text: &str,
     compiler: &str,
@@ -134,7 +134,7 @@ fn told(
         .collect()))
 }
 
-/// A buffer as a mirror has it, with `rank` of a type, and more.
+/// Returns a mirror's buffer whose `rank` has the type `rank`, with the further fields `more`.
 fn buffer(rank: &str, more: &str) -> String {
     format!(
         "struct Buffer {{ size_t struct_size; void* extension_start; unsigned dtype; void* data; {rank} rank; \
@@ -153,7 +153,7 @@ fn two_types_of_one_name_are_both_judged() {
         assert_eq!(told(&text(&wrong, &right), "Buffer"), mistake);
         assert_eq!(told(&text(&right, &wrong), "Buffer"), mistake);
         assert_eq!(told(&text(&right, &right), "Buffer"), [""; 0]);
-        // With its namespace it is one of them.
+        // With its namespace, the name selects one of the types.
         for name in ["a::Buffer", "c::Buffer", "b::c::Buffer"] {
             let wanted = if name.starts_with('a') { 0 } else { 1 };
             assert_eq!(
@@ -180,7 +180,7 @@ fn every_age_of_debug_information_is_read_alike() {
     }
 }
 
-/// Runs a command line in `folder`; false, told as a skip, if its program is not there.
+/// Runs a command line in `folder`; returns false and reports a skip if its program is missing.
 fn run(test: &str, folder: &Path, line: &str) -> bool {
     let mut words = line.split(' ');
     let program = words.next().unwrap();
@@ -196,7 +196,7 @@ fn run(test: &str, folder: &Path, line: &str) -> bool {
     true
 }
 
-/// A unit that uses a mirror of a buffer.
+/// Returns a unit that uses a mirror of a buffer.
 fn unit(function: &str, rank: &str) -> String {
     let buffer = buffer(rank, "").replace("Buffer one;", "");
     format!(
@@ -206,7 +206,7 @@ fn unit(function: &str, rank: &str) -> String {
     )
 }
 
-/// How the buffer of a library compares.
+/// Compares the buffer of a library.
 fn compared(library: &Path, buffer: &str) -> Result<Comparison, String> {
     let abi = Edition::find("r10").unwrap().declared();
     let names = format!(r#"{{ "only": true, "names": {{ "XLA_FFI_Buffer": "{buffer}" }} }}"#);
@@ -250,7 +250,7 @@ fn types_in_other_units_are_followed() {
 fn types_in_another_file_are_not_judged() {
     let test = "types_in_another_file_are_not_judged";
     let folder = tempfile::tempdir().unwrap();
-    // What both libraries have moves to the common file: the whole struct, or the types of its fields.
+    // The common declarations of both libraries move to a shared file: the whole struct, or the types of its fields.
     for shared in [true, false] {
         for name in ["a", "b"] {
             let text = unit(name, "int64_t");

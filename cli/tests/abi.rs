@@ -1,4 +1,4 @@
-//! `xla-ffi abi` from the outside: what it prints, and its exit codes.
+//! The output and exit statuses of `xla-ffi abi`.
 
 use serde_json::Value;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Whether libclang is there; reported as a skip if not.
+/// Returns true if libclang is available; otherwise reports a skip.
 fn can_read(test: &str) -> bool {
     let told = err(&abi(&["check", "--header", "include/xla/ffi/api/c_api.h"]));
     let is_missing = told.contains("libclang cannot be loaded");
@@ -77,7 +77,7 @@ fn what_is_not_there_is_told() {
     assert!(err(&output).contains("r0 has no struct"));
     for arguments in [
         &["show", "r11"][..],
-        // Nobody knows this release yet.
+        // This release is not known yet.
         &["show", "99.1.2"],
         &["diff", "r1"],
         &["diff", "r1", "0.4.28"],
@@ -162,7 +162,7 @@ fn a_header_is_named() {
     assert!(err(&other).contains("CustomOptions_Get"));
 }
 
-/// A revision takes all of its headers; an edition or a jaxlib its own alone.
+/// A revision includes all of its headers; an edition or a jaxlib only its own.
 #[test]
 fn an_edition_is_not_another_of_its_revision() {
     let test = "an_edition_is_not_another_of_its_revision";
@@ -242,7 +242,7 @@ fn an_edited_header_is_explained() {
     assert_eq!(header["changes"][0]["class"], "retyped");
 }
 
-/// Our header, changed, in a file of its own.
+/// Writes a changed copy of our header to a file.
 fn copy(folder: &Path, name: &str, change: impl Fn(&str) -> String) -> String {
     let text = std::fs::read_to_string(root().join("include/xla/ffi/api").join(
         if name.contains("record") {
@@ -306,7 +306,7 @@ fn variants_and_several_headers_are_told_apart() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // The editions that headers are, null for none.
+    // Returns the editions of the checked headers, null if a header has none.
     let editions = |arguments: &[&str]| {
         let output = abi(&[&["check", "--format=json", "--header"], arguments].concat());
         let value: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -326,11 +326,11 @@ fn variants_and_several_headers_are_told_apart() {
     );
     assert_eq!(editions(&[&two]), "r10");
     assert_eq!(editions(&[&two, "-D", "NARROW"]), "none");
-    // A flat copy of an extension's header finds the main one beside it.
+    // An extension's header in a flat folder includes the main header next to it.
     let record = copy(folder.path(), "flat/record_c_api.h", str::to_owned);
     let main = copy(folder.path(), "flat/c_api.h", str::to_owned);
     assert_eq!(editions(&[&record, &main]), "record-0.2 r10");
-    // What it includes is elsewhere, and one of its types there.
+    // The included file is in a different folder and declares one of the header's types.
     let text = std::fs::read_to_string(&main).unwrap();
     let (before, rest) = text.split_once("struct XLA_FFI_Buffer {").unwrap();
     let (fields, behind) = rest.split_once("};").unwrap();

@@ -1,5 +1,4 @@
-//! What stops a release where headers and mirrors are checked: thresholds, lists of what is allowed, baselines, and
-//! the forms that CI reads.
+//! Failing checks of headers and mirrors: thresholds, allow-lists, baselines, and the output formats for CI.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -23,7 +22,8 @@ fn write(folder: &Path, name: &str, text: &str) {
     std::fs::write(folder.join(name), text).unwrap();
 }
 
-/// A copy of the newest header with two differences: a rank of another sign (breaks), a struct more (lacks).
+/// Writes a copy of the newest header with two differences: a rank with a different sign (breaks), an additional
+/// struct (lacks).
 fn edited(folder: &Path) {
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../include/xla/ffi/api/c_api.h");
     let text = std::fs::read_to_string(ours).unwrap();
@@ -89,7 +89,7 @@ fn known_differences_stay_quiet_and_new_ones_fail() {
         "XF306 */XLA_FFI_Buffer.rank: why\nXF301 c_api.h/*: why\n",
     );
     assert_eq!(run(&["--allow", "both"]).0, Some(0));
-    // A baseline: written, then nothing old fails, and what is new does.
+    // After the baseline is written, only new findings fail.
     assert_eq!(run(&["--write-baseline", "base"]).0, Some(0));
     assert_eq!(run(&["--baseline", "base"]).0, Some(0));
     let text = std::fs::read_to_string(folder.join("c_api.h")).unwrap();

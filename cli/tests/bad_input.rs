@@ -1,4 +1,4 @@
-//! What cannot be judged: a clear finding and exit status 1, in words and as JSON, never a panic.
+//! Input that cannot be checked gives a clear finding and exit status 1, as text and as JSON, never a panic.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::process::Command;
 use xla_ffi_testing::compiler::{library_of_text, works};
 use xla_ffi_testing::skip;
 
-/// Runs a command twice, in words and as JSON: both end with 1, and both say `told`.
+/// Runs a command with text and with JSON output: both exit with 1 and contain `told`.
 fn refused(arguments: &[&str], told: &str) {
     let run = |more: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
@@ -101,7 +101,7 @@ fn headers_maps_and_layouts_that_do_not_fit() {
     }
 }
 
-/// A library of C with the structs of the stand-in, built with these flags.
+/// Builds a C library with the structs of the test mirror and these flags.
 fn library(folder: &Path, flags: &[&str]) -> PathBuf {
     let mirrors = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mirrors");
     let source = "#include \"mirror.h\"\nlong uses(Buffer* b, Args* a, Stage s) { return b->rank + a->size + s; }\n";
@@ -132,7 +132,7 @@ fn libraries_that_tell_nothing() {
         bytes[at] = byte;
         write(folder.path(), name, &bytes)
     };
-    // The machine stands at byte 18 of an ELF file, 32 or 64 bits at byte 4.
+    // In an ELF file, byte 18 is the machine, and byte 4 is the class, 32 or 64 bits.
     let arm = if cfg!(target_arch = "aarch64") {
         62
     } else {
@@ -163,7 +163,7 @@ fn libraries_that_tell_nothing() {
             "Invalid ELF ",
         ),
     ] {
-        // The layouts of another machine's library are the same ones.
+        // The layouts in another machine's library are the same.
         if library != &arm {
             check(library, told);
         }

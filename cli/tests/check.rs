@@ -1,5 +1,5 @@
-//! `xla-ffi check` and `run --replay`: what they say, and how they end. (`tests/jax/check.py` has the wrong handlers
-//! with a manifest, `tests/jax/record.py` the recordings.)
+//! The output and exit status of `xla-ffi check` and `run --replay`. `tests/jax/check.py` has wrong handlers with a
+//! manifest, `tests/jax/record.py` the recordings.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use xla_ffi_testing::compiler::{library_of_text, shared_library};
 use xla_ffi_testing::{rust_examples, skip};
 
-/// Handlers without a manifest, y = x + 1 over floats, each wrong in its own way.
+/// Handlers without a manifest that compute y = x + 1 over floats, each wrong in a different way.
 const SOURCE: &str = r#"
 #include <stdint.h>
 #include <stdlib.h>
@@ -95,7 +95,7 @@ fn libraries_of_the_sdk_pass() {
     }
     let unknown = xla_ffi("check", &axpy, &["--handler", "matmul", "--keep", "none"]);
     assert_eq!(unknown.status.code(), Some(1));
-    // Operands are one handler's, and the library has two.
+    // Operands belong to one handler, but the library has two.
     let norm = rust_examples().join("librms_norm.so");
     for operand in [["--arg", "f32[3]=ones"], ["--ret", "f32[3]"]] {
         let out = xla_ffi("check", &norm, &operand);
@@ -103,7 +103,7 @@ fn libraries_of_the_sdk_pass() {
         assert_eq!(out.status.code(), Some(1));
         assert!(said.contains("choose the handler with --handler"), "{said}");
     }
-    // State, attributes without default, operands in place.
+    // State, attributes without default, and operands in place.
     let execution = rust_examples().join("libexecution.so");
     let counter = ["--handler", "counter"];
     let with = |rest: &[&'static str]| check(0, &execution, &[&counter, rest].concat());
@@ -166,7 +166,7 @@ fn each_mistake_is_caught_by_its_line() {
     }
 }
 
-/// y = x less the mean of a row, or of all rows.
+/// The handlers compute y = x minus the mean of one row, or of all rows.
 #[test]
 fn rows_that_depend_on_one_another_are_found() {
     let folder = tempfile::tempdir().unwrap();
@@ -207,7 +207,7 @@ XFFI_LIBRARY({name}, XFFI_DESCRIBE(mean,
         let lines = check((status != "passed").into(), &library, &[]);
         let line = lines.iter().find(|line| line.0 == "vmap").unwrap();
         assert_eq!(line.1, status, "{line:?}");
-        // A matrix of ones has nothing to tell rows apart by but their scales.
+        // The rows of a matrix of ones differ only in their scales.
         let lines = check(
             (status != "passed").into(),
             &library,
@@ -240,7 +240,7 @@ fn what_is_no_recording_is_told() {
     assert!(said(2, &["--replay", empty, "--arg", "f32=1"]).contains("cannot be used with"));
 }
 
-/// Platforms as authors spell them: "Host" is the CPU, and who names none is for all.
+/// `Host` is a name of the CPU, and a handler without platforms is for all of them.
 #[test]
 fn the_cpu_has_several_names() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,11 +1,11 @@
-//! The build of a project's wheel, `hatch_build.py`: with a cargo and a hatchling that are stood in for.
+//! The build hook of a project's wheel, `hatch_build.py`, with fakes of cargo and hatchling.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use xla_ffi_testing::skip;
 
-/// What cargo says of a library that lies where nobody would look for it.
+/// A fake cargo that reports a library in an unexpected folder.
 const CARGO: &str = r#"#!/bin/sh
 mkdir -p elsewhere/triple/release
 echo "$CONTENT" > elsewhere/triple/release/$LIBRARY
@@ -15,7 +15,7 @@ echo '{"reason":"compiler-artifact","target":{"name":"mine"},"filenames":["'$PWD
 echo '{"reason":"build-finished","success":true}'
 "#;
 
-/// Runs the hook as hatchling does, on a system, and prints the wheel's tag.
+/// Runs the hook as hatchling does on a system, and prints the wheel's tag.
 const HOOK: &str = r#"
 import os, platform, runpy, sys, sysconfig
 sys.path.insert(0, ".")
@@ -30,7 +30,7 @@ hook.initialize("standard", data)
 print(data["tag"])
 "#;
 
-/// A project with the template, or nothing where there is no Python.
+/// Creates a project with the template; `None` without Python.
 fn project(name: &str) -> Option<PathBuf> {
     let test = format!("hatch_build.{name}");
     if Command::new("python3").arg("--version").output().is_err() {
@@ -86,7 +86,7 @@ fn tag(done: &Output) -> String {
     String::from_utf8_lossy(&done.stdout).trim().to_owned()
 }
 
-/// Python for macOS is of two architectures, the library of one.
+/// Python for macOS supports two architectures, but the library only one.
 #[test]
 fn a_wheel_for_macos_names_the_architecture_of_its_library() {
     let Some(folder) = project("macos") else {
@@ -109,7 +109,7 @@ fn a_wheel_for_macos_names_the_architecture_of_its_library() {
     }
 }
 
-/// A project for GPUs requires nvcc for its build; other projects do not have it.
+/// A project for GPUs requires nvcc for its build; other projects do not need it.
 #[test]
 fn the_build_of_a_project_for_gpus_finds_nvcc() {
     let Some(folder) = project("nvcc") else {

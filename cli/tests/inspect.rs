@@ -1,4 +1,4 @@
-//! `xla-ffi inspect`: targets of the original custom calls. (`run.rs` asks about handlers without a manifest.)
+//! `xla-ffi inspect`: targets of the original custom calls. (`run` has the tests for handlers without a manifest.)
 
 use serde_json::Value;
 use std::process::Command;
@@ -62,7 +62,7 @@ fn a_forgotten_list_of_handlers_is_named() {
     }
 }
 
-/// A handler that asks for the type of its state before it answers: what is not known is no refusal, and `--type` tells.
+/// A handler whose answer requires the type of its state is unknown, not refused; `--type` gives the answer.
 #[test]
 fn a_type_that_is_not_registered_is_no_refusal() {
     let test = "a_type_that_is_not_registered_is_no_refusal";

@@ -1,5 +1,5 @@
-//! Mirrors of the ABI in other languages: the tests that `abi emit` writes, and `abi check` of what a program
-//! states. Each stand-in passes, and with one planted mistake it is found by name.
+//! Mirrors of the ABI in other languages: the tests of `abi emit`, and `abi check` of a program's layouts. Each test
+//! mirror passes, and a deliberate mistake in it is named.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -27,14 +27,14 @@ fn names() -> String {
     fixtures().join("names.json").display().to_string()
 }
 
-/// The test that `abi emit` writes for the stand-ins.
+/// Returns the test that `abi emit` writes for the test mirrors.
 fn emitted(lang: &str) -> String {
     let output = abi(&["emit", "r10", "--lang", lang, "--names", &names()]);
     assert!(output.status.success(), "{}", words(&output));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs the emitted test on the stand-in as it is, and with `wrong` in place of `right`.
+/// Runs the emitted test on the test mirror as it is, and with `right` replaced by `wrong`.
 fn judge(mirror: &str, [right, wrong]: [&str; 2], told: &str, run: impl Fn(&Path, &str) -> Output) {
     let text = std::fs::read_to_string(fixtures().join(mirror)).unwrap();
     assert_eq!(text.matches(right).count(), 1, "{mirror} has one {right}");
@@ -65,7 +65,7 @@ fn mirrors_in_c_and_cpp() {
             continue;
         }
         let check = emitted(lang);
-        // It still lies at byte 16: only its size, and what comes behind, tell.
+        // The field is still at byte 16: only its size and the following fields show the mistake.
         judge(
             "mirror.h",
             ["uint32_t kind;", "uint64_t kind;"],
@@ -104,7 +104,7 @@ fn mirrors_in_rust() {
                 "--emit",
                 "metadata",
             ])
-            // Names are the mirror's; what is not used would be the emitted test's.
+            // The names are the mirror's, and the emitted test would use the unused items.
             .args(["-Anonstandard-style", "-Dunused", "--out-dir"])
             .args([folder, &mirror])
             .output()
@@ -139,7 +139,7 @@ fn a_mirror_with_ctypes() {
     );
 }
 
-/// The program that a variable names, or that is on the path.
+/// Returns the program that a variable names, or the program on the path.
 fn program(variable: &str, name: &str, argument: &str) -> Option<PathBuf> {
     let program = std::env::var_os(variable).map_or_else(|| PathBuf::from(name), PathBuf::from);
     let output = Command::new(&program).arg(argument).output();
@@ -244,7 +244,7 @@ fn a_layout_that_a_program_printed() {
         assert_eq!(output.status.code(), Some(1), "{to}");
         assert!(words(&output).contains(told), "{told}: {}", words(&output));
     }
-    // Nothing stated is nothing judged, and a map that names what is not there leaves something unjudged.
+    // An empty statement cannot be checked, and a map with an unknown name leaves something unchecked.
     assert!(words(&check("{}")).contains("contains no struct, enumeration or function of r10"));
     let map = write(
         folder.path(),
@@ -324,7 +324,7 @@ fn a_mirror_in_a_librarys_debug_information() {
         "{}",
         words(&output)
     );
-    // Without, and with what is elsewhere.
+    // The library without debug information, and with types in other files.
     let output = check(&rust(&text, &["-Cdebuginfo=0", "-Cstrip=symbols"]));
     assert_eq!(output.status.code(), Some(1));
     assert!(

@@ -22,8 +22,8 @@ fn new(folder: &Path, rest: &[&str]) -> Output {
         .unwrap()
 }
 
-/// `cargo test` in a new project, in the folder and with the profile of these tests: what both depend
-/// on is compiled already.
+/// Returns `cargo test` for a new project, with the target folder and profile of these tests, whose dependencies are
+/// already compiled.
 fn cargo_test() -> Command {
     let mut command = Command::new(env!("CARGO"));
     command
@@ -51,7 +51,7 @@ fn present(program: &str) -> bool {
         .is_ok_and(|out| out.status.success())
 }
 
-/// `cargo xtask ship` builds them with CMake, pip and uv, and calls them in JAX.
+/// `cargo xtask ship` also builds them with CMake, pip and uv, and calls them in JAX.
 #[test]
 fn c_and_cxx_projects_compile_and_run_on_every_revision() {
     let folder = folder("native");
@@ -96,7 +96,7 @@ fn c_and_cxx_projects_compile_and_run_on_every_revision() {
     }
 }
 
-/// What a colleague gets: nothing in it knows this machine.
+/// Committed files work for other developers: none of them refers to this machine.
 #[test]
 fn what_is_committed_names_no_checkout() {
     let folder = folder("committed");
@@ -113,7 +113,7 @@ fn what_is_committed_names_no_checkout() {
         for file in files(&project) {
             let text = std::fs::read_to_string(&file).unwrap();
             let mut parts = text.split('@').skip(1);
-            // A placeholder, unlike a decorator or an action's version.
+            // Only placeholders start with a capital letter, unlike decorators and versions of actions.
             let is_left = parts.any(|part| part.starts_with(|c: char| c.is_ascii_uppercase()));
             assert!(!is_left, "{}: {text}", file.display());
             if file.starts_with(project.join(".cargo")) {
@@ -153,7 +153,7 @@ fn a_rust_project_passes_its_own_tests() {
 fn a_rust_project_for_gpus_passes_its_tests_without_one() {
     let folder = folder("rust-cuda");
     assert!(new(&folder, &["my-gpu", "--cuda"]).status.success());
-    // The lock of this workspace names versions that are at hand.
+    // The lock file of this workspace has available versions.
     let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.lock");
     std::fs::copy(lock, folder.join("my-gpu/Cargo.lock")).unwrap();
     let mut test = cargo_test();

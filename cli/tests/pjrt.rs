@@ -1,4 +1,4 @@
-//! `xla-ffi run --engine pjrt:PLUGIN`: it says what the embedded runtime says, and ends as it does.
+//! `xla-ffi run --engine pjrt:PLUGIN` has the same output and exit status as the embedded runtime.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,9 +7,9 @@ use std::sync::{Mutex, PoisonError};
 use xla_ffi_testing::compiler::shared_library;
 use xla_ffi_testing::{plugin, skip};
 
-/// A C example or fixture as a library, or `None`, told, where there is no C compiler.
+/// Builds a C example or fixture as a library; reports a skip and returns `None` without a C compiler.
 fn example(test: &str, name: &str) -> Option<PathBuf> {
-    // Once: another test may be running what a second compilation would write over.
+    // Built once, because another test may be running the library that a second compilation would overwrite.
     static BUILT: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -56,7 +56,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Status, standard output and standard error.
+/// Returns the status, standard output and standard error.
 fn told(out: &Output) -> (Option<i32>, String, String) {
     (out.status.code(), text(&out.stdout), text(&out.stderr))
 }
@@ -194,7 +194,7 @@ fn both_engines_say_the_same() {
     assert!(good >= 7 && bad >= 5, "{good} {bad}");
 }
 
-/// What the plugin's XLA does not have is told with its version.
+/// Functions that the plugin's XLA lacks are reported with its version.
 #[test]
 fn what_the_plugin_is_too_old_for() {
     let test = "pjrt.what_the_plugin_is_too_old_for";
@@ -219,7 +219,7 @@ fn what_the_plugin_is_too_old_for() {
     );
 }
 
-/// A plugin that dies or hangs in its own code is not the handler's fault.
+/// A plugin that crashes or hangs in its own code is not the handler's fault.
 #[test]
 fn plugins_that_misbehave_are_named() {
     let test = "pjrt.plugins_that_misbehave_are_named";

@@ -1,5 +1,5 @@
-//! Libraries for machines that are not this one, built by zig: the sources compile without a warning, and what is read of
-//! the files is true. Nothing of them is run.
+//! Libraries for other machines, built by zig: the sources compile without warnings, and the facts of the files are
+//! right. No library is run.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,8 @@ use xla_ffi_testing::wheel::Wheel;
 use xla_ffi_testing::zig::{Target, Zig, fat};
 use xla_ffi_testing::{root, skip};
 
-/// What the tests share: an example in C for every machine, its Mach-O files in a fat one, and the same in C++.
+/// The files that the tests share: a C example for every machine, its Mach-O files in a fat file, and the C++
+/// example.
 struct Built {
     _folder: tempfile::TempDir,
     folder: PathBuf,
@@ -63,7 +64,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
 }
 
-/// The findings of the doctor on a file, by number.
+/// Returns the doctor's findings about a file by number.
 fn findings(arguments: &[&str], library: &Path) -> Vec<(String, String)> {
     let output = xla_ffi(&[&["doctor", "--format=json"], arguments].concat(), library);
     let value: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -135,12 +136,12 @@ fn manifests_are_found_and_the_machine_is_told_first() {
             first.contains("XF116 proved fails") && first.contains(machine),
             "{text}"
         );
-        // Its file alone is as good as another.
+        // Without running, the file is examined like any other.
         let output = xla_ffi(&["doctor", "--no-run"], path);
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         assert!(said(&output).contains("2 handlers"), "{}", said(&output));
 
-        // What would run it says the same in place of the system's loader.
+        // Commands that would run the library report the same, before the system's loader does.
         let output = xla_ffi(&["run", "--handler", "rms_norm"], path);
         assert_eq!(output.status.code(), Some(1), "{}", said(&output));
         assert!(said(&output).contains("built for"), "{}", said(&output));
@@ -202,7 +203,7 @@ fn what_macos_asks_of_a_library() {
         "/opt/lib/libfixed.dylib, which other machines may not have",
     );
 
-    // A byte of the code is another than it was when it was signed.
+    // One byte of the code differs from the signed code.
     let mut bytes = std::fs::read(whole).unwrap();
     let at = bytes
         .windows(8)
@@ -214,7 +215,7 @@ fn what_macos_asks_of_a_library() {
     has(&changed, "XF118", "invalid code signature");
     let output = xla_ffi(&["doctor", "--no-run"], &changed);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    // LC_CODE_SIGNATURE is command 0x1d, of 16 bytes; command 0x26 lists functions and nobody misses it.
+    // LC_CODE_SIGNATURE is command 0x1d of 16 bytes; command 0x26, a list of functions, is not required.
     let mut bytes = std::fs::read(whole).unwrap();
     let command = [0x1d, 0, 0, 0, 0x10, 0, 0, 0];
     let at = bytes.windows(8).position(|bytes| bytes == command).unwrap();
@@ -224,8 +225,8 @@ fn what_macos_asks_of_a_library() {
     has(&unsigned, "XF118", "is not signed");
 }
 
-/// What contains exceptions of C++ in the embedded runtime: where it does not compile, its crate is built without. Apple's
-/// library has no name for a cancelled thread, as libstdc++ has.
+/// The guard contains C++ exceptions in the embedded runtime. If it does not compile, the crate is built without it.
+/// Apple's library, unlike libstdc++, has no name for a cancelled thread.
 #[test]
 fn the_guard_of_the_runtime_compiles_for_macos() {
     let Some(zig) = Zig::find() else {
@@ -241,7 +242,7 @@ fn the_guard_of_the_runtime_compiles_for_macos() {
     }
 }
 
-/// Wheels for systems that are not here: the right one has nothing to fix, whatever its system's own libraries are called.
+/// Wheels for other systems: a correct wheel has no findings, whatever the names of its system's libraries are.
 #[test]
 fn wheels_for_macos_and_windows() {
     let Some(built) = built("wheels_for_macos_and_windows") else {

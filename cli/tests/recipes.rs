@@ -1,5 +1,6 @@
-//! The recipes of the book, line by line: every command of docs/ci.md and docs/abi.md runs in a fresh folder that has
-//! what the line names, ends as the book says, and takes less than two seconds (of processors, where others compute too).
+//! The recipes of the book: every command of docs/ci.md and docs/abi.md runs in a fresh folder with the files that it
+//! names. It has the documented exit status, and takes less than two seconds (of processor time, because other
+//! programs may run).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use xla_ffi_testing::compiler::works;
 use xla_ffi_testing::{cost, headers, root, skip};
 
-/// Handlers that answer the version they are asked for; an instantiate stage, and a type for its state.
+/// Handlers that answer with their host's version, an instantiate stage, and a type for its state.
 const LIBRARY: &str = r#"
 #include "xla/ffi/api/c_api.h"
 struct State { static XLA_FFI_TypeId id; };
@@ -30,13 +31,13 @@ XLA_FFI_Error* my_op(XLA_FFI_CallFrame* frame) { return run(frame); }
 }
 "#;
 
-/// What a mirror of r9 with the names of the stand-ins prints.
+/// The output of a mirror of r9 with the names of the test mirrors.
 const LAYOUT: &str = r#"{"structs": {
     "Buffer": {"size": 48, "fields": {"struct_size": {"offset": 0}, "extensions": {"offset": 8}, "kind": {"offset": 16},
         "data": {"offset": 24}, "rank": {"offset": 32}, "dims": {"offset": 40}}}},
     "enums": {"Stage": {"values": {"STAGE_EXECUTE": 3, "STAGE_RECORD": 4}}}}"#;
 
-/// The commands of a chapter: the lines of its shell blocks, and what stands in backquotes in its tables.
+/// Returns the commands of a chapter: the lines of its shell blocks, and code in its tables.
 fn commands(chapter: &str) -> Vec<String> {
     let text = std::fs::read_to_string(root().join("docs").join(chapter)).unwrap();
     let mut found = Vec::new();
@@ -55,7 +56,7 @@ fn commands(chapter: &str) -> Vec<String> {
             );
         }
     }
-    // What maintainers run, and forms such as `xla-ffi abi …`, are no recipes.
+    // Commands for maintainers, and forms such as `xla-ffi abi …`, are not recipes.
     found.retain(|line| line.starts_with("xla-ffi ") && !line.contains('…'));
     found
 }
@@ -65,7 +66,7 @@ fn write(path: PathBuf, text: impl AsRef<[u8]>) {
     std::fs::write(path, text).unwrap();
 }
 
-/// Everything that the book's lines name.
+/// Creates all files that the book's commands name.
 fn prepare(folder: &Path, headers: &Path) {
     let header = std::fs::read(headers.join("xla/ffi/api/c_api.h")).unwrap();
     for place in ["third_party/xla/ffi/api", "path/to", ".", "old", "new"] {
@@ -115,7 +116,7 @@ fn every_line_of_the_book_runs_in_under_two_seconds() {
     let Some(all) = headers::all(name) else {
         return;
     };
-    // The book's copies are those of r9.
+    // The book's copies have the layouts of r9.
     let r9 = all.iter().find(|headers| headers.revision.name() == "r9");
     let headers = &r9.expect("headers of r9").include;
     if !works("g++") || !works("gcc") {

@@ -1,4 +1,4 @@
-//! Answers as JSON against `docs/schema/xla-ffi-1.json`: every form, from real runs, and nothing but these forms.
+//! JSON output has the schema `docs/schema/xla-ffi-1.json`: real runs give every form, and no other forms.
 
 use jsonschema::Validator;
 use serde_json::Value;
@@ -14,7 +14,7 @@ fn schema() -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// What a command writes; its exit status is what it says.
+/// Returns the JSON output of a command, whose exit status must equal the status in it.
 fn answer(arguments: &[&str]) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
         .args(arguments)
@@ -217,7 +217,7 @@ fn every_answer_has_its_form() {
             value["error"].is_string(),
         ));
     }
-    // Every form that the schema lists was seen, and every one whose answer may fail failed once.
+    // Every form in the schema occurred, and every form that may fail failed once.
     if works("gcc") {
         let told = schema
             .pointer("/$defs/failed/properties/schema/enum")
@@ -233,7 +233,7 @@ fn every_answer_has_its_form() {
             .filter(|(_, failed)| *failed)
             .map(|(form, _)| form.as_str());
         let mut expected = failed.clone();
-        // The committed snapshots and the headers fail one by one.
+        // Failures of snapshots and headers are covered one by one.
         for form in ["xla-ffi-abi-check-1", "xla-ffi-abi-snapshots-1"] {
             expected.remove(form);
         }
@@ -247,10 +247,10 @@ fn every_answer_has_its_form() {
     }
 }
 
-/// What both the constructor and the handler print.
+/// The line that both the constructor and the handler print.
 const LINE: &str = "hello from the library";
 
-/// A handler that copies `x` to `y`, and prints; so does its library when it is loaded.
+/// A handler that copies `x` to `y` and prints; its library also prints when it is loaded.
 const SOURCE: &str = r#"
 #include "xla_ffi/handler.h"
 #include <stdio.h>
@@ -286,7 +286,7 @@ fn run_xla_ffi(arguments: &[&str]) -> Output {
     program.args(arguments).output().unwrap()
 }
 
-/// Nothing but one JSON document on standard output, and the library's lines on standard error.
+/// Asserts that standard output is one JSON document, and that the library's lines are on standard error.
 fn is_one_document(arguments: &[&str]) {
     let output = run_xla_ffi(arguments);
     let told = String::from_utf8_lossy(&output.stdout);

@@ -1,4 +1,4 @@
-//! What shells and people at them ask of the program itself.
+//! The program in shells: completions and help.
 
 use std::process::{Command, Output};
 
@@ -19,7 +19,7 @@ fn every_shell_completes_every_command() {
             assert!(script.contains(command), "{shell}: no {command}");
         }
     }
-    // bash takes its own.
+    // bash can parse its own script.
     let script = xla_ffi(&["completions", "bash"]).stdout;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("completions");
@@ -45,7 +45,7 @@ fn the_examples_of_the_help_are_valid_command_lines() {
                 .args(["-c", &line])
                 .current_dir(&folder)
                 .status();
-            // Most examples name files that are not there.
+            // Most examples name files that do not exist.
             assert!(matches!(shell.unwrap().code(), Some(0 | 1)), "{example}");
             count += 1;
         }

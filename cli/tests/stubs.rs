@@ -1,4 +1,4 @@
-//! `xla-ffi stubs`: the Python package writes them.
+//! `xla-ffi stubs`, which runs the Python package.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,20 +1,21 @@
-//! The book's first pages, `docs/first-*.md`, as a newcomer follows them: each command in its order, each file with the
-//! page's text, each answer as the page shows it. Two things are others' to try, for they need an index: `pip`
-//! (`cargo xtask ship`), in whose place the library is put where the package looks for it, and CMake, in whose place the
-//! compiler is asked.
+//! The book's first pages, `docs/first-*.md`: their commands run in order, their files are written, and their outputs
+//! are compared.
+//!
+//! Two tools need an index, so they are replaced here. Instead of `pip` (tested by `cargo xtask ship`), the library
+//! is copied to the package. Instead of CMake, the compiler is called.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use xla_ffi_testing::{Block, blocks, compiler, page, root, skip};
 
-/// A newcomer in a folder.
+/// A reader of a page, with a folder.
 struct Newcomer {
     folder: PathBuf,
     language: &'static str,
-    /// The file that the page writes, and where its library comes to lie.
+    /// The file that the page writes, and the path of its library.
     source: &'static str,
     library: &'static str,
-    /// What the commands since the last answer have said.
+    /// The output of the commands since the last comparison.
     said: String,
 }
 
@@ -33,7 +34,7 @@ impl Newcomer {
         let library = self.folder.join(self.library);
         std::fs::create_dir_all(library.parent().unwrap()).unwrap();
         if self.language == "rust" {
-            // In the folder and with the profile of these tests: what both depend on is compiled already.
+            // The target folder and profile of these tests are used, because their dependencies are already compiled.
             let output = Command::new(env!("CARGO"))
                 .args(["build", "--offline"])
                 .env("CARGO_TARGET_DIR", xla_ffi_testing::target_folder())
@@ -67,7 +68,7 @@ impl Newcomer {
         assert_success(&output);
     }
 
-    /// A program of Python that finds the package and the loader.
+    /// Runs a Python program that can import the package and the loader.
     fn python(&self, python: &std::ffi::OsStr, program: &str) -> String {
         let (package, loader) = (self.folder.join("python"), root().join("python"));
         let output = Command::new(python)
@@ -84,7 +85,7 @@ impl Newcomer {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// A line of a shell.
+    /// Runs a line of a shell.
     fn runs(&mut self, line: &str) {
         if line.starts_with("pip install 'xla-ffi[tools]'") {
             return;
@@ -123,7 +124,7 @@ impl Newcomer {
     }
 }
 
-/// Follows the page of a language; `false` where something that it needs is not here.
+/// Follows the page of a language, or reports a skip if a tool is missing.
 fn follow(test: &str, language: &'static str, source: &'static str, library: &'static str) {
     let needs = match language {
         "c" => Some("gcc"),
@@ -187,15 +188,15 @@ fn follow(test: &str, language: &'static str, source: &'static str, library: &'s
     coming_from(test, language, &mut newcomer);
 }
 
-/// The new lines of a change.
+/// Returns the new lines of a change.
 fn changed(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.starts_with('-'));
     let plain = lines.map(|line| line.strip_prefix(['+', ' ']).unwrap_or(line));
     plain.flat_map(|line| [line, "\n"]).collect()
 }
 
-/// The page for those who come from elsewhere: what its code becomes compiles and runs, and both ways of doing a
-/// thing in Python print what the page says.
+/// Follows the page for users of other tools: its new code compiles and runs, and both Python programs print the
+/// documented output.
 fn coming_from(test: &str, language: &str, newcomer: &mut Newcomer) {
     let page = page("coming-from.md");
     let blocks = blocks(&page);

@@ -1,5 +1,5 @@
-//! What the doctor says of libraries built with upstream's headers, beside what real jaxlibs did with them
-//! (tests/jax/verdicts.txt, measured by `cargo xtask verdicts`): it may not know, but what it claims is true.
+//! Compares the doctor's verdicts on libraries built with upstream's headers with the behaviour of real jaxlibs.
+//! `cargo xtask verdicts` measured it (tests/jax/verdicts.txt). A verdict may be unknown, but must not be wrong.
 
 use serde_json::Value;
 use std::path::Path;
@@ -8,14 +8,14 @@ use xla_ffi_testing::headers::{Headers, folder_or_skip};
 use xla_ffi_testing::verdicts::{self, End, Kind, Row, Table};
 use xla_ffi_testing::{cost, target_folder};
 
-/// What the doctor claims of a handler on one jaxlib.
+/// The doctor's claim about a handler on one jaxlib.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Claim {
-    /// It loads, and nothing is said against it.
+    /// The handler loads, without any risk.
     Works,
-    /// It is proved not to.
+    /// The handler is proved not to load.
     Fails,
-    /// Anything between.
+    /// Any other verdict.
     Open,
 }
 
@@ -32,7 +32,7 @@ fn claim(verdict: &Value) -> Claim {
     }
 }
 
-/// The claims for every published jaxlib, in the table's order.
+/// Returns the claims for every published jaxlib, in the table's order.
 fn claims(library: &Path, arguments: &[&str], table: &Table) -> Vec<Claim> {
     let library = library.display().to_string();
     let doctor = [env!("CARGO_BIN_EXE_xla-ffi"), "doctor", &library];
@@ -106,7 +106,7 @@ fn claims_are_what_jaxlibs_do() {
                     let Some(end) = ends[at] else {
                         panic!("{version} {case} was not measured on {jaxlib}");
                     };
-                    // Without --type nobody knows whether the type will be registered.
+                    // Without --type, it is unknown whether the type will be registered.
                     let or_registered = *case == "stateful"
                         && row(&table, version, "registered").ends[at] == Some(End::Works);
                     let is_true = match claim {
@@ -132,7 +132,7 @@ fn claims_are_what_jaxlibs_do() {
         wrong.len(),
         wrong.join("\n")
     );
-    // A doctor that claims nothing is no doctor.
+    // The doctor must not avoid mistakes by claiming nothing.
     assert!(works > 250 && fails > 300, "{told:?}");
 }
 

@@ -1,5 +1,5 @@
-//! `action.yml`, step by step, with the built tool in place of the installed one; the book's workflow; the hook of
-//! pre-commit.
+//! `action.yml`, step by step, with the built tool instead of the installed one; the book's workflow; the pre-commit
+//! hook.
 
 use serde_json::Value;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use xla_ffi_testing::compiler::works;
 use xla_ffi_testing::{root, skip};
 
-/// A YAML file of the repository.
+/// Parses a YAML file of the repository.
 fn yaml(path: &str) -> Value {
     let text = std::fs::read_to_string(root().join(path)).expect(path);
     serde_yaml_ng::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
@@ -16,7 +16,7 @@ fn yaml(path: &str) -> Value {
 /// The action, and the folders of one run.
 struct Action {
     definition: Value,
-    /// Where the runner keeps files, the installed tool among them.
+    /// The runner's folder for files, including the installed tool.
     temp: tempfile::TempDir,
     /// The user's checkout.
     checkout: tempfile::TempDir,
@@ -80,7 +80,7 @@ impl Action {
         assert!(printed.contains(text), "{printed}");
     }
 
-    /// The numbers of the findings that would be uploaded, without notes; removes the file.
+    /// Returns the numbers of the findings that would be uploaded, without notes, and removes the file.
     fn uploads(&self, file: &str) -> Vec<String> {
         let path = self.temp.path().join("xla-ffi/sarif").join(file);
         let text = std::fs::read_to_string(&path).expect(file);
@@ -101,7 +101,7 @@ fn printed(output: &Output) -> String {
         .concat()
 }
 
-/// A handler in C, made with a copied header, that answers with the version of its host.
+/// A handler in C with a copied header that answers with its host's version.
 const HANDLER: &str = r#"
 #include "third_party/xla/ffi/api/c_api.h"
 XLA_FFI_Error* my_op(XLA_FFI_CallFrame* frame) {
@@ -181,7 +181,7 @@ fn the_action_checks_libraries() {
         &[given, handler, sarif, ("jaxlibs", "0.4.38 0.9.1..")],
     );
     assert!(action.uploads("libraries.sarif").is_empty());
-    // It is strict: without a manifest, the handlers have to be named.
+    // The action is strict: without a manifest, the handlers must be named.
     action.fails(STEP, &[given], "XF002");
     let missing = ("library-options", "--handler libone.so:other");
     action.fails(

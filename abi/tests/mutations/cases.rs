@@ -1,11 +1,11 @@
-//! Single edits to a header, and the changes of their own that each has to be told as.
+//! Single edits to a header, and the expected changes of each, without those that follow from others.
 
 use crate::edit::Edit;
 
-/// An edit in a line, and what it is told as.
+/// An edit in a line, and its expected changes.
 pub(crate) type Case = (&'static str, Edit, Vec<&'static str>);
 
-/// Edits that have to be told.
+/// Returns the edits that must be reported.
 pub(crate) fn all() -> impl Iterator<Item = Case> {
     CASES.trim().lines().map(|line| {
         let (edit, told) = line.split_once(" => ").unwrap();
@@ -13,7 +13,7 @@ pub(crate) fn all() -> impl Iterator<Item = Case> {
     })
 }
 
-/// Edits that change nothing.
+/// Returns the edits that change nothing.
 pub(crate) fn harmless() -> impl Iterator<Item = (&'static str, Edit)> {
     HARMLESS.trim().lines().map(|line| (line, Edit::of(line)))
 }

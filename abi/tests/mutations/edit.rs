@@ -1,13 +1,14 @@
 //! Single edits to the text of a header.
 
-/// A single edit, of these texts.
+/// A single edit and its texts.
 pub(crate) struct Edit {
     kind: &'static str,
     texts: Vec<String>,
 }
 
 impl Edit {
-    /// Reads `KIND text ~ text`; `\n`, `\r` and `\t` are what they are in Rust, and an empty text is `-`.
+    /// Parses `KIND text ~ text`; `
+    /// `, `\r` and `\t` have the meaning of Rust, and `-` is an empty text.
     pub(crate) fn of(line: &'static str) -> Self {
         let (kind, texts) = line.split_once(' ').unwrap();
         let plain = |text: &str| match text {
@@ -24,7 +25,7 @@ impl Edit {
     }
 }
 
-/// Comments gone, one blank between words, stars at the type, directives on their own lines.
+/// Normalises a text: no comments, one blank between words, stars next to the type, directives on their own lines.
 pub(crate) fn normal(text: &str) -> String {
     let mut plain = String::new();
     for line in text.lines() {
@@ -75,7 +76,7 @@ pub(crate) fn normal(text: &str) -> String {
     spaced.replace("( ", "(")
 }
 
-/// The text between the braces of a struct.
+/// Returns the range of the text between the braces of a struct.
 fn body(text: &str, name: &str) -> (usize, usize) {
     let open = text
         .find(&format!("struct {name} {{"))
@@ -85,7 +86,7 @@ fn body(text: &str, name: &str) -> (usize, usize) {
     (start, end)
 }
 
-/// The declarations of a struct, each without its semicolon.
+/// Returns the declarations of a struct without their semicolons.
 fn declarations(text: &str, name: &str) -> Vec<String> {
     let (start, end) = body(text, name);
     text[start..end]
@@ -118,13 +119,13 @@ fn position(declarations: &[String], field: &str) -> usize {
 pub(crate) fn apply(edit: &Edit, text: &str) -> String {
     let texts: Vec<&str> = edit.texts.iter().map(String::as_str).collect();
     let edited = match (edit.kind, texts.as_slice()) {
-        // The first becomes the second, once.
+        // Replaces the first text by the second, once.
         ("Text", [from, to]) => {
             assert!(text.contains(from), "the header lacks {from:?}");
             text.replacen(from, to, 1)
         }
         ("Everywhere", [from, to]) => text.replace(from, to),
-        // A name, wherever it stands alone.
+        // Replaces a name wherever it is a whole word.
         ("Rename", [from, to]) => {
             let mut out = String::new();
             let mut word = String::new();

@@ -1,8 +1,8 @@
-//! The checker under test: single edits to a header, each of which has to be caught and put into
-//! the right class, and edits that change nothing, which must not be flagged.
+//! Tests the checker with single edits to a header. Each edit must be reported in its class, and edits that change
+//! nothing must not be reported.
 //!
-//! The edits are made to our committed header and, where it is there, to the one of jaxlib
-//! 0.12.0; both are brought into one form first, so that one list serves.
+//! The edits are made to our committed header and, if available, to the header of jaxlib 0.12.0. Both are normalised
+//! first, so that one list of edits fits both.
 
 mod cases;
 mod edit;
@@ -16,7 +16,7 @@ use xla_ffi_abi::xla_ffi_sys::Revision;
 use xla_ffi_testing::headers::{self, api_folder};
 use xla_ffi_testing::{root, skip};
 
-/// The headers to edit.
+/// Returns the headers to edit.
 fn subjects() -> Vec<(&'static str, String)> {
     let mut subjects = Vec::new();
     let ours = root().join("include/xla/ffi/api/c_api.h");
@@ -37,7 +37,7 @@ fn subjects() -> Vec<(&'static str, String)> {
     subjects
 }
 
-/// What the checker makes of a text; `None` without libclang.
+/// Returns the checker's verdict on a text; `None` without libclang.
 fn verdict(text: String) -> Option<Verdict> {
     match Source::from_text(&PathBuf::from("edited.h"), text.clone()).read() {
         Ok(abi) => Some(snapshot::identify(&abi).unwrap()),

@@ -1,4 +1,4 @@
-//! A manifest, and edits of it with what each asks of the version number.
+//! A manifest, and edits of it with the step of the version number that each requires.
 
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ pub(crate) fn manifest() -> Value {
     })
 }
 
-/// What is edited, how, and what has to be told: the step, and what it is about. An empty step says that nothing is told.
+/// Returns edits (place, value) with the expected step and subject; an empty step means that nothing is reported.
 pub(crate) fn edits() -> impl Iterator<Item = (&'static str, Value, &'static str, &'static str)> {
     EDITS.trim().lines().map(|line| {
         let parts: Vec<&str> = line.split(" | ").collect();
@@ -120,7 +120,7 @@ const EDITS: &str = r#"
 /legacy/0/args | null | major | described operands
 "#;
 
-/// Sets, appends (`-`) or, for null in a list or map, takes away.
+/// Sets a value, appends to a list (`-`) or, for null in a list or map, removes an item.
 pub(crate) fn edit(value: &mut Value, at: &str, with: &Value) {
     let (owner, key) = at.rsplit_once('/').unwrap();
     let owner = value.pointer_mut(owner).unwrap();

@@ -1,5 +1,5 @@
-//! `xla-ffi diff` on pairs of libraries built here: every kind of difference, builds that do not load, version numbers,
-//! exit codes.
+//! `xla-ffi diff` on pairs of libraries built here: all kinds of differences, builds that do not load, version
+//! numbers, exit statuses.
 
 mod edits;
 
@@ -24,7 +24,7 @@ XLA_FFI_Error* one(XLA_FFI_CallFrame* frame) {
 XLA_FFI_Error* make(XLA_FFI_CallFrame* frame) { return one(frame); }
 "#;
 
-/// A library with this manifest, if any; `None` where there is no compiler.
+/// Builds a library with this manifest, if any; `None` without a compiler.
 fn library(folder: &Path, name: &str, manifest: Option<&Value>, flags: &[&str]) -> Option<PathBuf> {
     with_manifest(folder, name, HANDLERS, manifest, flags)
 }
@@ -146,7 +146,7 @@ fn the_version_number_and_the_exit_status_follow() {
         (&json["step"], &json["version"]),
         (&json!("minor"), &json!("1.5.0"))
     );
-    // What cannot be read is told as JSON, too.
+    // Unreadable files are also reported as JSON.
     let text = folder.path().join("text.so");
     std::fs::write(&text, "no library").unwrap();
     let json = told(&old, &text, &[]);
@@ -210,7 +210,7 @@ fn answers_and_symbols_count_without_a_manifest() {
     );
 }
 
-/// The handlers, and what keeps the library from loading.
+/// Builds the handlers with a reason why the library does not load.
 fn broken(folder: &Path, name: &str, how: &str) -> Option<PathBuf> {
     let flags = ["-DMINOR=5", "-Wl,-z,now"];
     let source = format!("{}\n{how}\n", HANDLERS);
@@ -246,13 +246,13 @@ fn a_build_that_does_not_load_breaks_every_call() {
             (json!("findings"), json!("major")),
             "{name}"
         );
-        // The other way around nothing that worked breaks.
+        // In the other direction, no working call breaks.
         assert_eq!(
             gate(&new, &old, &arguments),
             (json!("ok"), json!("minor")),
             "{name}"
         );
-        // Neither loads: a gate has nothing to judge by, and says so.
+        // If neither build loads, a gate cannot compare them and reports this.
         assert_eq!(gate(&new, &new, &arguments).0, "not-judged", "{name}");
         assert_eq!(gate(&new, &new, &["--time-limit", "1"]).0, "ok", "{name}");
     }

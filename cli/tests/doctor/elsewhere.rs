@@ -1,4 +1,4 @@
-//! Libraries that this machine lacks and the user's has: nothing about them is proved here.
+//! Libraries that are missing on this machine but exist on the user's: findings about them are not proved.
 
 use crate::{FIXED, Report, build, doctor};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use xla_ffi_testing::skip;
 use xla_ffi_testing::wheel::Wheel;
 
-/// Builds handlers that need libraries with these names, and the libraries, in a folder `pre`.
+/// Builds, in a folder `pre`, libraries with these names and handlers that need them.
 fn needs(folder: &Path, names: &[&str], test: &str) -> Option<PathBuf> {
     let pre = folder.join("pre");
     std::fs::create_dir_all(&pre).unwrap();
@@ -82,7 +82,7 @@ fn a_library_that_the_process_has_is_provided() {
         return;
     };
     let arguments = ["--handler", "negotiating", "--jaxlib", "0.12.0"];
-    // One cause, one finding.
+    // There is one finding per cause.
     let told = doctor(&library, &arguments);
     assert_eq!(
         failing(&told),
@@ -196,7 +196,8 @@ fn a_required_package_provides_its_library() {
     }
 }
 
-/// Names of C++'s runtime are shared on purpose; what the tag says is not said again; the worst comes first.
+/// Names of the C++ runtime are shared on purpose, the tag's requirements are not repeated, and the most severe
+/// finding is first.
 #[test]
 fn findings_are_few_and_in_order() {
     let folder = tempfile::tempdir().unwrap();

@@ -93,7 +93,7 @@ fn the_capsules_of_a_module_are_asked() {
         ("one", "yes", "yes"),
         ("get_fixed", "no", "yes"),
         ("both", "no", "yes"),
-        // These may be targets of the original custom calls.
+        // These capsules may be targets of the original custom calls.
         ("silent", "unknown", "unknown"),
         ("original", "unknown", "unknown"),
     ] {
@@ -106,7 +106,7 @@ fn the_capsules_of_a_module_are_asked() {
     for id in ["XF002", "XF105", "XF106", "XF112", "XF113"] {
         assert!(!ids(&told).contains(&id), "{id}: {:#}", told.value);
     }
-    // Only its file is read.
+    // Without running, only the file is read.
     let told = doctor(&library, &["--no-run"]);
     assert_eq!(told.code, Some(0), "{}", told.stderr);
     assert!(ids(&told).contains(&"XF001") && !ids(&told).contains(&"XF106"));
@@ -148,7 +148,7 @@ fn a_module_without_an_interpreter_or_a_package_is_not_judged() {
     doctor(&library, &[]).proved_to_fail("does not load on this machine");
 }
 
-/// A module is imported from a wheel, although the wheel's package cannot be.
+/// A module is imported from a wheel whose package cannot be imported.
 #[test]
 fn a_module_in_a_wheel_is_asked() {
     let folder = tempfile::tempdir().unwrap();
@@ -167,7 +167,7 @@ fn a_module_in_a_wheel_is_asked() {
     assert_eq!(told.loads("0.12.0", "get_fixed"), "yes");
 }
 
-/// Packs a wheel with the module, and judges it for the jaxlibs that it requires.
+/// Packs a wheel with the module, and examines it for the jaxlibs that it requires.
 fn wheel(
     folder: &Path,
     library: &Path,
@@ -232,7 +232,7 @@ fn the_jax_that_a_wheel_requires_is_judged() {
             "{requires}: {fixes}"
         );
     }
-    // Without a requirement, nothing is promised.
+    // A wheel without a requirement guarantees nothing.
     let told = wheel(
         folder.path(),
         &library,
@@ -247,7 +247,7 @@ fn the_jax_that_a_wheel_requires_is_judged() {
         (found["severity"].as_str(), failing(&told)),
         (Some("risk"), vec![])
     );
-    // Nothing works on the newest jaxlib of the range.
+    // No handler works on the newest jaxlib of the range.
     let told = wheel(
         folder.path(),
         &library,
@@ -285,7 +285,7 @@ fn the_python_tag_fits_the_modules() {
     }
 }
 
-/// The package of a module loads a library that the module needs.
+/// The package of a module may load a library that the module needs.
 #[test]
 fn a_package_may_load_what_its_module_needs() {
     let folder = tempfile::tempdir().unwrap();

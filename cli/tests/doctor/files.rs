@@ -1,11 +1,11 @@
-//! What the file of a library says: symbols, paths, flags, its manifest; and what is no library.
+//! Findings from the file of a library: symbols, paths, flags, manifest; and files that are not libraries.
 
 use crate::{FIXED, build, doctor, run};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use xla_ffi_testing::skip;
 
-/// Structs of an extension's header are known as those of the main one are; a layout of one's own is not.
+/// Structs of extensions' headers are recognised like those of the main header; unknown layouts are not.
 #[test]
 fn headers_of_extensions_are_layouts_that_jaxlibs_shipped() {
     let test = "headers_of_extensions_are_layouts_that_jaxlibs_shipped";
@@ -75,7 +75,7 @@ fn a_process_that_dies_or_hangs_is_a_finding() {
         assert!(told.stderr.contains("XF202"), "{symbol}: {}", told.stderr);
     }
     assert!(start.elapsed() < Duration::from_secs(60));
-    // One that is not there is told once, and the others are judged.
+    // A missing handler is reported once, and the others are examined.
     for nowhere in ["nowhere", "execute=silent,instantiate=nowhere"] {
         let told = doctor(&library, &["--handler", nowhere, "--handler", "silent"]);
         told.proved_to_fail("does not export the symbol 'nowhere'");
@@ -89,7 +89,7 @@ fn a_process_that_dies_or_hangs_is_a_finding() {
     let source = "#include <unistd.h>\n\
         __attribute__((constructor)) static void start(void) { for (;;) sleep(1); }";
     let library = build(folder.path(), "stuck", "gcc", source, &[]).unwrap();
-    // It may be slow, so nothing is proved.
+    // The library may only be slow, so nothing is proved.
     let told = doctor(&library, &["--time-limit", "1"]);
     assert_eq!(told.code, Some(0), "{}", told.stderr);
     let findings = told.value["findings"].as_array().unwrap();
@@ -221,7 +221,7 @@ fn a_lying_manifest_is_told() {
     doctor(&library, &["--no-run"]).proved_to_fail("unreadable manifest");
     let library = with("noise", "\"this is no manifest\"").unwrap();
     doctor(&library, &["--no-run"]).proved_to_fail("unreadable manifest");
-    // A manifest that names a symbol which is not there.
+    // The manifest names a symbol that does not exist.
     let payload = r#"{"library":"l","sdk":"0.1.0","handlers":[{"name":"h","platforms":["cpu"],"stages":{"execute":"nowhere"},"args":[],"rets":[],"attrs":[],"floor":"r2"}]}"#;
     let bytes = format!(
         "\"XLAFFIMF\\1\\0\\0\\0\\{:03o}\\0\\0\\0\" {payload:?}",

@@ -1,4 +1,4 @@
-//! What stops a release: what was not judged, what is known, several libraries, the forms that CI reads.
+//! Findings that fail a run: unjudged parts, known findings, several libraries, and the output formats for CI.
 
 use crate::{FIXED, build, doctor, run};
 use serde_json::Value;
@@ -21,7 +21,7 @@ fn nothing_is_green_that_was_not_judged() {
             &["--handler", "negotiating", "--no-run"],
             "XF001",
         ),
-        // r0 asks no handler, and all others refuse this one.
+        // r0 makes no metadata call, and all other revisions refuse this handler.
         (
             &refused,
             ["--jaxlib", "0.4.31"],
@@ -43,7 +43,7 @@ fn nothing_is_green_that_was_not_judged() {
         assert_eq!(told.code, Some(1), "{id}");
         assert_eq!(told.whole["exit"]["kind"], "not-judged", "{id}");
         assert!(told.stderr.contains(id), "{}", told.stderr);
-        // Nor does a list excuse it: one that names it is refused, and a baseline does not take it.
+        // Lists cannot allow such findings: an entry in a list is refused, and a baseline omits them.
         let list = folder.path().join("list").display().to_string();
         let with = |more: &[&str]| doctor(library, &[arguments, &newest, more].concat());
         drop(std::fs::remove_file(&list));
@@ -127,12 +127,12 @@ fn what_is_known_stays_quiet_and_what_is_new_fails() {
         "{}",
         quiet.stderr
     );
-    // Without a reason nothing is allowed.
+    // An entry without a reason is an error.
     let bare = file("bare", "XF109 libknown.so/library\n");
     let refused = run(&library, &[&base[..], &["--allow", &bare]].concat());
     assert_eq!(refused.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("REASON"));
-    // A number that no finding has is a mistake.
+    // An unknown finding number is an error.
     let strange = file(
         "strange",
         "XF109 libknown.so/library: fine\nXF910 libknown.so/library: fine\n",
@@ -204,7 +204,7 @@ fn several_libraries_have_handlers_of_their_own() {
     assert_eq!(libraries.len(), 2);
     assert_eq!(libraries[0]["handlers"][0]["name"], "negotiating");
     assert_eq!(libraries[1]["handlers"][0]["name"], "mine");
-    // What is meant for whichever library has it, and none has, is told once.
+    // An option that applies to no library is reported once.
     for wanted in [["--handler", "nowhere"], ["--type", "S=nowhere"]] {
         let told = doctor(
             &one,
@@ -259,7 +259,7 @@ fn ci_reads_findings_in_its_own_forms() {
         text.contains("::error file=") && text.contains("title=XF202::"),
         "{text}"
     );
-    // What cannot be read is told to programs too.
+    // Unreadable files are also reported as JSON.
     let output = run(&folder.path().join("nowhere.so"), &["--format=json"]);
     let value: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1));

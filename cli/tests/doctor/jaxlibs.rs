@@ -1,4 +1,4 @@
-//! On which jaxlibs a handler works, by what it answers and by what its state needs.
+//! The jaxlibs on which a handler works, according to its answers and its state.
 
 use crate::{FIXED, Report, build, doctor};
 use std::path::PathBuf;
@@ -36,11 +36,11 @@ fn versions_decide_where_it_loads() {
     assert!(told.risks("0.12.0", "negotiating").is_empty());
     assert_eq!(told.code, Some(1));
     assert!(told.finding("API version 0.3 on every runtime").is_some());
-    // On one jaxlib that takes it the answer is yes, on one that does not it is no.
+    // The result is yes on a jaxlib that accepts the handler, and no on one that refuses it.
     let one = |version| doctor(&library, &["--handler", "fixed", "--jaxlib", version]);
     assert_eq!(one("0.10.2").code, Some(0));
     assert_eq!(one("0.8.1").code, Some(1));
-    // Nothing was run: the answer is open.
+    // Nothing was run, so the result is unknown.
     let still = doctor(&library, &["--handler", "fixed", "--no-run"]);
     assert_eq!(still.loads("0.12.0", "fixed"), "unknown");
     assert_eq!(still.code, Some(0));
@@ -48,7 +48,7 @@ fn versions_decide_where_it_loads() {
 
 #[test]
 fn an_answer_past_the_metadata_is_a_proved_risk() {
-    // As the headers of jaxlib 0.8.0 do: version 0.1, and the state's type whoever asks.
+    // The headers of jaxlib 0.8.0 do the same: version 0.1, and the state's type for every runtime.
     let source = FIXED.replace(
         "extension->metadata->traits = 0;",
         "extension->metadata->traits = 0; extension->metadata->state_type_id.type_id = 0;",
@@ -61,8 +61,8 @@ fn an_answer_past_the_metadata_is_a_proved_risk() {
         );
     };
     let told = doctor(&library, &["--handler", "fixed"]);
-    // It registers there; whether it survives depends on what the write hits: all that were measured do
-    // (tests/jax/verdicts.txt), so that it is no proved failure.
+    // The handler registers there. Whether the process survives depends on the overwritten memory. In all
+    // measurements it did (tests/jax/verdicts.txt), so this is not a proved failure.
     assert_eq!(told.loads("0.5.1", "fixed"), "unknown");
     assert!(told.risks("0.5.1", "fixed").contains(&(
         "proved".to_owned(),

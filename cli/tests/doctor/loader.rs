@@ -1,4 +1,4 @@
-//! What loaders look at: versions of glibc, processors, private symbols, and files without section headers.
+//! Requirements on loaders: versions of glibc, processors, private symbols, and files without section headers.
 
 use crate::{FIXED, Report, build, doctor};
 use serde_json::Value;
@@ -18,7 +18,7 @@ fn severity<'v>(findings: &'v Value, id: &str, words: &[&str]) -> Option<&'v str
     one["severity"].as_str()
 }
 
-/// Returns the findings about a library.
+/// Returns the findings about a library that is not in a wheel.
 fn alone(library: &Path) -> Value {
     doctor(library, &["--no-run"]).value["findings"].clone()
 }
@@ -55,7 +55,7 @@ fn versions_without_a_symbol_raise_the_floor() {
         (severity(&findings, "XF401", &[]), told.code),
         (None, Some(0))
     );
-    // A weak reference refuses nothing: vna_flags, which follow the hash of the name, are VER_FLG_WEAK.
+    // A missing version of a weak reference is allowed: vna_flags, after the hash of the name, is VER_FLG_WEAK.
     let mut bytes = std::fs::read(&library).unwrap();
     let hash = "GLIBC_ABI_DT_RELR".bytes().fold(0_u32, |hash, letter| {
         let hash = (hash << 4) + u32::from(letter);
@@ -112,7 +112,7 @@ fn private_symbols_of_glibc_are_named() {
     }
 }
 
-/// As `strip --strip-section-headers`, which older versions of binutils lack.
+/// Does the work of `strip --strip-section-headers`, which older versions of binutils lack.
 fn without_section_headers(library: &Path) {
     let mut bytes = std::fs::read(library).unwrap();
     bytes[40..48].fill(0);

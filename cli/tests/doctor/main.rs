@@ -1,4 +1,4 @@
-//! `xla-ffi doctor` on libraries built here: what it finds, how sure it is, and its exit codes.
+//! The findings, confidence and exit statuses of `xla-ffi doctor` on libraries built here.
 
 mod description;
 mod elsewhere;
@@ -18,7 +18,7 @@ use xla_ffi_testing::compiler::library_of_text as build;
 
 struct Report {
     code: Option<i32>,
-    /// What is said of the one library.
+    /// The JSON of the only library.
     value: Value,
     whole: Value,
     stderr: String,
@@ -48,7 +48,7 @@ fn doctor(library: &Path, arguments: &[&str]) -> Report {
 }
 
 impl Report {
-    /// Level and weight of the finding that says `what`.
+    /// Returns the confidence and severity of the finding with this text.
     fn finding(&self, what: &str) -> Option<(String, String)> {
         let findings = self.value["findings"].as_array().unwrap();
         let finding = findings

@@ -1,11 +1,11 @@
-//! Handlers that a manifest lists and does not describe: what it does not say of them is not denied.
+//! Handlers that a manifest lists without a description: missing information is unknown, not denied.
 
 use crate::{build, doctor};
 use serde_json::Value;
 use std::process::Command;
 use xla_ffi_testing::skip;
 
-/// As a handler that upstream's headers of version 0.1 made: it answers 0.1 always, keeps state, and is compatible
+/// A handler like those of upstream's headers of version 0.1: it always answers 0.1, has state, and is compatible
 /// with command buffers.
 const OLD: &str = r#"
 #include "xla_ffi/handler.h"

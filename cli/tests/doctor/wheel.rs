@@ -1,4 +1,4 @@
-//! `xla-ffi doctor --wheel`: what troubles whoever installs it, the worst first.
+//! `xla-ffi doctor --wheel`: problems for users of a wheel, the most severe first.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use xla_ffi_testing::{root, skip};
 const GOOD: &str = "mine-1.0-py3-none-manylinux_2_17_x86_64";
 const MEMBER: &str = "mine/libmine.so";
 
-/// The handler that new projects in C begin with, and what a test adds to it.
+/// Builds the template's handler for C with additional source.
 fn library(more: &str, flags: &[&str]) -> Option<Vec<u8>> {
     let source = root().join("cli/templates/c/source.c");
     let source = std::fs::read_to_string(source).unwrap();
@@ -79,7 +79,7 @@ fn a_good_wheel_has_nothing_to_fix() {
     assert_eq!(told.code, Some(0), "{:#}", told.whole);
     assert!(told.to_fix().is_empty(), "{:?}", told.to_fix());
     assert_eq!(told.wheel["python"], "py3-none");
-    // Its library was asked, and is named as it lies in the wheel.
+    // Its library was asked, and has its path in the wheel as its name.
     let of = &told.whole["libraries"][0];
     let path = of["library"].as_str().unwrap();
     assert!(path.ends_with(&format!("{GOOD}.whl/{MEMBER}")), "{path}");
@@ -159,13 +159,13 @@ fn libraries_of_other_machines_are_named() {
     let Some(library) = library("", &[]) else {
         return skip("libraries_of_other_machines_are_named", "gcc is not there");
     };
-    // EM_AARCH64 in place of EM_X86_64.
+    // EM_AARCH64 replaces EM_X86_64.
     let mut foreign = library.clone();
     foreign[18..20].copy_from_slice(&183_u16.to_le_bytes());
     let told = judge(Wheel::named(GOOD).member(MEMBER, &foreign), &[]);
     assert!(told.of_wheel("XF401").1.contains("Linux on aarch64"));
     assert_eq!(told.code, Some(1));
-    // A wheel for that machine is right, and nothing of it was run here.
+    // A wheel for that machine is correct, but its library was not run here.
     let there = Wheel::named("mine-1.0-py3-none-manylinux_2_17_aarch64").member(MEMBER, &foreign);
     let folder = tempfile::tempdir().unwrap();
     let there = there.pack(folder.path());
@@ -182,7 +182,7 @@ fn libraries_of_other_machines_are_named() {
     assert_eq!((none.of_wheel("XF403").0, none.code), ("fails", Some(1)));
 }
 
-/// A library of CUDA may come from a wheel of NVIDIA's, if the wheel requires it and the RPATH leads to it.
+/// A library of CUDA may be in a wheel of NVIDIA, if the wheel requires it and the RPATH leads to it.
 #[test]
 fn nvidia_wheels_bring_the_libraries_of_cuda() {
     let test = "nvidia_wheels_bring_the_libraries_of_cuda";
@@ -243,7 +243,7 @@ fn the_worst_comes_first() {
     };
     assert!(place("to fix, the most severe first") < place("1. XF401 proved fails: wheel: "));
     assert!(place("3. XF114 possible risk: mine/libmine.so: ") < place("jaxlib     revision"));
-    // What was told above is not told again.
+    // The report does not repeat itself.
     assert_eq!(text.matches("/opt/mine/lib").count(), 1, "{text}");
 }
 

@@ -1,10 +1,10 @@
-//! Recorded calls as files, and the library that they are of.
+//! Recorded calls as files, and their library.
 
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use xla_ffi_testing::compiler::{compiler, library_of_text};
 
-/// Handlers that tell in `s32[1]` what their call has.
+/// Handlers that return a property of their call in `s32[1]`.
 const SOURCE: &str = r#"
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
@@ -67,7 +67,7 @@ XFFI_HOST_HANDLER(wanders, wanders_impl);
 XFFI_HOST_HANDLER(late, late_impl);
 "#;
 
-/// The library, in a folder; what `down` tells is one that says which build it is.
+/// Builds the library in a folder; `down` returns `which`, the number of the build.
 pub(crate) fn library(test: &str, folder: &Path, which: i32) -> Option<PathBuf> {
     let program = compiler(false, test)?;
     let which = format!("-DWHICH={which}");
@@ -81,7 +81,7 @@ pub(crate) fn library(test: &str, folder: &Path, which: i32) -> Option<PathBuf> 
     )
 }
 
-/// The checksum of a section.
+/// Returns the checksum of a section.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |sum, byte| {
         (0..8).fold(sum ^ u32::from(*byte), |sum, _| {
@@ -99,20 +99,20 @@ pub(crate) struct Recorded {
     pub(crate) threads: Option<i64>,
     pub(crate) revision: u8,
     pub(crate) library: PathBuf,
-    /// The call that left its state.
+    /// The call that created its state.
     pub(crate) instance: Option<u64>,
-    /// What it told, if it ended.
+    /// The value that the handler returned, if the call ended.
     pub(crate) told: Option<i32>,
-    /// The code, which hosts before r9 do not tell, and the text it failed with.
+    /// The error's code, if the host reports it (from r9 on), and the error's text.
     pub(crate) error: Option<(Option<u32>, &'static str)>,
-    /// Whether it had an argument that the limit left out.
+    /// Whether the recording omits an argument because of the size limit.
     pub(crate) left_out: bool,
-    /// How large its result is; one of more than an element is left out.
+    /// The number of elements of the result; a result of more than one is omitted.
     pub(crate) ret: i64,
 }
 
 impl Recorded {
-    /// The execution of a handler that is called like its symbol.
+    /// Returns an execution of a handler that has the name of its symbol.
     pub(crate) fn of(number: u64, handler: &'static str, library: &Path, told: i32) -> Self {
         Self {
             number,

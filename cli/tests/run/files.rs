@@ -97,7 +97,7 @@ fn pipes_and_crowds_are_refused_at_once() {
         assert_eq!(out.status.code(), Some(1), "{command}");
         assert!(String::from_utf8_lossy(&out.stderr).contains("not a regular file"));
     }
-    // Nor is an argument waited for.
+    // Arguments from pipes are refused without waiting.
     let Some(lib) = library("pipes_and_crowds_are_refused_at_once") else {
         return;
     };

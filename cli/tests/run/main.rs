@@ -1,4 +1,4 @@
-//! `xla-ffi run` and `inspect`: what they print, and how they end.
+//! The output and exit status of `xla-ffi run` and `inspect`.
 
 mod device;
 mod exit_status;
@@ -10,8 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use xla_ffi_testing::{rust_examples, skip};
 
-/// A handler library in plain C without any header of ours: one handler that adds 1 to floats, and
-/// handlers that misbehave.
+/// A library in plain C without our headers: one handler that adds 1 to floats, and handlers that misbehave.
 const SOURCE: &str = r#"
 #include <signal.h>
 #include <stdint.h>
@@ -84,7 +83,7 @@ fn tmp() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// The library, or `None`, told, where there is no C compiler.
+/// Builds the library; reports a skip and returns `None` without a C compiler.
 fn library(test: &str) -> Option<PathBuf> {
     static BUILDING: Mutex<Option<Option<PathBuf>>> = Mutex::new(None);
     let mut built = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -127,7 +126,7 @@ fn xla_ffi(command: &str, lib: &Path, rest: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Runs and expects success; gives what was printed.
+/// Runs a command that must succeed; returns its output.
 fn succeeds(lib: &Path, rest: &[&str]) -> String {
     let out = xla_ffi("run", lib, rest);
     let errors = String::from_utf8_lossy(&out.stderr);
@@ -135,7 +134,7 @@ fn succeeds(lib: &Path, rest: &[&str]) -> String {
     String::from_utf8(out.stdout).unwrap()
 }
 
-/// Runs and expects this exit code; gives what was said.
+/// Runs a command that must fail with this exit status; returns its messages.
 fn fails(code: i32, lib: &Path, rest: &[&str]) -> String {
     let out = xla_ffi("run", lib, rest);
     let errors = String::from_utf8(out.stderr).unwrap();
@@ -196,7 +195,7 @@ fn what_a_handler_leaves_unwritten_is_told() {
         succeeds(&lib, &allowed),
         "ret0: f32[6] [1, 1, 1, 0, 0, 0]\n"
     );
-    // What is measured is the call and nothing else.
+    // `bench` only measures calls.
     let bench = xla_ffi("bench", &lib, &[&args[..], &["--calls", "3"]].concat());
     assert_eq!(bench.status.code(), Some(0));
 }
@@ -211,7 +210,7 @@ fn inspect_asks_symbols_and_tells_the_first_jaxlib() {
     let answer: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     let handler = &answer["handlers"][0];
     assert_eq!(handler["answers"], "0.1");
-    // r0 asks nothing, as the doctor says and `run --revision r0` shows.
+    // r0 makes no metadata call, as the doctor reports and `run --revision r0` shows.
     assert_eq!(handler["first_jaxlib"], "0.4.31");
     assert_eq!(handler["accepted_by"].as_array().unwrap().len(), 11);
     let newer = xla_ffi("inspect", &lib, &["--handler", "newer", "--format=json"]);
@@ -226,7 +225,7 @@ fn inspect_asks_symbols_and_tells_the_first_jaxlib() {
             .unwrap()
             .contains("newer ABI")
     );
-    // The answer is no, told in words too.
+    // The negative result is also reported as text.
     assert_eq!(newer.status.code(), Some(1));
     let errors = String::from_utf8_lossy(&newer.stderr);
     assert!(
@@ -236,7 +235,7 @@ fn inspect_asks_symbols_and_tells_the_first_jaxlib() {
     assert_eq!(xla_ffi("inspect", &lib, &[]).status.code(), Some(1));
 }
 
-/// The commands of the README, on the library that they name.
+/// Runs the commands of the README on the library that they name.
 #[test]
 fn the_commands_of_the_readme() {
     let readme = std::fs::read_to_string(xla_ffi_testing::root().join("README.md")).unwrap();
@@ -263,13 +262,13 @@ fn the_commands_of_the_readme() {
     let [run, inspect] = &told[..] else {
         panic!("not two commands: {told:?}");
     };
-    // x / sqrt(mean(x²) + 1e-6) of both rows.
+    // The handler computes x / sqrt(mean(x²) + 1e-6) for both rows.
     let wanted = "y: f32[2,3] [[0.46291, 0.92582, 1.38873], [0.78954196, 0.98692745, 1.1843129]]\n";
     assert_eq!(run, wanted);
     assert!(inspect.contains("rms_norm"), "{inspect}");
 }
 
-/// Results that nobody gives have the sizes that the contract, `n -> n degree+1`, and the attribute tell.
+/// Results without `--ret` have sizes from the contract, `n -> n degree+1`, and from the attribute.
 #[test]
 fn sizes_from_attributes() {
     let lib = rust_examples().join("libattributes.so");
@@ -286,7 +285,7 @@ fn sizes_from_attributes() {
     let said = fails(1, &lib, &with(&["--attrs", "{degree = -1 : i64}"]));
     let wanted = "attribute `degree`: expected a size, got -1; the contract is `n -> n degree+1`";
     assert!(said.contains(wanted), "{said}");
-    // No --ret would help: the call itself is wrong.
+    // `--ret` would not help, because the call itself is wrong.
     assert!(said.contains("powers (execute): "), "{said}");
     assert!(!said.contains("--ret"), "{said}");
     let said = fails(1, &lib, &["--handler", "powers"]);
@@ -303,7 +302,7 @@ fn sizes_from_attributes() {
         &with(&["--attrs", "{degree = 9223372036854775807 : i64}"]),
     );
     assert!(said.contains("degree+1 is too large"), "{said}");
-    // Nor does the handler take results of other sizes.
+    // The handler also refuses results of other sizes.
     let said = fails(1, &lib, &with(&["--ret", "f32[2,4]"]));
     let wanted = "with n = 2 from argument `x`, degree = 2 from attribute `degree`, degree+1 = 3, got F32[2, 4]";
     assert!(said.contains(wanted), "{said}");
