@@ -2,7 +2,7 @@
 
 use crate::diff::Class;
 
-/// One finding in the catalogue.
+/// A finding in the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The number, for example `XF303`. Its meaning never changes, and numbers are not reused.

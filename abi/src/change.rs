@@ -94,7 +94,7 @@ impl Subject {
     }
 }
 
-/// One change.
+/// A change between two headers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
     /// The class of the change.

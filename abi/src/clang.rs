@@ -118,7 +118,7 @@ impl Source {
     /// Reads the header's layouts, and the names and lines of its declarations.
     ///
     /// # Errors
-    /// Those of [`Source::read`].
+    /// [`Error`] under the same conditions as for [`Source::read`].
     pub fn read_with_places(&self) -> Result<(Abi, Places), Error> {
         let folder = self.scratch()?;
         let mut found = read(self, folder.path())?;

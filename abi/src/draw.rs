@@ -11,7 +11,7 @@ use std::fmt::Write;
 pub struct Picture<'a> {
     /// The struct's name.
     pub name: &'a str,
-    /// Its layout.
+    /// The struct's layout.
     pub layout: &'a Struct,
     /// The newest older edition with another layout, and what changed since.
     pub before: Option<(Edition, Vec<Change>)>,

@@ -45,7 +45,7 @@ impl fmt::Display for Header {
     }
 }
 
-/// One field of a struct.
+/// A field of a struct.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Field {
@@ -88,7 +88,7 @@ impl Field {
     }
 }
 
-/// One struct.
+/// A struct or union, and its layout.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Struct {

@@ -25,7 +25,7 @@ struct Document {
     abi: Abi,
 }
 
-/// One known header.
+/// A known header.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// The edition.

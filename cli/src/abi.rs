@@ -89,7 +89,7 @@ impl Threshold {
 enum Wanted {
     /// A revision: any of its headers.
     Revision(Revision),
-    /// One edition of one header.
+    /// An edition of one header.
     Edition(Edition),
     /// The edition that a jaxlib shipped.
     Jaxlib(String),

@@ -327,7 +327,7 @@ impl Prepared {
         })
     }
 
-    /// The arguments.
+    /// Returns the arguments.
     pub(crate) fn arguments(&self) -> &[Tensor] {
         &self.arguments
     }

@@ -38,7 +38,7 @@ pub(crate) enum Format {
     Github,
 }
 
-/// One finding for CI.
+/// A finding for CI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Annotation {
     /// The number, such as `XF204`.

@@ -25,7 +25,8 @@ pub enum Outcome {
         traits: u32,
         /// Whether the answer has a state type.
         has_state_type: bool,
-        /// How a runtime of this revision misread the state of the instantiate stage, if this was tried.
+        /// A description of how a runtime of this revision misreads the instantiate stage's state; `None` if it does
+        /// not, or if this was not tried.
         #[serde(skip_serializing_if = "Option::is_none")]
         misread: Option<String>,
     },

@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-/// One entry of the catalogue.
+/// An entry of the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The problem.

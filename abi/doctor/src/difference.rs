@@ -70,7 +70,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// One difference.
+/// A difference between two builds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// The required step of the version number.
@@ -87,7 +87,7 @@ pub struct Difference {
     pub why: String,
 }
 
-/// One build of a library.
+/// A build of a library.
 #[derive(Clone, Copy, Debug)]
 pub struct Build<'a> {
     /// The examination of the file.

@@ -28,7 +28,7 @@ pub struct Examination {
     pub manifests: Vec<Manifest>,
     /// The revisions of the headers that the library was compiled with, from its debug information.
     pub compiled_with: Vec<Revision>,
-    /// Whether the library was built with XLA's headers, because it contains their messages.
+    /// Whether the library contains messages of XLA's headers, and so was built with them.
     pub uses_headers: bool,
     /// The required libraries that were not found.
     pub missing: Vec<String>,

@@ -1,4 +1,4 @@
-//! One finding: confidence, severity, subject, problem, and the text.
+//! Findings: confidence, severity, subject, problem, and text.
 
 pub(crate) use crate::catalogue::Problem;
 use serde::Serialize;
@@ -57,9 +57,9 @@ pub enum Subject {
     Machine,
     /// The wheel that contains the library.
     Wheel,
-    /// One handler, by its name.
+    /// A handler, by its name.
     Handler(String),
-    /// One target of the original custom calls, by its name.
+    /// A target of the original custom calls, by its name.
     Legacy(String),
 }
 
@@ -81,7 +81,7 @@ impl Serialize for Subject {
     }
 }
 
-/// One finding.
+/// A finding about a library, a handler, a machine or a wheel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The confidence.

@@ -98,7 +98,7 @@ pub struct Manifest {
     pub legacy: Vec<Target>,
 }
 
-/// One record in a file: a library, or a part of one.
+/// A record in a file: a library, or a part of one.
 #[derive(Debug, Deserialize)]
 struct Record {
     /// The library that the record describes; from version 2 on, it may be omitted if the file has only one library.

@@ -20,7 +20,7 @@ pub(super) fn rules() -> Vec<report_format::Rule> {
     rules.collect()
 }
 
-/// One finding.
+/// A finding of `abi check`.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     rule: &'static Rule,

@@ -1,4 +1,4 @@
-//! A mirror that somebody wrote by hand.
+//! A handwritten mirror.
 
 use core::ffi::c_void;
 

@@ -1,4 +1,4 @@
-// Package mirror has the structs as Go programs write them.
+// Package mirror declares the structs as a Go program does.
 package mirror
 
 import "unsafe"

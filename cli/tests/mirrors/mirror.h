@@ -1,4 +1,4 @@
-/* A mirror in C and C++, cut down to what a program needs. */
+/* A mirror in C and C++, reduced to the needs of one program. */
 #include <stddef.h>
 #include <stdint.h>
 

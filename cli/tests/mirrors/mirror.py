@@ -1,4 +1,4 @@
-"""A mirror with ctypes, as programs that build call frames from Python have them."""
+"""A ctypes mirror, as in programs that build call frames in Python."""
 
 import ctypes
 
