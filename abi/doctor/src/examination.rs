@@ -11,11 +11,16 @@ use crate::manifest::{self, Manifest};
 use crate::release;
 use crate::{description, exported, threads};
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::model::{Abi, Header, Struct};
 use xla_ffi_abi::snapshot::Snapshot;
 use xla_ffi_abi::{dwarf, snapshot};
 use xla_ffi_sys::Revision;
+
+/// A text in libraries that were built with XLA's headers.
+const HEADERS: &str = "XLA_FFI_";
 
 /// The result of reading a library's file.
 #[derive(Debug)]
@@ -57,7 +62,12 @@ impl Examination {
         provided: &Provided,
         provider: impl Fn(&str, &[String]) -> Option<String>,
     ) -> Result<Self, library::Error> {
-        Self::read(path, &library::bytes(path)?, provided, provider)
+        let bytes = library::bytes(path)?;
+        let file = File::open(path).map_err(|source| library::Error::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        Self::read(path, &bytes, file, provided, provider)
     }
 
     /// Reads the library in `bytes` without running it; required libraries are searched from `path`.
@@ -65,12 +75,13 @@ impl Examination {
     /// # Errors
     /// [`library::Error`] if the bytes are not a library.
     pub fn of_bytes(path: &Path, whole: &[u8]) -> Result<Self, library::Error> {
-        Self::read(path, whole, &Provided::default(), |_, _| None)
+        Self::read(path, whole, whole, &Provided::default(), |_, _| None)
     }
 
     fn read(
         path: &Path,
         whole: &[u8],
+        file: impl Read,
         provided: &Provided,
         provider: impl Fn(&str, &[String]) -> Option<String>,
     ) -> Result<Self, library::Error> {
@@ -99,14 +110,16 @@ impl Examination {
         exports(&manifests, &facts, &mut findings);
         description::findings(&manifests, &mut findings);
         exported::findings(&manifests, &facts, &mut findings);
-        threads::findings(&facts, whole, &mut findings);
+        let texts: Vec<&str> = threads::texts().chain([HEADERS]).collect();
+        let texts = library::texts(file, &texts);
+        threads::findings(&facts, &texts, &mut findings);
         let compiled_with = compiled_with(bytes, &mut findings);
         Ok(Self {
             path: path.to_owned(),
             facts,
             manifests,
             compiled_with,
-            uses_headers: memchr::memmem::find(whole, b"XLA_FFI_").is_some(),
+            uses_headers: texts.contains(HEADERS),
             missing: surroundings.missing.into_keys().collect(),
             findings,
         })

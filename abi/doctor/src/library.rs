@@ -10,10 +10,12 @@ pub use dependencies::{Provided, Surroundings};
 pub use machine::{Machine, Processor, System, here};
 pub use signature::Signature;
 
+use memchr::memmem;
 use memmap2::Mmap;
 use object::FileKind;
 use std::collections::BTreeSet;
 use std::fs::File;
+use std::io::Read;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::declared::parse_version;
@@ -156,6 +158,19 @@ pub fn bytes(path: &Path) -> Result<Bytes, Error> {
     // SAFETY: The file must not be truncated while it is mapped, on which the dynamic linker relies too.
     let map = unsafe { Mmap::map(&file) };
     Ok(Bytes(Some(map.map_err(read)?)))
+}
+
+/// Returns which of these texts a file contains. Reads it in chunks, because a search through a mapped file would keep all
+/// of it in memory.
+pub(crate) fn texts<'t>(mut file: impl Read, texts: &[&'t str]) -> BTreeSet<&'t str> {
+    let overlap = texts.iter().map(|text| text.len()).max().unwrap_or(0);
+    let (mut found, mut chunk) = (BTreeSet::new(), Vec::new());
+    while let Ok(1..) = file.by_ref().take(1 << 20).read_to_end(&mut chunk) {
+        let is_there = |text: &&&str| memmem::find(&chunk, text.as_bytes()).is_some();
+        found.extend(texts.iter().filter(is_there));
+        chunk.drain(..chunk.len().saturating_sub(overlap));
+    }
+    found
 }
 
 /// A library, or the part of a fat file that contains one.

@@ -2,7 +2,7 @@
 
 use crate::finding::{Finding, Problem};
 use crate::library::Facts;
-use memchr::memmem;
+use std::collections::BTreeSet;
 
 /// A thread pool and its signs in a library.
 struct Pool {
@@ -68,17 +68,19 @@ pub(crate) fn symbols() -> impl Iterator<Item = &'static str> {
 }
 
 /// Adds findings for the thread pools of the library in `bytes`.
-pub(crate) fn findings(facts: &Facts, bytes: &[u8], findings: &mut Vec<Finding>) {
+/// Returns the texts that reveal a thread pool in a library.
+pub(crate) fn texts() -> impl Iterator<Item = &'static str> {
+    POOLS.iter().flat_map(|pool| pool.text).copied()
+}
+
+/// Adds the findings about thread pools; `texts` are the texts that the library contains.
+pub(crate) fn findings(facts: &Facts, texts: &BTreeSet<&str>, findings: &mut Vec<Finding>) {
     for pool in &POOLS {
         let begins =
             |text: &str, starts: &[&str]| starts.iter().any(|start| text.starts_with(start));
         let file = facts.needs.iter().find(|name| begins(name, pool.files));
         let symbol = || facts.names.iter().find(|name| begins(name, pool.symbols));
-        let text = || {
-            pool.text
-                .iter()
-                .find(|text| memmem::find(bytes, text.as_bytes()).is_some())
-        };
+        let text = || pool.text.iter().find(|text| texts.contains(*text));
         let why = if let Some(file) = file {
             format!("it is linked to {file}")
         } else if let Some(symbol) = symbol() {
