@@ -313,7 +313,7 @@ fn the_chapter_on_cpp() {
         let found = blocks.iter().filter(|block| block.language == language);
         found.map(|block| block.text.as_str()).collect()
     };
-    let ([handler, library], [told, compile]) = (&of("cpp")[..], &of("")[..]) else {
+    let ([handler, library], [compile, told]) = (&of("cpp")[..], &of("")[..]) else {
         panic!("other blocks than before");
     };
     // The chapter's CMake code is part of a project that another test builds.
