@@ -1,8 +1,14 @@
+<<<<<<< HEAD
 //! The book's first pages, `docs/first-*.md`: their commands run in order, their files are written, and their outputs
 //! are compared.
 //!
 //! Two tools need an index, so they are replaced here. Instead of `pip` (tested by `cargo xtask ship`), the library
 //! is copied to the package. Instead of CMake, the compiler is called.
+=======
+//! Follows `docs/first-handler.md` as a new user does, once per language: every command in order, every file with the page's
+//! text, and every output as the page shows it. `pip` and CMake need a package index (`cargo xtask ship` runs them): here the
+//! library is built by the compiler and copied to where the package looks for it.
+>>>>>>> 601a6b1f (Rewrite the ABI, manifest, debugging and maintainers' pages; add glossary and FAQ)
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -85,8 +91,25 @@ impl Newcomer {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+<<<<<<< HEAD
     /// Runs a line of a shell.
+=======
+    /// Runs a line of a shell, unless its comment names other languages.
+>>>>>>> 601a6b1f (Rewrite the ABI, manifest, debugging and maintainers' pages; add glossary and FAQ)
     fn runs(&mut self, line: &str) {
+        let (line, languages) = line.split_once("  # ").unwrap_or((line, ""));
+        let line = line.trim_end();
+        let name = ["Rust", "C", "C++"][["rust", "c", "cpp"]
+            .iter()
+            .position(|it| *it == self.language)
+            .unwrap()];
+        if !languages.is_empty() && !languages.split(", ").any(|it| it.trim() == name) {
+            return;
+        }
+        if line.starts_with("lib=") {
+            assert_eq!(line, format!("lib={}", self.library));
+            return;
+        }
         if line.starts_with("pip install 'xla-ffi[tools]'") {
             return;
         }
@@ -109,6 +132,7 @@ impl Newcomer {
         let output = Command::new("sh")
             .args(["-c", &script, env!("CARGO_BIN_EXE_xla-ffi")])
             .current_dir(&self.folder)
+            .env("lib", self.library)
             .env("XLA_FFI_SDK", root())
             .output()
             .unwrap();
@@ -134,7 +158,7 @@ fn follow(test: &str, language: &'static str, source: &'static str, library: &'s
     if let Some(compiler) = needs.filter(|compiler| !compiler::works(compiler)) {
         return skip(test, &format!("{compiler} is not there"));
     }
-    let page = page(&format!("first-{language}.md"));
+    let page = page("first-handler.md");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("first-{language}"));
     drop(std::fs::remove_dir_all(&folder));
     std::fs::create_dir_all(&folder).unwrap();
@@ -155,7 +179,7 @@ fn follow(test: &str, language: &'static str, source: &'static str, library: &'s
                 }
                 assert_eq!(
                     newcomer.said, block.text,
-                    "the answer of docs/first-{language}.md"
+                    "the output in docs/first-handler.md, in {language}"
                 );
                 newcomer.said.clear();
                 answers += 1;
@@ -180,12 +204,15 @@ fn follow(test: &str, language: &'static str, source: &'static str, library: &'s
                 let said = newcomer.python(&python, &block.text);
                 newcomer.said += &said;
             }
-            _ => std::fs::write(newcomer.folder.join(source), &block.text).unwrap(),
+            other if other == language => {
+                std::fs::write(newcomer.folder.join(source), &block.text).unwrap();
+            }
+            _ => {}
         }
     }
     assert!(answers >= 2, "{answers} answers were compared");
     newcomer.said.clear();
-    coming_from(test, language, &mut newcomer);
+    porting(test, language, &mut newcomer);
 }
 
 /// Returns the new lines of a change.
@@ -195,10 +222,16 @@ fn changed(text: &str) -> String {
     plain.flat_map(|line| [line, "\n"]).collect()
 }
 
+<<<<<<< HEAD
 /// Follows the page for users of other tools: its new code compiles and runs, and both Python programs print the
 /// documented output.
 fn coming_from(test: &str, language: &str, newcomer: &mut Newcomer) {
     let page = page("coming-from.md");
+=======
+/// Checks `docs/porting.md`: the new code of each diff compiles and runs, and both Python programs print the same.
+fn porting(test: &str, language: &str, newcomer: &mut Newcomer) {
+    let page = page("porting.md");
+>>>>>>> 601a6b1f (Rewrite the ABI, manifest, debugging and maintainers' pages; add glossary and FAQ)
     let blocks = blocks(&page);
     let change = |mark: &str| {
         let all = blocks.iter().filter(|block| block.language == "diff");

@@ -1,6 +1,6 @@
 //! Checks that the folders of `xla-ffi` and of the runtime form layers: each folder uses only those below it.
 //!
-//! To list the dependencies, run `cargo test --test book architecture -- --nocapture`. docs/architecture.md describes
+//! To list the dependencies, run `cargo test --test book architecture -- --nocapture`. docs/maintaining/architecture.md describes
 //! each folder.
 
 use std::collections::BTreeSet;

@@ -266,7 +266,7 @@ impl Table {
     pub fn render(&self) -> String {
         let mut text = String::from(
             "# What real jaxlibs do with libraries that were built with upstream's headers: measured by\n\
-             # `cargo xtask verdicts`, which writes this file. docs/abi.md says how to read it.\n",
+             # `cargo xtask verdicts`, which writes this file. docs/maintaining/new-jaxlib.md says how to read it.\n",
         );
         let _ = writeln!(text, "jaxlibs {}", self.jaxlibs.join(" "));
         let told = |cell: &String| (!cell.is_empty()).then(|| cell.clone());

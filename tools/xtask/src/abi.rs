@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     ensure!(
         proposed.is_empty(),
-        "jaxlib {} brings layouts that are not known; proposed: {}. docs/abi.md says how a revision is added",
+        "jaxlib {} brings layouts that are not known; proposed: {}. docs/maintaining/new-jaxlib.md describes how to add a revision",
         args.jaxlib,
         proposed.join(", ")
     );

@@ -27,7 +27,7 @@ const OURS: [(&str, &str); 3] = [
 /// Known exceptions with higher cost than upstream's header: case, column, and the allowed multiple of upstream's
 /// cost.
 ///
-/// `docs/performance.md` lists the measurements.
+/// `docs/maintaining/performance.md` lists the measurements.
 const NOT_YET: [(&str, &str, f64); 1] = [("8 arguments, 8 results", "rust", 1.1)];
 
 /// A case: nanoseconds per call, by column.
