@@ -1,7 +1,8 @@
-//! Checks the links of the book, and the promises of `docs/stability.md`.
+//! Checks the links of the pages, the promises of `docs/stability.md`, the layers, and the words.
 
 mod architecture;
 mod stability;
+mod wording;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
