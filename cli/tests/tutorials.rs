@@ -1,14 +1,6 @@
-<<<<<<< HEAD
-//! The book's first pages, `docs/first-*.md`: their commands run in order, their files are written, and their outputs
-//! are compared.
-//!
-//! Two tools need an index, so they are replaced here. Instead of `pip` (tested by `cargo xtask ship`), the library
-//! is copied to the package. Instead of CMake, the compiler is called.
-=======
 //! Follows `docs/first-handler.md` as a new user does, once per language: every command in order, every file with the page's
 //! text, and every output as the page shows it. `pip` and CMake need a package index (`cargo xtask ship` runs them): here the
 //! library is built by the compiler and copied to where the package looks for it.
->>>>>>> 601a6b1f (Rewrite the ABI, manifest, debugging and maintainers' pages; add glossary and FAQ)
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -91,11 +83,7 @@ impl Newcomer {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-<<<<<<< HEAD
-    /// Runs a line of a shell.
-=======
     /// Runs a line of a shell, unless its comment names other languages.
->>>>>>> 601a6b1f (Rewrite the ABI, manifest, debugging and maintainers' pages; add glossary and FAQ)
     fn runs(&mut self, line: &str) {
         let (line, languages) = line.split_once("  # ").unwrap_or((line, ""));
         let line = line.trim_end();
@@ -222,16 +210,9 @@ fn changed(text: &str) -> String {
     plain.flat_map(|line| [line, "\n"]).collect()
 }
 
-<<<<<<< HEAD
-/// Follows the page for users of other tools: its new code compiles and runs, and both Python programs print the
-/// documented output.
-fn coming_from(test: &str, language: &str, newcomer: &mut Newcomer) {
-    let page = page("coming-from.md");
-=======
 /// Checks `docs/porting.md`: the new code of each diff compiles and runs, and both Python programs print the same.
 fn porting(test: &str, language: &str, newcomer: &mut Newcomer) {
     let page = page("porting.md");
->>>>>>> 601a6b1f (Rewrite the ABI, manifest, debugging and maintainers' pages; add glossary and FAQ)
     let blocks = blocks(&page);
     let change = |mark: &str| {
         let all = blocks.iter().filter(|block| block.language == "diff");

@@ -6,9 +6,8 @@
 //! with `FAILED_PRECONDITION`, and so does its registration from r7 on. A handler takes its context from one API: using
 //! both is a compile error.
 //!
-//! A panic in a handler is an error of its call, unless the program is built with `panic = "abort"`: then it ends the
-//! program ([`CONTAINS_PANICS`]). A handler that is not asynchronous blocks its caller until it returns, also beyond its
-//! time limit ([`Call::time_limit`]).
+//! A panic in a handler is an error of its call, so this crate does not compile with `panic = "abort"`. A handler that is
+//! not asynchronous blocks its caller until it returns, also beyond its time limit ([`Call::time_limit`]).
 //!
 //! An error with a source ([`Error::with_source`](crate::Error::with_source)) reaches the caller with it.
 //!
@@ -65,13 +64,6 @@ pub use xla_ffi_runtime::{
     Attribute, Attributes, Bundle, Call, Canceller, DType, Executable, Execution, Finding, Handler,
     HandlerCounts, Hazard, Outcome, Runtime, Shape, Stage, Tensor, legacy,
 };
-
-/// Whether a panic in a handler becomes an error of its call. With `panic = "abort"` in the profile it ends the program.
-///
-/// ```
-/// const { assert!(xla_ffi::embed::CONTAINS_PANICS, "this server needs panic = \"unwind\"") };
-/// ```
-pub const CONTAINS_PANICS: bool = cfg!(panic = "unwind");
 
 pub mod calls {
     //! Prepared calls, operands at other addresses, and checks of what a handler wrote.

@@ -397,6 +397,10 @@ fn programs_that_embed_the_runtime() {
     command.arg("-S").arg(&project).arg("-B").arg(&build);
     run(command.arg(format!("-DCMAKE_PREFIX_PATH={}", prefix.display())));
     run(Command::new("cmake").arg("--build").arg(&build));
+    for program in ["first_c", "first_cc"] {
+        let output = Command::new(build.join(program)).output();
+        assert_eq!(output.expect("it runs").stdout, b"2 3\n", "{program}");
+    }
     embeds(&build.join("embedding_c"));
     embeds(&build.join("embedding_cc"));
     let has_abseil = Command::new("pkg-config")
