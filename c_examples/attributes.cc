@@ -65,7 +65,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(filter, Filter,
 static ffi::Error Powers(Vector x, ffi::Result<ffi::BufferR2<ffi::F32>> y,
                          std::optional<int64_t> degree) {
   const int64_t last = degree.value_or(2);
-  if (last < 0 || last == INT64_MAX) return ffi::Error::InvalidArgument("'degree' is no size");
+  if (last < 0 || last == INT64_MAX) return ffi::Error::InvalidArgument("'degree' is not a size");
   const auto n = static_cast<int64_t>(x.element_count());
   if (ffi::Error error = ffi::Verify("y", *y, ffi::match::Buffer().WithDims(n, last + 1));
       error.failure()) {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Phrases to replace by plain words, in lower case. Each matches whole words only.
-const PHRASES: [&str; 20] = [
+const PHRASES: [&str; 19] = [
     "another than",
     "are told",
     "as ever",
@@ -15,7 +15,6 @@ const PHRASES: [&str; 20] = [
     "left away",
     "lies at",
     "mended",
-    "nobody",
     "of old",
     "says what",
     "says whether",
@@ -99,7 +98,7 @@ fn phrases_are_found() {
         ("/// Whether it is.\nis: bool,", 0),
         ("It is no loop, whom it concerns.", 2),
         ("There is no loop. It is no longer.", 0),
-        ("/// Nobody knows.", 1),
+        ("/// It is told.", 1),
     ] {
         assert_eq!(problems("text", text).len(), expected, "{text}");
     }

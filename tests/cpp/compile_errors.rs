@@ -87,9 +87,9 @@ fn contracts_that_do_not_fit_do_not_compile() {
 fn what_no_handler_is_like_is_told_first() {
     let test = "what_no_handler_is_like_is_told_first";
     let returned = "a handler does not return this";
-    let argument = "this is no type of an argument";
-    let result = "this is no type of a result";
-    let attribute = "this is no type of an attribute";
+    let argument = "unsupported argument type";
+    let result = "unsupported result type";
+    let attribute = "unsupported attribute type";
     let compared = "the function does not take what the binding gives";
     let constant = "a handler's function is called as a constant";
     let int = ".Attr<int32_t>(\"k\")";
@@ -127,7 +127,7 @@ fn what_no_handler_is_like_is_told_first() {
                 "context",
                 "ffi::Error F(int)",
                 ".Ctx<int>()",
-                Some("this is no part of the context"),
+                Some("unsupported context type"),
             ),
             (
                 "too_few",

@@ -219,7 +219,7 @@ fn a_lying_manifest_is_told() {
         return skip("a_lying_manifest_is_told", "gcc is not there");
     };
     doctor(&library, &["--no-run"]).proved_to_fail("unreadable manifest");
-    let library = with("noise", "\"this is no manifest\"").unwrap();
+    let library = with("noise", "\"this is not a manifest\"").unwrap();
     doctor(&library, &["--no-run"]).proved_to_fail("unreadable manifest");
     // The manifest names a symbol that does not exist.
     let payload = r#"{"library":"l","sdk":"0.1.0","handlers":[{"name":"h","platforms":["cpu"],"stages":{"execute":"nowhere"},"args":[],"rets":[],"attrs":[],"floor":"r2"}]}"#;

@@ -90,7 +90,7 @@ fn what_is_no_handler_or_no_library_ends_with_1() {
     let missing = tmp().join("missing.so");
     assert!(fails(1, &missing, &["--handler", "f"]).contains("missing.so"));
     let text = tmp().join("text.so");
-    std::fs::write(&text, "this is no library").unwrap();
+    std::fs::write(&text, "not a library").unwrap();
     assert!(fails(1, &text, &["--handler", "f"]).contains("text.so"));
     let head = tmp().join("head.so");
     std::fs::write(&head, &std::fs::read(&lib).unwrap()[..4000]).unwrap();

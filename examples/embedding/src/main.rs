@@ -11,7 +11,7 @@ use xla_ffi::{
     },
 };
 
-/// What the program hands to its handlers.
+/// An object of the program for its handlers.
 #[derive(xla_ffi::HostType)]
 struct Factor(f32);
 

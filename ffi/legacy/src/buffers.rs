@@ -150,7 +150,7 @@ unsafe impl Sync for Root {}
 /// // SAFETY: an f32 each.
 /// unsafe { *buffers.rets()[0].cast::<f32>() = *y.cast::<f32>() };
 /// assert_eq!(z, 2.0);
-/// assert!(buffers.roots().is_empty(), "the result is no tuple");
+/// assert!(buffers.roots().is_empty(), "the result is not a tuple");
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
 #[derive(Clone, Debug)]

@@ -16,7 +16,7 @@ use xla_ffi::cuda::{CudaContext, Stream};
 /// use xla_ffi_legacy::cuda::copy_addresses;
 /// # use xla_ffi::prelude::*;
 ///
-/// /// x, y -> (x + y, x - y), as a kernel of old that finds its results in a tuple.
+/// /// x, y -> (x + y, x - y), as an old kernel that finds its results in a tuple.
 /// unsafe extern "C" fn sums(
 ///     _stream: *mut c_void,
 ///     _buffers: *mut *mut c_void,

@@ -96,7 +96,7 @@ struct ParamOf;
 template <typename T>
 struct ParamOf<ArgTag<T>> {
   static_assert(is_complete_v<ArgDecoding<T>>,
-                "this is no type of an argument: there are Buffer<dtype>, Buffer<dtype, rank>, AnyBuffer and Token");
+                "unsupported argument type: use Buffer<dtype>, Buffer<dtype, rank>, AnyBuffer or Token");
   using Type = T;
 };
 template <typename T>
@@ -110,8 +110,8 @@ struct ParamOf<RemainingArgsTag> {
 template <typename T>
 struct ParamOf<RetTag<T>> {
   static_assert(is_complete_v<RetDecoding<T>>,
-                "this is no type of a result: .Ret takes Buffer<dtype>, Buffer<dtype, rank>, AnyBuffer or Token, and the "
-                "function a Result of it");
+                "unsupported result type: pass Buffer<dtype>, Buffer<dtype, rank>, AnyBuffer or Token to .Ret, and take "
+                "a Result of it in the function");
   using Type = Result<T>;
 };
 template <typename T>
@@ -129,8 +129,8 @@ struct ParamOf<InOutTag<T>> {
 template <typename T>
 struct ParamOf<AttrTag<T>> {
   static_assert(is_complete_v<AttrDecoding<T>>,
-                "this is no type of an attribute: there are bool, int8_t to uint64_t, float, double, "
-                "std::string_view, Span<const T>, Dictionary, Pointer<T>, structs and enums that are registered");
+                "unsupported attribute type: use bool, int8_t to uint64_t, float, double, std::string_view, "
+                "Span<const T>, Dictionary, Pointer<T>, or a registered struct or enum");
   using Type = typename AttrDecoding<T>::Type;
 };
 template <typename T>
@@ -142,8 +142,8 @@ struct ParamOf<AttrsTag<T>> {
 template <typename T>
 struct ParamOf<CtxTag<T>> {
   static_assert(is_complete_v<CtxDecoding<T>>,
-                "this is no part of the context: there are Context, PlatformStream<T>, ScratchAllocator, ThreadPool, State<T>, "
-                "UserData<T>, RunId, DeviceOrdinal and others, as docs/cpp.md lists them");
+                "unsupported context type: use Context, PlatformStream<T>, ScratchAllocator, ThreadPool, State<T>, "
+                "UserData<T>, RunId, DeviceOrdinal or others of docs/reference.md");
   using Type = typename CtxDecoding<T>::Type;
 };
 

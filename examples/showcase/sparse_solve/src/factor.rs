@@ -37,7 +37,7 @@ impl<'a, T> Matrices<'a, T> {
         starts: &'a [i32],
         dims: &[usize],
     ) -> Result<Self> {
-        let (batch, [k, n]) = dims.split_last_chunk().ok_or("`b` is no matrix")?;
+        let (batch, [k, n]) = dims.split_last_chunk().ok_or("`b` is not a matrix")?;
         let ends = (
             starts.first().copied(),
             starts.last().map(|end| *end as usize),
