@@ -242,7 +242,7 @@ impl PreparedCall {
             let shared = self.body.context.shared().clone();
             let tally = self.body.context.progress().tally().clone();
             let run_id = self.body.context.parts().run_id;
-            completion.on_done(Box::new(move |code| {
+            completion.observe(Box::new(move |code| {
                 shared.calls.tell(&tally.name, run_id, begun, code);
             }));
         }

@@ -28,22 +28,32 @@ struct Progress {
     /// Whether a call has returned it.
     is_returned: bool,
     outcome: Option<std::result::Result<(), Error>>,
+    /// The code, from when somebody completes it; the outcome follows when it was counted and observed.
+    ended: Option<Option<ErrorCode>>,
     count: Option<Callback>,
+    observe: Option<Callback>,
     then: Vec<Callback>,
 }
 
 impl Completion {
     pub(crate) fn complete(&self, outcome: std::result::Result<(), Error>) -> Result<()> {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        if progress.outcome.is_some() {
+        if progress.ended.is_some() {
             return Err(Error::hazard(
                 Hazard::FutureMisuse,
                 "the future was completed before",
             ));
         }
         let failed = outcome.as_ref().err().map(Error::code);
+        progress.ended = Some(failed);
         if let Some(count) = progress.count.take() {
             count(failed);
+        }
+        if let Some(observe) = progress.observe.take() {
+            // The program's: not under the lock.
+            drop(progress);
+            run_callback(|| observe(failed));
+            progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         }
         progress.outcome = Some(outcome);
         self.woken.notify_all();
@@ -72,9 +82,21 @@ impl Completion {
     /// only counts.
     pub(crate) fn count(&self, count: Callback) {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
-        match &progress.outcome {
+        match progress.ended {
             None => progress.count = Some(count),
-            Some(outcome) => count(outcome.as_ref().err().map(Error::code)),
+            Some(code) => count(code),
+        }
+    }
+
+    /// As [`Completion::count`], but not under the lock.
+    pub(crate) fn observe(&self, observe: Callback) {
+        let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        match progress.ended {
+            None => progress.observe = Some(observe),
+            Some(code) => {
+                drop(progress);
+                observe(code);
+            }
         }
     }
 
@@ -93,11 +115,7 @@ impl Completion {
             progress.then.push(then);
             return;
         }
-        let failed = progress
-            .outcome
-            .as_ref()
-            .and_then(|outcome| outcome.as_ref().err());
-        let failed = failed.map(Error::code);
+        let failed = progress.ended.flatten();
         drop(progress);
         run_callback(|| then(failed));
     }
