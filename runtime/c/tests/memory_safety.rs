@@ -109,6 +109,10 @@ fn the_end_of_a_runtime_in_c() {
     let Some(linked) = is_clean("server.c", "all ended\n") else {
         return;
     };
+    let library = xla_ffi_testing::rust_examples().join("libexecution.so");
+    let threads = Command::new(&linked).arg(library).output();
+    let threads = threads.expect("the program starts");
+    assert_eq!(String::from_utf8_lossy(&threads.stdout), "on my threads\n");
     let logs = Command::new(linked)
         .arg("log")
         .env("XLA_FFI_PRINT_FRAMES", "1")

@@ -439,10 +439,35 @@ static void ended(xffi_rt* runtime) {
   wrong(xffi_rt_shutdown(NULL, 0), INVALID_ARGUMENT, "runtime");
 }
 
+/* The program's threads run the `async fn` handler of a library in Rust: its start, and what wakes it. */
+static int its_threads(xffi_rt* runtime, const char* path) {
+  xffi_rt_library* library = NULL;
+  xffi_rt_call* call = NULL;
+  float x = 21, y = 0;
+  int tasks = 0;
+  right(xffi_rt_library_load(runtime, path, &library));
+  right(xffi_rt_register_library(runtime, library));
+  right(xffi_rt_call_create(runtime, "double_async", "Host", "{delay_ms = 5 : i64}", &call));
+  right(xffi_rt_call_arg(call, XLA_FFI_DataType_F32, 0, NULL, &x));
+  right(xffi_rt_call_ret(call, XLA_FFI_DataType_F32, 0, NULL, &y));
+  right(xffi_rt_call_run(call));
+  CHECK(y == 42 && tasks == 0);
+  y = 0;
+  right(xffi_rt_call_set_executor(call, on_my_thread, 4, &tasks));
+  right(xffi_rt_call_run(call));
+  CHECK(y == 42 && tasks >= 2);
+  xffi_rt_call_destroy(call);
+  xffi_rt_library_destroy(library);
+  xffi_rt_destroy(runtime);
+  printf("on my threads\n");
+  return 0;
+}
+
 int main(int argc, char** argv) {
   xffi_rt* runtime = NULL;
   right(xffi_rt_create_with_threads(XFFI_RT_NEWEST, 3, &runtime));
   if (argc > 1 && strcmp(argv[1], "log") == 0) return its_log(runtime);
+  if (argc > 1) return its_threads(runtime, argv[1]);
   own_threads_shapes_and_counters(runtime);
   cancelled(runtime);
   open_past_its_time_limit(runtime);
