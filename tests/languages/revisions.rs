@@ -113,10 +113,10 @@ fn cell(outcome: Check) -> (&'static str, String) {
     }
 }
 
-fn check(library: &str, first: &Path, twin: &Path) {
-    let Some(compiler) = option_env!("C_COMPILER") else {
-        skip(library, "no C compiler when the tests were built");
-        return;
+fn check(library: &str) {
+    let (Some(compiler), Some([first, twin])) = (option_env!("C_COMPILER"), conformance(library))
+    else {
+        return skip(library, "no compiler when the tests were built");
     };
     let bootstrap = bootstrap(compiler);
     let table = include_str!("../jax/expected.txt");
@@ -124,8 +124,8 @@ fn check(library: &str, first: &Path, twin: &Path) {
     for revision in Revision::ALL {
         let runtime = Runtime::new(revision);
         let subject = Subject {
-            library: runtime.open(first).expect("the library opens"),
-            twin: runtime.open(twin).expect("the twin opens"),
+            library: runtime.open(&first).expect("the library opens"),
+            twin: runtime.open(&twin).expect("the twin opens"),
             bootstrap: runtime.open(&bootstrap).expect("the bootstrap opens"),
             newest: Revision::NEWEST,
             runtime,
@@ -149,30 +149,28 @@ fn check(library: &str, first: &Path, twin: &Path) {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-#[test]
-fn the_rust_library_on_every_revision() {
-    let folder = rust_examples();
-    let [first, twin] = ["libconformance.so", "libconformance_twin.so"];
-    check("rust", &folder.join(first), &folder.join(twin));
+/// The conformance library of a language and its twin; `None` if there was no compiler.
+fn conformance(language: &str) -> Option<[PathBuf; 2]> {
+    let native = Path::new(env!("C_EXAMPLES_DIR"));
+    let (folder, suffix) = match language {
+        "c" => (option_env!("C_COMPILER").map(|_| native)?, ""),
+        "cpp" => (option_env!("CPP_COMPILER").map(|_| native)?, "_cpp"),
+        _ => (rust_examples(), ""),
+    };
+    Some(["", "_twin"].map(|twin| folder.join(format!("libconformance{twin}{suffix}.so"))))
 }
 
-/// A library that the build script built, if it had a compiler.
-fn built(library: &str, compiler: Option<&str>, [first, twin]: [&str; 2]) {
-    if compiler.is_none() {
-        return skip(library, "no compiler when the tests were built");
-    }
-    let folder = Path::new(env!("C_EXAMPLES_DIR"));
-    check(library, &folder.join(first), &folder.join(twin));
+#[test]
+fn the_rust_library_on_every_revision() {
+    check("rust");
 }
 
 #[test]
 fn the_c_library_on_every_revision() {
-    let files = ["libconformance.so", "libconformance_twin.so"];
-    built("c", option_env!("C_COMPILER"), files);
+    check("c");
 }
 
 #[test]
 fn the_cpp_library_on_every_revision() {
-    let files = ["libconformance_cpp.so", "libconformance_twin_cpp.so"];
-    built("cpp", option_env!("CPP_COMPILER"), files);
+    check("cpp");
 }

@@ -11,43 +11,36 @@ use xla_ffi_runtime::{Library, Revision, Runtime};
 use xla_ffi_sys::{Feature, StateReading};
 use xla_ffi_testing::{once, root, skip, target_folder};
 
-/// Rows that use what libraries of old do not know.
-const NEEDS: &[(&str, Feature)] = &[
-    ("async: completed later by another thread", Feature::Futures),
-    ("thread pool", Feature::ThreadPool),
-    ("thread pool size", Feature::ThreadPoolSize),
-    ("run id", Feature::RunId),
-    ("device ordinal", Feature::DeviceOrdinal),
-    ("custom options", Feature::CustomOptions),
+/// Rows that use what older libraries do not know, and a word of the refusal.
+const NEEDS: &[(&str, Feature, &str)] = &[
+    (
+        "async: completed later by another thread",
+        Feature::Futures,
+        "no futures",
+    ),
+    ("thread pool", Feature::ThreadPool, "thread pool"),
+    ("thread pool size", Feature::ThreadPoolSize, "thread pool"),
+    ("run id", Feature::RunId, "run id"),
+    ("device ordinal", Feature::DeviceOrdinal, "device ordinal"),
+    ("custom options", Feature::CustomOptions, "custom options"),
 ];
 
 /// Rows that leave state.
 const STATE: [&str; 2] = ["state", "the same state type in two libraries"];
 
-/// Returns true if a library that knows the revisions up to `newest` has to refuse a row on a later host.
-fn is_refused(feature: &str, newest: Revision, host: Revision) -> bool {
-    let needs = NEEDS.iter().find(|(name, _)| *name == feature);
-    let unknown = needs.is_some_and(|(_, needs)| seen(newest, host) < needs.since());
-    let state = STATE.contains(&feature) && {
-        let unversioned = newest < Revision::R7 && host >= Revision::R7;
-        unversioned || StateReading::of(host, newest.minor_version()) != StateReading::Right
-    };
-    // Version 0.0 is refused by every host that asks for it.
-    newest == Revision::R0 || unknown || state
-}
-
-/// The word that a refusal of a row has to contain.
-fn word(feature: &str, newest: Revision) -> &'static str {
-    let needs = NEEDS.iter().find(|(name, _)| *name == feature);
+/// A word of the refusal of a row by a library that knows the revisions up to `newest`, on a later host; `None` if the
+/// row has to work.
+fn refusal(row: &str, newest: Revision, host: Revision) -> Option<&'static str> {
+    let needs = NEEDS.iter().find(|(name, ..)| *name == row);
     match needs {
-        _ if newest == Revision::R0 => "version 0.0",
-        Some((_, Feature::ThreadPoolSize | Feature::ThreadPool)) => "thread pool",
-        Some((_, Feature::RunId)) => "run id",
-        Some((_, Feature::DeviceOrdinal)) => "device ordinal",
-        Some((_, Feature::CustomOptions)) => "custom options",
-        Some((_, Feature::Futures)) => "no futures",
-        _ if newest < Revision::R7 => "user types",
-        _ => "tate",
+        // Every host that asks for it refuses version 0.0.
+        _ if newest == Revision::R0 => Some("version 0.0"),
+        Some((_, needs, word)) if seen(newest, host) < needs.since() => Some(*word),
+        _ if !STATE.contains(&row) => None,
+        _ if newest < Revision::R7 && host >= Revision::R7 => Some("user types"),
+        // "state", or the function's name.
+        _ => (StateReading::of(host, newest.minor_version()) != StateReading::Right)
+            .then_some("tate"),
     }
 }
 
@@ -90,18 +83,20 @@ fn check(language: &str) {
             for (feature, exercise) in &FEATURES[..rows] {
                 let (got, why) = cell(exercise(&subject));
                 let here = format!("{language}, knows {newest}, on {host}, {feature}");
+                let refusal = refusal(feature, newest, host);
                 let wanted = match expected(table, language, feature, host) {
-                    "ok" if is_refused(feature, newest, host) => "absent",
+                    "ok" if refusal.is_some() => "absent",
                     wanted => wanted,
                 };
                 if got != wanted {
                     differences.push(format!("{here}: expected {wanted}, got {got} {why}"));
                 }
-                match got {
-                    "absent" if !is_refused(feature, newest, host) => {}
-                    "absent" if why.contains(word(feature, newest)) => refused += 1,
-                    "absent" => differences.push(format!("{here}: refused without a name: {why}")),
-                    "ok" => works += 1,
+                match (got, refusal) {
+                    ("absent", Some(word)) if why.contains(word) => refused += 1,
+                    ("absent", Some(word)) => {
+                        differences.push(format!("{here}: no {word:?}: {why}"))
+                    }
+                    ("ok", _) => works += 1,
                     _ => {}
                 }
             }
