@@ -55,14 +55,15 @@
 extern "C" {
 #endif
 
-// The host's private functions. A frame whose pointer is not this image's own is never
-// dereferenced.
+// The host's private functions. Handlers dereference this pointer only if their own library
+// created it.
 typedef struct XLA_FFI_InternalApi XLA_FFI_InternalApi;
-// The context of one invocation (XLA_FFI_ExecutionContext before r9); ends with the call.
+// The context of one call (XLA_FFI_ExecutionContext before r9), which is valid until the
+// call ends.
 typedef struct XLA_FFI_InvokeContext XLA_FFI_InvokeContext;
-// An error owned by whoever received it last; null means success.
+// An error, owned by the side that received it last. Null means success.
 typedef struct XLA_FFI_Error XLA_FFI_Error;
-// The host's half of an asynchronous call's completion.
+// The host's object for the completion of an asynchronous call.
 typedef struct XLA_FFI_Future XLA_FFI_Future;
 
 typedef struct XLA_FFI_InternalExtension XLA_FFI_InternalExtension;
@@ -104,7 +105,7 @@ typedef struct XLA_FFI_Metadata XLA_FFI_Metadata;
 typedef struct XLA_FFI_Metadata_Extension XLA_FFI_Metadata_Extension;
 typedef struct XLA_FFI_Api XLA_FFI_Api;
 
-// What an XLA_FFI_InternalExtension is (XLA_FFI_Extension_Type before r9).
+// The kind of an XLA_FFI_InternalExtension (XLA_FFI_Extension_Type before r9).
 enum XLA_FFI_InternalExtension_Type {
   // An XLA_FFI_Metadata_Extension.
   XLA_FFI_Extension_Metadata = 1,
@@ -113,55 +114,55 @@ typedef enum XLA_FFI_InternalExtension_Type XLA_FFI_InternalExtension_Type;
 
 // The canonical absl status codes.
 enum XLA_FFI_Error_Code {
-  // No error; refused by hosts where an error is expected.
+  // No error; hosts reject this code if they expect an error.
   XLA_FFI_Error_Code_OK = 0,
   // The operation was cancelled, typically by the caller.
   XLA_FFI_Error_Code_CANCELLED = 1,
-  // The cause is not known.
+  // The cause is unknown.
   XLA_FFI_Error_Code_UNKNOWN = 2,
-  // The caller gave an argument that is wrong whatever the state of the system.
+  // An argument is wrong, whatever the state of the system.
   XLA_FFI_Error_Code_INVALID_ARGUMENT = 3,
-  // Time ran out.
+  // The deadline passed before the operation ended.
   XLA_FFI_Error_Code_DEADLINE_EXCEEDED = 4,
-  // Something that was asked for does not exist.
+  // A requested object does not exist.
   XLA_FFI_Error_Code_NOT_FOUND = 5,
-  // Something that was to be made exists.
+  // The object to create already exists.
   XLA_FFI_Error_Code_ALREADY_EXISTS = 6,
-  // The caller may not do this.
+  // The caller lacks permission.
   XLA_FFI_Error_Code_PERMISSION_DENIED = 7,
-  // Memory, quota or another resource is used up.
+  // Memory, a quota or another resource is exhausted.
   XLA_FFI_Error_Code_RESOURCE_EXHAUSTED = 8,
-  // The system is not in the state that the operation needs.
+  // The system is not in the required state.
   XLA_FFI_Error_Code_FAILED_PRECONDITION = 9,
-  // The operation was given up, typically because of concurrency.
+  // The operation was aborted, typically because of concurrency.
   XLA_FFI_Error_Code_ABORTED = 10,
-  // Past a valid range.
+  // A value is outside the valid range.
   XLA_FFI_Error_Code_OUT_OF_RANGE = 11,
-  // Not implemented or not supported here.
+  // The operation is not implemented or not supported.
   XLA_FFI_Error_Code_UNIMPLEMENTED = 12,
-  // An invariant is broken.
+  // An invariant is violated.
   XLA_FFI_Error_Code_INTERNAL = 13,
-  // The service is down for the moment.
+  // The service is temporarily unavailable.
   XLA_FFI_Error_Code_UNAVAILABLE = 14,
-  // Data is lost or corrupt beyond repair.
+  // Data is lost or corrupt and cannot be recovered.
   XLA_FFI_Error_Code_DATA_LOSS = 15,
-  // Credentials are missing or wrong.
+  // Credentials are missing or invalid.
   XLA_FFI_Error_Code_UNAUTHENTICATED = 16,
 };
 typedef enum XLA_FFI_Error_Code XLA_FFI_Error_Code;
 
-// The element type of a buffer, scalar or array. Hosts may send numbers that are not listed;
-// r3 and r4 send 0 for the sub-byte types.
+// The element type of a buffer, scalar or array. Hosts may send numbers that are not listed
+// here. Hosts of r3 and r4 send 0 for types smaller than a byte.
 enum XLA_FFI_DataType {
-  // No type, or one that the host cannot name.
+  // No type, or a type for which the host has no number.
   XLA_FFI_DataType_INVALID = 0,
   // Boolean, one byte, 0 or 1.
   XLA_FFI_DataType_PRED = 1,
   // 1-bit signed integer.
   XLA_FFI_DataType_S1 = 30,
-  // 2-bit signed integer, four to a byte, first in the low bits.
+  // 2-bit signed integer, four per byte, the first in the low bits.
   XLA_FFI_DataType_S2 = 26,
-  // 4-bit signed integer, two to a byte, first in the low bits.
+  // 4-bit signed integer, two per byte, the first in the low bits.
   XLA_FFI_DataType_S4 = 21,
   // 8-bit signed integer.
   XLA_FFI_DataType_S8 = 2,
@@ -173,9 +174,9 @@ enum XLA_FFI_DataType {
   XLA_FFI_DataType_S64 = 5,
   // 1-bit unsigned integer.
   XLA_FFI_DataType_U1 = 31,
-  // 2-bit unsigned integer, four to a byte, first in the low bits.
+  // 2-bit unsigned integer, four per byte, the first in the low bits.
   XLA_FFI_DataType_U2 = 27,
-  // 4-bit unsigned integer, two to a byte, first in the low bits.
+  // 4-bit unsigned integer, two per byte, the first in the low bits.
   XLA_FFI_DataType_U4 = 22,
   // 8-bit unsigned integer.
   XLA_FFI_DataType_U8 = 6,
@@ -191,50 +192,54 @@ enum XLA_FFI_DataType {
   XLA_FFI_DataType_F32 = 11,
   // IEEE double precision.
   XLA_FFI_DataType_F64 = 12,
-  // The upper half of a single.
+  // The upper half of a single-precision float.
   XLA_FFI_DataType_BF16 = 16,
-  // Two singles: real, imaginary.
+  // A complex number of two single-precision floats: real, imaginary.
   XLA_FFI_DataType_C64 = 15,
-  // Two doubles: real, imaginary.
+  // A complex number of two double-precision floats: real, imaginary.
   XLA_FFI_DataType_C128 = 18,
-  // An ordering token; rank 0, no elements.
+  // An ordering token of rank 0, without elements.
   XLA_FFI_DataType_TOKEN = 17,
-  // 8-bit float, 5 exponent and 2 mantissa bits.
+  // 8-bit float with 5 exponent bits and 2 mantissa bits.
   XLA_FFI_DataType_F8E5M2 = 19,
-  // 8-bit float, 3 exponent and 4 mantissa bits.
+  // 8-bit float with 3 exponent bits and 4 mantissa bits.
   XLA_FFI_DataType_F8E3M4 = 29,
-  // 8-bit float, 4 exponent and 3 mantissa bits, with infinities.
+  // 8-bit float with 4 exponent bits, 3 mantissa bits and infinities.
   XLA_FFI_DataType_F8E4M3 = 28,
-  // 8-bit float, 4 exponent and 3 mantissa bits, finite.
+  // 8-bit float with 4 exponent bits and 3 mantissa bits, without infinities.
   XLA_FFI_DataType_F8E4M3FN = 20,
-  // 8-bit float, 4 exponent and 3 mantissa bits, bias 11, finite, no negative zero.
+  // 8-bit float with 4 exponent bits (bias 11) and 3 mantissa bits, without infinities and
+  // negative zero.
   XLA_FFI_DataType_F8E4M3B11FNUZ = 23,
-  // 8-bit float, 5 exponent and 2 mantissa bits, finite, no negative zero.
+  // 8-bit float with 5 exponent bits and 2 mantissa bits, without infinities and negative
+  // zero.
   XLA_FFI_DataType_F8E5M2FNUZ = 24,
-  // 8-bit float, 4 exponent and 3 mantissa bits, finite, no negative zero.
+  // 8-bit float with 4 exponent bits and 3 mantissa bits, without infinities and negative
+  // zero.
   XLA_FFI_DataType_F8E4M3FNUZ = 25,
-  // 4-bit float, 2 exponent bits and 1 mantissa bit, two to a byte, first in the low bits.
+  // 4-bit float with 2 exponent bits and 1 mantissa bit, two per byte, the first in the low
+  // bits.
   XLA_FFI_DataType_F4E2M1FN = 32,
-  // 8-bit power of two: exponent only.
+  // 8-bit power of two, which has only an exponent.
   XLA_FFI_DataType_F8E8M0FNU = 33,
 };
 typedef enum XLA_FFI_DataType XLA_FFI_DataType;
 
-// What an entry of XLA_FFI_Args points to.
+// The type of an entry of XLA_FFI_Args.
 enum XLA_FFI_ArgType {
   // An XLA_FFI_Buffer.
   XLA_FFI_ArgType_BUFFER = 1,
 };
 typedef enum XLA_FFI_ArgType XLA_FFI_ArgType;
 
-// What an entry of XLA_FFI_Rets points to.
+// The type of an entry of XLA_FFI_Rets.
 enum XLA_FFI_RetType {
   // An XLA_FFI_Buffer.
   XLA_FFI_RetType_BUFFER = 1,
 };
 typedef enum XLA_FFI_RetType XLA_FFI_RetType;
 
-// What an entry of XLA_FFI_Attrs points to.
+// The type of an entry of XLA_FFI_Attrs.
 enum XLA_FFI_AttrType {
   // An XLA_FFI_Array.
   XLA_FFI_AttrType_ARRAY = 1,
@@ -247,13 +252,13 @@ enum XLA_FFI_AttrType {
 };
 typedef enum XLA_FFI_AttrType XLA_FFI_AttrType;
 
-// The stages of an execution. New hosts may name stages that older code has not seen.
+// The stages of an execution. Newer hosts may add stages.
 enum XLA_FFI_ExecutionStage {
-  // Once for each call site when the executable is made; attributes only.
+  // Once per call site when the program is compiled; has attributes only.
   XLA_FFI_ExecutionStage_INSTANTIATE = 0,
   // Before an execution, to request resources.
   XLA_FFI_ExecutionStage_PREPARE = 1,
-  // Before an execution, when the resources are there.
+  // Before an execution, when the resources are available.
   XLA_FFI_ExecutionStage_INITIALIZE = 2,
   // The call itself.
   XLA_FFI_ExecutionStage_EXECUTE = 3,
@@ -264,8 +269,8 @@ typedef enum XLA_FFI_ExecutionStage XLA_FFI_ExecutionStage;
 
 // Bits of XLA_FFI_Handler_Traits.
 enum XLA_FFI_Handler_TraitsBits {
-  // Every call launches the same device operations, so it may be captured into a command buffer
-  // and replayed.
+  // Every call launches the same device operations, so the call may be captured into a command
+  // buffer and replayed.
   XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE = 1,
 };
 typedef enum XLA_FFI_Handler_TraitsBits XLA_FFI_Handler_TraitsBits;
@@ -275,12 +280,12 @@ typedef XLA_FFI_InvokeContext XLA_FFI_ExecutionContext;
 // A set of XLA_FFI_Handler_TraitsBits.
 typedef uint32_t XLA_FFI_Handler_Traits;
 
-// A handler: null is success, anything else an error that the host owns.
+// A handler. It returns null for success, or an error that the host then owns.
 typedef XLA_FFI_Error* XLA_FFI_Handler(XLA_FFI_CallFrame* call_frame);
-// A task; may run on any thread, in any order.
+// A task, which may run on any thread and in any order.
 typedef void XLA_FFI_Task(void* data);
 
-// Makes an error.
+// Creates an error.
 typedef XLA_FFI_Error* XLA_FFI_Error_Create(XLA_FFI_Error_Create_Args* args);
 // Reads an error (Error_GetMessage up to r8).
 typedef void XLA_FFI_Error_GetDetails(XLA_FFI_Error_GetDetails_Args* args);
@@ -288,15 +293,15 @@ typedef void XLA_FFI_Error_GetDetails(XLA_FFI_Error_GetDetails_Args* args);
 typedef void XLA_FFI_Error_Destroy(XLA_FFI_Error_Destroy_Args* args);
 // Registers a handler.
 typedef XLA_FFI_Error* XLA_FFI_Handler_Register(XLA_FFI_Handler_Register_Args* args);
-// Gives the platform's stream.
+// Returns the platform's stream.
 typedef XLA_FFI_Error* XLA_FFI_Stream_Get(XLA_FFI_Stream_Get_Args* args);
 // Registers a user type (TypeId_Register up to r6).
 typedef XLA_FFI_Error* XLA_FFI_Type_Register(XLA_FFI_Type_Register_Args* args);
-// Gives user data (ExecutionContext_Get up to r8).
+// Returns user data (ExecutionContext_Get up to r8).
 typedef XLA_FFI_Error* XLA_FFI_InvokeContext_Get(XLA_FFI_InvokeContext_Get_Args* args);
-// Leaves state for later stages.
+// Stores state for later stages.
 typedef XLA_FFI_Error* XLA_FFI_State_Set(XLA_FFI_State_Set_Args* args);
-// Gives the state of a stage.
+// Returns the state of a stage.
 typedef XLA_FFI_Error* XLA_FFI_State_Get(XLA_FFI_State_Get_Args* args);
 // Allocates scratch memory.
 typedef XLA_FFI_Error* XLA_FFI_DeviceMemory_Allocate(XLA_FFI_DeviceMemory_Allocate_Args* args);
@@ -304,60 +309,60 @@ typedef XLA_FFI_Error* XLA_FFI_DeviceMemory_Allocate(XLA_FFI_DeviceMemory_Alloca
 typedef XLA_FFI_Error* XLA_FFI_DeviceMemory_Free(XLA_FFI_DeviceMemory_Free_Args* args);
 // Runs a task on the host's pool. From r1.
 typedef XLA_FFI_Error* XLA_FFI_ThreadPool_Schedule(XLA_FFI_ThreadPool_Schedule_Args* args);
-// Counts the pool's threads. From r3.
+// Returns the number of threads in the pool. From r3.
 typedef XLA_FFI_Error* XLA_FFI_ThreadPool_NumThreads(XLA_FFI_ThreadPool_NumThreads_Args* args);
-// Makes a future. From r2.
+// Creates a future. From r2.
 typedef XLA_FFI_Error* XLA_FFI_Future_Create(XLA_FFI_Future_Create_Args* args);
 // Completes a future. From r2.
 typedef XLA_FFI_Error* XLA_FFI_Future_SetAvailable(XLA_FFI_Future_SetAvailable_Args* args);
 // Completes a future with an error. From r2.
 typedef XLA_FFI_Error* XLA_FFI_Future_SetError(XLA_FFI_Future_SetError_Args* args);
-// Gives the run id. From r4.
+// Returns the number of the execution. From r4.
 typedef XLA_FFI_Error* XLA_FFI_RunId_Get(XLA_FFI_RunId_Get_Args* args);
-// Gives the device's global number. From r5.
+// Returns the global number of the device. From r5.
 typedef XLA_FFI_Error* XLA_FFI_DeviceOrdinal_Get(XLA_FFI_DeviceOrdinal_Get_Args* args);
 // Finds an extension of the context. From r9.
 typedef XLA_FFI_Error* XLA_FFI_InvokeContext_FindExtension(XLA_FFI_InvokeContext_FindExtension_Args* args);
-// Gives the options of this execution. From r10.
+// Returns the options of this execution. From r10.
 typedef XLA_FFI_Error* XLA_FFI_CustomOptions_Get(XLA_FFI_CustomOptions_Get_Args* args);
 
-// A link of the chain that starts in the second field of every struct
-// (XLA_FFI_Extension_Base before r9; on r0 the field is an unused void*).
+// An entry of the chain that starts in the second field of every struct (XLA_FFI_Extension_Base
+// before r9; on r0, the field is an unused void*).
 struct XLA_FFI_InternalExtension {
-  // Bytes of the extension that its maker filled.
+  // Size of the extension in bytes, set by its creator.
   size_t struct_size;
-  // Which extension this is.
+  // The kind of extension.
   XLA_FFI_InternalExtension_Type type;
-  // The next link, or null.
+  // The next extension in the chain, or null.
   XLA_FFI_InternalExtension* next;
 };
 
-// Names an extension of an invocation context, and its version.
+// The number of an extension of an invocation context, and its version.
 struct XLA_FFI_ExtensionId {
-  // Unique number of the extension: 128 record, 129 collectives.
+  // The unique number of the extension: 128 for record, 129 for collectives.
   int64_t extension_type;
-  // A change makes old users incompatible.
+  // Changes if old users become incompatible.
   int32_t major_version;
-  // A change only adds.
+  // Changes if something is added.
   int32_t minor_version;
 };
 
-// A link of the extension chain of an invocation context; lives as long as the context. From r9.
+// An entry of the extension chain of an invocation context, valid as long as the context. From r9.
 struct XLA_FFI_Extension {
-  // Bytes of the extension that its maker filled.
+  // Size of the extension in bytes, set by its creator.
   size_t struct_size;
-  // Which extension this is.
+  // The kind of extension.
   XLA_FFI_ExtensionId id;
-  // The next link, or null.
+  // The next extension in the chain, or null.
   const XLA_FFI_Extension* next;
 };
 
-// A version, embedded in XLA_FFI_Api and
+// A version, which is part of XLA_FFI_Api and
 // XLA_FFI_Metadata.
 struct XLA_FFI_Api_Version {
-  // Bytes of this struct that its maker filled.
+  // Size of this struct in bytes, set by its creator.
   size_t struct_size;
-  // Extension chain; null so far.
+  // Extension chain; always null so far.
   XLA_FFI_InternalExtension* extension_start;
   // Major version.
   int32_t major_version;
@@ -367,7 +372,7 @@ struct XLA_FFI_Api_Version {
 
 // Arguments of Error_Create (slot 0).
 struct XLA_FFI_Error_Create_Args {
-  // Bytes of this struct that the caller filled.
+  // Size of this struct in bytes, set by the caller.
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
@@ -377,16 +382,16 @@ struct XLA_FFI_Error_Create_Args {
   XLA_FFI_Error_Code errc;
 };
 
-// Arguments of Error_GetDetails (slot 1) from r9. Older hosts fill message alone, so errc
-// has to be preset.
+// Arguments of Error_GetDetails (slot 1) from r9. Older hosts set only message, so initialize
+// errc before the call.
 struct XLA_FFI_Error_GetDetails_Args {
-  // Bytes of this struct that the caller filled.
+  // Size of this struct in bytes, set by the caller.
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
-  // The error that is asked about.
+  // The error to read.
   XLA_FFI_Error* error;
-  // Out: NUL-terminated text that lives as long as the error.
+  // Out: NUL-terminated text, valid as long as the error.
   const char* message;
   // Out: the code.
   XLA_FFI_Error_Code errc;
@@ -394,7 +399,7 @@ struct XLA_FFI_Error_GetDetails_Args {
 
 // Arguments of Error_Destroy (slot 2).
 struct XLA_FFI_Error_Destroy_Args {
-  // Bytes of this struct that the caller filled.
+  // Size of this struct in bytes, set by the caller.
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
@@ -402,79 +407,79 @@ struct XLA_FFI_Error_Destroy_Args {
   XLA_FFI_Error* error;
 };
 
-// An array in host or device memory, dense and row-major whatever its layout options. The struct
-// and dims die with the call; what data names lives until an asynchronous call completes.
+// An array in host or device memory, which is dense and row-major whatever its layout options. The
+// struct and dims are valid until the handler returns; data is valid until the call completes.
 struct XLA_FFI_Buffer {
-  // Bytes of this struct that the host filled.
+  // Size of this struct in bytes, set by the host.
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
   // Element type.
   XLA_FFI_DataType dtype;
-  // First element; may be null when a dimension is 0.
+  // The first element; may be null if a dimension is 0.
   void* data;
   // Number of dimensions.
   int64_t rank;
-  // Elements along each dimension; rank of them.
+  // The number of elements along each dimension; rank entries.
   int64_t* dims;
 };
 
-// A string that need not end in NUL.
+// A string that need not be NUL-terminated.
 struct XLA_FFI_ByteSpan {
-  // First byte; may be null when len is 0.
+  // The first byte; may be null if len is 0.
   const char* ptr;
-  // Bytes.
+  // The length in bytes.
   size_t len;
 };
 
-// One value.
+// A scalar value.
 struct XLA_FFI_Scalar {
-  // Its type.
+  // The type of the value.
   XLA_FFI_DataType dtype;
-  // Where it lies.
+  // The address of the value.
   void* value;
 };
 
 // A dense array of values.
 struct XLA_FFI_Array {
-  // Type of the elements.
+  // The type of the elements.
   XLA_FFI_DataType dtype;
   // Number of elements.
   size_t size;
-  // First element; may be null when size is 0.
+  // The first element; may be null if size is 0.
   void* data;
 };
 
-// Number of a user type within one XLA copy; 0 stands for "not known yet".
+// The number of a user type within one copy of XLA; 0 means unknown.
 struct XLA_FFI_TypeId {
   // The number.
   int64_t type_id;
 };
 
-// How a host destroys an object of a user type. From r7; r6 has XLA_FFI_TypeInfo_R6.
+// How a host destroys an object of a user type. From r7; for r6, see XLA_FFI_TypeInfo_R6.
 struct XLA_FFI_TypeInfo {
-  // Bytes of this struct that the caller filled.
+  // Size of this struct in bytes, set by the caller.
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
-  // Destroys one object; null for borrowed ones.
+  // Destroys one object; null for borrowed objects.
   void (*deleter)(void* object);
 };
 
-// Arguments of Future_Create. The host checks for 16 bytes but writes future behind them:
-// always give it this whole struct.
+// Arguments of Future_Create. The host checks for 16 bytes but also writes future after them,
+// so always pass the whole struct.
 struct XLA_FFI_Future_Create_Args {
-  // Bytes of this struct that the caller filled; upstream counts the first two fields.
+  // Size of this struct in bytes, set by the caller; XLA's macro counts the first two fields.
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
-  // Out: the future, to be returned in the call frame.
+  // Out: the future, which the handler returns in the call frame.
   XLA_FFI_Future* future;
 };
 
 // Arguments of Future_SetAvailable.
 struct XLA_FFI_Future_SetAvailable_Args {
-  // Bytes of this struct that the caller filled.
+  // Size of this struct in bytes, set by the caller.
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
@@ -484,71 +489,71 @@ struct XLA_FFI_Future_SetAvailable_Args {
 
 // Arguments of Future_SetError.
 struct XLA_FFI_Future_SetError_Args {
-  // Bytes of this struct that the caller filled.
+  // Size of this struct in bytes, set by the caller.
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
   // The future to complete.
   XLA_FFI_Future* future;
-  // The error, neither null nor OK; the host owns it from here.
+  // The error, which is neither null nor OK; the host takes ownership of it.
   XLA_FFI_Error* error;
 };
 
 // Arguments.
 struct XLA_FFI_Args {
-  // Bytes of this struct that the host filled.
+  // Size of this struct in bytes, set by the host.
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
   // Number of arguments.
   int64_t size;
-  // What each argument is; size of them.
+  // The types of the arguments; size entries.
   XLA_FFI_ArgType* types;
-  // The arguments; size of them.
+  // The arguments; size entries.
   void** args;
 };
 
 // Results.
 struct XLA_FFI_Rets {
-  // Bytes of this struct that the host filled.
+  // Size of this struct in bytes, set by the host.
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
   // Number of results.
   int64_t size;
-  // What each result is; size of them.
+  // The types of the results; size entries.
   XLA_FFI_RetType* types;
-  // The results; size of them.
+  // The results; size entries.
   void** rets;
 };
 
 // Attributes: a dictionary, sorted by the bytes of the names.
 struct XLA_FFI_Attrs {
-  // Bytes of this struct that the host filled.
+  // Size of this struct in bytes, set by the host.
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
   // Number of attributes.
   int64_t size;
-  // What each attribute is; size of them.
+  // The types of the attributes; size entries.
   XLA_FFI_AttrType* types;
-  // The names; size of them.
+  // The names; size entries.
   XLA_FFI_ByteSpan** names;
-  // The values; size of them.
+  // The values; size entries.
   void** attrs;
 };
 
-// One call. From r2 the struct ends in future, which its STRUCT_SIZE does not count; on r0
-// and r1 those bytes are not the handler's (XLA_FFI_CallFrame_R0).
+// One call. From r2, the last field is future, which STRUCT_SIZE does not include. On r0 and
+// r1, those bytes do not belong to the frame (XLA_FFI_CallFrame_R0).
 struct XLA_FFI_CallFrame {
-  // Bytes of this struct that the host filled, future never counted.
+  // Size of this struct in bytes without future, set by the host.
   size_t struct_size;
-  // Extension chain; a metadata call carries an
+  // Extension chain; a metadata call has an
   // XLA_FFI_Metadata_Extension.
   XLA_FFI_InternalExtension* extension_start;
-  // The host's functions; null in the metadata call of version 0.1 hosts.
+  // The host's functions; null in metadata calls of hosts with version 0.1.
   const XLA_FFI_Api* api;
-  // The context of this invocation; null in metadata calls.
+  // The context of this call; null in metadata calls.
   XLA_FFI_InvokeContext* ctx;
   // The stage.
   XLA_FFI_ExecutionStage stage;
@@ -558,51 +563,51 @@ struct XLA_FFI_CallFrame {
   XLA_FFI_Rets rets;
   // Attributes.
   XLA_FFI_Attrs attrs;
-  // Out: a future that tells when an asynchronous call is complete. From r2.
+  // Out: a future that becomes available when an asynchronous call is complete. From r2.
   XLA_FFI_Future* future;
 };
 
-// The handlers of one custom call, one a stage.
+// The handlers of one custom call, one per stage.
 struct XLA_FFI_Handler_Bundle {
-  // Optional.
+  // The instantiate stage; optional.
   XLA_FFI_Error* (*instantiate)(XLA_FFI_CallFrame* call_frame);
-  // Optional.
+  // The prepare stage; optional.
   XLA_FFI_Error* (*prepare)(XLA_FFI_CallFrame* call_frame);
-  // Optional.
+  // The initialize stage; optional.
   XLA_FFI_Error* (*initialize)(XLA_FFI_CallFrame* call_frame);
-  // Required.
+  // The execute stage; required.
   XLA_FFI_Error* (*execute)(XLA_FFI_CallFrame* call_frame);
-  // Optional; from r9.
+  // The record stage; optional, from r9.
   XLA_FFI_Error* (*record)(XLA_FFI_CallFrame* call_frame);
 };
 
-// Arguments of Handler_Register (slot 3) from r9. Hand over XLA_FFI_Handler_Register_Args_R0
-// unless a record stage is given: every host understands that.
+// Arguments of Handler_Register (slot 3) from r9. Without a record stage, pass
+// XLA_FFI_Handler_Register_Args_R0, which every host accepts.
 struct XLA_FFI_Handler_Register_Args {
-  // Bytes of this struct that the caller filled.
+  // Size of this struct in bytes, set by the caller.
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
-  // The custom call's target name.
+  // The target name of the custom call.
   XLA_FFI_ByteSpan name;
-  // The platform, "cpu" or "cuda" for instance, in any case.
+  // The platform, for example "cpu" or "cuda"; case-insensitive.
   XLA_FFI_ByteSpan platform;
   // The handlers.
   XLA_FFI_Handler_Bundle bundle;
-  // The traits, OR-ed with those of the metadata.
+  // The traits, combined (OR) with those of the metadata.
   XLA_FFI_Handler_Traits traits;
 };
 
-// Arguments of Type_Register (slot 5) from r7. Always give a real type_info: hosts read it
-// whatever struct_size says.
+// Arguments of Type_Register (slot 5) from r7. Always pass a valid type_info, because hosts
+// read it whatever struct_size is.
 struct XLA_FFI_Type_Register_Args {
-  // Bytes of this struct that the caller filled; upstream counts up to type_id.
+  // Size of this struct in bytes, set by the caller; XLA's macro counts up to type_id.
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
-  // Name, unique per XLA copy.
+  // The name, unique per copy of XLA.
   XLA_FFI_ByteSpan name;
-  // In and out: 0 asks for a number.
+  // In and out: the number; pass 0 to request one.
   XLA_FFI_TypeId* type_id;
   // How to destroy an object.
   const XLA_FFI_TypeInfo* type_info;
@@ -610,13 +615,13 @@ struct XLA_FFI_Type_Register_Args {
 
 // Arguments of InvokeContext_FindExtension, from r9.
 struct XLA_FFI_InvokeContext_FindExtension_Args {
-  // Bytes of this struct that the caller filled.
+  // Size of this struct in bytes, set by the caller.
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
   // The context.
   XLA_FFI_InvokeContext* ctx;
-  // The number of the extension that is sought.
+  // The number of the requested extension.
   int64_t extension_type;
   // Out: the extension.
   const XLA_FFI_Extension* extension;
@@ -624,13 +629,13 @@ struct XLA_FFI_InvokeContext_FindExtension_Args {
 
 // Arguments of InvokeContext_Get (slot 6; ExecutionContext_Get before r9): user data.
 struct XLA_FFI_InvokeContext_Get_Args {
-  // Bytes of this struct that the caller filled.
+  // Size of this struct in bytes, set by the caller.
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
   // The context.
   XLA_FFI_InvokeContext* ctx;
-  // The type that is asked for.
+  // The requested type.
   XLA_FFI_TypeId* type_id;
   // Out: the object.
   void* data;
@@ -638,19 +643,19 @@ struct XLA_FFI_InvokeContext_Get_Args {
 
 // Arguments of CustomOptions_Get, from r10.
 struct XLA_FFI_CustomOptions_Get_Args {
-  // Bytes of this struct that the caller filled.
+  // Size of this struct in bytes, set by the caller.
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
   // The context.
   XLA_FFI_InvokeContext* ctx;
-  // Out: a dictionary, empty where the caller of the program gave none.
+  // Out: a dictionary, which is empty if the caller passed no options.
   const XLA_FFI_Attrs* attrs;
 };
 
 // Arguments of State_Set (slot 7) from r8.
 struct XLA_FFI_State_Set_Args {
-  // Bytes of this struct that the caller filled.
+  // Size of this struct in bytes, set by the caller.
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
@@ -660,71 +665,71 @@ struct XLA_FFI_State_Set_Args {
   XLA_FFI_ExecutionStage stage;
   // The type of the state, registered with its deleter.
   XLA_FFI_TypeId* type_id;
-  // The state; the host owns it from here.
+  // The state; the host takes ownership of it.
   void* state;
 };
 
 // Arguments of State_Get (slot 8) from r8.
 struct XLA_FFI_State_Get_Args {
-  // Bytes of this struct that the caller filled.
+  // Size of this struct in bytes, set by the caller.
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
   // The context.
   XLA_FFI_InvokeContext* ctx;
-  // The stage whose state is asked for.
+  // The stage whose state is requested.
   XLA_FFI_ExecutionStage stage;
   // The type of the state.
   XLA_FFI_TypeId* type_id;
-  // Out: the state; the host keeps it.
+  // Out: the state, which the host still owns.
   void* state;
 };
 
 // Arguments of Stream_Get (slot 4).
 struct XLA_FFI_Stream_Get_Args {
-  // Bytes of this struct that the caller filled.
+  // Size of this struct in bytes, set by the caller.
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
   // The context.
   XLA_FFI_InvokeContext* ctx;
-  // Out: the platform's stream, a CUstream for instance.
+  // Out: the platform's stream, for example a CUstream.
   void* stream;
 };
 
 // Arguments of DeviceMemory_Allocate (slot 9).
 struct XLA_FFI_DeviceMemory_Allocate_Args {
-  // Bytes of this struct that the caller filled.
+  // Size of this struct in bytes, set by the caller.
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
   // The context.
   XLA_FFI_InvokeContext* ctx;
-  // Bytes wanted.
+  // The requested size in bytes.
   size_t size;
-  // Alignment wanted, a power of two.
+  // The requested alignment, a power of two.
   size_t alignment;
-  // Out: device memory that lives until the stream has run what the call launched.
+  // Out: device memory, valid until the stream has finished the work that the call launched.
   void* data;
 };
 
 // Arguments of DeviceMemory_Free (slot 10).
 struct XLA_FFI_DeviceMemory_Free_Args {
-  // Bytes of this struct that the caller filled.
+  // Size of this struct in bytes, set by the caller.
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
   // The context.
   XLA_FFI_InvokeContext* ctx;
-  // Bytes that were allocated.
+  // The size of the memory in bytes.
   size_t size;
-  // The memory.
+  // The memory to free.
   void* data;
 };
 
 // Arguments of ThreadPool_Schedule (slot 11), from r1.
 struct XLA_FFI_ThreadPool_Schedule_Args {
-  // Bytes of this struct that the caller filled.
+  // Size of this struct in bytes, set by the caller.
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
@@ -732,52 +737,52 @@ struct XLA_FFI_ThreadPool_Schedule_Args {
   XLA_FFI_InvokeContext* ctx;
   // The task.
   void (*task)(void* data);
-  // What the task is given.
+  // The argument of the task.
   void* data;
 };
 
 // Arguments of ThreadPool_NumThreads, from r3.
 struct XLA_FFI_ThreadPool_NumThreads_Args {
-  // Bytes of this struct that the caller filled.
+  // Size of this struct in bytes, set by the caller.
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
   // The context.
   XLA_FFI_InvokeContext* ctx;
-  // Where the number is written.
+  // Out: the address to which the number of threads is written.
   int64_t* num_threads;
 };
 
 // Arguments of RunId_Get, from r4.
 struct XLA_FFI_RunId_Get_Args {
-  // Bytes of this struct that the caller filled.
+  // Size of this struct in bytes, set by the caller.
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
   // The context.
   XLA_FFI_InvokeContext* ctx;
-  // Out: number of the execution, the same on all its devices.
+  // Out: the number of the execution, the same on all its devices.
   int64_t run_id;
 };
 
 // Arguments of DeviceOrdinal_Get, from r5.
 struct XLA_FFI_DeviceOrdinal_Get_Args {
-  // Bytes of this struct that the caller filled.
+  // Size of this struct in bytes, set by the caller.
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
   // The context.
   XLA_FFI_InvokeContext* ctx;
-  // Out: global number of the device (2048 in the second process).
+  // Out: the global number of the device (from 2048 on in the second process).
   int32_t device_ordinal;
 };
 
-// What a handler says about itself. state_type_id exists from r6, and hosts from r7 read it;
-// writing it on r1-r5 overwrites the host's stack. struct_size is 36 everywhere.
+// A handler's metadata. state_type_id exists from r6, and hosts read it from r7. Writing it on
+// r1 to r5 overwrites the host's stack. struct_size is 36 in all revisions.
 struct XLA_FFI_Metadata {
-  // Bytes of this struct that the host prepared, state_type_id never counted.
+  // Size of this struct in bytes without state_type_id, set by the host.
   size_t struct_size;
-  // Out: the version that the handler answers.
+  // Out: the handler's version.
   XLA_FFI_Api_Version api_version;
   // Out: the handler's traits.
   XLA_FFI_Handler_Traits traits;
@@ -785,19 +790,19 @@ struct XLA_FFI_Metadata {
   XLA_FFI_TypeId state_type_id;
 };
 
-// The extension that makes a call a metadata call.
+// The extension that marks a metadata call.
 struct XLA_FFI_Metadata_Extension {
-  // The link of the chain.
+  // The entry in the chain.
   XLA_FFI_InternalExtension extension_base;
-  // Where the handler answers.
+  // Out: the struct that the handler fills.
   XLA_FFI_Metadata* metadata;
 };
 
-// The host's functions in the order of r10 (which r3 and later share). r2 has the future slots
-// where ThreadPool_NumThreads stands here: see Slot::index. Before r5 struct_size says 88
-// whatever the table's length.
+// The host's functions, in the order of r10, which is the same since r3. In r2, the future slots
+// are at the position of ThreadPool_NumThreads: see Slot::index. Before r5, struct_size is
+// 88 whatever the table's length.
 struct XLA_FFI_Api {
-  // Bytes of this struct that the host filled; 88 before r5.
+  // Size of this struct in bytes, set by the host; 88 before r5.
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
@@ -805,7 +810,7 @@ struct XLA_FFI_Api {
   XLA_FFI_Api_Version api_version;
   // The host's private functions.
   const XLA_FFI_InternalApi* internal_api;
-  // Makes an error.
+  // Creates an error.
   XLA_FFI_Error* (*XLA_FFI_Error_Create)(XLA_FFI_Error_Create_Args* args);
   // Reads an error (Error_GetMessage up to r8).
   void (*XLA_FFI_Error_GetDetails)(XLA_FFI_Error_GetDetails_Args* args);
@@ -813,15 +818,15 @@ struct XLA_FFI_Api {
   void (*XLA_FFI_Error_Destroy)(XLA_FFI_Error_Destroy_Args* args);
   // Registers a handler.
   XLA_FFI_Error* (*XLA_FFI_Handler_Register)(XLA_FFI_Handler_Register_Args* args);
-  // Gives the platform's stream.
+  // Returns the platform's stream.
   XLA_FFI_Error* (*XLA_FFI_Stream_Get)(XLA_FFI_Stream_Get_Args* args);
   // Registers a user type (TypeId_Register up to r6).
   XLA_FFI_Error* (*XLA_FFI_Type_Register)(XLA_FFI_Type_Register_Args* args);
-  // Gives user data (ExecutionContext_Get up to r8).
+  // Returns user data (ExecutionContext_Get up to r8).
   XLA_FFI_Error* (*XLA_FFI_InvokeContext_Get)(XLA_FFI_InvokeContext_Get_Args* args);
-  // Leaves state for later stages.
+  // Stores state for later stages.
   XLA_FFI_Error* (*XLA_FFI_State_Set)(XLA_FFI_State_Set_Args* args);
-  // Gives the state of a stage.
+  // Returns the state of a stage.
   XLA_FFI_Error* (*XLA_FFI_State_Get)(XLA_FFI_State_Get_Args* args);
   // Allocates scratch memory.
   XLA_FFI_Error* (*XLA_FFI_DeviceMemory_Allocate)(XLA_FFI_DeviceMemory_Allocate_Args* args);
@@ -829,21 +834,21 @@ struct XLA_FFI_Api {
   XLA_FFI_Error* (*XLA_FFI_DeviceMemory_Free)(XLA_FFI_DeviceMemory_Free_Args* args);
   // Runs a task on the host's pool. From r1.
   XLA_FFI_Error* (*XLA_FFI_ThreadPool_Schedule)(XLA_FFI_ThreadPool_Schedule_Args* args);
-  // Counts the pool's threads. From r3.
+  // Returns the number of threads in the pool. From r3.
   XLA_FFI_Error* (*XLA_FFI_ThreadPool_NumThreads)(XLA_FFI_ThreadPool_NumThreads_Args* args);
-  // Makes a future. From r2.
+  // Creates a future. From r2.
   XLA_FFI_Error* (*XLA_FFI_Future_Create)(XLA_FFI_Future_Create_Args* args);
   // Completes a future. From r2.
   XLA_FFI_Error* (*XLA_FFI_Future_SetAvailable)(XLA_FFI_Future_SetAvailable_Args* args);
   // Completes a future with an error. From r2.
   XLA_FFI_Error* (*XLA_FFI_Future_SetError)(XLA_FFI_Future_SetError_Args* args);
-  // Gives the run id. From r4.
+  // Returns the number of the execution. From r4.
   XLA_FFI_Error* (*XLA_FFI_RunId_Get)(XLA_FFI_RunId_Get_Args* args);
-  // Gives the device's global number. From r5.
+  // Returns the global number of the device. From r5.
   XLA_FFI_Error* (*XLA_FFI_DeviceOrdinal_Get)(XLA_FFI_DeviceOrdinal_Get_Args* args);
   // Finds an extension of the context. From r9.
   XLA_FFI_Error* (*XLA_FFI_InvokeContext_FindExtension)(XLA_FFI_InvokeContext_FindExtension_Args* args);
-  // Gives the options of this execution. From r10.
+  // Returns the options of this execution. From r10.
   XLA_FFI_Error* (*XLA_FFI_CustomOptions_Get)(XLA_FFI_CustomOptions_Get_Args* args);
 };
 

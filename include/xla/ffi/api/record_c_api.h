@@ -36,16 +36,16 @@ typedef struct XLA_FFI_RecordApi XLA_FFI_RecordApi;
 typedef struct XLA_FFI_RecordFrame XLA_FFI_RecordFrame;
 typedef struct XLA_FFI_Record_Extension XLA_FFI_Record_Extension;
 
-// Whether commands are recorded for the first time.
+// Whether commands are created or updated.
 enum XLA_FFI_RecordAction {
-  // New commands.
+  // Creates new commands.
   XLA_FFI_RecordAction_Create = 0,
-  // New values for the commands that were created.
+  // Sets new values for the commands that were created.
   XLA_FFI_RecordAction_Update = 1,
 };
 typedef enum XLA_FFI_RecordAction XLA_FFI_RecordAction;
 
-// What the bytes of a kernel are.
+// The format of a kernel's code.
 enum XLA_FFI_SourceFormat {
   // PTX text.
   XLA_FFI_SourceFormat_PTX = 0,
@@ -56,7 +56,7 @@ enum XLA_FFI_SourceFormat {
 };
 typedef enum XLA_FFI_SourceFormat XLA_FFI_SourceFormat;
 
-// What a kernel argument is.
+// The type of a kernel argument.
 enum XLA_FFI_KernelArgType {
   // An address in device memory.
   XLA_FFI_KernelArgType_DevicePtr = 0,
@@ -65,41 +65,41 @@ enum XLA_FFI_KernelArgType {
 };
 typedef enum XLA_FFI_KernelArgType XLA_FFI_KernelArgType;
 
-// Three extents.
+// The extents of three dimensions.
 struct XLA_FFI_Dim3 {
-  // First.
+  // The first extent.
   int32_t x;
-  // Second.
+  // The second extent.
   int32_t y;
-  // Third.
+  // The third extent.
   int32_t z;
 };
 
-// The shape of a launch.
+// The dimensions of a launch.
 struct XLA_FFI_LaunchDims {
-  // Blocks.
+  // The number of blocks.
   XLA_FFI_Dim3 grid;
-  // Threads of a block.
+  // The number of threads per block.
   XLA_FFI_Dim3 block;
-  // Blocks of a cluster.
+  // The number of blocks per cluster.
   XLA_FFI_Dim3 cluster;
 };
 
 // One argument of a kernel.
 struct XLA_FFI_KernelArg {
-  // The address or where the value lies.
+  // The device address, or the host address of the value.
   const void* arg_address;
-  // Bytes.
+  // The size in bytes.
   int64_t size;
-  // Which of the two it is.
+  // The type of the argument.
   XLA_FFI_KernelArgType type;
 };
 
 // The arguments of a kernel.
 struct XLA_FFI_KernelArgs {
-  // First argument.
+  // The first argument.
   const XLA_FFI_KernelArg* args;
-  // Number of arguments.
+  // The number of arguments.
   int64_t num_args;
 };
 
@@ -118,7 +118,7 @@ struct XLA_FFI_RecordApi {
       const XLA_FFI_Command* const* dependencies,
       uint32_t num_dependencies,
       const XLA_FFI_Command** out_command);
-  // Gives a recorded launch new arguments.
+  // Updates the arguments of a recorded launch.
   XLA_FFI_Error* (*update_launch)(XLA_FFI_RecordContext* ctx,
       const XLA_FFI_Command* command,
       const XLA_FFI_KernelArgs* args);
@@ -130,7 +130,7 @@ struct XLA_FFI_RecordApi {
       const XLA_FFI_Command* const* dependencies,
       uint32_t num_dependencies,
       const XLA_FFI_Command** out_command);
-  // Gives a recorded copy new operands.
+  // Updates the operands of a recorded copy.
   XLA_FFI_Error* (*update_memcpy_d2d)(XLA_FFI_RecordContext* ctx,
       const XLA_FFI_Command* command,
       void* dst,
@@ -138,34 +138,34 @@ struct XLA_FFI_RecordApi {
       int64_t size);
   // Asks the host to capture the execute stage on a stream instead.
   XLA_FFI_Error* (*request_stream_capture)(XLA_FFI_RecordContext* ctx);
-  // Records a command that does nothing but order others.
+  // Records an empty command, which only orders other commands.
   XLA_FFI_Error* (*create_empty_command)(XLA_FFI_RecordContext* ctx,
       const XLA_FFI_Command* const* dependencies,
       uint32_t num_dependencies,
       const XLA_FFI_Command** out_command);
 };
 
-// What a record handler works on.
+// The frame of a record handler.
 struct XLA_FFI_RecordFrame {
   // The recorder.
   XLA_FFI_RecordContext* record_ctx;
-  // Its functions.
+  // The recorder's functions.
   const XLA_FFI_RecordApi* api;
-  // Create or update.
+  // Whether to create or to update commands.
   XLA_FFI_RecordAction action;
-  // In (update) or out (create): the commands, room for max_commands.
+  // The commands, with room for max_commands: an output of create and an input of update.
   const XLA_FFI_Command** commands;
-  // In or out: how many there are.
+  // The number of commands: an output of create and an input of update.
   int64_t* num_commands;
-  // Room in commands.
+  // The capacity of commands.
   int64_t max_commands;
 };
 
-// The extension as it hangs in an invocation context.
+// The extension in the chain of an invocation context.
 struct XLA_FFI_Record_Extension {
-  // The link of the chain.
+  // The entry in the chain.
   XLA_FFI_Extension extension_base;
-  // The frame.
+  // The record frame.
   XLA_FFI_RecordFrame* record_frame;
 };
 
