@@ -432,8 +432,8 @@ fn communicators_are_requested_in_prepare_and_fetched_later() {
 
 /// Two unshared collectives can be swapped; each then has only the requests of its own calls.
 #[test]
-fn communicators_stay_with_whom_they_were_asked_of() {
-    let test = "communicators_stay_with_whom_they_were_asked_of";
+fn communicators_belong_to_their_request() {
+    let test = "communicators_belong_to_their_request";
     let Some((_runtime, library)) = subject(test) else {
         return;
     };

@@ -29,7 +29,7 @@ fn compare(name: &str, now: &BTreeSet<String>) {
     }
     assert!(
         told.is_empty(),
-        "{told}docs/stability.md says what is kept. If this is meant: XLA_FFI_STABILITY=overwrite cargo test \
+        "{told}docs/stability.md lists what is kept. If this is meant: XLA_FFI_STABILITY=overwrite cargo test \
          --test book, and an entry in CHANGELOG"
     );
 }

@@ -56,7 +56,7 @@ fn problems(path: &str, text: &str) -> Vec<String> {
             let item = lines[at..]
                 .iter()
                 .find(|line| !line.starts_with(['/', '#']))?;
-            let is_field = item.contains(':') && !item.contains("fn ") && !item.contains("const ");
+            let is_field = !item.contains("fn ");
             (doc.starts_with("What ") || (doc.starts_with("Whether ") && !is_field))
                 .then_some("a doc comment that starts with What or Whether")
         });

@@ -59,7 +59,7 @@ fn memory_stays_flat() {
     if cfg!(not(all(target_os = "linux", target_env = "gnu"))) {
         return skip(
             "memory_stays_flat",
-            "only glibc tells what its heap has given out",
+            "only glibc reports the size of its heap",
         );
     }
     // Runs in a separate process, because other tests allocate memory concurrently.

@@ -498,7 +498,7 @@ type Row = fn(&World) -> Done;
 /// Behaviour of plugins that `xla_ffi_programs::pjrt` does not guard against, independent of the library.
 const OF_PLUGINS: [(&str, Row); 2] = [
     ("plugin: user data without a context", without_context),
-    ("plugin: a refused handler is told", refusal_is_told),
+    ("plugin: a refused handler is reported", refusal_is_told),
 ];
 
 const OWN: [(&str, Row); 15] = [

@@ -316,7 +316,7 @@ OWN = {
 }  # fmt: skip
 
 # The rows about plugins are run for one kind only.
-OF_PLUGINS = {"plugin: user data without a context": of_plugins, "plugin: a refused handler is told": of_plugins}
+OF_PLUGINS = {"plugin: user data without a context": of_plugins, "plugin: a refused handler is reported": of_plugins}
 
 
 class Host(_tf_host.Host):

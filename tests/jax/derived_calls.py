@@ -98,7 +98,7 @@ static ffi::Error AsBack(ffi::BufferR0<ffi::F32> one, ffi::AnyBuffer g, ffi::Res
 XLA_FFI_DEFINE_HANDLER_SYMBOL(as_back, AsBack,
     ffi::Ffi::Bind().Arg<ffi::BufferR0<ffi::F32>>().Arg<ffi::AnyBuffer>().Ret<ffi::AnyBuffer>());
 
-// What is left away is 3 to `scale`, 7 to those in its place.
+// An omitted value is 3 for `scale`, and 7 for the handlers in its place.
 static float Factor(ffi::Dictionary attrs, float without) {
   auto options = attrs.get<ffi::Dictionary>("options");
   auto by = options.has_value() ? options->get<float>("by") : attrs.get<float>("by");

@@ -304,7 +304,7 @@ def panics(world):
 
 @feature
 def wrong_calls(world):
-    """a wrong call is told"""
+    """a wrong call is refused"""
     call = lambda x, result, **attrs: lambda: world.library.call("scale", result, x, **attrs)
     expect_error(call(vector(), f32(5)), "factor")
     expect_error(call(vector(), f32(5), factor=1.5), "factor")

@@ -201,7 +201,7 @@ def main():
     found = verdicts(rows, calls)
     for promise, verdict in found.items():
         held = "holds" if verdict["holds"] else "does NOT hold"
-        print(f"{promise}: {held}" if world.on_gpu else f"{promise}: not measured, this is no GPU")
+        print(f"{promise}: {held}" if world.on_gpu else f"{promise}: not measured, because this is not a GPU")
     result = {
         "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
         "measured_on_gpu": world.on_gpu,

@@ -242,7 +242,7 @@ def in_place(lib):
             got = jax.jit(lambda *given, own=own, types=types: doubled(*given, result_shape_dtypes=types, **own))(*given)
             same(jnp.stack(got), 2 * jnp.stack(given))
     if re.search(r"^ *(def )?digest\b", _stubs.of(lib.path), re.MULTILINE):
-        raise AssertionError("a stub file of what is no attribute")
+        raise AssertionError("a stub file for an invalid attribute name")
 
 
 def main():

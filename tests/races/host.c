@@ -471,7 +471,7 @@ static void all_handlers(XLA_FFI_InvokeContext* context, int64_t seed) {
   /* Decoding errors have long messages. */
   {
     XLA_FFI_Error* error = call(context, "scale", EXECUTE, &arg, 1, sums, 1, NULL, 0);
-    check(error != NULL, "a wrong call is told");
+    check(error != NULL, "a wrong call is refused");
     free(error);
   }
 }

@@ -141,7 +141,7 @@ unsafe impl Sync for Root {}
 /// let mut pair = [&raw const x, &raw const y];
 /// let null = std::ptr::null_mut();
 /// let mut list = [pair.as_mut_ptr().cast(), null, null, (&raw mut z).cast::<c_void>()];
-/// // SAFETY: the list has the form that is told.
+/// // SAFETY: the list has the given form.
 /// let buffers = unsafe { Buffers::new(list.as_mut_ptr(), "(_, _) -> _", Form::Nodes) }?;
 /// let [x, y] = &buffers.args()[..] else { unreachable!() };
 /// assert_eq!((x.address(), y.path()), (None, &[1][..]));

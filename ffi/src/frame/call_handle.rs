@@ -1,4 +1,4 @@
-//! What outlasts a call of the embedded runtime: whether anybody still wants its result, and who runs its tasks.
+//! The handle of a call on the embedded runtime that handlers may keep: cancellation, and the threads for its tasks.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;

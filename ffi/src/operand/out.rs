@@ -154,7 +154,7 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
     /// ```
     /// use xla_ffi::prelude::*;
     ///
-    /// /// The first element that is not 0, and whether there is one; `found` says whether to look.
+    /// /// The first element that is not 0, and whether there is one; if `found` is false, the search is skipped.
     /// #[xla_ffi::handler]
     /// fn first(x: Buffer<i32>, mut y: Out<i32, 0>, mut found: Out<u8, 0>) -> Result<()> {
     ///     match x.iter().find(|x| **x != 0) {

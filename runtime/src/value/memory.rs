@@ -30,7 +30,7 @@ pub(crate) enum Memory {
     Large(Arc<Large>),
 }
 
-/// Description of a small buffer. It is no larger than a `u32`, to keep [`Memory`] small.
+/// Description of a small buffer. It is at most as large as a `u32`, to keep [`Memory`] small.
 #[derive(Clone, Copy)]
 pub(crate) struct Small {
     /// Size of the buffer; at most [`SMALL`].

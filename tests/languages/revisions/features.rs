@@ -139,7 +139,7 @@ pub(crate) const FEATURES: &[Feature] = &[
         let out = s.call("scale", "{factor = 1.5 : f32}", x, &[(DType::F32, &[1])])?;
         expect(values::<f32>(&out, 0), vec![1.5])
     }),
-    ("a wrong call is told", |s| {
+    ("a wrong call is refused", |s| {
         let told = s.call(
             "scale",
             "{factor = 1.5 : f64}",

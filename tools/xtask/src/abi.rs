@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let Task::Import(args) = &args.task;
     ensure!(
         parse_version(&args.jaxlib).is_some(),
-        "{:?} is no version; expected one such as 0.12.0",
+        "{:?} is not a version; expected one such as 0.12.0",
         args.jaxlib
     );
     if std::env::var_os(LIBCLANG).is_none() {

@@ -135,7 +135,7 @@ impl Rule {
         };
         let (cell, place) = text.split_once(' ').unwrap_or((text, ""));
         let rule = Self {
-            cell: Cell::parse(cell).with_context(|| format!("{cell:?} is no cell"))?,
+            cell: Cell::parse(cell).with_context(|| format!("{cell:?} is not a cell"))?,
             words: words.to_owned(),
             place: place.to_owned(),
         };
@@ -168,7 +168,7 @@ impl Rule {
             true => uv::version_numbers(text),
             false => {
                 let revision = Revision::from_name(text);
-                let revision = revision.with_context(|| format!("{text:?} is no revision"))?;
+                let revision = revision.with_context(|| format!("{text:?} is not a revision"))?;
                 Ok(vec![revision as u32])
             }
         };

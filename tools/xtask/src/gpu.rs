@@ -99,7 +99,7 @@ fn command(folder: &Path, platform: Platform) -> Result<Command> {
     let script = folder.join("run.py");
     if !script.is_file() {
         bail!(
-            "{} is no folder of `cargo xtask gpu-test --build-only`: it has no run.py",
+            "{} is not a folder of `cargo xtask gpu-test --build-only`: it has no run.py",
             folder.display()
         );
     }

@@ -165,7 +165,7 @@ pub(crate) fn version_numbers(version: &str) -> Result<Vec<u32>> {
     parse_version(version)
         .filter(|numbers| numbers.len() <= 4)
         .with_context(|| {
-            format!("{version:?} is no jaxlib version: expected something like 0.12.0")
+            format!("{version:?} is not a jaxlib version; expected one such as 0.12.0")
         })
 }
 
