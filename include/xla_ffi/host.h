@@ -454,8 +454,8 @@ XFFI_COLD_ XLA_FFI_Error* xffi_answer_metadata_(const XLA_FFI_Api* api, const XL
 XFFI_COLD_ XLA_FFI_Error* xffi_type_ask_(const XLA_FFI_Api* api, const char* name, const XLA_FFI_TypeInfo* info,
                                         XLA_FFI_TypeId* id) {
   XLA_FFI_Type_Register_Args args;
-  /* Before r7 hosts changed the layouts of types and of state, and did not say so. */
-  if (XFFI_NEWEST_KNOWN_ < XFFI_R7 && xffi_is_newer_(api)) {
+  /* Until r8 hosts changed the layouts of types and of state, and misread older ones. */
+  if (XFFI_NEWEST_KNOWN_ < XFFI_R8 && xffi_is_newer_(api)) {
     return xffi_with_version_(
         api, XLA_FFI_SDK_NAME_USER_TYPES,
         xffi_error_new(api, XLA_FFI_Error_Code_UNIMPLEMENTED, "not available"));

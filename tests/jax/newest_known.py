@@ -49,11 +49,9 @@ def refusal(feature, world):
     since, word = NEEDS.get(feature, (0, None))
     if world.seen < since:
         return word
-    if feature in STATE and newest < 7 <= _jax.REVISION:
+    # Runtimes from r8 on keep the layouts of types and state; those before misread older ones.
+    if feature in STATE and newest < 8 and _abi.minor_version(newest) < _abi.minor_version(_jax.REVISION):
         return "user types"
-    # jaxlib 0.9.1 and 0.9.2 refuse the shorter arguments of r7; later ones of r8 take them.
-    if feature in STATE and newest == 7 and _abi._numbers("0.9.1") <= _abi._numbers(_jax.JAXLIB) < _abi._numbers("0.10.0"):
-        return "State_Set"
     return None
 
 

@@ -279,10 +279,10 @@ impl Host {
         Error::new(error.code(), format!("{text}{this}{self}{newer}"))
     }
 
-    /// Returns an error on a newer host if the library knows no revision from r7 on, because before r7 the layouts of types
-    /// and state changed without a new version.
+    /// Returns an error on a newer host if the library knows no revision from r8 on, because until r8 hosts changed the layouts
+    /// of types and state, and misread older ones.
     fn has_known_types(self) -> Result<()> {
-        if newest_known() >= Revision::R7 || !self.is_newer() {
+        if newest_known() >= Revision::R8 || !self.is_newer() {
             return Ok(());
         }
         let error = Error::unimplemented("not available");

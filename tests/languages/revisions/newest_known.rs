@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicI32, Ordering};
 use xla_ffi_runtime::{Library, Revision, Runtime};
-use xla_ffi_sys::{Feature, StateReading};
+use xla_ffi_sys::Feature;
 use xla_ffi_testing::{once, root, skip, target_folder};
 
 /// Rows that use what older libraries do not know, and a word of the refusal.
@@ -36,11 +36,14 @@ fn refusal(row: &str, newest: Revision, host: Revision) -> Option<&'static str> 
         // Every host that asks for it refuses version 0.0.
         _ if newest == Revision::R0 => Some("version 0.0"),
         Some((_, needs, word)) if seen(newest, host) < needs.since() => Some(*word),
-        _ if !STATE.contains(&row) => None,
-        _ if newest < Revision::R7 && host >= Revision::R7 => Some("user types"),
-        // "state", or the function's name.
-        _ => (StateReading::of(host, newest.minor_version()) != StateReading::Right)
-            .then_some("tate"),
+        // Hosts from r8 on keep the layouts of types and state; those before misread older ones.
+        _ if STATE.contains(&row)
+            && newest < Revision::R8
+            && newest.minor_version() < host.minor_version() =>
+        {
+            Some("user types")
+        }
+        _ => None,
     }
 }
 
