@@ -185,6 +185,7 @@ XFFI_COLD_ XLA_FFI_Error* xffi_metadata_of_state_(const XLA_FFI_CallFrame* frame
                                                  const XLA_FFI_Metadata_Extension* extension) {
   XLA_FFI_Error* error = xffi_metadata_(frame, handler, extension);
   if (error != NULL || frame->api == NULL || xffi_host_minor_(frame->api) < 2) return error;
+  if (XFFI_NEWEST_KNOWN_ < XFFI_R8 && xffi_is_newer_(frame->api)) return NULL; /* the call says why */
   return xffi_type_id_(frame->api, handler->state, &extension->metadata->state_type_id);
 }
 
