@@ -1,4 +1,4 @@
-//! What a running call is made of, and calls that were dropped while their handlers were at work.
+//! The parts of a running call, and calls that were dropped while their handlers were still running.
 
 use super::request::Request;
 use crate::context::Context;
@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xla_ffi_sys::Revision;
 use xla_ffi_sys::{Error, Result};
 
-/// What a running handler may touch. While a future is open it is neither read nor freed.
+/// The data that a running handler may access. While a future is open, it is neither read nor freed.
 pub(crate) struct Body {
     pub(super) context: Box<Context>,
     pub(super) raw: RawFrame,
     pub(super) frame: CallFrame,
-    /// The arguments and the rules of the call under way; its parts are the context's.
+    /// The arguments and the rules of the call; the context refers to its parts.
     pub(super) request: Request,
     pub(super) rets: Vec<Tensor>,
 }
@@ -26,13 +26,13 @@ impl Body {
         self.context.shared().revision
     }
 
-    /// Gives the handler a frame that leads to what there is now.
+    /// Lays out the handler's frame with the current data.
     pub(super) fn lay_out(&mut self) {
         let api = self.context.shared().api();
         self.raw = self.frame.raw(api, self.context.raw(), Stage::Execute);
     }
 
-    /// What asks for a call like this one, with other arguments.
+    /// Returns a request for a call like this one, with different arguments.
     pub(super) fn request_of_another(&self, args: Vec<Tensor>) -> Request {
         Request {
             parts: self.context.parts().clone(),
@@ -42,19 +42,19 @@ impl Body {
         }
     }
 
-    /// Whether the operands are no arrays of the call's own.
+    /// Returns true if the operands are not arrays that the call owns.
     pub(super) fn is_on_memory_of_callers(&self) -> bool {
         self.request.args.is_empty() && self.rets.is_empty()
     }
 
-    /// The future's number dies: a second completion is told from then on.
+    /// Invalidates the future's number, so that a second completion is reported.
     pub(super) fn forget_future(&mut self) {
         let future = self.raw.future(self.revision());
         forget(future as usize);
         self.context.forget_futures();
     }
 
-    /// Says where bytes behind an array of the call's own were written.
+    /// Reports writes past the end of an array that the call owns.
     pub(super) fn check_guards(&self) -> Result<()> {
         for (what, tensors) in [("argument", &self.request.args), ("result", &self.rets)] {
             for (index, tensor) in tensors.iter().enumerate() {
@@ -73,8 +73,8 @@ impl Body {
     }
 }
 
-/// What handlers may still touch that were not done when their call was dropped. It is freed when they
-/// are: on a thread of its own, not on that of the handler, whose own state is among it.
+/// The data of calls that were dropped before their handlers finished. A separate thread frees it
+/// afterwards: not the handler's, because the handler's own state is part of the data.
 static UNFINISHED: Mutex<Vec<Unfinished>> = Mutex::new(Vec::new());
 
 fn unfinished() -> MutexGuard<'static, Vec<Unfinished>> {
@@ -83,41 +83,41 @@ fn unfinished() -> MutexGuard<'static, Vec<Unfinished>> {
 
 struct Unfinished {
     completion: Arc<Completion>,
-    // Gone before the executable, whose library destroys its state.
+    // Dropped before the executable, because the executable's library destroys its state.
     body: Box<Body>,
     _executable: Executable,
 }
 
-/// Keeps what belongs to a call that was dropped open until its handler is done.
+/// Keeps the data of a dropped call alive until its handler is done.
 pub(super) fn keep_until_done(
     completion: Arc<Completion>,
     body: Box<Body>,
     executable: Executable,
 ) {
     let told = completion.clone();
-    // Who waits for calls has what they used back afterwards.
+    // Threads that wait for calls get back what the calls used only after this.
     body.context.progress().stay();
     unfinished().push(Unfinished {
         completion,
         body,
         _executable: executable,
     });
-    // First: a callback of the caller's may wait for calls, this one among them.
+    // Registered first, because a callback of the caller may wait for calls, including this one.
     told.on_done_first(Box::new(move |_| {
         let sweeper = std::thread::Builder::new().name("xla-ffi-sweep".into());
-        // Where there is no thread to be had, the next call that ends late frees it.
+        // If the system starts no thread, the next call that ends late frees the data.
         let _ = sweeper.spawn(sweep);
     }));
 }
 
-/// Frees what is over by now.
+/// Frees the data of calls that are over.
 fn sweep() {
     let mut left = unfinished();
     let (over, open): (Vec<_>, Vec<_>) = std::mem::take(&mut *left)
         .into_iter()
         .partition(|left| left.completion.is_done());
     *left = open;
-    // Libraries destroy their state here, in whatever way they do.
+    // Libraries destroy their state here, possibly with a panic or a lock.
     drop(left);
     for mut left in over {
         left.body.forget_future();

@@ -1,4 +1,4 @@
-//! One invocation of one stage, and what may come of it; the instantiate stage, which makes an executable.
+//! Invokes a stage and interprets its outcome; runs the instantiate stage, which makes an executable.
 
 use super::body::{Body, keep_until_done};
 use super::request::Request;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use xla_ffi_sys::{Error, ErrorCode, Finding, Hazard, Result};
 use xla_ffi_sys::{Revision, XLA_FFI_Error, XLA_FFI_Future, XLA_FFI_Handler};
 
-/// Calls a handler and says what it left: nothing, an error, or an open future.
+/// Calls a handler and returns its outcome: nothing, an error, or an open future.
 #[inline]
 pub(crate) fn invoke(
     shared: &Shared,
@@ -32,14 +32,13 @@ pub(crate) fn invoke(
         log(log::Level::Info, format_args!("handler '{name}': {text}"));
     }
     context.begin(stage);
-    // Behind the beginning: a shutdown sees the call, or the call sees the shutdown.
+    // Checked after the call is counted: either a shutdown sees the call, or the call sees the shutdown.
     if let Err(error) = shared.calls.check() {
         context.end(false);
         return Err(error);
     }
     let entered = Entered::new(shared, Some(context));
-    // SAFETY: the frame is laid out for the revision and lives for the call; whoever loaded the
-    // handler vouches for it.
+    // SAFETY: the frame is laid out for the revision and outlives the call; the loader of the handler vouches for it.
     let outcome = unsafe { guard::call_handler(handler, frame.as_mut_ptr()) };
     drop(entered);
     context.end(!frame.future(revision).is_null());
@@ -63,8 +62,8 @@ pub(crate) fn invoke(
     }
 }
 
-/// The long way: something came back, or something was found. A future may be open beside an error: whoever
-/// completes it may use the operands until then, whatever the handler says.
+/// The slow path: the handler returned something, or a problem was found. A future may be open in addition to an
+/// error. Until it is completed, its owner may use the operands, regardless of what the handler returned.
 #[cold]
 fn outcome_of(
     shared: &Shared,
@@ -77,7 +76,7 @@ fn outcome_of(
     let whole = frame.is_whole(revision);
     frame.repair_guard();
     let mut findings = context.findings();
-    // XLA says nothing: the call is what it would be there.
+    // XLA does not report this, so the call ends as it would there.
     if let Some(leak) = context.scratch_leak() {
         shared.note(leak);
     }
@@ -89,7 +88,7 @@ fn outcome_of(
         ));
     }
     let error = match outcome {
-        // XLA contains these, and these alone.
+        // XLA contains these exceptions, and no others.
         Err(unwound) if unwound.is_standard => Some(translate(
             shared,
             Error::new(ErrorCode::Unknown, format!("{unwound} left the handler")),
@@ -102,7 +101,7 @@ fn outcome_of(
         Ok(error) if error as usize == errors::NO_USER_DATA => {
             Some(translate(shared, context.no_user_data().into_handlers()))
         }
-        // An error that says OK is success, as in XLA.
+        // An error with the code OK is success, as in XLA.
         Ok(error) => {
             errors::take_error(error).map(|error| translate(shared, error.into_handlers()))
         }
@@ -134,8 +133,7 @@ fn outcome_of(
     }
     match findings.first() {
         None => (Ok(()), open),
-        // The handler is still at work on the operands: the call stays open, and whoever waits for
-        // it is told.
+        // The handler still uses the operands: the call stays open, and waiting for it returns this error.
         Some(_) if !future.is_null() => {
             for finding in findings {
                 context.note(finding);
@@ -150,7 +148,7 @@ fn outcome_of(
     }
 }
 
-/// Calls a handler of a stage that has no futures. What one left open all the same is the context's
+/// Calls a handler of a stage that has no futures. A future that it left open nevertheless is counted by the context's
 /// [progress](crate::host::calls::Progress::open).
 pub(super) fn run_stage(
     executable: &Executable,
@@ -170,7 +168,7 @@ pub(super) fn run_stage(
     }
 }
 
-/// r0 and r1 report every handler's error as INTERNAL.
+/// Translates a handler's error: r0 and r1 report every error as INTERNAL.
 pub(crate) fn translate(shared: &Shared, error: Error) -> Error {
     if shared.revision < xla_ffi_sys::Revision::R2 {
         error.with_code(ErrorCode::Internal)
@@ -179,7 +177,7 @@ pub(crate) fn translate(shared: &Shared, error: Error) -> Error {
     }
 }
 
-/// An error with the handler and the stage before its text; a handler's own text is left as it is.
+/// Puts the handler and the stage before an error's text; a handler's own text is not changed.
 pub(crate) fn stage_error(error: Error, executable: &Executable, stage: Stage) -> Error {
     if error.is_from_handler() {
         return error;
@@ -188,25 +186,24 @@ pub(crate) fn stage_error(error: Error, executable: &Executable, stage: Stage) -
 }
 
 impl Handler {
-    /// Makes an executable with these attributes: runs the instantiate stage where the handler has
-    /// one (r0 has no stage but execute). Its state lives as long as the executable.
+    /// Makes an executable with these attributes. Runs the instantiate stage if the handler has one; r0 only has the
+    /// execute stage. Its state lives as long as the executable.
     ///
     /// # Errors
-    /// What the handler answers; `INVALID_ARGUMENT` where the attribute parser of the revision's hosts does not take
-    /// one: dictionaries before r2, `dense<…>` and unsigned arrays before r3, and on every revision numbers that XLA
-    /// passes to no handler: floats that are not `f32` or `f64`, integers of less than 8 bits, complex numbers, and
+    /// The handler's error. `INVALID_ARGUMENT` if the attribute parser of the revision's hosts rejects an attribute:
+    /// dictionaries before r2, and `dense<…>` and unsigned arrays before r3. On every revision it rejects numbers that
+    /// XLA passes to no handler: floats other than `f32` and `f64`, integers of less than 8 bits, complex numbers, and
     /// arrays of these and of booleans.
     pub fn instantiate(&self, attributes: &Attributes) -> Result<Executable> {
         attribute_parser::accept(attributes, self.shared.revision)?;
         self.instantiate_any(attributes)
     }
 
-    /// As [`Handler::instantiate`], with any attributes that the ABI has a place for: of a host that is not JAX, whose
-    /// frames are built by hand, or that was recorded. A handler that such attributes are given here is given none of
-    /// them in JAX.
+    /// Like [`Handler::instantiate`], with any attributes that the ABI can represent. Use it for hosts other than JAX,
+    /// for frames that are built by hand, and for recorded frames. JAX passes such attributes to no handler.
     ///
     /// # Errors
-    /// What the handler answers, and `FAILED_PRECONDITION` after a shutdown.
+    /// The handler's error, and `FAILED_PRECONDITION` after a shutdown.
     pub fn instantiate_any(&self, attributes: &Attributes) -> Result<Executable> {
         self.shared.calls.check()?;
         let encoded = Encoded::new(attributes, self.shared.revision);
@@ -218,7 +215,7 @@ impl Handler {
     }
 }
 
-/// Runs the instantiate stage: all attributes, no operands.
+/// Runs the instantiate stage with all attributes and without operands.
 fn instantiate(executable: &Executable) -> Result<()> {
     let shared = &executable.handler().shared;
     let handler = executable.function(Stage::Instantiate)?;

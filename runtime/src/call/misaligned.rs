@@ -1,4 +1,4 @@
-//! Calls whose operands lie where no host would put them: what handlers have to refuse.
+//! Calls with operands at misaligned addresses, which no host passes and handlers have to refuse.
 
 use super::request::flips;
 use super::{Call, Outcome, Ret};
@@ -8,17 +8,17 @@ use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// Where the operands of a call lie, in place of where they should.
+/// The operand of a call that is placed at a misaligned address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Displaced {
-    /// An argument, by its index, a byte behind an aligned address.
+    /// An argument, by its index, one byte after an aligned address.
     Argument(usize),
-    /// A result, by its index, a byte behind an aligned address.
+    /// A result, by its index, one byte after an aligned address.
     Result(usize),
 }
 
-/// Memory of the call's own for an operand, with room for a byte before it.
+/// Memory that the call owns for an operand, with room for one byte before it.
 struct Place {
     shape: Shape,
     room: Tensor,
@@ -42,12 +42,11 @@ impl Place {
 }
 
 impl Call {
-    /// Runs the call with operands that lie where they should not, in host memory. Results have memory of the call's
-    /// own here.
+    /// Runs the call with a misaligned operand, in host memory. Results are in memory that the call owns.
     ///
     /// # Errors
-    /// As [`Call::run`]; an index of an operand that there is not, and results that are to lie elsewhere
-    /// ([`Call::ret_alias`], [`Call::ret_in`]); `FAILED_PRECONDITION` on the stream's own thread.
+    /// As for [`Call::run`]. An index that is out of range, and results in other memory ([`Call::ret_alias`],
+    /// [`Call::ret_in`]). `FAILED_PRECONDITION` on the stream's own thread.
     pub fn run_displaced(self, displaced: Displaced) -> Result<Outcome> {
         let revision = self.executable.handler().shared.revision;
         let packed = |tensor: &Tensor| match flips(revision) {
@@ -78,13 +77,13 @@ impl Call {
         }
         let operands = |places: &[Place]| places.iter().map(Place::operand).collect::<Vec<_>>();
         let frame = CallFrame::new(revision, &operands(&args), &operands(&rets))?;
-        // What the handler or its stream may still write stays for good.
+        // Memory that the handler or its stage may still write is leaked.
         let places = ManuallyDrop::new((args, rets));
         // SAFETY: the operands lie within the places.
         let mut call = unsafe { self.prepare_on(frame) }?;
         let ran = call.invoke();
         if call.is_open() {
-            // Its time was up.
+            // The time limit has passed.
             return ran.map(|()| Outcome { rets: vec![] });
         }
         call.synchronize()?;

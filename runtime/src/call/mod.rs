@@ -1,4 +1,4 @@
-//! Calls: operands in, stages run, results out.
+//! Calls: pass operands, run stages, return results.
 
 mod body;
 mod invoke;
@@ -29,7 +29,7 @@ use std::time::Duration;
 use xla_ffi_sys::Result;
 use xla_ffi_sys::{Revision, XLA_FFI_Extension};
 
-/// A call that is being put together.
+/// A call under construction.
 ///
 /// ```
 /// # use std::ffi::c_void;
@@ -69,12 +69,12 @@ use xla_ffi_sys::{Revision, XLA_FFI_Extension};
 /// ```
 #[derive(Clone)]
 pub struct Call {
-    // Gone before the executable, whose library destroys its state.
+    // Dropped before the executable, because the executable's library destroys its state.
     pub(crate) request: Box<Request>,
     pub(crate) executable: Executable,
 }
 
-/// What a call left.
+/// The outcome of a call.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Outcome {
@@ -83,19 +83,19 @@ pub struct Outcome {
 }
 
 impl Executable {
-    /// Whether a call runs any stage before execute.
+    /// Returns true if a call runs any stage before execute.
     fn runs_more(&self, stages: Stages) -> bool {
         self.runs(Stage::Prepare, stages) || self.runs(Stage::Initialize, stages)
     }
 
-    /// Whether a call runs this stage before execute.
+    /// Returns true if a call runs this stage before execute.
     fn runs(&self, stage: Stage, stages: Stages) -> bool {
         stages == Stages::All
             && self.handler().shared.revision != Revision::R0
             && self.handler().bundle.get(stage).is_some()
     }
 
-    /// A call to be filled with operands.
+    /// Returns a call without operands.
     #[inline]
     #[must_use]
     pub fn call(&self) -> Call {
@@ -127,7 +127,7 @@ impl Call {
         self
     }
 
-    /// Adds a result: of a shape, which begins as zeros, or as [`Ret`] says.
+    /// Adds a result: of a shape, initialised with zeros, or as described by [`Ret`].
     #[inline]
     #[must_use]
     pub fn ret(mut self, ret: impl Into<Ret>) -> Self {
@@ -135,60 +135,60 @@ impl Call {
         self
     }
 
-    /// Adds a result in the memory of a tensor, whose elements stay what they are until the handler writes
-    /// them. Nobody else may hold it. Where its elements share bytes, hosts before r5 have another order of them: there
-    /// the call is `UNIMPLEMENTED`.
+    /// Adds a result in the memory of a tensor, whose elements do not change until the handler writes them. The tensor
+    /// must not be shared. If its elements share bytes, the call is `UNIMPLEMENTED` before r5, because those hosts
+    /// order the elements differently.
     #[must_use]
     pub fn ret_in(mut self, tensor: Tensor) -> Self {
         self.request.rets.push(Ret::In(tensor));
         self
     }
 
-    /// Adds a result in the memory of argument `index`, as `input_output_aliases` does.
+    /// Adds a result in the memory of argument `index`, like `input_output_aliases`.
     #[must_use]
     pub fn ret_alias(mut self, index: usize) -> Self {
         self.request.rets.push(Ret::Alias(index));
         self
     }
 
-    /// Sets the number of the execution; 0 unless set.
+    /// Sets the number of the execution. The default is 0.
     #[must_use]
     pub fn run_id(mut self, run_id: i64) -> Self {
         self.request.parts.run_id = run_id;
         self
     }
 
-    /// Sets the device's global number; 0 unless set.
+    /// Sets the device's global number. The default is 0.
     #[must_use]
     pub fn device_ordinal(mut self, ordinal: i32) -> Self {
         self.request.parts.device_ordinal = ordinal;
         self
     }
 
-    /// Takes the thread pool away, as on a device that is no CPU.
+    /// Removes the thread pool, as on a device other than a CPU.
     #[must_use]
     pub fn without_thread_pool(mut self) -> Self {
         self.request.parts.thread_pool = false;
         self
     }
 
-    /// Runs on the program's own threads what the handler starts: the tasks that it puts on the thread pool, and, from r9
-    /// on, the bodies of `async fn` handlers, which have threads of their library's otherwise. A body that blocks occupies
-    /// one of the threads.
+    /// Runs the handler's tasks on the program's own threads: the tasks of the thread pool and, from r9 on, the bodies
+    /// of `async fn` handlers. By default, such bodies run on threads of their library. A body that blocks occupies one
+    /// of the threads.
     #[must_use]
     pub fn executor(mut self, executor: impl Into<Option<Arc<dyn Executor>>>) -> Self {
         self.request.parts.executor = executor.into();
         self
     }
 
-    /// Sets the platform's stream; there is none unless set.
+    /// Sets the platform's stream. By default there is none.
     #[must_use]
     pub fn stream(mut self, stream: Stream) -> Self {
         self.request.parts.stream = Some(stream);
         self
     }
 
-    /// Gives the call a device that is a thread: its stream and its scratch memory, no thread pool.
+    /// Gives the call a device that is a thread: its stream and its scratch memory, without a thread pool.
     #[must_use]
     pub fn on_device(self, device: &crate::device::CpuDevice) -> Self {
         self.stream(device.stream.stream())
@@ -196,15 +196,15 @@ impl Call {
             .without_thread_pool()
     }
 
-    /// Sets where scratch memory comes from; there is none unless set.
+    /// Sets the source of scratch memory. By default there is none.
     #[must_use]
     pub fn allocator(mut self, allocator: Arc<dyn DeviceAllocator>) -> Self {
         self.request.parts.allocator = Some(allocator);
         self
     }
 
-    /// Sets the user data, which has to be of the handler's runtime: any other is refused when the call
-    /// is prepared or run.
+    /// Sets the user data, which has to belong to the handler's runtime. Otherwise, preparing or running the call
+    /// fails.
     #[must_use]
     pub fn user_data(mut self, user_data: impl Into<Arc<UserData>>) -> Self {
         self.request.parts.user_data = Some(user_data.into());
@@ -224,14 +224,14 @@ impl Call {
     /// Adds an extension of the context; handlers find it from r9.
     ///
     /// # Safety
-    /// The extension stays as it is for as long as the call, what is prepared of it, or a clone exists.
+    /// The extension must not change while the call, a prepared call made from it, or a clone of one exists.
     #[must_use]
     pub unsafe fn extension(mut self, extension: *const XLA_FFI_Extension) -> Self {
         self.request.parts.extensions.push(extension);
         self
     }
 
-    /// The computation that the call calls, for handlers of the internal API.
+    /// Sets the called computation, for handlers of the internal API.
     #[must_use]
     pub fn called_computation(mut self, computation: Arc<dyn std::any::Any + Send + Sync>) -> Self {
         self.request.parts.called_computation = Some(computation);
@@ -255,24 +255,25 @@ impl Call {
         self
     }
 
-    /// Sets how long each execution may take, from its start.
+    /// Sets the time limit of each execution, from its start.
     ///
-    /// **A synchronous handler blocks its caller beyond the limit**, until it returns: nothing can interrupt a function.
-    /// Handlers that work for long have to poll ([`Invocation::cancelled`](crate::internal::Invocation::cancelled), or
-    /// `xla_ffi::Cancellation` from r9 on) or be asynchronous.
+    /// **A synchronous handler blocks its caller beyond the limit**, until it returns: nothing can interrupt a
+    /// function. Handlers that run for a long time have to poll
+    /// ([`Invocation::cancelled`](crate::internal::Invocation::cancelled), or `xla_ffi::Cancellation` from r9 on) or be
+    /// asynchronous.
     ///
-    /// After the limit, [`PreparedCall::wait`] returns `DEADLINE_EXCEEDED` while an asynchronous handler goes on,
-    /// handlers that poll see the call cancelled, and a stage that has not started is refused. A
-    /// result that is complete later is still accepted. `None` waits forever. By default, asynchronous handlers are
-    /// waited for 60 s, and no handler is cancelled.
+    /// After the limit, [`PreparedCall::wait`] returns `DEADLINE_EXCEEDED` while an asynchronous handler continues.
+    /// Handlers that poll see the call cancelled, and a stage that has not started is refused. A result that is
+    /// completed later is still accepted. `None` waits forever. By default, asynchronous handlers are waited for 60 s,
+    /// and no handler is cancelled.
     #[must_use]
     pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
         self.request.rules.time_limit = Some(limit);
         self
     }
 
-    /// Lets the call be cancelled: handlers that poll see it (from r9; those of the internal API everywhere),
-    /// and a stage that has not begun is refused as `CANCELLED`. Cancelling ends neither the handler nor the
+    /// Makes the call cancellable: handlers that poll see the cancellation (from r9; those of the internal API on every
+    /// revision). A stage that has not started is refused as `CANCELLED`. Cancelling ends neither the handler nor the
     /// waiting for it.
     #[must_use]
     pub fn canceller<'c>(mut self, canceller: impl Into<Option<&'c Canceller>>) -> Self {
@@ -280,43 +281,42 @@ impl Call {
         self
     }
 
-    /// Says what becomes of results that the handler leaves unwritten: let pass unless this says otherwise. To
-    /// find them, random bytes lie in the results before each
-    /// execution, and where eight of them or more in a row are still there after a success, that is
-    /// the hazard [`Hazard::UnwrittenResult`](crate::Hazard::UnwrittenResult), by result and element.
+    /// Sets what happens to results that the handler leaves unwritten. By default, they are accepted. To detect them,
+    /// the results are filled with random bytes before each execution. If eight or more consecutive bytes are unchanged
+    /// after a success, this is the hazard [`Hazard::UnwrittenResult`](crate::Hazard::UnwrittenResult), with the result
+    /// and the element.
     ///
-    /// Shorter gaps are let pass, and results of less than eight bytes, but for those of four bytes
-    /// or more of which nothing was written. Results in the memory of an argument or of another
-    /// result, scratch memory, and the results of executions that fail are not looked at.
+    /// Shorter gaps are not detected. Results of less than eight bytes are only detected if they have four bytes or
+    /// more and none was written. Results in the memory of an argument or of another result, scratch memory, and the
+    /// results of failed executions are not checked.
     #[must_use]
     pub fn unwritten(mut self, unwritten: Unwritten) -> Self {
         self.request.rules.unwritten = unwritten;
         self
     }
 
-    /// Lays the call out and runs the stages before execute; what comes back can be run many times.
+    /// Lays the call out and runs the stages before execute. The returned call can be run many times.
     ///
     /// # Errors
-    /// Element types that the revision lacks, memory that cannot be allocated, and what the stages answer.
+    /// Element types that the revision lacks, memory that cannot be allocated, and errors of the stages.
     #[inline]
     pub fn prepare(self) -> Result<PreparedCall> {
         PreparedCall::new(self, None)
     }
 
-    /// As [`Call::prepare`], on a frame whose memory the caller keeps: the arguments and results
-    /// added to the call itself are ignored, and handlers see the executable's attributes.
+    /// Like [`Call::prepare`], on a frame whose memory the caller owns. Arguments and results that were added to the
+    /// call itself are ignored, and handlers see the executable's attributes.
     ///
     /// # Errors
-    /// A frame of another revision, and what the stages answer.
+    /// A frame of a different revision, and errors of the stages.
     ///
     /// # Safety
-    /// The frame's data pointers name memory of the shapes' sizes, readable for arguments and
-    /// writable for results, for as long as executions run: one that is open
-    /// ([`PreparedCall::is_open`]) runs until a way to wait says that it is over
-    /// ([`PreparedCall::wait`], [`PreparedCall::on_end`]), and dropping the call does not end it. What
-    /// handlers put on the call's stream uses the memory until the stream has run it. Elements that share
-    /// bytes are packed as the revision's hosts do it, before r5 with the first in the high bits.
-    /// Where unwritten results are refused ([`Call::unwritten`]), the results lie in host memory.
+    /// The frame's data pointers refer to memory of the shapes' sizes while executions run, readable for arguments and
+    /// writable for results. An open execution ([`PreparedCall::is_open`]) runs until [`PreparedCall::wait`] or
+    /// [`PreparedCall::on_end`] reports its end; dropping the call does not end it. Work that handlers put on the
+    /// call's stream uses the memory until the stream has run it. Elements that share bytes are packed like those of
+    /// the revision's hosts: before r5 with the first in the high bits. If unwritten results are refused
+    /// ([`Call::unwritten`]), the results are in host memory.
     pub unsafe fn prepare_on(mut self, frame: CallFrame) -> Result<PreparedCall> {
         frame.check_revision(self.executable.handler().shared.revision)?;
         self.request.args.clear();
@@ -327,9 +327,8 @@ impl Call {
     /// Runs the call and waits until it is complete.
     ///
     /// # Errors
-    /// What the handler answers, what the host refuses, hazards, and a future that is not completed
-    /// in time: the library keeps its operands until it is, because the handler may still write
-    /// them.
+    /// The handler's error, refusals by the host, hazards, and a future that is not completed in time. In that case the
+    /// library keeps the operands until the future is completed, because the handler may still write them.
     #[inline]
     pub fn run(self) -> Result<Outcome> {
         let mut call = self.prepare()?;

@@ -1,4 +1,4 @@
-//! A call on a CUDA device: its operands are copied there, and its results back.
+//! Calls on a CUDA device: copies the operands there and the results back.
 
 use super::invoke::stage_error;
 use super::request::{flips, operands};
@@ -11,19 +11,19 @@ use crate::value::{Shape, Tensor};
 use std::ffi::c_void;
 use xla_ffi_sys::{Error, ErrorCode, Hazard, Result};
 
-/// Bytes behind each array, which nobody may write.
+/// Size of the guard after each array, which must not be written, in bytes.
 const GUARD: usize = 256;
 
-/// An array on the device, with the guard behind it. One without elements has no memory.
+/// An array on the device, followed by a guard. An array without elements has no memory.
 struct Array {
     shape: Shape,
     memory: Option<CudaMemory>,
-    /// What the guard is filled with.
+    /// The byte that fills the guard.
     pattern: u8,
 }
 
 impl Array {
-    /// The tensor's elements, copied.
+    /// Copies a tensor's elements to the device.
     fn copy_of(tensor: &Tensor, device: &CudaDevice) -> Result<Self> {
         let mut bytes = tensor.bytes().to_vec();
         let pattern = next_pattern();
@@ -47,7 +47,8 @@ impl Array {
         (self.shape.clone(), address.unwrap_or(std::ptr::null_mut()))
     }
 
-    /// The elements as they are now; a hazard where the guard was written. `what` names the array there.
+    /// Returns the current elements, or a hazard if the guard was written. `what` is the array's name in the
+    /// message.
     fn elements(&self, device: &CudaDevice, what: std::fmt::Arguments<'_>) -> Result<Vec<u8>> {
         let Some(memory) = &self.memory else {
             return Ok(vec![]);
@@ -65,11 +66,11 @@ impl Array {
     }
 }
 
-/// The arrays of a call: those of results that lie in an argument's memory are the argument's.
+/// The arrays of a call. A result in an argument's memory uses the argument's array.
 struct Arrays {
     args: Vec<Array>,
     rets: Vec<Array>,
-    /// By result: the argument whose memory it has.
+    /// For each result, the argument whose memory it shares.
     aliases: Vec<Option<usize>>,
 }
 
@@ -89,7 +90,7 @@ impl Arrays {
         })
     }
 
-    /// The arrays of the results, in order.
+    /// Returns the arrays of the results, in order.
     fn of_rets(&self) -> Vec<&Array> {
         let mut own = self.rets.iter();
         let array = |alias: &Option<usize>| match alias {
@@ -101,13 +102,14 @@ impl Arrays {
 }
 
 impl Call {
-    /// Runs the call on a CUDA device and waits until it is complete: the operands are copied there, the results
-    /// back. The device's stream and scratch memory are the call's, and there is no thread pool. Feature `cuda`.
+    /// Runs the call on a CUDA device and waits until it is complete. The operands are copied to the device, and
+    /// the results back. The call uses the device's stream and scratch memory, and has no thread pool. Requires the
+    /// feature `cuda`.
     ///
-    /// Behind each array on the device lie bytes that nobody may write.
+    /// Each array on the device is followed by bytes that must not be written.
     ///
     /// # Errors
-    /// As [`Call::run`], and what the driver answers: memory that is not there, kernels that fail.
+    /// As for [`Call::run`], and errors of the driver, for example for missing memory or failed kernels.
     ///
     /// ```no_run
     /// # use xla_ffi_runtime::{CudaDevice, DType, Executable, Result, Shape, Tensor};
@@ -143,12 +145,12 @@ impl Call {
             let elements = array.elements(device, format_args!("result {index}"))?;
             match ret.bytes_mut() {
                 Some(bytes) => bytes.copy_from_slice(&elements),
-                // An argument has it, too.
+                // The argument's array has these elements too.
                 None => *ret = Tensor::from_bytes(array.shape.clone(), &elements)?,
             }
         }
         if let Some(poison) = poison {
-            // SAFETY: the results that it knows are in no other's memory, and still where they were.
+            // SAFETY: the checked results share no memory with other operands, and have not moved.
             unsafe { poison.check() }.map_err(within)?;
         }
         if flips(revision) {
@@ -160,12 +162,12 @@ impl Call {
         Ok(Outcome { rets })
     }
 
-    /// Captures two calls, as XLA captures a handler that says that a command buffer may replay it, and compares
-    /// what they launch: the kinds of operations, and the shapes of kernels. Nothing of it runs. Feature `cuda`.
+    /// Captures two calls, as XLA captures handlers with the command-buffer trait, and compares the operations that
+    /// they launch: their kinds, and the shapes of kernels. Nothing is executed. Requires the feature `cuda`.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` where the two differ, and where nothing is captured though there are results: what the
-    /// handler did instead would be done once, not at each replay. What the handler answers while it is captured.
+    /// `FAILED_PRECONDITION` if the captures differ, or if nothing is captured although there are results: other work
+    /// would be done once, not at each replay. Errors that the handler returns during the capture.
     pub fn check_capture(self, device: &CudaDevice) -> Result<()> {
         let executable = self.executable.clone();
         let wrong = |what: String| {
@@ -178,8 +180,8 @@ impl Call {
             );
             stage_error(error, &executable, Stage::Execute)
         };
-        // Lent, so that nothing waits for it while it is captured.
-        // SAFETY: the device keeps its stream, which is waited for below.
+        // Borrowed, so that dropping it does not wait during the capture. SAFETY: the device keeps its stream,
+        // which is waited for below.
         let stream = unsafe { Stream::borrowed(device.stream.stream().handle()) };
         let OnDevice {
             mut call,
@@ -199,7 +201,7 @@ impl Call {
         Ok(())
     }
 
-    /// Copies the operands to the device and makes the call ready.
+    /// Copies the operands to the device and prepares the call.
     fn copy_to_device(
         mut self,
         device: &CudaDevice,
@@ -210,7 +212,7 @@ impl Call {
         let mut args = std::mem::take(&mut self.request.args);
         let mut rets = vec![];
         operands(&mut args, &mut self.request.rets, revision, &mut rets)?;
-        // SAFETY: the tensors are this call's alone, or those of arguments, which are let alone.
+        // SAFETY: this call owns the results; arguments are not changed.
         let poison = poisoned.then(|| unsafe { Poison::tensors(&args, &rets) });
         let arrays = Arrays::copies_of(&args, &rets, device)?;
         let operand = |array: &Array| array.operand();
@@ -222,7 +224,7 @@ impl Call {
             .allocator(device.allocator.clone())
             .without_thread_pool()
             .unwritten(Unwritten::Allowed);
-        // SAFETY: the arrays have the shapes' sizes; whoever has both keeps them until the execution is over.
+        // SAFETY: the arrays have the shapes' sizes, and the owner of both keeps them until the execution is over.
         let call = unsafe { call.prepare_on(frame) }?;
         Ok(OnDevice {
             call,
@@ -233,7 +235,8 @@ impl Call {
     }
 }
 
-/// A call whose operands lie on a device. The call goes first: what it put on the stream uses the arrays.
+/// A call whose operands are on a device. The call is dropped first, because its work on the stream uses the
+/// arrays.
 struct OnDevice {
     call: PreparedCall,
     arrays: Arrays,

@@ -1,4 +1,4 @@
-//! A call that is laid out and ready: it costs little more than calling the handler directly.
+//! Prepared calls, whose frame is laid out: running one costs little more than calling the handler directly.
 
 use super::body::{Body, keep_until_done};
 use super::invoke::{invoke, run_stage, stage_error};
@@ -18,9 +18,9 @@ use std::time::Instant;
 use xla_ffi_sys::XLA_FFI_Handler;
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// Lets go of a body that no handler has any more, after what its stream has yet to run.
+/// Frees a body that no handler uses any more, after the work on its stream has run.
 fn release(body: Box<Body>, executable: &Executable) {
-    // Who waits for calls has what they used back afterwards.
+    // Threads that wait for calls get back what the calls used only after this.
     body.context.progress().stay();
     if let Some(stream) = body.context.parts().stream.clone() {
         stream.synchronize_and_drop((body, executable.clone()));
@@ -47,24 +47,24 @@ pub(super) fn own_arrays() -> Error {
 
 /// A call with its operands in place.
 ///
-/// One thread runs it at a time, because its operands are one set: running takes `&mut self`. To run
-/// from several threads give each a clone of its own ([`PreparedCall::try_clone`]), which shares no lock
-/// and no memory that is written with the others; or share one behind a lock of yours. It is `Send` and
-/// `Sync`: any thread may ask whether it is open, or read its results between two runs.
+/// It has one set of operands, so one thread runs it at a time: running takes `&mut self`. To run from several threads,
+/// give each its own clone ([`PreparedCall::try_clone`]), which shares no lock and no written memory with the others;
+/// or protect one call with a lock. It is `Send` and `Sync`: any thread may ask whether it is open, or read its results
+/// between two runs.
 ///
-/// An execution whose time is up stays open: its operands belong to it until it is over, which
-/// [`PreparedCall::wait`], [`PreparedCall::wait_for`] and [`PreparedCall::on_end`] tell. A call may be
-/// dropped while it is open; what it owns is kept as long as the handler may use it.
+/// An execution that exceeds its time limit stays open. Its operands belong to it until [`PreparedCall::wait`],
+/// [`PreparedCall::wait_for`] or [`PreparedCall::on_end`] reports its end. A call may be dropped while it is open; its
+/// data is kept as long as the handler may use it.
 pub struct PreparedCall {
     handler: XLA_FFI_Handler,
-    /// What lies in the results of the execution under way.
+    /// The initial contents of the results of the current execution.
     pub(super) poison: Option<Poison>,
     pub(super) open: Option<Arc<Completion>>,
-    /// The results as tensors have them, once they were asked for, where the host packs them otherwise.
+    /// The results in the packing of tensors, after they were requested, if the host packs them differently.
     pub(super) unpacked: OnceLock<Vec<Tensor>>,
-    /// By what recorders know this call, once it was recorded.
+    /// The identity of this call for recorders, after it was recorded.
     recorded: Option<Arc<()>>,
-    // Gone before the executable, whose library destroys its state.
+    // Dropped before the executable, because the executable's library destroys its state.
     pub(super) body: ManuallyDrop<Box<Body>>,
     pub(super) executable: Executable,
 }
@@ -115,7 +115,7 @@ impl PreparedCall {
         let state = executable.state().clone();
         let parts = std::mem::replace(&mut request.parts, Parts::new());
         let mut context = Context::new(shared.clone(), tally, parts, state, both);
-        // One that is over is refused where something begins.
+        // A time limit that has passed is reported when a stage starts.
         let _ = context.start_time_limit(rules.time_limit.flatten());
         let context = Box::new(context);
         let raw = frame.raw(shared.api(), context.raw(), Stage::Execute);
@@ -135,7 +135,7 @@ impl PreparedCall {
             };
             match body.context.progress().open() {
                 Some(open) => {
-                    // Nobody else can tell the caller, who may have his memory back with the error.
+                    // The caller cannot be notified later, and may take back the memory when this error is returned.
                     if body.is_on_memory_of_callers() {
                         let _ = open.wait(rules.wait_limit());
                     }
@@ -161,10 +161,10 @@ impl PreparedCall {
         })
     }
 
-    /// Starts an execution; `true` when it is complete already: its results may be read without waiting.
+    /// Starts an execution. Returns `true` if it is complete already, so that its results may be read without waiting.
     ///
     /// # Errors
-    /// What the handler answers, hazards, and `FAILED_PRECONDITION` while the last one is open.
+    /// The handler's error, hazards, and `FAILED_PRECONDITION` while the previous execution is open.
     #[inline]
     pub fn start(&mut self) -> Result<bool> {
         if self.open.is_some() {
@@ -214,7 +214,8 @@ impl PreparedCall {
         Ok(true)
     }
 
-    /// Refuses an execution that nobody wants, before anything is written: its results stay what they are.
+    /// Refuses an execution that was cancelled or is too late, before anything is written, so that its results do not
+    /// change.
     #[inline]
     fn admit(&mut self) -> Result<()> {
         let limit = self.body.request.rules.time_limit.flatten();
@@ -222,10 +223,10 @@ impl PreparedCall {
         let shared = &self.executable.handler().shared;
         shared.calls.check()?;
         if self.body.request.rules.unwritten == Unwritten::Refused {
-            // Work that is queued may use the results' memory as it is.
+            // Queued work may use the current contents of the results.
             self.body.synchronize()?;
-            // SAFETY: no execution is open, and operands are host memory where this is asked for: the
-            // call's own, or what `Call::prepare_on` was promised.
+            // SAFETY: no execution is open, and the operands are host memory if unwritten results are refused: the call
+            // owns them, or the caller of `Call::prepare_on` guarantees this.
             self.poison = Some(unsafe { Poison::frame(&self.body.frame) });
         }
         if flips(shared.revision) {
@@ -234,7 +235,7 @@ impl PreparedCall {
         Ok(())
     }
 
-    /// The handler has returned a future; `true` when it is complete already.
+    /// Keeps the execution open after the handler returned a future. Returns `true` if the future is complete already.
     fn keep_open(&mut self, completion: Arc<Completion>, begun: Option<Instant>) -> Result<bool> {
         let progress = self.body.context.progress().clone();
         completion.count(Box::new(move |code| progress.count(code)));
@@ -248,25 +249,25 @@ impl PreparedCall {
         }
         let is_done = completion.is_done();
         self.open = Some(completion);
-        // What it answered is told here, since nobody waits for what is over.
+        // Reported here, because a finished execution is not waited for.
         if is_done {
             self.wait_for(None)?;
         }
         Ok(is_done)
     }
 
-    /// After an error: where the handler left a future open all the same, its threads may still write.
+    /// Keeps the execution open after an error if the handler left a future: its threads may still write.
     #[cold]
     fn stay_open(&mut self) {
         self.open = self.body.context.progress().open();
         self.poison = None;
     }
 
-    /// Runs the record stage: the first time that this call has the recorder its handler makes commands, later it updates
-    /// them.
+    /// Runs the record stage. The first time that this call gets the recorder, its handler makes commands; later it
+    /// updates them.
     ///
     /// # Errors
-    /// A handler without record stage, and what it answers.
+    /// A handler without a record stage, and the handler's error.
     pub fn record(&mut self, recorder: &mut Recorder) -> Result<()> {
         self.check_closed()?;
         self.body
@@ -293,7 +294,7 @@ impl PreparedCall {
         outcome
     }
 
-    /// Says what the execution that went well left unwritten, if that is asked for.
+    /// Reports results that a successful execution left unwritten, if this is requested.
     #[cold]
     pub(super) fn look_for_unwritten(&mut self) -> Result<()> {
         let Some(poison) = self.poison.take() else {
@@ -308,10 +309,10 @@ impl PreparedCall {
 
     /// Runs the execute stage and waits until it is complete.
     ///
-    /// A handler that is not asynchronous blocks this beyond the time limit ([`Call::time_limit`]).
+    /// A handler that is not asynchronous blocks the caller beyond the time limit ([`Call::time_limit`]).
     ///
     /// # Errors
-    /// As [`PreparedCall::start`] and [`PreparedCall::wait`].
+    /// As for [`PreparedCall::start`] and [`PreparedCall::wait`].
     #[inline]
     pub fn invoke(&mut self) -> Result<()> {
         self.start()?;
@@ -321,7 +322,7 @@ impl PreparedCall {
         Ok(())
     }
 
-    /// Waits for what the executions put on the call's stream.
+    /// Waits for the work that the executions put on the call's stream.
     pub(super) fn synchronize(&self) -> Result<()> {
         self.body.synchronize()
     }
@@ -337,14 +338,14 @@ impl PreparedCall {
         Err(Error::new(ErrorCode::FailedPrecondition, why))
     }
 
-    /// The same call once more, for another thread: arguments are shared with this one, results are its
-    /// own and zero, and so are arguments whose memory results have. The stages before execute run
-    /// again; the state of the instantiate stage and the user data are the same objects.
+    /// Returns a copy of the call for another thread. Arguments are shared with this call; results, and arguments whose
+    /// memory results share, get new memory that is zero. The stages before execute run again; the state of the
+    /// instantiate stage and the user data are the same objects.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` while an execution is open, when the operands are memory of the caller's
-    /// ([`PreparedCall::try_clone_on`]), or on the stream's own thread where a result has an argument's memory; and as
-    /// [`Call::prepare`].
+    /// `FAILED_PRECONDITION` while an execution is open, if the operands are the caller's memory
+    /// ([`PreparedCall::try_clone_on`]), or on the stream's own thread if a result has an argument's memory. Otherwise
+    /// as for [`Call::prepare`].
     pub fn try_clone(&self) -> Result<Self> {
         self.check_closed()?;
         let body = &**self.body;
@@ -361,7 +362,7 @@ impl PreparedCall {
             let shared_with = args.iter_mut().find(|arg| arg.shares_memory_with(ret));
             rets.push(match shared_with {
                 Some(arg) => {
-                    // The last execution's work may be about to write there.
+                    // Work of the last execution may still write there.
                     body.synchronize()?;
                     *arg = Tensor::from_bytes(ret.shape().clone(), ret.bytes())?;
                     arg.clone()
@@ -375,13 +376,13 @@ impl PreparedCall {
         Self::assemble(executable, frame, body.request_of_another(args), rets)
     }
 
-    /// As [`PreparedCall::try_clone`], for a call on memory of the caller's: on other memory.
+    /// Like [`PreparedCall::try_clone`], for a call on the caller's memory; the copy uses the given memory.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` for a wrong number of pointers or a call that has its own operands.
+    /// `INVALID_ARGUMENT` for a wrong number of pointers or a call that owns its operands.
     ///
     /// # Safety
-    /// As [`Call::prepare_on`].
+    /// As for [`Call::prepare_on`].
     pub unsafe fn try_clone_on(&self, args: &[*mut c_void], rets: &[*mut c_void]) -> Result<Self> {
         let body = &**self.body;
         if !body.is_on_memory_of_callers() {
@@ -392,11 +393,11 @@ impl PreparedCall {
         Self::assemble(executable, frame, body.request_of_another(vec![]), vec![])
     }
 
-    /// The results as they are after an execution.
+    /// Returns the results of an execution.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` while an execution is open, or on the stream's own thread; a hazard when bytes
-    /// behind an operand were written.
+    /// `FAILED_PRECONDITION` while an execution is open, or on the stream's own thread; a hazard if bytes after an
+    /// operand were written.
     pub fn into_rets(mut self) -> Result<Vec<Tensor>> {
         self.check_closed()?;
         self.body.synchronize()?;
@@ -410,11 +411,11 @@ impl PreparedCall {
         Ok(rets)
     }
 
-    /// The bytes of a result after an execution.
+    /// Returns the bytes of a result of an execution.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` while an execution is open, or on the stream's own thread; `OUT_OF_RANGE` for a
-    /// result that there is not.
+    /// `FAILED_PRECONDITION` while an execution is open, or on the stream's own thread; `OUT_OF_RANGE` for a result
+    /// that does not exist.
     pub fn ret_bytes(&self, index: usize) -> Result<&[u8]> {
         self.check_closed()?;
         self.body.synchronize()?;
@@ -441,7 +442,7 @@ impl PreparedCall {
 
 impl Drop for PreparedCall {
     fn drop(&mut self) {
-        // SAFETY: taken once, here, and not used afterwards.
+        // SAFETY: taken only here, and not used afterwards.
         let mut body = unsafe { ManuallyDrop::take(&mut self.body) };
         match self.open.take() {
             // A handler that has not completed its future may still write its operands.
@@ -467,7 +468,7 @@ impl std::fmt::Debug for PreparedCall {
     }
 }
 
-// Any thread may have one, and several look at it.
+// Prepared calls can move between threads and be shared by them.
 const _: () = {
     const fn any_thread<T: Send + Sync>() {}
     any_thread::<PreparedCall>();

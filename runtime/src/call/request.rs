@@ -1,7 +1,7 @@
-//! What is asked of a call: operands, results, and what it does besides calling its handler.
+//! The request for a call: operands, results, and rules besides calling the handler.
 //!
-//! Operands lie in memory as hosts of the revision pack them: before r5 elements that share a byte lie in it the other way
-//! round.
+//! Operands are packed like those of the revision's hosts: before r5, elements that share a byte are in the opposite
+//! order.
 
 use super::Call;
 use crate::context::Parts;
@@ -10,53 +10,54 @@ use std::time::Duration;
 use xla_ffi_sys::Revision;
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// Which stages a call runs besides execute.
+/// The stages that a call runs in addition to execute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stages {
-    /// Prepare and initialize where the handler has them, as GPU hosts do.
+    /// Prepare and initialize if the handler has them, like GPU hosts.
     #[default]
     All,
-    /// Neither, as XLA does on CPU so far.
+    /// Neither, like XLA on CPU up to the newest known revision.
     Cpu,
 }
 
-/// What becomes of results that a handler says it wrote and did not ([`Call::unwritten`](crate::Call::unwritten)).
+/// The treatment of results that a handler reports as written but did not write
+/// ([`Call::unwritten`](crate::Call::unwritten)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unwritten {
-    /// They are handed over as they are: zeros, in memory of the runtime's.
+    /// They are returned unchanged: zeros, in memory that the runtime owns.
     #[default]
     Allowed,
-    /// The call fails. Costs a pass over the results before the call and one behind.
+    /// The call fails. This costs one pass over the results before the call and one after it.
     Refused,
 }
 
-/// What a call was asked to do besides calling its handler.
+/// The rules that a call follows in addition to calling its handler.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Rules {
     pub(super) stages: Stages,
-    /// The limit that the caller set, which may be none.
+    /// The limit that the caller set, possibly `None` for no limit.
     pub(super) time_limit: Option<Option<Duration>>,
     pub(super) unwritten: Unwritten,
 }
 
 impl Rules {
-    /// How long to wait for an asynchronous handler.
+    /// Returns how long to wait for an asynchronous handler.
     pub(super) fn wait_limit(self) -> Option<Duration> {
         self.time_limit.unwrap_or(Some(Duration::from_secs(60)))
     }
 }
 
-/// One result of a call that is being put together.
+/// A result of a call under construction.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Ret {
-    /// Memory of its own.
+    /// New memory.
     New(Shape),
     /// The memory of an argument.
     Alias(usize),
-    /// Memory of the program's, as it is.
+    /// The program's memory, with its current elements.
     In(Tensor),
 }
 
@@ -66,7 +67,7 @@ impl From<Shape> for Ret {
     }
 }
 
-/// The bytes of a tensor in whose memory result `number` is to lie, refused where others would see them change.
+/// Returns the bytes of a tensor that is to hold result `number`; fails if others would see the bytes change.
 fn bytes_to_write(tensor: &mut Tensor, number: usize) -> Result<&mut [u8]> {
     tensor.bytes_mut().ok_or_else(|| {
         Error::invalid_argument(format!(
@@ -75,7 +76,7 @@ fn bytes_to_write(tensor: &mut Tensor, number: usize) -> Result<&mut [u8]> {
     })
 }
 
-/// What is asked of a call.
+/// The request for a call.
 #[derive(Clone)]
 pub(crate) struct Request {
     pub(super) parts: Parts,
@@ -96,7 +97,7 @@ impl Default for Request {
 }
 
 impl Call {
-    /// The results' memory, aliases resolved: what is asked for is taken out of its list.
+    /// Returns the results' memory, with aliases resolved. Takes the requested results out of their list.
     #[doc(hidden)]
     pub fn operands(
         args: &mut [Tensor],
@@ -126,7 +127,7 @@ impl Call {
                             "two results alias argument {index}"
                         )));
                     }
-                    // What somebody else still holds must not change under his hands.
+                    // Memory that is still shared must not change for its other holders.
                     if args[index].bytes_mut().is_none() {
                         let shared = args[index].clone();
                         args[index] = Tensor::from_bytes(shared.shape().clone(), shared.bytes())?;
@@ -139,7 +140,7 @@ impl Call {
     }
 }
 
-/// The operands' memory, as hosts of the revision pack it.
+/// Returns the operands' memory, packed like that of the revision's hosts.
 pub(super) fn operands(
     args: &mut [Tensor],
     asked: &mut Vec<Ret>,
@@ -182,7 +183,7 @@ fn packed_otherwise(number: usize, revision: Revision) -> Error {
     )
 }
 
-/// Whether hosts of the revision put the first of the elements that share a byte into its high bits.
+/// Returns true if hosts of the revision put the first element of a shared byte into its high bits.
 pub(super) fn flips(revision: Revision) -> bool {
     revision < Revision::R5
 }

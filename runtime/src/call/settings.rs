@@ -1,4 +1,4 @@
-//! What a prepared call runs with, changed between two executions.
+//! Settings of a prepared call that can change between two executions.
 
 use super::prepared::PreparedCall;
 use super::request::{Ret, Rules, flips, operands};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// Settings of the executions to come, from [`PreparedCall::settings`]. Everything that is not set stays what it was.
+/// Settings of the next executions, from [`PreparedCall::settings`]. Settings that are not set keep their values.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -62,7 +62,7 @@ impl Settings<'_> {
         self
     }
 
-    /// Sets the time limit: see [`Call::time_limit`], which says what it does not end.
+    /// Sets the time limit. See [`Call::time_limit`] for what it does not end.
     pub fn time_limit(&mut self, limit: Option<Duration>) -> &mut Self {
         self.rules.time_limit = Some(limit);
         self.parts.deadline = None;
@@ -96,7 +96,7 @@ impl Settings<'_> {
         self
     }
 
-    /// Sets who runs the handler's tasks, or leaves them to the runtime: see [`Call::executor`].
+    /// Sets the executor of the handler's tasks, or leaves them to the runtime: see [`Call::executor`].
     pub fn executor(&mut self, executor: impl Into<Option<Arc<dyn Executor>>>) -> &mut Self {
         self.parts.executor = executor.into();
         self
@@ -108,7 +108,7 @@ impl Settings<'_> {
         self
     }
 
-    /// Sets the computation that the call calls, for handlers of the internal API.
+    /// Sets the called computation, for handlers of the internal API.
     pub fn called_computation(&mut self, computation: Arc<dyn Any + Send + Sync>) -> &mut Self {
         self.parts.called_computation = Some(computation);
         self
@@ -127,7 +127,7 @@ impl Settings<'_> {
 }
 
 impl Call {
-    /// The settings of a call that is not prepared, for the C API.
+    /// Returns the settings of a call that is not prepared, for the C API.
     #[doc(hidden)]
     pub fn settings(&mut self) -> Settings<'_> {
         Settings {
@@ -143,8 +143,8 @@ fn addresses(tensors: &[Tensor]) -> Vec<*mut c_void> {
 }
 
 impl PreparedCall {
-    /// Returns the settings of the executions to come, to change them: a new time limit or run id for each request, for
-    /// instance. Costs a few nanoseconds.
+    /// Returns the settings of the next executions for changes, such as a new time limit or run id for each request.
+    /// Costs a few nanoseconds.
     ///
     /// # Errors
     /// `FAILED_PRECONDITION` while an execution is open, or on the thread of the call's stream.
@@ -152,7 +152,7 @@ impl PreparedCall {
     pub fn settings(&mut self) -> Result<Settings<'_>> {
         self.check_closed()?;
         let body = &mut **self.body;
-        // What the last execution left on its stream may use what is replaced.
+        // Work that the last execution left on its stream may use the replaced values.
         body.synchronize()?;
         Ok(Settings {
             parts: body.context.parts_mut(),
@@ -161,11 +161,11 @@ impl PreparedCall {
         })
     }
 
-    /// Replaces the operands of the executions to come by others, which may have different shapes.
+    /// Replaces the operands of the next executions. The new operands may have different shapes.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` while an execution is open, and where a stage before execute has seen the operands;
-    /// `INVALID_ARGUMENT` where the operands are the caller's memory ([`PreparedCall::set_frame`]); and as
+    /// `FAILED_PRECONDITION` while an execution is open, and if a stage before execute has seen the operands.
+    /// `INVALID_ARGUMENT` if the operands are the caller's memory ([`PreparedCall::set_frame`]). Otherwise as for
     /// [`Call::prepare`].
     pub fn set_operands<R: Into<Ret>>(
         &mut self,
@@ -196,13 +196,13 @@ impl PreparedCall {
         Ok(())
     }
 
-    /// As [`PreparedCall::set_operands`], with operands in the caller's memory.
+    /// Like [`PreparedCall::set_operands`], with operands in the caller's memory.
     ///
     /// # Errors
-    /// As there, and `INVALID_ARGUMENT` for a frame of a different revision.
+    /// As for [`PreparedCall::set_operands`], and `INVALID_ARGUMENT` for a frame of a different revision.
     ///
     /// # Safety
-    /// As [`Call::prepare_on`].
+    /// As for [`Call::prepare_on`].
     pub unsafe fn set_frame(&mut self, frame: CallFrame) -> Result<()> {
         self.may_have_other_operands()?;
         frame.check_revision(self.body.revision())?;
@@ -212,10 +212,10 @@ impl PreparedCall {
         Ok(())
     }
 
-    /// The frame is laid out for these operands. Those of before go last: their destructors may panic, and this call
-    /// stays whole.
+    /// Takes over operands for which the frame is already laid out. The previous operands are dropped last: their
+    /// destructors may panic, and this call must stay consistent.
     fn take_over(&mut self, args: Vec<Tensor>, rets: Vec<Tensor>) {
-        // An execution that failed has not looked for it, and the results that it was in may be gone.
+        // A failed execution has not checked its results, which may no longer exist.
         self.poison = None;
         self.unpacked.take();
         let body = &mut **self.body;
@@ -225,11 +225,11 @@ impl PreparedCall {
         drop((before, results));
     }
 
-    /// Other arguments of the same shapes for the executions to come: cheap. Results stay where they are.
+    /// Replaces the arguments of the next executions by others of the same shapes, cheaply. Results keep their memory.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` while an execution is open, where a stage before execute has seen the arguments, or where
-    /// a result lies in the memory of one; `INVALID_ARGUMENT` for other shapes.
+    /// `FAILED_PRECONDITION` while an execution is open, if a stage before execute has seen the arguments, or if a
+    /// result shares the memory of an argument. `INVALID_ARGUMENT` for different shapes.
     pub fn set_args(&mut self, args: impl IntoIterator<Item = Tensor>) -> Result<()> {
         self.may_have_other_operands()?;
         let body = &mut **self.body;
@@ -258,14 +258,14 @@ impl PreparedCall {
         Ok(())
     }
 
-    /// Replaces the data pointers of a call that was prepared on a frame of the caller's.
+    /// Replaces the data pointers of a call that was prepared on the caller's frame.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` while an execution is open, and for other pointers where a stage before execute has seen
-    /// these; `INVALID_ARGUMENT` for a wrong number of pointers.
+    /// `FAILED_PRECONDITION` while an execution is open, and for different pointers if a stage before execute has seen
+    /// the current ones. `INVALID_ARGUMENT` for a wrong number of pointers.
     ///
     /// # Safety
-    /// As [`Call::prepare_on`].
+    /// As for [`Call::prepare_on`].
     pub unsafe fn update(&mut self, args: &[*mut c_void], rets: &[*mut c_void]) -> Result<()> {
         self.check_closed()?;
         if !self.body.is_on_memory_of_callers() {
@@ -291,7 +291,7 @@ impl PreparedCall {
     fn may_have_other_operands(&self) -> Result<()> {
         self.check_closed()?;
         self.has_seen_operands()?;
-        // What the last execution left on its stream works on operands that may go now.
+        // Work that the last execution left on its stream uses operands that may be freed now.
         self.body.synchronize()
     }
 }

@@ -1,9 +1,10 @@
-//! Results that nobody wrote: random bytes lie in them before the call, and are looked for behind it.
+//! Detects results that were not written: fills them with random bytes before the call and looks for
+//! these afterwards.
 //!
-//! The bytes depend on their place and differ from call to call, so that no handler writes eight of
-//! them in a row by chance (1 in 2^64 for each place). Runs shorter than that are let pass: where an
-//! element here and there is left out, and in results of less than eight bytes, except for those of
-//! four bytes or more that were left altogether (1 in 2^32).
+//! The bytes depend on their position and differ between calls, so that no handler writes eight
+//! consecutive ones by chance (1 in 2^64 per position). Shorter runs are accepted, for example single
+//! omitted elements. Results of less than eight bytes are only refused if they have four bytes or
+//! more and none was written (1 in 2^32).
 
 use crate::frame::CallFrame;
 use crate::value::{Shape, Tensor};
@@ -14,21 +15,22 @@ use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use xla_ffi_sys::{Error, ErrorCode, Finding, Hazard, Result};
 
-/// Bytes in a row that prove that nobody wrote them.
+/// Number of consecutive unchanged bytes that prove that they were not written.
 const PROOF: usize = 8;
-/// How many ranges of elements are named.
+/// Number of element ranges that the message lists.
 const NAMED: usize = 4;
 
-/// A result with memory of its own, which lies in no argument and in no other result.
+/// A result whose memory is not part of an argument or of another result.
 pub(crate) struct Place {
     index: usize,
     shape: Shape,
     data: *mut u8,
 }
 
-/// The results among `rets` that have to be written: those that begin where no other operand does.
+/// Returns the results among `rets` that have to be written: those that start at no other operand's
+/// address.
 fn places(args: &[(Shape, *mut c_void)], rets: Vec<(Shape, *mut c_void)>) -> Vec<Place> {
-    // A program may have very many: they are counted, not held one against the other.
+    // A program may have very many results, so addresses are counted instead of compared in pairs.
     let mut starts = HashMap::new();
     for (_, data) in args.iter().chain(&rets) {
         *starts.entry(*data).or_insert(0) += 1;
@@ -44,71 +46,70 @@ fn places(args: &[(Shape, *mut c_void)], rets: Vec<(Shape, *mut c_void)>) -> Vec
     rets.into_iter().enumerate().filter_map(place).collect()
 }
 
-/// What lies in the results of one execution before the handler runs.
+/// The contents of the results before the handler runs.
 pub struct Poison {
     seed: u64,
     places: Vec<Place>,
 }
 
-// SAFETY: the places are used where the call is, whose memory they name.
+// SAFETY: the places are only used together with the call that owns their memory.
 unsafe impl Send for Poison {}
-// SAFETY: as above; through a shared reference nothing is followed.
+// SAFETY: as above; a shared reference gives no access to the memory.
 unsafe impl Sync for Poison {}
 
 impl Poison {
-    /// Fills the results of a frame that are nobody else's memory.
+    /// Fills the results of a frame whose memory no other operand uses.
     ///
     /// # Safety
-    /// The frame's data is host memory of the shapes' sizes, which nobody else uses now.
+    /// The frame's data is host memory of the shapes' sizes, which is not used by others during the call.
     pub(crate) unsafe fn frame(frame: &CallFrame) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { Self::fill(places(&frame.args(), frame.rets())) }
     }
 
-    /// The same for tensors that a handler is given.
+    /// Fills the results of tensors that a handler receives.
     ///
     /// # Safety
-    /// Nobody else uses the tensors now.
+    /// The tensors are not used by others during the call.
     pub unsafe fn tensors(args: &[Tensor], rets: &[Tensor]) -> Self {
         let list = |tensors: &[Tensor]| -> Vec<_> {
             let operand = |tensor: &Tensor| (tensor.shape().clone(), tensor.data());
             tensors.iter().map(operand).collect()
         };
-        // SAFETY: the caller's promise; tensors are host memory of their shapes' sizes.
+        // SAFETY: guaranteed by the caller; tensors are host memory of their shapes' sizes.
         unsafe { Self::fill(places(&list(args), list(rets))) }
     }
 
     /// # Safety
-    /// The places may be written.
+    /// The places must be writable.
     unsafe fn fill(places: Vec<Place>) -> Self {
-        // Keyed at random for each, which is all that is wanted of it.
+        // Each state has random keys, which is enough for a seed.
         let seed = RandomState::new().hash_one(places.len());
         for place in &places {
             let bytes = place.shape.bytes();
             for start in (0..bytes).step_by(PROOF) {
                 let count = PROOF.min(bytes - start);
                 let word = word(seed, place.index, start);
-                // SAFETY: `start` lies within the result.
+                // SAFETY: `start` is within the result.
                 let at = unsafe { place.data.add(start) };
-                // SAFETY: as many bytes as are left of the result, which the caller lets us write.
+                // SAFETY: `count` bytes of the result remain, which the caller allows to write.
                 unsafe { at.copy_from_nonoverlapping(word.as_ptr(), count) };
             }
         }
         Self { seed, places }
     }
 
-    /// Looks for what nobody wrote, in an execution that is over.
+    /// Looks for bytes that were not written, after an execution.
     ///
     /// # Errors
     /// `INTERNAL` with a hazard for each result that was not written.
     ///
     /// # Safety
-    /// The results are still there, and nobody writes them now.
+    /// The results still exist and are not written during the call.
     pub unsafe fn check(self) -> Result<()> {
         let mut findings = vec![];
         for place in &self.places {
-            // SAFETY: as many bytes as the result has; all of them are initialised, since `fill` was
-            // here.
+            // SAFETY: the slice has as many bytes as the result; `fill` has initialised all of them.
             let bytes = unsafe { std::slice::from_raw_parts(place.data, place.shape.bytes()) };
             let runs = left(self.seed, place.index, bytes);
             if !runs.is_empty() {
@@ -124,9 +125,9 @@ impl Poison {
     }
 }
 
-/// Eight bytes of poison: those of result `index` from byte `start` on.
+/// Returns eight bytes of poison: those of result `index` from byte `start` on.
 fn word(seed: u64, index: usize, start: usize) -> [u8; PROOF] {
-    // SplitMix64, a stream for each result.
+    // SplitMix64, with a stream for each result.
     let step = (start / PROOF) as u64 + 1;
     let mut word = seed
         .wrapping_add((index as u64) << 32)
@@ -136,7 +137,7 @@ fn word(seed: u64, index: usize, start: usize) -> [u8; PROOF] {
     (word ^ (word >> 31)).to_le_bytes()
 }
 
-/// The bytes that are still poison, in runs that are long enough to prove it.
+/// Returns the runs of bytes that are still poison and long enough as proof.
 fn left(seed: u64, index: usize, bytes: &[u8]) -> Vec<Range<usize>> {
     let mut runs = vec![];
     let mut begin = 0;
@@ -162,10 +163,11 @@ fn left(seed: u64, index: usize, bytes: &[u8]) -> Vec<Range<usize>> {
     runs
 }
 
-/// The elements that lie wholly in the bytes; those that lie there in part where none does.
+/// Returns the elements that are completely within the bytes, or the partly covered ones if there are
+/// none.
 fn elements(shape: &Shape, bytes: &Range<usize>) -> Range<usize> {
     let bits = shape.dtype().bits().max(1);
-    // A packed element's neighbours in its byte were left with it.
+    // The neighbours of a packed element in its byte were not written either.
     let (start, end) = (bytes.start * 8, bytes.end * 8);
     let whole = start.div_ceil(bits)..(end / bits).min(shape.elements());
     if whole.is_empty() {
@@ -204,10 +206,10 @@ mod tests {
     use super::*;
     use crate::value::DType;
 
-    /// What is said of a result of which the handler writes the bytes for which `writes` holds.
+    /// Returns the message for a result of which the handler writes the bytes selected by `writes`.
     fn told(dtype: DType, elements: i64, writes: impl Fn(usize) -> bool) -> Option<String> {
         let mut ret = Tensor::zeros(Shape::new(dtype, [elements]).unwrap()).unwrap();
-        // SAFETY: the tensor is used here alone.
+        // SAFETY: no other code uses the tensor.
         let poison = unsafe { Poison::tensors(&[], std::slice::from_ref(&ret)) };
         for (at, byte) in ret.bytes_mut().unwrap().iter_mut().enumerate() {
             *byte = if writes(at) { !*byte } else { *byte };
@@ -224,7 +226,7 @@ mod tests {
         let says = |said: Option<String>, what: &str| assert_eq!(said.as_deref(), Some(what));
         says(told(DType::F32, 4, |_| false), "it");
         says(told(DType::F32, 4, |at| at < 8), "elements 2 to 3");
-        // Runs that begin and end within words.
+        // Runs that start and end within words.
         says(
             told(DType::U8, 40, |at| !(3..11).contains(&at)),
             "elements 3 to 10",
@@ -250,7 +252,7 @@ mod tests {
         let arg = Tensor::from_slice([4], &[1_i32, 2, 3, 4]).unwrap();
         let own = Tensor::zeros(arg.shape().clone()).unwrap();
         let rets = [arg.clone(), own.clone(), own];
-        // SAFETY: the tensors are used here alone.
+        // SAFETY: no other code uses the tensors.
         let poison = unsafe { Poison::tensors(std::slice::from_ref(&arg), &rets) };
         assert_eq!(arg.to_vec::<i32>().unwrap(), [1, 2, 3, 4]);
         // SAFETY: the tensors are alive.

@@ -1,4 +1,4 @@
-//! Waiting for an execution that is open: by a thread, by a future, by a callback.
+//! Waits for an open execution: with a thread, a future, or a callback.
 
 use super::invoke::translate;
 use super::prepared::PreparedCall;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
 impl PreparedCall {
-    /// How long the execution that is open may still take.
+    /// Returns the remaining time of the open execution.
     fn time_left(&self) -> Option<Duration> {
         let deadline = self.body.context.parts().deadline;
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -21,8 +21,8 @@ impl PreparedCall {
     /// Waits until the execution that was started is complete.
     ///
     /// # Errors
-    /// What the handler answers, and `DEADLINE_EXCEEDED` when time is up: the execution stays open
-    /// then, its operands belong to it, and it may be waited for again.
+    /// The handler's error, and `DEADLINE_EXCEEDED` at the time limit. In that case the execution stays open, its
+    /// operands still belong to it, and it may be waited for again.
     pub fn wait(&mut self) -> Result<()> {
         let outcome = self.wait_for(self.time_left());
         if self.open.is_some() {
@@ -31,11 +31,10 @@ impl PreparedCall {
         outcome
     }
 
-    /// As [`PreparedCall::wait`], with a time limit of its own in place of the call's;
-    /// `None` waits for ever.
+    /// Like [`PreparedCall::wait`], with a separate time limit instead of the call's; `None` waits forever.
     ///
     /// # Errors
-    /// As [`PreparedCall::wait`].
+    /// As for [`PreparedCall::wait`].
     pub fn wait_for(&mut self, limit: Option<Duration>) -> Result<()> {
         let Some(completion) = &self.open else {
             return Ok(());
@@ -72,15 +71,15 @@ impl PreparedCall {
         }
     }
 
-    /// Counts the execution that is open as `DEADLINE_EXCEEDED`, whatever becomes of it.
+    /// Counts the open execution as `DEADLINE_EXCEEDED`, regardless of its later outcome.
     fn count_as_late(&self) {
         if let Some(completion) = &self.open {
             completion.count_now(ErrorCode::DeadlineExceeded);
         }
     }
 
-    /// Whether an execution is under way: its operands belong to it. Of one that is over results are read, and
-    /// another begins, when it has been waited for ([`PreparedCall::wait`]), which gives the handler's error.
+    /// Returns true if an execution is open, so that its operands belong to it. After its end, [`PreparedCall::wait`]
+    /// returns the handler's error; then its results can be read and the next execution can start.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.open
@@ -88,9 +87,9 @@ impl PreparedCall {
             .is_some_and(|completion| !completion.is_done())
     }
 
-    /// Runs `told` once when the execution that is open is over and its operands are the caller's
-    /// again, but for what the handler put on a stream, which may have yet to run: on the thread that ends it, also
-    /// after the call was dropped. Where none is open it runs here and now.
+    /// Runs `told` once when the open execution has ended and its operands belong to the caller again. Work that the
+    /// handler put on a stream may still have to run. `told` runs on the thread that ends the execution, even if the
+    /// call was dropped before. If no execution is open, it runs immediately on the calling thread.
     pub fn on_end(&self, told: impl FnOnce() + Send + 'static) {
         match &self.open {
             Some(completion) => completion.on_done(Box::new(|_| told())),
@@ -98,8 +97,8 @@ impl PreparedCall {
         }
     }
 
-    /// As [`PreparedCall::on_end`], and also when the execution's time limit is over, whichever is first. Without a time
-    /// limit this is after 60 s, as for [`PreparedCall::wait`]. `wait_for(Some(Duration::ZERO))` then returns the outcome.
+    /// Like [`PreparedCall::on_end`], and also at the execution's time limit, whichever is first. Without a time limit
+    /// this is after 60 s, as for [`PreparedCall::wait`]. `wait_for(Some(Duration::ZERO))` then returns the outcome.
     ///
     /// # Errors
     /// `RESOURCE_EXHAUSTED` if the system starts no thread for the time limit; `told` is dropped.
@@ -121,13 +120,13 @@ impl PreparedCall {
         Ok(())
     }
 
-    /// Runs the execute stage without blocking a thread while an asynchronous handler is at work. The future needs no
-    /// particular executor. It starts the execution when it is first polled.
+    /// Runs the execute stage without blocking a thread while an asynchronous handler runs. The future needs no
+    /// particular executor. The first poll starts the execution.
     ///
-    /// A handler that is not asynchronous runs within that poll and blocks it, also past the time limit: nothing can
+    /// A handler that is not asynchronous runs within that poll and blocks it, even after the time limit: nothing can
     /// interrupt a function. Run such handlers on threads for blocking work.
     ///
-    /// If the future is dropped, the execution goes on: the call stays open, and may be dropped as well.
+    /// If the future is dropped, the execution continues: the call stays open, and may be dropped as well.
     ///
     /// ```
     /// # use std::future::Future;
@@ -151,7 +150,7 @@ impl PreparedCall {
     /// ```
     ///
     /// # Errors
-    /// As [`PreparedCall::invoke`]; `DEADLINE_EXCEEDED` when the time limit is over, which wakes the future.
+    /// As for [`PreparedCall::invoke`]; `DEADLINE_EXCEEDED` at the time limit, which wakes the future.
     pub async fn invoke_async(&mut self) -> Result<()> {
         if self.start()? {
             return Ok(());
@@ -178,7 +177,7 @@ impl PreparedCall {
     }
 }
 
-/// Tells the caller, unless it was told before.
+/// Runs the callback, unless it ran before.
 fn tell(told: &Mutex<Option<impl FnOnce() + Send>>) {
     let told = told.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(told) = told {
@@ -186,7 +185,7 @@ fn tell(told: &Mutex<Option<impl FnOnce() + Send>>) {
     }
 }
 
-/// What a future shares with whoever ends its execution.
+/// The data that a future shares with the thread that ends its execution.
 #[derive(Default)]
 struct Turn {
     is_over: bool,
