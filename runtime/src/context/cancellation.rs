@@ -1,4 +1,4 @@
-//! Cancelling: a caller says that nobody wants the result any more, and a handler that polls gives up early.
+//! Cancellation: a caller no longer wants the result, and a handler that polls can stop early.
 
 use crate::host::futures::run_callback;
 use crate::host::{Executor, Shared};
@@ -11,8 +11,8 @@ use xla_ffi_sys::{
     XLA_FFI_ExtensionId,
 };
 
-/// Cancels calls: [`Call::canceller`](crate::Call::canceller) takes a clone, and any thread may cancel. Handlers
-/// are asked to give up, not made to; a call that begins later is refused as `CANCELLED`.
+/// Cancels calls. [`Call::canceller`](crate::Call::canceller) takes a clone, and any thread may cancel. Handlers can
+/// poll for it and are not interrupted; a call that starts later is refused as `CANCELLED`.
 ///
 /// ```
 /// let canceller = xla_ffi_runtime::Canceller::new();
@@ -24,25 +24,25 @@ use xla_ffi_sys::{
 pub struct Canceller(Arc<AtomicBool>);
 
 impl Canceller {
-    /// One that has not cancelled anything.
+    /// Returns a canceller that has not cancelled anything.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Cancels the calls that have a clone of this, for good.
+    /// Cancels the calls that have a clone of this. This cannot be undone.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Whether they are cancelled.
+    /// Returns true if the calls are cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 }
 
-/// What outlives the call, for a handler that has retained it.
+/// The part that outlives the call if a handler has retained it.
 pub(crate) struct Watched {
     pub(crate) canceller: Option<Canceller>,
     pub(crate) deadline: Option<Instant>,
@@ -51,7 +51,7 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// Why nobody wants the result any more, as a code; `None` while it is wanted.
+    /// Returns why the result is no longer wanted, as a code; `None` while it is wanted.
     fn reason(&self) -> Option<ErrorCode> {
         if self.canceller.as_ref().is_some_and(Canceller::is_cancelled) {
             return Some(ErrorCode::Cancelled);
@@ -66,16 +66,16 @@ impl Watched {
     }
 }
 
-/// What a handler polls: cancelled by its caller, past its deadline, or the runtime shuts down. Retained, it outlives
-/// the call.
+/// The extension that a handler polls: cancelled by its caller, after its deadline, or because the runtime shuts
+/// down. It outlives the call if it is retained.
 pub(crate) struct CancellationExtension {
     raw: XFFI_Cancellation_Extension,
     watched: Arc<Watched>,
 }
 
-// SAFETY: the pointer is the object's own, which any thread may use.
+// SAFETY: the pointer refers to the object itself, which any thread may use.
 unsafe impl Send for CancellationExtension {}
-// SAFETY: as above; nothing is changed through a shared reference.
+// SAFETY: as above; a shared reference allows no changes.
 unsafe impl Sync for CancellationExtension {}
 
 impl CancellationExtension {
@@ -104,29 +104,29 @@ impl CancellationExtension {
         (&raw const self.raw).cast()
     }
 
-    /// Why nobody wants the result any more, as a code.
+    /// Returns why the result is no longer wanted, as a code.
     pub(crate) fn reason(&self) -> Option<ErrorCode> {
         self.watched.reason()
     }
 }
 
 /// # Safety
-/// The object of an extension that is alive, or that was retained.
+/// The object must belong to a live extension, or be retained.
 unsafe extern "C" fn is_cancelled(object: *const c_void) -> i32 {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let reason = unsafe { &*object.cast::<Watched>() }.reason();
     reason.map_or(0, |reason| reason as i32)
 }
 
 /// # Safety
-/// As [`is_cancelled`].
+/// As for [`is_cancelled`].
 unsafe extern "C" fn retain(object: *const c_void) {
-    // SAFETY: the object is that of an `Arc`, as promised by the caller.
+    // SAFETY: the object is that of an `Arc`, as guaranteed by the caller.
     unsafe { Arc::increment_strong_count(object.cast::<Watched>()) };
 }
 
 /// # Safety
-/// The object was retained, and is not used afterwards.
+/// The object must be retained, and must not be used afterwards.
 unsafe extern "C" fn release(object: *const c_void) {
     // SAFETY: as above.
     unsafe { Arc::decrement_strong_count(object.cast::<Watched>()) };
@@ -134,16 +134,16 @@ unsafe extern "C" fn release(object: *const c_void) {
 
 type Task = unsafe extern "C" fn(data: *mut c_void, run: i32);
 
-/// A task of a handler's library, which is refused if the program's executor drops it.
+/// A task of a handler's library, which is reported as refused if the program's executor drops it.
 struct Handed(Option<Task>, *mut c_void);
 
-// SAFETY: the extension's contract: any thread may run the task.
+// SAFETY: by the extension's contract, any thread may run the task.
 unsafe impl Send for Handed {}
 
 impl Handed {
     fn end(&mut self, run: bool) {
         if let Some(task) = self.0.take() {
-            // SAFETY: the extension's contract: called once, on any thread.
+            // SAFETY: by the extension's contract, the task is called once, on any thread.
             unsafe { task(self.1, run.into()) };
         }
     }
@@ -156,10 +156,10 @@ impl Drop for Handed {
 }
 
 /// # Safety
-/// As [`is_cancelled`]; the task may be called once with the data, on any thread.
+/// As for [`is_cancelled`]; it must be allowed to call the task once with the data, on any thread.
 unsafe extern "C" fn execute(object: *const c_void, task: Task, data: *mut c_void) {
     let mut task = Handed(Some(task), data);
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     if let Some(executor) = &unsafe { &*object.cast::<Watched>() }.executor {
         run_callback(|| executor.execute(Box::new(move || task.end(true))));
     }

@@ -1,4 +1,4 @@
-//! The context of one invocation, and the invocation in progress on a thread.
+//! The context of an invocation, and the current invocation of a thread.
 
 pub(crate) mod cancellation;
 mod parts;
@@ -30,9 +30,9 @@ use xla_ffi_sys::{
     XLA_FFI_InternalApi, XLA_FFI_InvokeContext,
 };
 
-/// A context as handlers see it: an address.
+/// The context of an invocation, which handlers see as an address.
 ///
-/// Aligned so that contexts of calls on several threads share no cache line.
+/// Aligned so that the contexts of calls on several threads share no cache line.
 #[repr(align(128))]
 pub(crate) struct Context {
     runtime: Runtime,
@@ -45,17 +45,17 @@ pub(crate) struct Context {
     prepare: StateSlot,
     initialize: StateSlot,
     found: AtomicBool,
-    /// The type of user data that was asked for and is absent.
+    /// The type of the last requested user data that the call does not have.
     absent: AtomicI64,
     prints: bool,
     /// The record extension while the record stage runs.
     record: AtomicPtr<XLA_FFI_Extension>,
-    /// Made when a handler first asks.
+    /// Created at a handler's first request.
     cancellation: OnceLock<Box<CancellationExtension>>,
     leftovers: Mutex<Leftovers>,
 }
 
-/// What a handler leaves behind during a call.
+/// The resources that a handler has not released during a call.
 #[derive(Default)]
 struct Leftovers {
     findings: Vec<Finding>,
@@ -89,17 +89,17 @@ impl Context {
         }
     }
 
-    /// The context behind a handler's pointer.
+    /// Returns the context that a handler's pointer refers to.
     ///
     /// # Safety
-    /// `ctx` is null or was given to a handler by this host, and its call object still exists.
+    /// `ctx` must be null, or a pointer that this host gave to a handler and whose call object still exists.
     pub(crate) unsafe fn from_raw<'a>(ctx: *mut XLA_FFI_InvokeContext) -> Result<&'a Self> {
         if ctx.is_null() {
             return Err(Error::invalid_argument(
                 "ctx is null: metadata calls have no context",
             ));
         }
-        // SAFETY: contexts are handed out as pointers to `Context`.
+        // SAFETY: handlers get contexts as pointers to `Context`.
         let context = unsafe { &*ctx.cast::<Self>() };
         context.check_alive()?;
         Ok(context)
@@ -121,24 +121,24 @@ impl Context {
         &self.parts
     }
 
-    /// The parts, to be changed for the executions to come.
+    /// Returns the parts, to change them for the next executions.
     pub(crate) fn parts_mut(&mut self) -> &mut Parts {
         self.cancellation.take();
         &mut self.parts
     }
 
-    /// The options of this execution.
+    /// Returns the options of this execution.
     pub(crate) fn custom_options(&self) -> &Encoded {
         let options = self.parts.custom_options.as_ref();
         options.unwrap_or(&self.shared().no_options)
     }
 
-    /// Sets or takes away the record extension.
+    /// Sets or removes the record extension.
     pub(crate) fn set_record(&self, extension: *const XLA_FFI_Extension) {
         self.record.store(extension.cast_mut(), Ordering::Release);
     }
 
-    /// The extension with this number.
+    /// Returns the extension with this number.
     pub(crate) fn find_extension(&self, number: i64) -> Option<*const XLA_FFI_Extension> {
         let record = self.record.load(Ordering::Acquire).cast_const();
         if number == XLA_FFI_Extension_Record && !record.is_null() {
@@ -150,19 +150,19 @@ impl Context {
         self.parts.extensions.find(number)
     }
 
-    /// Whether the call's frames are printed.
+    /// Returns true if the call's frames are printed.
     #[inline]
     pub(crate) fn prints(&self) -> bool {
         self.prints
     }
 
-    /// The context belongs to a call of `stage` from here on.
+    /// Starts a call of `stage`, which the context belongs to from now on.
     pub(crate) fn begin(&self, stage: Stage) {
         self.stage.store(stage as u8, Ordering::Relaxed);
         self.progress.begin();
     }
 
-    /// The handler has returned, with a future or without; the context is over either way.
+    /// Marks the handler's return, with a future or without. The context ends in both cases.
     pub(crate) fn end(&self, open: bool) {
         self.progress.end(open);
     }
@@ -171,7 +171,7 @@ impl Context {
         &self.progress
     }
 
-    /// Whether anybody still waits for the call.
+    /// Returns the state of the call's cancellation.
     pub(crate) fn cancellation(&self) -> &CancellationExtension {
         self.cancellation.get_or_init(|| {
             let Parts {
@@ -194,7 +194,7 @@ impl Context {
         self.absent.store(type_id, Ordering::Relaxed);
     }
 
-    /// The error for the user data that was asked for last and is absent.
+    /// Returns the error for the last requested user data that is absent.
     pub(crate) fn no_user_data(&self) -> Error {
         let id = self.absent.load(Ordering::Relaxed);
         let name = self.shared().types.name(id);
@@ -204,7 +204,7 @@ impl Context {
         Error::new(ErrorCode::NotFound, text).within(format_args!("{handler} ({})", self.stage()))
     }
 
-    /// Starts the time limit of an execution, unless nobody wants it.
+    /// Starts the time limit of an execution, unless the execution is cancelled.
     #[inline]
     pub(crate) fn start_time_limit(&mut self, limit: Option<Duration>) -> Result<()> {
         if let Some(limit) = limit {
@@ -218,7 +218,7 @@ impl Context {
         }
     }
 
-    /// Refuses a call that nobody waits for before it starts.
+    /// Refuses a call that was cancelled before it starts.
     pub(crate) fn check_wanted(&self) -> Result<()> {
         if self.parts.canceller.is_none() && self.parts.deadline.is_none() {
             return Ok(());
@@ -238,7 +238,8 @@ impl Context {
         Stage::from_raw(self.stage.load(Ordering::Relaxed).into()).unwrap_or(Stage::Execute)
     }
 
-    /// The state of a stage as State_Get finds it: that of execute is the instantiate stage's.
+    /// Returns the state of a stage, as State_Get finds it: the execute stage has the state of the instantiate
+    /// stage.
     pub(crate) fn state(&self, stage: Stage) -> Result<&StateSlot> {
         match stage {
             Stage::Prepare if self.execution => Ok(&self.prepare),
@@ -254,7 +255,7 @@ impl Context {
         }
     }
 
-    /// Who runs the tasks that the handler puts on the thread pool.
+    /// Returns the executor of the tasks that the handler puts on the thread pool.
     pub(crate) fn pool(&self) -> Result<Tasks<'_>> {
         if !self.parts.thread_pool {
             return Err(Error::new(
@@ -279,7 +280,7 @@ impl Context {
         self.found.store(true, Ordering::Release);
     }
 
-    /// What was found since the last time.
+    /// Returns the findings since the last call of this function.
     pub(crate) fn findings(&self) -> Vec<Finding> {
         if !self.found.swap(false, Ordering::AcqRel) {
             return vec![];
@@ -292,14 +293,14 @@ impl Context {
         self.found.store(true, Ordering::Release);
     }
 
-    /// Whether nothing was left that somebody has to look at.
+    /// Returns true if no findings, memory or futures are left to handle.
     #[inline]
     pub(crate) fn is_clean(&self) -> bool {
         !self.found.load(Ordering::Relaxed)
     }
 
-    /// Forgets the futures of this call except the one that was returned; and, where none was, one that is not
-    /// complete: who was given it may be at work.
+    /// Forgets the futures of this call except the returned one. If none was returned, an incomplete future is
+    /// kept, because its owner may still be working.
     pub(crate) fn forget_futures_but(&self, returned: usize) -> Option<Arc<Completion>> {
         let mut open = None;
         let made = std::mem::take(&mut self.leftovers().futures);
@@ -323,7 +324,7 @@ impl Context {
         made.into_iter().for_each(futures::forget);
     }
 
-    /// What the handler has not given back when it returns: afterwards it cannot.
+    /// Reports the memory that the handler has not freed when it returns, because it cannot free it later.
     pub(crate) fn scratch_leak(&self) -> Option<Finding> {
         (!self.leftovers().memory.is_empty()).then(|| {
             Finding::new(
@@ -336,14 +337,15 @@ impl Context {
         })
     }
 
-    /// Frees what the handler has not. The call is over, its future complete: until then a thread of the handler's
-    /// may write there.
+    /// Frees the memory that the handler has not freed. The call is over and its future complete, so no thread of
+    /// the handler writes there any more.
     pub(crate) fn free_memory(&self) {
         let memory = std::mem::take(&mut self.leftovers().memory);
         if let Some(allocator) = &self.parts.allocator {
             for (data, size) in memory {
                 let (stream, data) = (self.parts.stream.as_ref(), data as *mut c_void);
-                // SAFETY: the allocator gave it to this call, which is over, and it was in the list until now.
+                // SAFETY: the allocator returned it for this call, which is over, and it was in the list until
+                // now.
                 unsafe { Stream::free(stream, allocator, data, size) };
             }
         }
@@ -351,7 +353,7 @@ impl Context {
 
     pub(crate) fn allocate(&self, size: usize, alignment: usize) -> Result<*mut c_void> {
         let allocator = self.parts.allocator.as_ref().ok_or_else(|| {
-            // The code that jaxlib answers on CPU; freeing is UNIMPLEMENTED there.
+            // The code that jaxlib returns on CPU; freeing is UNIMPLEMENTED there.
             Error::invalid_argument(
                 "this call's context has no device memory allocator (XLA has none on CPU)",
             )
@@ -359,7 +361,7 @@ impl Context {
         if size == 0 {
             return Ok(std::ptr::null_mut());
         }
-        // What XLA's allocators give on GPUs whatever is asked for.
+        // XLA's allocators on GPUs use this alignment for all requests.
         let alignment = alignment.max(256);
         let data = allocator.allocate(size, alignment).ok_or_else(|| {
             Error::new(
@@ -368,7 +370,7 @@ impl Context {
             )
         })?;
         if data as usize % alignment != 0 {
-            // SAFETY: given just now, to nobody else.
+            // SAFETY: the allocator just returned it, and no other code has it.
             unsafe { allocator.free(data, size) };
             return Err(Error::new(
                 ErrorCode::Internal,
@@ -406,9 +408,9 @@ impl Context {
                 )));
             }
         };
-        // The allocator is the program's.
+        // Released before calling the allocator, which belongs to the program.
         drop(leftovers);
-        // SAFETY: the allocator gave it, and it was in the list until now; the handler gives it back.
+        // SAFETY: the allocator returned it, and it was in the list until now; the handler frees it.
         unsafe { Stream::free(self.parts.stream.as_ref(), allocator, data, size) };
         Ok(())
     }
@@ -425,18 +427,18 @@ impl Drop for Context {
     }
 }
 
-/// The runtime, null when there is no call, and the context, null in metadata calls and pool tasks.
+/// The runtime (null outside calls) and the context (null in metadata calls and pool tasks).
 type Current = (*const Shared, *const Context);
 
 thread_local! {
     static CURRENT: Cell<Current> = const { Cell::new((ptr::null(), ptr::null())) };
 }
 
-/// Makes a call the current one of this thread until dropped.
+/// Makes a call the current one of this thread until the guard is dropped.
 pub(crate) struct Entered(Current);
 
 impl Entered {
-    /// Enters a call. What the pointers name must outlive the guard.
+    /// Enters a call. The targets of the pointers must outlive the guard.
     pub(crate) fn new(shared: &Shared, context: Option<&Context>) -> Self {
         let context = context.map_or(ptr::null(), ptr::from_ref);
         Self(CURRENT.replace((shared, context)))
@@ -449,24 +451,24 @@ impl Drop for Entered {
     }
 }
 
-/// Whether a call or a registration of this image's runtimes is in progress on this thread.
+/// Returns true if a call or a registration of this image's runtimes is in progress on this thread.
 pub(crate) fn is_asking() -> bool {
     !CURRENT.get().0.is_null()
 }
 
-/// Whether it is one of the runtime whose `internal_api` this is: the address alone is compared.
+/// Returns true if it belongs to the runtime with this `internal_api`: only the address is compared.
 pub(crate) fn is_current(internal_api: *const XLA_FFI_InternalApi) -> bool {
-    // SAFETY: `Entered` is dropped before what it points to.
+    // SAFETY: `Entered` is dropped before the targets of its pointers.
     unsafe { CURRENT.get().0.as_ref() }.is_some_and(|shared| shared.internal_api() == internal_api)
 }
 
-/// Gives `body` the runtime whose table a call without a context belongs to: that of the call in
-/// progress on this thread, else the only living one of the revision.
+/// Passes `body` the runtime of a call without a context: that of the call in progress on this thread, otherwise
+/// the only living one of the revision.
 pub(crate) fn with_shared<T>(
     revision: Revision,
     body: impl FnOnce(&Shared) -> Result<T>,
 ) -> Result<T> {
-    // SAFETY: `Entered` is dropped before what it points to.
+    // SAFETY: `Entered` is dropped before the targets of its pointers.
     let current = unsafe { CURRENT.get().0.as_ref() };
     if let Some(shared) = current.filter(|shared| shared.revision == revision) {
         return body(shared);
@@ -474,15 +476,15 @@ pub(crate) fn with_shared<T>(
     body(&*only_living(revision)?)
 }
 
-/// Tells the call in progress on this thread of a finding.
+/// Reports a finding to the call in progress on this thread.
 pub(crate) fn note(finding: Finding) {
     if let Some(context) = current_context() {
         context.note(finding);
     }
 }
 
-/// The context of the call in progress on this thread.
+/// Returns the context of the call in progress on this thread.
 pub(crate) fn current_context<'a>() -> Option<&'a Context> {
-    // SAFETY: `Entered` is dropped before what it points to.
+    // SAFETY: `Entered` is dropped before the targets of its pointers.
     unsafe { CURRENT.get().1.as_ref() }
 }

@@ -1,4 +1,4 @@
-//! What a caller puts into a context.
+//! The parts of a context that a caller sets.
 
 use super::{Canceller, UserData};
 use crate::device::{DeviceAllocator, Stream};
@@ -11,7 +11,7 @@ use std::time::Instant;
 use xla_ffi_sys::XLA_FFI_Extension;
 use xla_ffi_sys::{ErrorCode, Result};
 
-/// What a caller puts into a context.
+/// The parts of a context that a caller sets.
 #[derive(Clone)]
 pub(crate) struct Parts {
     pub(crate) run_id: i64,
@@ -25,7 +25,7 @@ pub(crate) struct Parts {
     pub(crate) custom_options: Option<Arc<Encoded>>,
     pub(crate) called_computation: Option<Arc<dyn Any + Send + Sync>>,
     pub(crate) canceller: Option<Canceller>,
-    /// The end of the time limit of the execution under way.
+    /// The end of the current execution's time limit.
     pub(crate) deadline: Option<Instant>,
 }
 
@@ -48,7 +48,7 @@ impl Parts {
         }
     }
 
-    /// What a call on a CPU has: run id 0, device 0, a thread pool.
+    /// Returns the defaults of a call on a CPU: run id 0, device 0, a thread pool.
     #[inline]
     pub(crate) fn new() -> Self {
         Self {
@@ -71,9 +71,9 @@ impl Parts {
 /// The extensions of a context (from r9): a chain that handlers search by number.
 #[derive(Clone, Default)]
 pub(crate) struct Extensions {
-    /// Addresses of extensions; whoever added them keeps them alive.
+    /// Addresses of extensions, which their owners keep alive.
     links: Vec<usize>,
-    /// What keeps some of them alive.
+    /// Owners that keep some of them alive.
     owners: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -93,13 +93,13 @@ impl Extensions {
         self.owners.push(owner);
     }
 
-    /// The extension with this number.
+    /// Returns the extension with this number.
     pub(crate) fn find(&self, number: i64) -> Option<*const XLA_FFI_Extension> {
         self.links
             .iter()
             .map(|link| *link as *const XLA_FFI_Extension)
             .find(|link| {
-                // SAFETY: `Call::extension` demands extensions that outlive the call.
+                // SAFETY: `Call::extension` requires extensions that outlive the call.
                 let id = unsafe { (**link).id };
                 id.extension_type == number
             })

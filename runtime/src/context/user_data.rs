@@ -1,4 +1,4 @@
-//! User data: objects that a program hands to handlers by their type.
+//! User data: objects that a program passes to handlers by their type.
 
 use crate::host::state_object::StateObject;
 use crate::host::{Runtime, Shared};
@@ -10,8 +10,8 @@ use xla_ffi_sys::{Error, ErrorCode, Result};
 
 /// Objects of one runtime's types, for [`Call::user_data`](crate::Call::user_data).
 ///
-/// A Rust handler's types have a safe way: `xla_ffi::internal::UserData`. This is what lies under it,
-/// where a name says what an object is.
+/// Rust handlers have a safe interface: `xla_ffi::internal::UserData`. This type is its basis, in
+/// which names identify the types of objects.
 ///
 /// ```
 /// use xla_ffi_runtime::{Runtime, UserData};
@@ -31,7 +31,8 @@ pub struct UserData {
 }
 
 impl UserData {
-    /// No objects yet, for calls of this runtime alone: the numbers of types are each runtime's own.
+    /// Returns user data without objects, only for calls of this runtime: each runtime has its own
+    /// type numbers.
     #[must_use]
     pub fn new(runtime: &Runtime) -> Self {
         Self {
@@ -40,13 +41,13 @@ impl UserData {
         }
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no objects.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The Rust value of this type.
+    /// Returns the Rust value of this type.
     #[must_use]
     pub fn get<T: Any + Send + Sync>(&self) -> Option<&T> {
         self.entries.values().find_map(StateObject::value)
@@ -61,7 +62,7 @@ impl UserData {
         })
     }
 
-    /// Refuses data that was made for another runtime.
+    /// Refuses data that was created for a different runtime.
     pub(crate) fn check(&self, shared: &Arc<Shared>) -> Result<()> {
         if std::ptr::eq(self.runtime.as_ptr(), Arc::as_ptr(shared)) {
             return Ok(());
@@ -82,13 +83,13 @@ impl UserData {
         Ok(())
     }
 
-    /// Adds a Rust value under the type called `name`, which is registered now unless it was before.
+    /// Adds a Rust value under the type called `name`. Registers the type if the name is new.
     ///
     /// # Errors
-    /// `ALREADY_EXISTS` for a second object of one type; the value is dropped.
+    /// `ALREADY_EXISTS` for a second object of a type; the value is dropped.
     ///
     /// # Safety
-    /// Whoever knows the name, libraries included, reads the object as a `T`.
+    /// All users of the name, including libraries, must read the object as a `T`.
     pub unsafe fn insert<T: Any + Send + Sync>(&mut self, name: &str, value: T) -> Result<()> {
         let shared = self.runtime()?;
         let id = shared.types.get_or_reserve(name)?;
@@ -96,13 +97,13 @@ impl UserData {
         self.insert_value(id, value)
     }
 
-    /// As [`UserData::insert`], for a type with a number that the program has chosen.
+    /// Like [`UserData::insert`], for a type with a number that the program has chosen.
     ///
     /// # Errors
-    /// As there, and `INTERNAL` when the name has another number.
+    /// As for [`UserData::insert`], and `INTERNAL` if the name has a different number.
     ///
     /// # Safety
-    /// Whoever knows the number, libraries included, reads the object as a `T`.
+    /// All users of the number, including libraries, must read the object as a `T`.
     pub unsafe fn insert_numbered<T: Any + Send + Sync>(
         &mut self,
         name: &str,
@@ -120,17 +121,17 @@ impl UserData {
         Ok(())
     }
 
-    /// Adds an object of the type called `name`, which is registered now unless it was before:
-    /// `size` bytes (0 where that is not known), destroyed by `deleter` when nobody uses the data any
-    /// more, or kept by the caller where there is none.
+    /// Adds an object of the type called `name`. Registers the type if the name is new. `size` is in
+    /// bytes, or 0 if it is unknown. `deleter` destroys the object when the data is no longer used;
+    /// without it, the caller keeps the object.
     ///
     /// # Errors
-    /// `ALREADY_EXISTS` for a second object of one type, `INVALID_ARGUMENT` where the name stands for
-    /// objects of another size. The caller keeps what is refused.
+    /// `ALREADY_EXISTS` for a second object of a type, `INVALID_ARGUMENT` if objects of this name
+    /// have a different size. The caller keeps a refused object.
     ///
     /// # Safety
-    /// Whoever knows the name reads the object as what it is. It is usable from any thread, and
-    /// without a deleter it outlives all calls that this data is given to.
+    /// All users of the name must read the object as its actual type. It must be usable from any
+    /// thread. Without a deleter, it must outlive all calls that get this data.
     pub unsafe fn insert_raw(
         &mut self,
         name: &str,
@@ -157,15 +158,15 @@ impl UserData {
         Ok(())
     }
 
-    /// Adds an object of the type that a library registered under this number; its deleter destroys
-    /// the object when nobody uses the data any more.
+    /// Adds an object of the type that a library registered under this number. The type's deleter
+    /// destroys the object when the data is no longer used.
     ///
     /// # Errors
-    /// `INTERNAL` for an unknown type, `ALREADY_EXISTS` for a second object of one type. The caller
-    /// keeps what is refused.
+    /// `INTERNAL` for an unknown type, `ALREADY_EXISTS` for a second object of a type. The caller
+    /// keeps a refused object.
     ///
     /// # Safety
-    /// `object` is an object of the type, usable from any thread, and no longer the caller's.
+    /// `object` must be of the type and usable from any thread; the caller gives it up.
     pub unsafe fn insert_owned(&mut self, type_id: i64, object: *mut c_void) -> Result<()> {
         let info = self.runtime()?.types.info(type_id)?;
         self.is_free(type_id)?;
@@ -177,11 +178,11 @@ impl UserData {
     /// Adds an object that the caller keeps.
     ///
     /// # Errors
-    /// `ALREADY_EXISTS` for a second object of one type.
+    /// `ALREADY_EXISTS` for a second object of a type.
     ///
     /// # Safety
-    /// `object` is one of the type that handlers know by this number, usable from any thread, and
-    /// outlives all calls that this data is given to.
+    /// `object` must be of the type that handlers know by this number, be usable from any thread, and
+    /// outlive all calls that get this data.
     pub unsafe fn insert_borrowed(&mut self, type_id: i64, object: *mut c_void) -> Result<()> {
         self.is_free(type_id)?;
         let object = StateObject::new(type_id, object, None, self.runtime.clone());
@@ -189,7 +190,7 @@ impl UserData {
         Ok(())
     }
 
-    /// The object of this type.
+    /// Returns the object of this type.
     pub(crate) fn find(&self, id: i64) -> Option<*mut c_void> {
         self.entries.get(&id).map(StateObject::object)
     }

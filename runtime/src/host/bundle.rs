@@ -1,4 +1,4 @@
-//! What a handler is registered with: its functions, one per stage, and what it promises its host.
+//! The bundle that a handler is registered with: one function per stage, and the handler's traits.
 
 use crate::frame::Stage;
 use std::ops::BitOr;
@@ -12,19 +12,19 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// A bundle of an execute stage alone.
+    /// Returns a bundle with only an execute stage.
     ///
     /// # Safety
-    /// The function is a handler of the ABI and stays loaded.
+    /// The function must be a handler of the ABI and stay loaded.
     #[must_use]
     pub unsafe fn execute(handler: XLA_FFI_Handler) -> Self {
         Self::default().stage(Stage::Execute, Some(handler))
     }
 
-    /// The same bundle with one more stage.
+    /// Returns this bundle with a function for one more stage.
     ///
     /// # Safety
-    /// The function is a handler of the ABI and stays loaded.
+    /// The function must be a handler of the ABI and stay loaded.
     #[must_use]
     pub unsafe fn with(self, stage: Stage, handler: XLA_FFI_Handler) -> Self {
         self.stage(stage, Some(handler))
@@ -55,7 +55,7 @@ impl Bundle {
         }
     }
 
-    /// The function of a stage.
+    /// Returns the function of a stage.
     #[must_use]
     pub fn get(&self, stage: Stage) -> Option<XLA_FFI_Handler> {
         self.stages[stage as usize]
@@ -85,19 +85,19 @@ impl Bundle {
 pub struct Traits(u32);
 
 impl Traits {
-    /// None of them.
+    /// No traits.
     pub const NONE: Self = Self(0);
     /// Calls may be captured into a command buffer.
     pub const COMMAND_BUFFER_COMPATIBLE: Self =
         Self(XLA_FFI_Handler_TraitsBits::COMMAND_BUFFER_COMPATIBLE.0);
 
-    /// As the ABI has them.
+    /// Returns the bits of the ABI.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0
     }
 
-    /// Whether all of the others are among these.
+    /// Returns true if these traits include all of `others`.
     #[must_use]
     pub const fn contains(self, others: Self) -> bool {
         self.0 & others.0 == others.0
@@ -105,7 +105,7 @@ impl Traits {
 }
 
 impl From<u32> for Traits {
-    /// Of the ABI's bits, also of such that are not known yet.
+    /// Converts bits of the ABI, including bits that are not known yet.
     fn from(bits: u32) -> Self {
         Self(bits)
     }

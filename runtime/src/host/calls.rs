@@ -1,6 +1,6 @@
-//! The calls of a runtime that are under way: what a shutdown waits for, and what is counted.
+//! The calls of a runtime that have not ended: a shutdown waits for them, and their outcomes are counted.
 //!
-//! A call writes to memory of its own alone, also its counters; whoever wants to know looks at all calls.
+//! A call only writes its own memory, including its counters; the totals are read from all calls.
 
 use super::futures::Completion;
 use std::collections::BTreeMap;
@@ -15,49 +15,49 @@ const IDLE: u8 = 0;
 const INSIDE: u8 = 1;
 /// The handler has returned a future, or is about to.
 const OPEN: u8 = 2;
-/// The call object is gone, and what the handler may use is not freed.
+/// The call object was dropped, and the data that the handler may use is not freed yet.
 const LEFT: u8 = 3;
 
-/// What the executions of a handler came to, but for the successes of calls that are alive: those count for themselves.
+/// The outcomes of a handler's executions, except the successes of existing calls, which count their own.
 pub(crate) struct Tally {
     pub(crate) name: Arc<str>,
     succeeded: AtomicU64,
     failed: [AtomicU64; ErrorCode::ALL.len()],
 }
 
-/// What became of a handler's executions, from [`Runtime::counts`](crate::Runtime::counts).
+/// The outcomes of a handler's executions, from [`Runtime::counts`](crate::Runtime::counts).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HandlerCounts {
     /// The handler's name.
     pub name: String,
-    /// Executions under way: inside the handler, or with an open future.
+    /// Executions that have not ended: inside the handler, or with an open future.
     pub in_flight: u64,
     /// Executions that succeeded.
     pub succeeded: u64,
     /// Executions that failed, were refused or exceeded their time limit, by error code; codes without any are omitted.
-    /// An execution counts once, with the outcome that its caller saw first: one that succeeds after its time limit counts
-    /// as `DEADLINE_EXCEEDED`. What is found in results when they are read is not counted.
+    /// An execution counts once, with the outcome that its caller saw first: a success after the time limit counts as
+    /// `DEADLINE_EXCEEDED`. Problems that are found when results are read are not counted.
     pub failed: Vec<(ErrorCode, u64)>,
 }
 
-/// An execution that is over, for the function that [`Runtime::observe`](crate::Runtime::observe) was given.
+/// A finished execution, as reported to the function of [`Runtime::observe`](crate::Runtime::observe).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Execution<'a> {
     /// The handler's name.
     pub handler: &'a str,
-    /// The run id that the call was given.
+    /// The run id of the call.
     pub run_id: i64,
-    /// The time from the call of the handler until it returned, or its future was complete.
+    /// The time from the call of the handler until it returned, or until its future was complete.
     pub duration: Duration,
     /// The code of the handler's error; `None` after a success.
     pub code: Option<ErrorCode>,
 }
 
-/// Who is told of executions.
+/// The function that executions are reported to.
 struct Observer {
-    /// Of one in how many.
+    /// One in this many executions is reported.
     every: u64,
     told: Box<dyn Fn(&Execution<'_>) + Send + Sync>,
 }
@@ -69,18 +69,18 @@ impl Tally {
     }
 }
 
-/// How far one call object is. Aligned so that calls on several threads share no cache line.
+/// The progress of a call object. Aligned so that calls on several threads share no cache line.
 #[repr(align(128))]
 pub(crate) struct Progress {
     phase: AtomicU8,
     tally: Arc<Tally>,
     open: Mutex<Option<Arc<Completion>>>,
-    /// Written by one thread at a time, that of the execution under way.
+    /// Written by one thread at a time: the thread of the current execution.
     succeeded: AtomicU64,
     begun: AtomicU64,
 }
 
-/// Adds one to what no other thread writes: no lock of the bus.
+/// Increments a counter that no other thread writes, without locking the bus.
 #[inline]
 fn increment(counter: &AtomicU64) -> u64 {
     let count = counter.load(Ordering::Relaxed);
@@ -89,18 +89,19 @@ fn increment(counter: &AtomicU64) -> u64 {
 }
 
 impl Progress {
-    /// The handler is called from here on.
+    /// Marks the start of the handler's call.
     #[inline]
     pub(crate) fn begin(&self) {
-        // In one order with the mode: either the call sees that it may not begin, or the shutdown sees the call.
+        // Sequentially consistent with the mode: either the call sees that it may not start, or the shutdown sees the
+        // call.
         self.phase.store(INSIDE, Ordering::SeqCst);
     }
 
-    /// The handler has returned, and the call is over but for a future.
+    /// Marks the handler's return. The call is over unless there is a future.
     #[inline]
     pub(crate) fn end(&self, open: bool) {
         let phase = if open {
-            // Which future it is follows; that of the last execution is complete, and this call is not over.
+            // The future is stored later. The previous execution's future is complete, and this call is not over.
             self.keep(None);
             OPEN
         } else {
@@ -109,7 +110,7 @@ impl Progress {
         self.phase.store(phase, Ordering::Release);
     }
 
-    /// The call is over when this is complete; without it, now.
+    /// Stores the future whose completion ends the call; without one, the call is over now.
     pub(crate) fn set_open(&self, completion: Option<Arc<Completion>>) {
         let phase = if completion.is_some() { OPEN } else { IDLE };
         self.keep(completion);
@@ -120,23 +121,23 @@ impl Progress {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *open, completion);
         drop(open);
-        // Its error has causes of the handler's, whose destructors may ask for the calls that are under way.
+        // Its error may have causes of the handler's, whose destructors may list the running calls.
         drop(before);
     }
 
-    /// The call object goes while its future is open: it is over when what it used is freed, and it
+    /// Marks that the call object is dropped while its future is open: the call is over when its data is freed and it
     /// [leaves](Calls::leave).
     pub(crate) fn stay(&self) {
         self.phase.store(LEFT, Ordering::Release);
     }
 
-    /// The future that the last invocation left open.
+    /// Returns the future that the last invocation left open.
     pub(crate) fn open(&self) -> Option<Arc<Completion>> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.clone().filter(|open| !open.is_done())
     }
 
-    /// Whether the handler has not returned.
+    /// Returns true if the handler has not returned.
     #[inline]
     pub(crate) fn is_inside(&self) -> bool {
         self.phase.load(Ordering::Acquire) == INSIDE
@@ -155,7 +156,7 @@ impl Progress {
         }
     }
 
-    /// Whether the handler is at work.
+    /// Returns true if the handler is still running.
     fn is_in_flight(&self) -> bool {
         match self.phase.load(Ordering::Acquire) {
             IDLE => false,
@@ -163,13 +164,13 @@ impl Progress {
             phase => {
                 let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
                 let is_done = open.as_ref().map(|open| open.is_done());
-                // A future that is open and not known yet is about to be.
+                // A future that is open but not stored yet will be stored soon.
                 !is_done.unwrap_or(phase == LEFT)
             }
         }
     }
 
-    /// What the call waits for; `None` when it is over.
+    /// Returns the reason for which the call is not over; `None` if it is over.
     fn delay(&self) -> Option<&'static str> {
         match self.phase.load(Ordering::SeqCst) {
             INSIDE => Some("the handler has not returned"),
@@ -205,7 +206,7 @@ impl Calls {
         self.tallies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the handler of this name comes to.
+    /// Returns the counts of the handler with this name.
     pub(crate) fn tally(&self, name: &str) -> Arc<Tally> {
         let new = |name: Arc<str>| {
             Arc::new(Tally {
@@ -224,7 +225,7 @@ impl Calls {
         tally
     }
 
-    /// A call that is to be waited for until it [leaves](Calls::leave).
+    /// Adds a call, which is waited for until it [leaves](Calls::leave).
     pub(crate) fn enter(&self, tally: &Arc<Tally>) -> Arc<Progress> {
         let progress = Arc::new(Progress {
             phase: AtomicU8::new(IDLE),
@@ -238,12 +239,12 @@ impl Calls {
         progress
     }
 
-    /// The call object goes.
+    /// Removes a call whose object is dropped.
     pub(crate) fn leave(&self, progress: &Arc<Progress>) {
         let place = Arc::as_ptr(progress) as usize;
         let mut all = self.all();
         let gone = all.remove(&place);
-        // Under the lock: who counts finds each success in one place.
+        // Under the lock, so that each success is counted in exactly one place.
         let succeeded = progress.succeeded.load(Ordering::Relaxed);
         let total = &progress.tally.succeeded;
         total.fetch_add(succeeded, Ordering::Relaxed);
@@ -251,7 +252,7 @@ impl Calls {
         drop(gone);
     }
 
-    /// Whether calls are refused.
+    /// Returns true if calls are refused.
     pub(crate) fn are_over(&self) -> bool {
         self.is_over.load(Ordering::SeqCst)
     }
@@ -265,7 +266,7 @@ impl Calls {
         Ok(())
     }
 
-    /// Tells `told` of one in `every` executions of each call.
+    /// Reports one in `every` executions of each call to `told`.
     pub(crate) fn observe(
         &self,
         every: u32,
@@ -278,7 +279,7 @@ impl Calls {
         })
     }
 
-    /// When the execution begins, if its end is to be told.
+    /// Returns the start of the execution if its end is to be reported.
     #[inline]
     pub(crate) fn sample(&self, progress: &Progress) -> Option<Instant> {
         let observer = self.observer.get()?;
@@ -286,7 +287,7 @@ impl Calls {
         (number % observer.every == 0).then(Instant::now)
     }
 
-    /// Tells of an execution that was [sampled](Calls::sample) when it began.
+    /// Reports an execution that was [sampled](Calls::sample) at its start.
     #[cold]
     pub(crate) fn tell(&self, handler: &str, run_id: i64, begun: Instant, code: Option<ErrorCode>) {
         if let Some(observer) = self.observer.get() {
@@ -300,10 +301,10 @@ impl Calls {
         }
     }
 
-    /// Of each handler that was called.
+    /// Returns the counts of each handler that was called.
     pub(crate) fn counts(&self) -> Vec<HandlerCounts> {
         let tallies: Vec<_> = self.tallies().values().cloned().collect();
-        // Calls neither come nor go while they are counted.
+        // The lock keeps the list of calls unchanged while they are counted.
         let all = self.all();
         let mut alive = BTreeMap::<_, (u64, u64)>::new();
         for call in all.values() {
@@ -331,12 +332,12 @@ impl Calls {
         counts
     }
 
-    /// From here on every call is refused, or seen by [`Calls::wait`].
+    /// Refuses every later call; earlier ones are seen by [`Calls::wait`].
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
     }
 
-    /// Waits until no call is under way; the error names those that are when time is up.
+    /// Waits until all calls have ended; the error lists those that have not at the time limit.
     pub(crate) fn wait(&self, limit: Option<Duration>) -> Result<()> {
         let end = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut pause = Duration::from_micros(50);
@@ -357,7 +358,7 @@ impl Calls {
         }
     }
 
-    /// The handlers of calls that are under way, why, and how often.
+    /// Returns the handlers of calls that have not ended, the reasons, and the numbers of calls.
     fn unfinished(&self) -> BTreeMap<(Arc<str>, &'static str), usize> {
         let mut late = BTreeMap::new();
         for progress in self.all().values() {
@@ -370,7 +371,7 @@ impl Calls {
     }
 }
 
-/// The error of a call that is refused because nobody wants its result, by the reason's code.
+/// Returns the error of a call that is refused because its result is not wanted, for the reason's code.
 #[cold]
 pub(crate) fn cancelled(reason: ErrorCode) -> Error {
     let why = match reason {
@@ -405,7 +406,7 @@ mod tests {
         assert!(progress.delay().is_some());
         first.complete(Ok(())).unwrap();
         assert_eq!(progress.delay(), None);
-        // The second execution, between the handler's return and what is made of its answer.
+        // The second execution, after the handler's return and before its outcome is evaluated.
         progress.begin();
         progress.end(true);
         assert!(progress.delay().is_some());
@@ -414,7 +415,7 @@ mod tests {
         calls.leave(&progress);
     }
 
-    /// Who waits has what was lent back.
+    /// A thread that waits gets back everything that was lent to the call.
     #[test]
     fn a_call_that_is_gone_is_under_way_until_what_it_used_is_freed() {
         let calls = Calls::default();

@@ -1,5 +1,5 @@
-//! Error objects. Handlers hold them, and futures, by a number instead of an address: one that is gone or was never
-//! made here is told from one that lives, whatever a handler does with it.
+//! Error objects. Handlers hold errors and futures by a number instead of an address. A number that was freed or
+//! never created is detected, whatever a handler does with it.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char};
@@ -41,26 +41,26 @@ impl<T> Handles<T> {
 const BASE: usize = 0xE44_u64.wrapping_shl(52) as usize;
 
 struct ErrorObject {
-    /// What is wrong; `None` for an object with the code OK, which XLA makes as asked.
+    /// The error; `None` for an object with the code OK, which XLA creates if requested.
     error: Option<Error>,
-    /// The text as C reads it; an embedded NUL is written as `\0`.
+    /// The text as a C string; an embedded NUL is written as `\0`.
     text: CString,
 }
 
-/// The error for user data that a call does not have: one for all, below the others. Handlers ask on every call for
-/// what may be absent, on all threads, and an object of its own has a lock.
+/// The error for user data that a call does not have: a single number below the others. Handlers ask for optional
+/// data on every call and on all threads, and creating an error object takes a lock.
 pub(crate) const NO_USER_DATA: usize = 0xE43_u64.wrapping_shl(52) as usize;
 
 const ABSENT: &CStr = c"InvokeContext_Get: User data not found in execution context";
 
 static ERRORS: Handles<Box<ErrorObject>> = Handles::new(BASE);
 
-/// How many error objects live in this process.
+/// Returns the number of error objects in this process.
 pub(crate) fn living() -> usize {
     ERRORS.lock().len()
 }
 
-/// An error object for a handler.
+/// Creates an error object for a handler.
 pub(crate) fn create(error: Error) -> *mut XLA_FFI_Error {
     let text = error.message().replace('\0', "\\0");
     insert(Some(error), &text)
@@ -71,7 +71,7 @@ pub(crate) fn insert(error: Option<Error>, text: &str) -> *mut XLA_FFI_Error {
     ERRORS.insert(Box::new(ErrorObject { error, text })) as *mut XLA_FFI_Error
 }
 
-/// Takes the error that a handler gives back; `None` is one that says OK.
+/// Takes the error that a handler returns; `None` for an error with the code OK.
 pub(crate) fn take_error(error: *mut XLA_FFI_Error) -> Option<Error> {
     let handle = error as usize;
     if handle == NO_USER_DATA {
@@ -88,7 +88,7 @@ pub(crate) fn take_error(error: *mut XLA_FFI_Error) -> Option<Error> {
     }
 }
 
-/// Text and code of an error that lives; the text lives as long as the error.
+/// Returns the text and code of an existing error; the text is valid as long as the error.
 pub(crate) fn details(handle: usize) -> Option<(*const c_char, XLA_FFI_Error_Code)> {
     if handle == NO_USER_DATA {
         return Some((ABSENT.as_ptr(), ErrorCode::NotFound.to_raw()));
@@ -102,7 +102,7 @@ pub(crate) fn details(handle: usize) -> Option<(*const c_char, XLA_FFI_Error_Cod
     Some((object.text.as_ptr(), code))
 }
 
-/// Destroys an error; says whether it lived.
+/// Destroys an error; returns true if it existed.
 pub(crate) fn destroy(handle: usize) -> bool {
     handle == NO_USER_DATA || ERRORS.remove(handle).is_some()
 }

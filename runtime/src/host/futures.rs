@@ -1,5 +1,5 @@
-//! Futures: how an asynchronous handler tells that it is done. A future is a number, like an error:
-//! completing one twice, or one that is gone, is told instead of corrupting memory.
+//! Futures, which report the end of an asynchronous handler. A future is a number, like an error. Completing a future
+//! twice, or one that was freed, is reported instead of corrupting memory.
 
 use super::errors::Handles;
 #[cfg(loom)]
@@ -13,19 +13,19 @@ use xla_ffi_sys::{Error, ErrorCode, Hazard, Result};
 
 const BASE: usize = 0xF47_u64.wrapping_shl(52) as usize;
 
-/// What both sides of a future share.
+/// The state that both sides of a future share.
 #[derive(Default)]
 pub(crate) struct Completion {
     progress: Mutex<Progress>,
     woken: Condvar,
 }
 
-/// What runs when a future is complete; it is told the code of the error, if there was one.
+/// A function that runs when a future is complete, with the code of the error if there was one.
 type Callback = Box<dyn FnOnce(Option<ErrorCode>) + Send>;
 
 #[derive(Default)]
 struct Progress {
-    /// Whether a call has returned it.
+    /// Whether a call has returned the future.
     is_returned: bool,
     outcome: Option<std::result::Result<(), Error>>,
     /// The code, from when somebody completes it; the outcome follows when it was counted and observed.
@@ -58,7 +58,7 @@ impl Completion {
         progress.outcome = Some(outcome);
         self.woken.notify_all();
         let then = std::mem::take(&mut progress.then);
-        // Not under the lock: what is told may ask whether the future is complete.
+        // Without the lock, because callbacks may ask if the future is complete.
         drop(progress);
         for then in then {
             run_callback(|| then(failed));
@@ -66,7 +66,7 @@ impl Completion {
         Ok(())
     }
 
-    /// A call returns it. One that two calls return is freed by the first of them in a real XLA.
+    /// Marks that a call returned the future. A real XLA frees a future that two calls return after the first of them.
     pub(crate) fn returned(&self) -> Result<()> {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         if std::mem::replace(&mut progress.is_returned, true) {
@@ -78,8 +78,8 @@ impl Completion {
         Ok(())
     }
 
-    /// Runs `count` before anybody can see that the future is complete; at once if it is. It runs under the lock, so it
-    /// only counts.
+    /// Runs `count` before the completion is visible; immediately if the future is complete. It runs under the lock, so
+    /// it may only count.
     pub(crate) fn count(&self, count: Callback) {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         match progress.ended {
@@ -120,7 +120,7 @@ impl Completion {
         run_callback(|| then(failed));
     }
 
-    /// As [`Completion::on_done`], before all that others asked for: those may wait for what comes of it.
+    /// Like [`Completion::on_done`], before all other callbacks, which may wait for the effects of this one.
     pub(crate) fn on_done_first(&self, then: Callback) {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         if progress.outcome.is_none() {
@@ -131,18 +131,18 @@ impl Completion {
         self.on_done(then);
     }
 
-    /// Whether the future is complete.
+    /// Returns true if the future is complete.
     pub(crate) fn is_done(&self) -> bool {
         let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         progress.outcome.is_some()
     }
 
-    /// Waits until the future is complete or time is up; `None` then.
+    /// Waits until the future is complete; returns `None` at the time limit.
     pub(crate) fn wait(&self, limit: Option<Duration>) -> Option<std::result::Result<(), Error>> {
         let end = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            // The marker that stays behind keeps a second completion from being accepted.
+            // The remaining marker makes a second completion fail.
             if let Some(outcome) = progress.outcome.as_mut() {
                 return Some(std::mem::replace(outcome, Ok(())));
             }
@@ -166,7 +166,7 @@ impl Completion {
     }
 }
 
-/// Runs what somebody asked to be run; the handler that completes its future is not to see his panic.
+/// Runs a callback, whose panic must not reach the handler that completes its future.
 pub(crate) fn run_callback(then: impl FnOnce()) {
     if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(then)) {
         crate::process::guard::discard(payload);
@@ -178,12 +178,12 @@ pub(crate) fn run_callback(then: impl FnOnce()) {
 
 static FUTURES: Handles<Arc<Completion>> = Handles::new(BASE);
 
-/// How many futures live in this process.
+/// Returns the number of futures in this process.
 pub(crate) fn living() -> usize {
     FUTURES.lock().len()
 }
 
-/// The host's side of the future that a handler returned.
+/// Returns the host's side of the future that a handler returned.
 pub(crate) fn find(future: *mut XLA_FFI_Future) -> Result<Arc<Completion>> {
     FUTURES
         .lock()
@@ -192,12 +192,12 @@ pub(crate) fn find(future: *mut XLA_FFI_Future) -> Result<Arc<Completion>> {
         .ok_or_else(|| unknown(future))
 }
 
-/// A new future's number.
+/// Creates a future and returns its number.
 pub(crate) fn create() -> usize {
     FUTURES.insert(Arc::default())
 }
 
-/// Forgets a future that nobody waits for any more.
+/// Removes a future that is no longer waited for.
 pub(crate) fn forget(handle: usize) {
     FUTURES.remove(handle);
 }
@@ -209,9 +209,9 @@ fn unknown(future: *mut XLA_FFI_Future) -> Error {
     )
 }
 
-/// Every order in which two completions and a waiting host can meet:
-/// `RUSTFLAGS="--cfg loom" cargo test -p xla-ffi-runtime --lib --target-dir target/loom loom`, which is a
-/// step of `cargo xtask test`.
+/// Tests every order of two completions and a waiting host:
+/// `RUSTFLAGS="--cfg loom" cargo test -p xla-ffi-runtime --lib --target-dir target/loom loom`, which is a step of
+/// `cargo xtask test`.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
@@ -220,7 +220,7 @@ mod loom_tests {
     fn loom_one_completion_counts_and_wakes() {
         loom::model(|| {
             let completion = loom::sync::Arc::new(Completion::default());
-            // loom's own: who loads it may come before who stores it.
+            // loom's own type, because the load may run before the store.
             let counted = loom::sync::Arc::new(loom::sync::atomic::AtomicBool::new(false));
             let counts = counted.clone();
             let order = loom::sync::atomic::Ordering::Relaxed;

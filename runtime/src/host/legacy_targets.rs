@@ -10,7 +10,7 @@ use xla_ffi_sys::{
     XlaCustomCallGpuStatus, XlaFfiLegacyTarget,
 };
 
-/// How a program's custom call wants its target called. The numbers are those of XLA's
+/// The API version under which a program's custom call calls its target. The numbers are those of XLA's
 /// `CustomCallApiVersion`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]
@@ -35,7 +35,7 @@ impl ApiVersion {
         Self::TypedFfi,
     ];
 
-    /// The version with XLA's number; `None` for 0 (unspecified) and numbers that are not known.
+    /// Returns the version with XLA's number; `None` for 0 (unspecified) and unknown numbers.
     #[must_use]
     pub fn from_number(number: i32) -> Option<Self> {
         Self::ALL
@@ -43,7 +43,7 @@ impl ApiVersion {
             .find(|version| *version as i32 == number)
     }
 
-    /// XLA's name, as HLO text has it.
+    /// Returns XLA's name, as in HLO text.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -54,13 +54,13 @@ impl ApiVersion {
         }
     }
 
-    /// The version of this name.
+    /// Returns the version with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|version| version.name() == name)
     }
 
-    /// What a target of this version is called as on a platform; `None` for typed handlers.
+    /// Returns the signature of a target of this version on a platform; `None` for typed handlers.
     #[must_use]
     pub fn signature(self, platform: &str) -> Option<Signature> {
         let host = is_host(platform);
@@ -81,12 +81,12 @@ impl fmt::Display for ApiVersion {
     }
 }
 
-/// Whether targets of a platform get host memory.
+/// Returns true if targets of a platform get host memory.
 pub(crate) fn is_host(platform: &str) -> bool {
     crate::host::canonical_platform(platform) == "cpu"
 }
 
-/// What a target is called as.
+/// The signature of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 #[non_exhaustive]
@@ -113,13 +113,13 @@ impl Signature {
         Self::CpuUnified,
     ];
 
-    /// Whether it takes operands in host memory: inputs in one array, results in another.
+    /// Returns true if the target takes operands in host memory: inputs in one array, results in another.
     #[must_use]
     pub fn is_cpu(self) -> bool {
         !matches!(self, Self::Gpu | Self::GpuStatus)
     }
 
-    /// The signature with a number of [`XlaFfiLegacyTarget`]; `None` for 0 and unknown ones.
+    /// Returns the signature with a number of [`XlaFfiLegacyTarget`]; `None` for 0 and unknown numbers.
     #[must_use]
     pub fn from_raw(raw: u32) -> Option<Self> {
         Self::ALL
@@ -127,7 +127,7 @@ impl Signature {
             .find(|signature| *signature as u32 == raw)
     }
 
-    /// The parameters in C.
+    /// Returns the parameters in C.
     #[must_use]
     pub fn parameters(self) -> &'static str {
         match self {
@@ -145,7 +145,7 @@ impl Signature {
         }
     }
 
-    /// The versions under which programs may call it on a platform.
+    /// Returns the versions under which programs may call it on a platform.
     #[must_use]
     pub fn versions(self, platform: &str) -> Vec<ApiVersion> {
         ApiVersion::ALL
@@ -165,61 +165,63 @@ impl fmt::Display for Signature {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function {
     pub(crate) address: usize,
-    /// `None` when only the address was registered: then the call's version decides.
+    /// `None` if only the address was registered: the call's version decides then.
     pub(crate) signature: Option<Signature>,
 }
 
 impl Function {
-    /// A CPU target, `API_VERSION_ORIGINAL`.
+    /// Returns a CPU target for `API_VERSION_ORIGINAL`.
     ///
     /// # Safety
-    /// The function stays loaded and may be called with the operands of every call that names it.
+    /// The function must stay loaded, and it must be safe to call it with the operands of every call that
+    /// names it.
     #[must_use]
     pub unsafe fn cpu(function: XlaCustomCallCpu) -> Self {
         Self::typed(function as usize, Signature::Cpu)
     }
 
-    /// A CPU target, `API_VERSION_STATUS_RETURNING`.
+    /// Returns a CPU target for `API_VERSION_STATUS_RETURNING`.
     ///
     /// # Safety
-    /// As [`Function::cpu`].
+    /// As for [`Function::cpu`].
     #[must_use]
     pub unsafe fn cpu_status(function: XlaCustomCallCpuStatus) -> Self {
         Self::typed(function as usize, Signature::CpuStatus)
     }
 
-    /// A device target, `API_VERSION_ORIGINAL`.
+    /// Returns a device target for `API_VERSION_ORIGINAL`.
     ///
     /// # Safety
-    /// As [`Function::cpu`].
+    /// As for [`Function::cpu`].
     #[must_use]
     pub unsafe fn gpu(function: XlaCustomCallGpu) -> Self {
         Self::typed(function as usize, Signature::Gpu)
     }
 
-    /// A device target, `API_VERSION_STATUS_RETURNING` or `API_VERSION_STATUS_RETURNING_UNIFIED`.
+    /// Returns a device target for `API_VERSION_STATUS_RETURNING` or
+    /// `API_VERSION_STATUS_RETURNING_UNIFIED`.
     ///
     /// # Safety
-    /// As [`Function::cpu`].
+    /// As for [`Function::cpu`].
     #[must_use]
     pub unsafe fn gpu_status(function: XlaCustomCallGpuStatus) -> Self {
         Self::typed(function as usize, Signature::GpuStatus)
     }
 
-    /// A CPU target, `API_VERSION_STATUS_RETURNING_UNIFIED`.
+    /// Returns a CPU target for `API_VERSION_STATUS_RETURNING_UNIFIED`.
     ///
     /// # Safety
-    /// As [`Function::cpu`].
+    /// As for [`Function::cpu`].
     #[must_use]
     pub unsafe fn cpu_unified(function: XlaCustomCallCpuUnified) -> Self {
         Self::typed(function as usize, Signature::CpuUnified)
     }
 
-    /// A function of a signature that is told at run time. Without one it is called as each call's
-    /// API version says, as XLA does with the addresses that it is given.
+    /// Returns a target whose signature is given at run time. Without a signature, it is called according
+    /// to the API version of each call, like addresses that are registered with XLA.
     ///
     /// # Safety
-    /// As [`Function::cpu`], and the address is that of a function of this signature.
+    /// As for [`Function::cpu`], and the address must be a function of this signature.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` for null.
@@ -242,13 +244,13 @@ impl Function {
         }
     }
 
-    /// The address.
+    /// Returns the address.
     #[must_use]
     pub fn address(&self) -> *const c_void {
         self.address as *const c_void
     }
 
-    /// The signature; `None` when only the address is known.
+    /// Returns the signature; `None` if only the address is known.
     #[must_use]
     pub fn signature(&self) -> Option<Signature> {
         self.signature
@@ -264,8 +266,8 @@ impl Targets {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The API versions under which a name may be called on a platform (canonical); empty where
-    /// there is none of that name.
+    /// Returns the API versions under which a name may be called on a platform (canonical); empty if the
+    /// name is not registered.
     pub(crate) fn versions(&self, name: &str, platform: &str) -> Vec<ApiVersion> {
         let targets = self.lock();
         let found = targets.get(&(name.to_owned(), platform.to_owned()));
@@ -273,7 +275,7 @@ impl Targets {
     }
 }
 
-/// The API versions under which a function may be called on a platform.
+/// Returns the API versions under which a function may be called on a platform.
 pub(crate) fn versions(function: &Function, platform: &str) -> Vec<ApiVersion> {
     match function.signature {
         Some(signature) => signature.versions(platform),

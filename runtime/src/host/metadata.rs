@@ -1,24 +1,24 @@
-//! What a handler says it needs, and what hosts of each revision accept.
+//! A handler's metadata, and the metadata that hosts of each revision accept.
 
 use super::Traits;
 use std::fmt;
 use xla_ffi_sys::Revision;
 use xla_ffi_sys::{Error, Result};
 
-/// What a handler says about itself.
+/// A handler's metadata: its version, traits and state type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metadata {
     /// Major and minor version of the ABI.
     pub version: (i32, i32),
-    /// What it promises its host.
+    /// The traits of the handler.
     pub traits: Traits,
-    /// The type of its state, 0 where it has none or the revision does not ask.
+    /// The type of its state; 0 if it has none, or if the revision does not ask.
     pub state_type_id: i64,
 }
 
 impl Metadata {
-    /// Whether calls may be captured into a command buffer.
+    /// Returns true if calls may be captured into a command buffer.
     #[must_use]
     pub fn is_command_buffer_compatible(&self) -> bool {
         self.traits.contains(Traits::COMMAND_BUFFER_COMPATIBLE)
@@ -37,7 +37,7 @@ impl fmt::Display for Metadata {
     }
 }
 
-/// Whether a host of `revision` takes a handler that answers this.
+/// Checks that a host of `revision` accepts a handler with this metadata.
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` with the reason.
@@ -45,10 +45,10 @@ pub fn accept(revision: Revision, metadata: &Metadata) -> Result<()> {
     accept_version(revision, metadata.version)
 }
 
-/// As [`accept`], for an answer that was read elsewhere.
+/// Like [`accept`], for a version and state type that were read elsewhere.
 ///
 /// # Errors
-/// As [`accept`].
+/// As for [`accept`].
 #[doc(hidden)]
 pub fn accept_version(revision: Revision, (major, minor): (i32, i32)) -> Result<()> {
     let own = revision.minor_version();
@@ -81,10 +81,12 @@ pub fn accept_version(revision: Revision, (major, minor): (i32, i32)) -> Result<
     Ok(())
 }
 
-/// The first jaxlib that takes a handler with this answer, `None` if no known one does.
+/// Returns the first jaxlib that accepts a handler with this metadata; `None` if no known
+/// one does.
 #[must_use]
 pub fn first_jaxlib(metadata: &Metadata) -> Option<&'static str> {
-    // r0 takes whatever comes without asking, so it says nothing about a handler.
+    // r0 accepts handlers without asking for metadata, so it is no evidence for a
+    // handler.
     let mut later = Revision::ALL.into_iter().skip(1);
     later
         .find(|revision| accept(*revision, metadata).is_ok())

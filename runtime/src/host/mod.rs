@@ -1,4 +1,4 @@
-//! What belongs to one runtime: its table's memory, registries, threads, and the objects that handlers hold.
+//! The data of a runtime: its table's memory, registries, threads, and the objects that handlers hold.
 
 pub(crate) mod bundle;
 pub(crate) mod calls;
@@ -33,10 +33,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use xla_ffi_sys::{Error, ErrorCode, Finding, Result};
 use xla_ffi_sys::{Revision, Slot, XLA_FFI_Api, XLA_FFI_InternalApi};
 
-/// One runtime: the table of its revision, what is registered with it, and its threads.
+/// A runtime: the table of its revision, its registrations, and its threads.
 ///
-/// Calls read it on every thread: aligned, so that the counts of its owners, which are written, lie
-/// elsewhere.
+/// All threads read it during calls. It is aligned, so that the reference counts, which are written, are on another
+/// cache line.
 #[repr(align(128))]
 pub(crate) struct Shared {
     pub(crate) revision: Revision,
@@ -45,10 +45,10 @@ pub(crate) struct Shared {
     pub(crate) handlers: Registrations,
     pub(crate) calls: Calls,
     pub(crate) legacy: Targets,
-    /// The options of calls that have none.
+    /// The options of calls without options.
     pub(crate) no_options: Arc<Encoded>,
     threads: usize,
-    /// With the process that started it.
+    /// The pool, with the id of the process that started it.
     pool: OnceLock<(u32, ThreadPool)>,
     findings: Mutex<Vec<Finding>>,
 }
@@ -59,16 +59,16 @@ fn list() -> MutexGuard<'static, Vec<Weak<Shared>>> {
     LIVING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// All runtimes. They are let go without the lock: the last owner of one tells the program's logger what was found,
-/// and that may make a runtime.
+/// Returns all runtimes. They are dropped without the lock: dropping the last owner reports findings to the
+/// program's logger, which may create a runtime.
 fn living() -> Vec<Arc<Shared>> {
     let mut list = list();
     list.retain(|shared| shared.strong_count() > 0);
     list.iter().filter_map(Weak::upgrade).collect()
 }
 
-/// The runtime of a revision when it is the only one: calls without a context, from a thread that
-/// is in no call, can mean no other.
+/// Returns the runtime of a revision if it is the only one: calls without a context, on a thread outside any call,
+/// can only belong to it.
 pub(crate) fn only_living(revision: Revision) -> Result<Arc<Shared>> {
     let mut found = living()
         .into_iter()
@@ -83,7 +83,7 @@ pub(crate) fn only_living(revision: Revision) -> Result<Arc<Shared>> {
     }
 }
 
-/// The runtime whose `internal_api` this is: the address alone is compared.
+/// Returns the runtime with this `internal_api`: only the address is compared.
 pub(crate) fn find_living(internal_api: *const XLA_FFI_InternalApi) -> Option<Arc<Shared>> {
     if internal_api.is_null() {
         return None;
@@ -94,7 +94,7 @@ pub(crate) fn find_living(internal_api: *const XLA_FFI_InternalApi) -> Option<Ar
 }
 
 impl Shared {
-    /// A runtime of a revision, with a table of that revision's functions and this many threads.
+    /// Creates a runtime of a revision, with a table of that revision's functions and this many threads.
     pub(crate) fn new(revision: Revision, table: Table, threads: usize) -> Arc<Self> {
         let shared = Arc::new(Self {
             revision,
@@ -109,7 +109,7 @@ impl Shared {
             findings: Mutex::default(),
         });
         let mut living = list();
-        // A reference to one that is gone keeps its memory.
+        // A weak reference to a dropped runtime keeps its memory allocated.
         living.retain(|known| known.strong_count() > 0);
         living.push(Arc::downgrade(&shared));
         drop(living);
@@ -134,7 +134,7 @@ impl Shared {
         Ok(pool)
     }
 
-    /// Keeps a finding until somebody takes it. What every call of a handler may do again is kept once.
+    /// Keeps a finding until it is taken. Findings that every call of a handler may repeat are kept once.
     pub(crate) fn note(&self, finding: Finding) {
         let mut findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
         if !findings.contains(&finding) {
@@ -142,7 +142,7 @@ impl Shared {
         }
     }
 
-    /// What was noted since the last time.
+    /// Returns the findings since the last call of this function.
     pub(crate) fn take_findings(&self) -> Vec<Finding> {
         std::mem::take(&mut *self.findings.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -163,26 +163,26 @@ impl Drop for Shared {
 
 /// Words before the first function.
 const HEAD: usize = 6;
-/// Words behind the table. Each holds the function for absent ones: a library that calls a function which this
-/// revision lacks lands there, where a real host has somebody else's memory.
+/// Words after the table. Each holds the function for absent ones. A library that calls a function which this
+/// revision lacks reaches that function; a real host has unrelated memory there.
 const BEHIND: usize = 16;
 
-/// A table and, right behind it, the object that `internal_api` names: on r0–r4, where
-/// `struct_size` says 88, the distance between the two is how libraries learn the table's length.
+/// A table, immediately followed by the object that `internal_api` refers to. On r0–r4, where `struct_size` is 88,
+/// libraries learn the table's length from the distance between the two.
 pub(crate) struct Table {
-    // Never freed: libraries know hosts by this address, so a later table must not get it.
+    // Never freed: libraries identify hosts by this address, so a later table must not reuse it.
     words: &'static [usize],
     internal: usize,
 }
 
 impl Table {
-    /// The table of `revision`: each slot's function from `function`, and `absent` behind the last.
+    /// Creates the table of `revision`: `function` returns each slot's function, and `absent` follows the last.
     pub(crate) fn new(revision: Revision, absent: usize, function: fn(Slot) -> usize) -> Self {
         let internal = revision.api_size() / 8;
         let mut words = vec![0; internal + BEHIND].into_boxed_slice();
         words[0] = revision.api_struct_size();
         words[2] = 24;
-        // Two C ints, the major version (0) in the low half on the little-endian hosts there are.
+        // Two C ints, with the major version (0) in the low half, because all supported hosts are little-endian.
         words[4] = (revision.minor_version() as u32 as usize) << 32;
         words[5] = &raw const words[internal] as usize;
         words[internal..].fill(absent);
@@ -204,10 +204,10 @@ impl Table {
     }
 }
 
-/// The tables, for leak checkers to see.
+/// The tables, so that leak checkers see them.
 static KEPT: Mutex<Vec<&'static [usize]>> = Mutex::new(Vec::new());
 
-/// Keeps a table for good.
+/// Keeps a table until the program ends.
 fn keep(words: Box<[usize]>) -> &'static [usize] {
     let words: &'static [usize] = Box::leak(words);
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
@@ -217,12 +217,12 @@ fn keep(words: Box<[usize]>) -> &'static [usize] {
 
 #[cfg(test)]
 impl Table {
-    /// The words behind the head, up to the table's end.
+    /// Returns the words after the head, up to the table's end.
     pub(crate) fn functions(&self) -> &[usize] {
         &self.words[HEAD..self.internal]
     }
 
-    /// The first word: `struct_size`.
+    /// Returns the first word: `struct_size`.
     pub(crate) fn struct_size(&self) -> usize {
         self.words[0]
     }

@@ -1,11 +1,11 @@
-//! Who runs handlers' tasks: the host's thread pool, or an executor of the program's.
+//! Runs handlers' tasks: on the host's thread pool, or on an executor of the program.
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// Runs handlers' tasks in place of the runtime's thread pool: a program's own threads.
+/// Runs handlers' tasks on a program's own threads, instead of the runtime's thread pool.
 ///
 /// ```
 /// use xla_ffi_runtime::Executor;
@@ -25,30 +25,31 @@ use xla_ffi_sys::{Error, ErrorCode, Result};
 /// assert!(Threads.num_threads() > 0);
 /// ```
 pub trait Executor: Send + Sync {
-    /// Runs the task once, soon, on a thread that does not wait for others of these tasks. Not here: the
-    /// handler that asks may wait for it. Neither the task nor this function panics.
+    /// Runs the task once, soon, on a thread that does not wait for other tasks. It must not run on the
+    /// calling thread, because the handler may wait for it. Neither the task nor this function may
+    /// panic.
     fn execute(&self, task: Box<dyn FnOnce() + Send>);
 
-    /// How many tasks it runs at a time, as handlers are told; they are told of one where it says none.
+    /// Returns the number of tasks that run at a time, for handlers. Handlers see 1 if this returns 0.
     fn num_threads(&self) -> usize;
 }
 
-/// Who runs the tasks of a call.
+/// The executor of a call's tasks.
 pub(crate) enum Tasks<'c> {
-    /// The runtime.
+    /// The runtime's thread pool.
     Pool(&'c ThreadPool),
-    /// The program.
+    /// An executor of the program.
     Executor(&'c dyn Executor),
 }
 
 impl Tasks<'_> {
-    /// How many threads there are, as handlers are told.
+    /// Returns the number of threads, as handlers see it.
     pub(crate) fn size(&self) -> usize {
         let threads = match self {
             Self::Pool(pool) => pool.size(),
             Self::Executor(executor) => executor.num_threads(),
         };
-        // Handlers divide by it, and count with a sign.
+        // Handlers divide by it, and use a signed type.
         threads.clamp(1, isize::MAX as usize)
     }
 
@@ -63,7 +64,7 @@ impl Tasks<'_> {
 
 type Task = Box<dyn FnOnce() + Send>;
 
-/// Tasks that no thread has taken yet; `None` after the last one tells the threads to end.
+/// Tasks that no thread has taken yet; `None` at the end makes the threads exit.
 struct Queue {
     tasks: Mutex<VecDeque<Option<Task>>>,
     changed: Condvar,
@@ -86,17 +87,17 @@ impl Queue {
                 .wait_while(self.lock(), |tasks| tasks.is_empty());
             let task = waiting.unwrap_or_else(PoisonError::into_inner).pop_front();
             let Some(task) = task.flatten() else {
-                // The other threads end, too.
+                // The other threads exit, too.
                 return self.push(None);
             };
-            // The hook for panics has printed why.
+            // The panic hook has already printed the reason.
             std::panic::catch_unwind(AssertUnwindSafe(task))
                 .unwrap_or_else(|_| std::process::abort());
         }
     }
 }
 
-/// Threads that run handlers' tasks; never the thread that calls the handler.
+/// Threads that run handlers' tasks; they never include the thread that calls the handler.
 pub(crate) struct ThreadPool {
     queue: Arc<Queue>,
     size: usize,
@@ -109,7 +110,7 @@ impl ThreadPool {
             changed: Condvar::new(),
         });
         let size = threads.max(1);
-        // Dropped early, it ends the threads that have started.
+        // If it is dropped early, it ends the threads that have started.
         let pool = Self { queue, size };
         for index in 0..size {
             let queue = pool.queue.clone();

@@ -9,7 +9,7 @@ use std::sync::PoisonError;
 use std::sync::{Mutex, MutexGuard};
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// The one spelling of a platform's name: lower case, `"host"` is `"cpu"`.
+/// Returns the canonical name of a platform: lower case, with `"cpu"` for `"host"`.
 #[must_use]
 pub fn canonical_platform(platform: &str) -> String {
     match platform.to_ascii_lowercase().as_str() {
@@ -19,11 +19,11 @@ pub fn canonical_platform(platform: &str) -> String {
     }
 }
 
-/// What stands under a name for a platform.
+/// The handler that is registered under a name for a platform.
 #[derive(Clone, Copy)]
 pub(crate) struct Registration {
     pub(crate) bundle: Bundle,
-    /// What the bundle says about itself, with the traits of the registration.
+    /// The bundle's metadata, with the traits of the registration.
     pub(crate) metadata: Option<Metadata>,
 }
 
@@ -36,7 +36,8 @@ impl Registrations {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers a handler: an equal registration is fine, another one under the name is not.
+    /// Registers a handler. Repeating a registration is fine; registering a different handler
+    /// under the name is an error.
     pub(crate) fn insert(&self, name: &str, platform: String, new: Registration) -> Result<()> {
         let key = (name.to_owned(), platform);
         let mut handlers = self.lock();
@@ -56,13 +57,13 @@ impl Registrations {
         Ok(())
     }
 
-    /// What is registered under a name for a platform (canonical).
+    /// Returns the registration of a name for a platform (canonical).
     pub(crate) fn find(&self, name: &str, platform: &str) -> Option<Registration> {
         let key = (name.to_owned(), platform.to_owned());
         self.lock().get(&key).copied()
     }
 
-    /// Everything that is registered, for people: `'name' on platform`.
+    /// Lists all registrations for messages: `'name' on platform`.
     pub(crate) fn describe(&self) -> String {
         let handlers = self.lock();
         let known: Vec<_> = handlers
@@ -77,7 +78,7 @@ impl Registrations {
     }
 }
 
-/// Every order in which threads can register.
+/// Tests every order in which threads can register.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
@@ -89,7 +90,7 @@ mod loom_tests {
         std::ptr::null_mut()
     }
 
-    /// Of two different handlers under one name one stays, and the other one is refused.
+    /// Of two different handlers under one name, one is registered and the other is refused.
     #[test]
     fn loom_one_of_two_handlers_stays() {
         for other_traits in [0, 1] {
@@ -98,7 +99,7 @@ mod loom_tests {
                 let there = handlers.clone();
                 let insert = |handlers: &Registrations, traits: u32| {
                     let new = Registration {
-                        // SAFETY: nobody calls it.
+                        // SAFETY: the function is never called.
                         bundle: unsafe { Bundle::execute(nothing) }.with_traits(traits.into()),
                         metadata: None,
                     };

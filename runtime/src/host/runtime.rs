@@ -1,7 +1,7 @@
-//! The runtime: one XLA copy's worth of tables, registries and threads.
+//! The runtime: the tables, registries and threads of one copy of XLA.
 //!
-//! Higher layers add methods: `api` makes runtimes, `handler` has handlers and libraries, `legacy` the targets of the
-//! original custom calls.
+//! Higher layers add methods: `api` creates runtimes, `handler` adds handlers and libraries, and `legacy` adds targets
+//! of original custom calls.
 
 use super::{Execution, HandlerCounts, TypeInfo};
 use crate::host::{Shared, errors, find_living, futures};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use xla_ffi_sys::{Finding, Result};
 use xla_ffi_sys::{Revision, XLA_FFI_Api, XLA_FFI_InternalApi};
 
-/// A host for handlers that speaks one revision of the ABI. Clones are the same runtime.
+/// A host for handlers that implements one revision of the ABI. Clones refer to the same runtime.
 ///
 /// ```
 /// # use std::ffi::c_void;
@@ -58,47 +58,47 @@ impl Runtime {
         &self.shared
     }
 
-    /// The revision.
+    /// Returns the revision.
     #[must_use]
     pub fn revision(&self) -> Revision {
         self.shared.revision
     }
 
-    /// The function table that handlers are given.
+    /// Returns the function table that is passed to handlers.
     #[must_use]
     pub fn api(&self) -> *const XLA_FFI_Api {
         self.shared.api()
     }
 
-    /// The object behind the table, by whose address this image knows its own frames.
+    /// Returns the object that `internal_api` of the table refers to; its address identifies frames of this image.
     #[must_use]
     pub fn internal_api(&self) -> *const XLA_FFI_InternalApi {
         self.shared.internal_api()
     }
 
-    /// The runtime whose `internal_api` this is, if it is one of this image: the address alone is
-    /// compared, nothing is read through it.
+    /// Returns the runtime with this `internal_api`, if it belongs to this image. Only the address is compared; nothing
+    /// is read through it.
     #[must_use]
     pub fn from_internal_api(internal_api: *const XLA_FFI_InternalApi) -> Option<Self> {
         find_living(internal_api).map(Self::from_shared)
     }
 
-    /// Registers a user type and says its number: `wanted` 0 asks for one.
+    /// Registers a user type and returns its number. If `wanted` is 0, a new number is chosen.
     ///
     /// # Errors
-    /// `INTERNAL` when the name is taken.
+    /// `INTERNAL` if the name is taken.
     ///
     /// # Safety
-    /// In this runtime the name, and the number if one is asked for, stand for one type alone: whoever
-    /// finds objects by them, libraries included, means the same. The deleter destroys objects of it.
+    /// In this runtime, the name, and the number if one is given, must denote a single type for all users of its
+    /// objects, including libraries. The deleter must destroy objects of this type.
     pub unsafe fn register_type(&self, name: &str, wanted: i64, info: TypeInfo) -> Result<i64> {
         self.shared.types.register(name, wanted, info)
     }
 
-    /// The number of the type called `name`, which is registered with `info` if there was none.
+    /// Returns the number of the type called `name`. Registers the type with `info` if the name is new.
     ///
     /// # Errors
-    /// None today.
+    /// Currently none.
     ///
     /// # Safety
     /// As for [`Runtime::register_type`].
@@ -106,42 +106,43 @@ impl Runtime {
         self.shared.types.get_or_register(name, info)
     }
 
-    /// How objects of the type with this number are destroyed.
+    /// Returns how objects of the type with this number are destroyed.
     ///
     /// # Errors
-    /// `INTERNAL` for a number that no type has.
+    /// `INTERNAL` if no type has the number.
     pub fn type_info(&self, id: i64) -> Result<TypeInfo> {
         self.shared.types.info(id)
     }
 
-    /// The number of the type called `name`.
+    /// Returns the number of the type called `name`.
     ///
     /// # Errors
-    /// `NOT_FOUND`.
+    /// `NOT_FOUND` if there is no such type.
     pub fn type_id(&self, name: &str) -> Result<i64> {
         self.shared.types.id(name)
     }
 
-    /// Waits until no call of this runtime is under way: none inside of its handler, and none open. Calls that
-    /// others make meanwhile are waited for, too. What handlers put on a stream is not waited for, unless its call was
-    /// dropped: that is for [`Stream::synchronize`](crate::Stream::synchronize). `None` waits for ever. Not to be called by a handler, nor by work on a
-    /// stream of a call, which would wait for themselves; a closure of [`on_end`](crate::PreparedCall::on_end) may,
-    /// unless it is called within one of these.
+    /// Waits until no call of this runtime is inside its handler or open. Calls that other threads start meanwhile are
+    /// also waited for. Work that handlers put on a stream is not waited for, unless its call was dropped: use
+    /// [`Stream::synchronize`](crate::Stream::synchronize). `None` waits forever. Must not be called by a handler or by
+    /// work on a stream of a call, which would wait for themselves. A closure of
+    /// [`on_end`](crate::PreparedCall::on_end) may call it, unless the closure runs within this function or
+    /// [`Runtime::shutdown`].
     ///
     /// # Errors
-    /// `DEADLINE_EXCEEDED` when time is up, with the handlers that are late.
+    /// `DEADLINE_EXCEEDED` at the time limit, with the handlers that are late.
     pub fn wait_for_calls(&self, limit: Option<Duration>) -> Result<()> {
         self.shared.calls.wait(limit)
     }
 
-    /// Ends the runtime: every call and every instantiation from here on is `UNAVAILABLE`, handlers
-    /// that poll see their calls cancelled, and this waits until none is under way. What the program lent to
-    /// handlers is its own then, but for what they put on a stream: that is over when the stream has run it
-    /// ([`Stream::synchronize`](crate::Stream::synchronize)). A task that a handler gave to the threads and did not wait
-    /// for may run on: it owns what it uses. To be called where [`Runtime::wait_for_calls`] may.
+    /// Ends the runtime. Every later call and instantiation is `UNAVAILABLE`, handlers that poll see their calls
+    /// cancelled, and this waits until no call is running. Then everything that the program lent to handlers belongs to
+    /// the program again, except for work on a stream, which ends when the stream has run it
+    /// ([`Stream::synchronize`](crate::Stream::synchronize)). A task that a handler gave to the threads and did not
+    /// wait for may continue: it owns its data. The restrictions of [`Runtime::wait_for_calls`] apply.
     ///
     /// # Errors
-    /// `DEADLINE_EXCEEDED` when time is up, with the handlers that are late; it may be asked again.
+    /// `DEADLINE_EXCEEDED` at the time limit, with the handlers that are late; the function may be called again.
     ///
     /// ```
     /// let runtime = xla_ffi_runtime::Runtime::default();
@@ -153,19 +154,20 @@ impl Runtime {
         self.wait_for_calls(Some(limit))
     }
 
-    /// Returns what became of the executions, by handler: in flight, succeeded, failed by error code. Counting is always
-    /// on and costs about a nanosecond per execution, because calls count for themselves; this adds them up.
+    /// Returns the outcomes of the executions by handler: in flight, succeeded, failed by error code. Counting is
+    /// always on and costs about a nanosecond per execution, because each call counts its own; this function adds them
+    /// up.
     #[must_use]
     pub fn counts(&self) -> Vec<HandlerCounts> {
         self.shared.calls.counts()
     }
 
-    /// Calls `told` at the end of one in `every` executions of each call, with the duration: for a histogram, or for a
-    /// line of a log whose fields are those of [`Execution`]. Two readings of the clock cost about 50 ns; with an
-    /// `every` of 16 the average is a few nanoseconds. 0 counts as 1.
+    /// Calls `told` at the end of one in `every` executions of each call, with the duration: for a histogram, or for
+    /// log lines with the fields of [`Execution`]. Reading the clock twice costs about 50 ns; with an `every` of 16 the
+    /// average is a few nanoseconds. 0 counts as 1.
     ///
-    /// `told` is called on the thread that ends the execution, several times at once. It is not called for executions that
-    /// are refused before their handler is called.
+    /// `told` runs on the thread that ends the execution, possibly on several threads at once. It is not called for
+    /// executions that are refused before their handler is called.
     ///
     /// ```
     /// # let runtime = xla_ffi_runtime::Runtime::default();
@@ -183,8 +185,9 @@ impl Runtime {
         self.shared.calls.observe(every, Box::new(told))
     }
 
-    /// What was found outside of any call (in pool tasks, for instance), or is no error of one (scratch memory that was not
-    /// given back), since the last time. The same is told once.
+    /// Returns the findings since the last call of this function that no call reported as an error. They occurred
+    /// outside any call, for example in pool tasks, or are not errors of a call, for example scratch memory that was
+    /// not freed. Repeated findings are reported once.
     #[must_use]
     pub fn take_findings(&self) -> Vec<Finding> {
         self.shared.take_findings()
@@ -199,7 +202,7 @@ impl std::fmt::Debug for Runtime {
     }
 }
 
-/// Errors and futures that handlers hold at the moment, in all runtimes of this process: both are 0
+/// Returns the numbers of errors and futures that handlers currently hold, in all runtimes of this process. Both are 0
 /// once every call is over, unless a handler leaks.
 #[must_use]
 pub fn living_objects() -> (usize, usize) {

@@ -1,4 +1,4 @@
-//! State that a library left with the host, and who destroys it.
+//! State that a library gave to the host, with its deleter.
 
 use super::Shared;
 use crate::process::guard;
@@ -8,23 +8,23 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, OnceLock, PoisonError, Weak};
 use xla_ffi_sys::{Error, ErrorCode, Finding, Hazard, Result};
 
-/// The number of what has no number: a Rust value that only Rust asks for, by its type.
+/// The type number of Rust values that have none, because only Rust code asks for them, by their type.
 pub(crate) const RUST_ALONE: i64 = -1;
 
-/// One object of a user type.
+/// An object of a user type.
 pub(crate) struct StateObject {
     type_id: i64,
-    /// Its Rust type, where a value of Rust was handed over.
+    /// Its Rust type, if it is a Rust value.
     rust: Option<TypeId>,
     object: *mut c_void,
     deleter: Option<unsafe extern "C" fn(*mut c_void)>,
-    /// Who is told what the deleter does wrong.
+    /// The runtime that errors of the deleter are reported to.
     runtime: Weak<Shared>,
 }
 
-// SAFETY: the contract of `State_Set`: any thread may use and destroy the object.
+// SAFETY: by the contract of `State_Set`, any thread may use and destroy the object.
 unsafe impl Send for StateObject {}
-// SAFETY: the object itself is only reached by handlers, whose contract this is.
+// SAFETY: only handlers access the object itself, under the same contract.
 unsafe impl Sync for StateObject {}
 
 impl StateObject {
@@ -43,7 +43,8 @@ impl StateObject {
         }
     }
 
-    /// A Rust value, destroyed with the object; the type of this number is `T`.
+    /// Creates an object from a Rust value, which is destroyed with it; the type with this number is
+    /// `T`.
     pub(crate) fn of<T: Any + Send + Sync>(type_id: i64, value: T, runtime: Weak<Shared>) -> Self {
         let object = Box::into_raw(Box::new(value)).cast();
         let mut object = Self::new(type_id, object, Some(drop_box::<T>), runtime);
@@ -55,24 +56,26 @@ impl StateObject {
         self.object
     }
 
-    /// The value, if it is one of Rust and a `T`.
+    /// Returns the value if it is a Rust value of type `T`.
     pub(crate) fn value<T: Any + Send + Sync>(&self) -> Option<&T> {
         if self.rust != Some(TypeId::of::<T>()) {
             return None;
         }
-        // SAFETY: made of a `T` by `StateObject::of`, which alone sets `rust`, and alive as `self` is.
+        // SAFETY: created from a `T` by `StateObject::of`, the only function that sets `rust`, and
+        // valid as long as `self`.
         unsafe { self.object.cast::<T>().as_ref() }
     }
 
-    /// Lets go of an object whose owner keeps it.
+    /// Releases an object whose owner keeps it, without destroying it.
     pub(crate) fn leave(self) {
         std::mem::forget(self);
     }
 }
 
-/// Destroys a boxed `T`. A panic of its destructor is told: it may not leave the function.
+/// Destroys a boxed `T`. A panic of its destructor is reported, because it must not leave the
+/// function.
 unsafe extern "C" fn drop_box<T>(object: *mut c_void) {
-    // SAFETY: made by `Box::into_raw`, deleted once.
+    // SAFETY: created by `Box::into_raw`, and deleted once.
     let object = unsafe { Box::from_raw(object.cast::<T>()) };
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(object))) {
         guard::discard(payload);
@@ -84,37 +87,37 @@ unsafe extern "C" fn drop_box<T>(object: *mut c_void) {
 impl Drop for StateObject {
     fn drop(&mut self) {
         let Some(deleter) = self.deleter else { return };
-        // SAFETY: the library gave object and deleter together, and this happens once.
+        // SAFETY: the library passed the object and the deleter together, and this runs once.
         if let Err(unwound) = unsafe { guard::call_void(deleter, self.object) } {
             let message = format!("{unwound} left the deleter of type id {}", self.type_id);
             let finding = Finding::new(Hazard::Unwound, message);
             match self.runtime.upgrade() {
                 Some(runtime) => runtime.note(finding),
-                // Nobody is left to answer to; the text still has to be seen.
+                // The runtime is gone, but the text has to be visible.
                 None => crate::process::warn(format_args!("{finding}")),
             }
         }
     }
 }
 
-/// An object that a slot did not take in.
+/// An object that a slot did not accept.
 pub(crate) struct Refused {
     pub(crate) object: StateObject,
     pub(crate) why: Box<Error>,
 }
 
-/// Where the state of one stage lies. It is set once and read from any thread without a lock.
+/// The slot for the state of a stage. It is set once and read from any thread without a lock.
 #[derive(Default)]
 pub(crate) struct StateSlot {
     object: OnceLock<StateObject>,
-    /// An object of type 0, which hosts of 0.1 take for none at all.
+    /// An object of type 0, which hosts of 0.1 treat as no object.
     nameless: Mutex<Option<StateObject>>,
 }
 
 impl StateSlot {
-    /// Takes an object in; there can be one. Hosts of 0.1 take an object of type 0 for none at all:
-    /// it is never found, and the next one replaces it. Later hosts do not take it in. What is refused
-    /// comes back.
+    /// Stores an object; a slot accepts one. Hosts of 0.1 treat an object of type 0 as no object: it
+    /// is never found, and the next one replaces it. Later hosts refuse it. A refused object is
+    /// returned.
     pub(crate) fn set(&self, object: StateObject) -> std::result::Result<(), Refused> {
         let mut nameless = self.nameless.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = self.object.get() {
@@ -130,12 +133,12 @@ impl StateSlot {
         let replaced = if object.type_id == 0 {
             nameless.replace(object)
         } else {
-            // Under the lock nobody else sets it.
+            // No other thread sets it, because the lock is held.
             let _ = self.object.set(object);
             nameless.take()
         };
         drop(nameless);
-        // Its deleter is the library's, which may do whatever it likes.
+        // Dropped without the lock, because the library's deleter may call back.
         drop(replaced);
         Ok(())
     }
@@ -146,7 +149,7 @@ impl StateSlot {
             .ok_or_else(|| Error::new(ErrorCode::NotFound, "State is not set"))
     }
 
-    /// The object, which has to be of this type.
+    /// Returns the object, which has to be of this type.
     pub(crate) fn get(&self, type_id: i64) -> Result<*mut c_void> {
         let object = self.object()?;
         if object.type_id != type_id || type_id == RUST_ALONE {
@@ -158,7 +161,7 @@ impl StateSlot {
         Ok(object.object())
     }
 
-    /// The value, which has to be a `T`.
+    /// Returns the value, which has to be a `T`.
     pub(crate) fn value<T: Any + Send + Sync>(&self) -> Result<&T> {
         self.object()?.value().ok_or_else(|| {
             Error::invalid_argument(format!(

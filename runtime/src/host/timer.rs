@@ -1,11 +1,11 @@
-//! Alarms for calls that no thread waits for. One thread serves all of them; the first alarm starts it.
+//! Alarms for calls that no thread waits for. One thread handles all alarms; the first alarm starts it.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// When an alarm goes off, and its number.
+/// The time of an alarm, and its number.
 type Key = (Instant, u64);
 
 struct Alarms {
@@ -31,12 +31,12 @@ pub(crate) struct Alarm(Key);
 impl Drop for Alarm {
     fn drop(&mut self) {
         let entry = alarms().entries.remove(&self.0);
-        // What the program's closure owns is destroyed without the lock.
+        // Dropped without the lock, because the closure belongs to the program.
         drop(entry);
     }
 }
 
-/// Runs `work`, which does not panic, after this time; never if the clock cannot count so far.
+/// Runs `work`, which does not panic, after this time; never if the clock cannot represent that time.
 ///
 /// # Errors
 /// `RESOURCE_EXHAUSTED` if the system starts no thread.

@@ -10,7 +10,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicI64, Ordering};
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// How objects of a type are destroyed.
+/// A type's deleter.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TypeInfo {
     deleter: Option<Deleter>,
@@ -20,35 +20,35 @@ pub struct TypeInfo {
 type Deleter = unsafe extern "C" fn(*mut c_void);
 
 impl TypeInfo {
-    /// With a function that destroys one object, or `None` for objects that somebody else owns.
+    /// Creates the information from a function that destroys one object, or `None` for objects with a different owner.
     #[must_use]
     pub fn new(deleter: Option<unsafe extern "C" fn(*mut c_void)>) -> Self {
         Self { deleter }
     }
 
-    /// The function that destroys one object, if there is one.
+    /// Returns the function that destroys one object, if there is one.
     #[must_use]
     pub fn deleter(&self) -> Option<unsafe extern "C" fn(*mut c_void)> {
         self.deleter
     }
 }
 
-/// The next number that a registry gives, from 1 on as in XLA. A library keeps the number that one runtime gave to its
-/// type and asks another one for it, which has then given it to no other type.
+/// The next number that any registry assigns, from 1 on as in XLA. A library keeps the number that one runtime
+/// assigned to its type and requests it from another runtime, which must not have assigned it to a different type.
 static NEXT: AtomicI64 = AtomicI64::new(1);
 
 #[derive(Default)]
 struct Known {
     by_name: BTreeMap<String, i64>,
     by_id: BTreeMap<i64, TypeInfo>,
-    /// Of types that user data alone has named: how others' objects are destroyed is for who registers them to say.
+    /// Types that are only named by user data; the code that registers them later sets their deleter.
     reserved: BTreeSet<i64>,
-    /// Bytes of an object, by the type's name, where somebody said so.
+    /// The sizes of objects in bytes, by the type's name, if known.
     sizes: BTreeMap<String, usize>,
 }
 
 impl Known {
-    /// A number that no type has: those that types ask for may lie anywhere.
+    /// Returns an unused number; types may have requested any numbers.
     fn unused(&self) -> i64 {
         loop {
             let id = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -58,7 +58,7 @@ impl Known {
         }
     }
 
-    /// The first who says how objects of a number are destroyed is believed.
+    /// Sets the deleter of a number; the first one that is set remains.
     fn set_info(&mut self, id: i64, info: Option<TypeInfo>) {
         match info {
             Some(info) if self.reserved.remove(&id) => drop(self.by_id.insert(id, info)),
@@ -81,17 +81,17 @@ pub(crate) struct Types {
 }
 
 impl Types {
-    /// Does some work with the types, which no other thread uses meanwhile.
+    /// Runs `work` with exclusive access to the types.
     fn with<R>(&self, work: impl FnOnce(&mut Known) -> R) -> R {
         work(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Registers a type: `wanted` 0 asks for a number, another number is taken as it is.
+    /// Registers a type: `wanted` 0 requests a new number, any other number is used unchanged.
     pub(crate) fn register(&self, name: &str, wanted: i64, info: TypeInfo) -> Result<i64> {
         self.enter(name, wanted, Some(info))
     }
 
-    /// The number of a type, kept for those who register it, who tell how its objects are destroyed.
+    /// Returns the number of a type, reserved for the code that registers it with a deleter.
     pub(crate) fn reserve(&self, name: &str, wanted: i64) -> Result<i64> {
         self.enter(name, wanted, None)
     }
@@ -110,31 +110,31 @@ impl Types {
                 }
                 return Err(Error::new(
                     ErrorCode::Internal,
-                    // XLA's own words: libraries that share a type read the number from them.
+                    // Exactly XLA's text, because libraries that share a type parse the number in it.
                     format!("Type name {name} already registered with type id {id}"),
                 ));
             }
             let id = if wanted == 0 { known.unused() } else { wanted };
             known.by_name.insert(name.to_owned(), id);
-            // XLA minds the names alone: a number that another type has is taken, with its info kept.
+            // XLA only compares the names: a number of another type is accepted, and its deleter is kept.
             known.set_info(id, info);
             Ok(id)
         })
     }
 
-    /// The number of the type called `name`, which is registered now if it was not.
+    /// Returns the number of the type called `name`. Registers the type if the name is new.
     pub(crate) fn get_or_register(&self, name: &str, info: TypeInfo) -> Result<i64> {
         self.register(name, 0, info)
             .or_else(|error| self.id(name).map_err(|_| error))
     }
 
-    /// The same for who does not say how its objects are destroyed.
+    /// Like [`Types::get_or_register`], without a deleter.
     pub(crate) fn get_or_reserve(&self, name: &str) -> Result<i64> {
         self.reserve(name, 0)
             .or_else(|error| self.id(name).map_err(|_| error))
     }
 
-    /// Whether the objects that this name stands for have `size` bytes, as far as anybody said.
+    /// Checks that objects of this name have `size` bytes, if their size is known.
     pub(crate) fn check_size(&self, name: &str, id: i64, size: usize) -> Result<()> {
         self.with(|known| match known.sizes.get(name) {
             Some(&other) if other != size => Err(Error::invalid_argument(format!(
@@ -149,7 +149,7 @@ impl Types {
         })
     }
 
-    /// What is known of the type with this number.
+    /// Returns the deleter of the type with this number.
     pub(crate) fn info(&self, id: i64) -> Result<TypeInfo> {
         self.with(|known| {
             let info = known.by_id.get(&id).copied();
@@ -168,7 +168,7 @@ impl Types {
         })
     }
 
-    /// The name of the type with this number.
+    /// Returns the name of the type with this number.
     pub(crate) fn name(&self, id: i64) -> Option<String> {
         self.with(|known| {
             let mut named = known.by_name.iter();
@@ -177,7 +177,7 @@ impl Types {
         })
     }
 
-    /// The number of the type called `name`.
+    /// Returns the number of the type called `name`.
     pub(crate) fn id(&self, name: &str) -> Result<i64> {
         self.with(|known| {
             known.by_name.get(name).copied().ok_or_else(|| {
@@ -187,7 +187,7 @@ impl Types {
     }
 }
 
-/// Every order in which threads can register.
+/// Tests every order in which threads can register.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
@@ -206,7 +206,7 @@ mod loom_tests {
         });
     }
 
-    /// As libraries do: whoever is refused reads the number of whoever came first.
+    /// Like libraries: the refused thread reads the number of the type that was registered first.
     #[test]
     fn loom_of_two_that_register_one_is_told_the_others_number() {
         loom::model(|| {
@@ -249,7 +249,7 @@ mod tests {
         );
         assert_eq!(types.register("c", id, TypeInfo::default()).unwrap(), id);
         assert_ne!(types.register("b", 0, TypeInfo::default()).unwrap(), id);
-        // Another runtime of this process gives none of these to another name.
+        // A different runtime of this process assigns none of these numbers to other names.
         let other = Types::default();
         let theirs = other.register("e", 0, TypeInfo::default()).unwrap();
         assert!(theirs > id);
