@@ -1,9 +1,9 @@
-//! The internal API: the runtime's own types for handlers that are compiled with it.
+//! The internal API: the runtime's own types, for handlers that are compiled with the runtime.
 //!
-//! A handler gets a [`Invocation`] from its call frame. It is given only where the frame comes from
-//! a runtime of this very image: the address of the frame's `internal_api` is compared with those of
-//! this image's runtimes, and nothing else is read before that is settled. Anywhere else (a real
-//! XLA, a runtime in another shared library) the answer is an error.
+//! A handler gets an [`Invocation`] from its call frame, only if the frame comes from a runtime of the same image. This
+//! is checked by comparing the address of the frame's `internal_api` with those of this image's runtimes, before
+//! anything else is read. For any other host (a real XLA, a runtime in a different shared library) the result is an
+//! error.
 
 use std::any::Any;
 use std::ffi::c_void;
@@ -22,7 +22,7 @@ use xla_ffi_sys::{
     XLA_FFI_InvokeContext,
 };
 
-/// The execution context of a call, for as long as the call lasts.
+/// The execution context of a call, valid during the call.
 pub struct Invocation<'f> {
     context: &'f Context,
     frame: *const XLA_FFI_CallFrame,
@@ -30,31 +30,31 @@ pub struct Invocation<'f> {
 }
 
 impl<'f> Invocation<'f> {
-    /// The invocation behind a call frame.
+    /// Returns the invocation of a call frame.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` when the frame comes from another host than a runtime of this image.
+    /// `FAILED_PRECONDITION` if the frame does not come from a runtime of this image.
     ///
     /// # Safety
-    /// `frame` is the call frame of the current call, which lives as long as `'f`.
+    /// `frame` must be the call frame of the current call, which lives as long as `'f`.
     pub unsafe fn from_frame(frame: *const XLA_FFI_CallFrame) -> Result<Self> {
-        // SAFETY: the caller's frame; the field lies at the same place in every revision.
+        // SAFETY: guaranteed by the caller; the field has the same offset in every revision.
         let api = unsafe { (*frame).api };
         // SAFETY: as above.
         let ctx = unsafe { (*frame).ctx };
-        // SAFETY: a frame names its host's table, and its own context, alive during the call.
+        // SAFETY: a frame refers to its host's table and its own context, which are alive during the call.
         let mut invocation = unsafe { Self::from_call(api, ctx) }?;
         invocation.frame = frame;
         Ok(invocation)
     }
 
-    /// The invocation behind a host's table and a context, which a call frame has. It has no operands.
+    /// Returns the invocation of a call frame's function table and context. It has no operands.
     ///
     /// # Errors
-    /// As [`Invocation::from_frame`].
+    /// As for [`Invocation::from_frame`].
     ///
     /// # Safety
-    /// Both are those of the current call, which lives as long as `'f`; `api` may be null.
+    /// Both must belong to the current call, which lives as long as `'f`; `api` may be null.
     pub unsafe fn from_call(
         api: *const XLA_FFI_Api,
         ctx: *mut XLA_FFI_InvokeContext,
@@ -62,99 +62,99 @@ impl<'f> Invocation<'f> {
         let internal_api = if api.is_null() {
             std::ptr::null()
         } else {
-            // SAFETY: a frame names its host's table, whose head is the same in every revision.
+            // SAFETY: a frame refers to its host's table, whose head is the same in every revision.
             unsafe { (*api).internal_api }
         };
-        // The call in progress on this thread settles it without a lock; the list of all runtimes is for
-        // a frame that another thread looks at.
+        // The call in progress on this thread decides this without a lock; the list of all runtimes is for frames that
+        // a different thread inspects.
         if !is_current(internal_api) && find_living(internal_api).is_none() {
             return Err(foreign());
         }
-        // SAFETY: the context of a runtime of this image, alive during the call.
+        // SAFETY: the context belongs to a runtime of this image and is alive during the call.
         unsafe { Self::from_own_context(ctx) }
     }
 
-    /// The invocation behind a context that [`Invocation::from_call`] took before. It has no operands.
+    /// Returns the invocation of a context that [`Invocation::from_call`] accepted before. It has no operands.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` when the handler has returned.
+    /// `FAILED_PRECONDITION` after the handler has returned.
     ///
     /// # Safety
-    /// `ctx` is null or a context of this image's runtimes, of a call that lives as long as `'f`.
+    /// `ctx` must be null, or a context of this image's runtimes whose call lives as long as `'f`.
     pub unsafe fn from_own_context(ctx: *mut XLA_FFI_InvokeContext) -> Result<Self> {
         Ok(Self {
-            // SAFETY: as promised by the caller.
+            // SAFETY: guaranteed by the caller.
             context: unsafe { Context::from_raw(ctx) }?,
             frame: std::ptr::null(),
             _call: PhantomData,
         })
     }
 
-    /// The runtime that makes the call.
+    /// Returns the runtime that makes the call.
     #[must_use]
     pub fn runtime(&self) -> &'f Runtime {
         self.context.runtime()
     }
 
-    /// The stage.
+    /// Returns the stage.
     #[must_use]
     pub fn stage(&self) -> Stage {
         self.context.stage()
     }
 
-    /// The number of the execution.
+    /// Returns the number of the execution.
     #[must_use]
     pub fn run_id(&self) -> i64 {
         self.context.parts().run_id
     }
 
-    /// The number of the device.
+    /// Returns the number of the device.
     #[must_use]
     pub fn device_ordinal(&self) -> i32 {
         self.context.parts().device_ordinal
     }
 
-    /// The stream object; `None` on the CPU.
+    /// Returns the stream; `None` on the CPU.
     #[must_use]
     pub fn stream(&self) -> Option<&'f Stream> {
         self.context.parts().stream.as_ref()
     }
 
-    /// The allocator of device memory; `None` where the call has none.
+    /// Returns the allocator of device memory; `None` if the call has none.
     #[must_use]
     pub fn device_allocator(&self) -> Option<&'f Arc<dyn DeviceAllocator>> {
         self.context.parts().allocator.as_ref()
     }
 
-    /// The program's object of type `T`: what [`UserData::insert`](crate::UserData::insert) was given
-    /// for this call. `None` where the call has none.
+    /// Returns the program's object of type `T` that was added to this call's user data with
+    /// [`UserData::insert`](crate::UserData::insert); `None` if there is none.
     #[must_use]
     pub fn user_data<T: Any + Send + Sync>(&self) -> Option<&'f T> {
         self.context.parts().user_data.as_ref()?.get()
     }
 
-    /// The options of this execution.
+    /// Returns the options of this execution.
     #[must_use]
     pub fn custom_options(&self) -> Attributes {
         self.context.custom_options().to_attributes()
     }
 
-    /// The computation that the call's caller passes along, if it is a `T`.
+    /// Returns the computation that the call's caller passes, if it is a `T`.
     #[must_use]
     pub fn called_computation<T: Any + Send + Sync>(&self) -> Option<&'f T> {
         let computation = self.context.parts().called_computation.as_ref()?;
         computation.downcast_ref()
     }
 
-    /// Returns the reason why nobody waits for the result any more, as the code of the error that the handler should
-    /// return: `Cancelled` by a [`Canceller`](crate::Canceller), `DeadlineExceeded` after the time limit, `Unavailable` after a
-    /// shutdown. Handlers that work for long ask now and then.
+    /// Returns why the result is no longer wanted, as the code of the error that the handler should return: `Cancelled`
+    /// by a [`Canceller`](crate::Canceller), `DeadlineExceeded` after the time limit, `Unavailable` after a shutdown.
+    /// Handlers that run for a long time should check this regularly.
     #[must_use]
     pub fn cancelled(&self) -> Option<ErrorCode> {
         self.context.cancellation().reason()
     }
 
-    /// The call's cancellation extension, for `xla_ffi`.
+    /// Returns the call's cancellation extension, for `xla_ffi`.
     #[doc(hidden)]
     #[must_use]
     pub fn cancellation_extension(&self) -> *const XLA_FFI_Extension {
@@ -172,7 +172,7 @@ impl<'f> Invocation<'f> {
             })
     }
 
-    /// Types and dimensions of the arguments.
+    /// Returns the types and dimensions of the arguments.
     ///
     /// # Errors
     /// `FAILED_PRECONDITION` for an invocation without a frame.
@@ -180,34 +180,33 @@ impl<'f> Invocation<'f> {
     /// and r4).
     pub fn arg_shapes(&self) -> Result<Vec<Shape>> {
         let frame = self.frame()?;
-        // SAFETY: the frame of the current call, which is this image's runtime's.
+        // SAFETY: the frame of the current call, made by a runtime of this image.
         let args = unsafe { &raw const (*frame).args };
         // SAFETY: as above.
         let args = unsafe { args.read() };
-        // SAFETY: as above: the list has `size` buffers.
+        // SAFETY: as above; the list has `size` buffers.
         unsafe { shapes(args.args, args.size) }
     }
 
-    /// Types and dimensions of the results.
+    /// Returns the types and dimensions of the results.
     ///
     /// # Errors
-    /// As [`Invocation::arg_shapes`].
+    /// As for [`Invocation::arg_shapes`].
     pub fn ret_shapes(&self) -> Result<Vec<Shape>> {
         let frame = self.frame()?;
-        // SAFETY: the frame of the current call, which is this image's runtime's.
+        // SAFETY: the frame of the current call, made by a runtime of this image.
         let rets = unsafe { &raw const (*frame).rets };
         // SAFETY: as above.
         let rets = unsafe { rets.read() };
-        // SAFETY: as above: the list has `size` buffers.
+        // SAFETY: as above; the list has `size` buffers.
         unsafe { shapes(rets.rets, rets.size) }
     }
 
-    /// Leaves a value as the state of this stage: it lives as long as the executable (instantiate),
-    /// or as the call (prepare, initialize). No type has to be registered for it.
+    /// Sets the state of this stage. It lives as long as the executable (instantiate) or the call (prepare,
+    /// initialize). Its type does not have to be registered.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` where the state is set already, `INVALID_ARGUMENT` in a stage that has
-    /// none.
+    /// `FAILED_PRECONDITION` if the state is set already, `INVALID_ARGUMENT` in a stage without state.
     pub fn set_state<T: Any + Send + Sync>(&self, value: T) -> Result<()> {
         let stage = self.stage();
         if !matches!(
@@ -226,18 +225,18 @@ impl<'f> Invocation<'f> {
             .map_err(|refused| *refused.why)
     }
 
-    /// The state that a stage of this handler left with [`Invocation::set_state`].
+    /// Returns the state that a stage of this handler set with [`Invocation::set_state`].
     ///
     /// # Errors
-    /// `NOT_FOUND` where there is none, `INVALID_ARGUMENT` where it is no `T`.
+    /// `NOT_FOUND` if there is none, `INVALID_ARGUMENT` if it is not a `T`.
     pub fn state<T: Any + Send + Sync>(&self, stage: Stage) -> Result<&'f T> {
         self.context.state(stage)?.value()
     }
 
-    /// Number of threads in the thread pool.
+    /// Returns the number of threads in the thread pool.
     ///
     /// # Errors
-    /// `UNIMPLEMENTED` where the call has no pool.
+    /// `UNIMPLEMENTED` if the call has no pool.
     pub fn num_threads(&self) -> Result<usize> {
         self.context.pool().map(|pool| pool.size())
     }
@@ -245,26 +244,26 @@ impl<'f> Invocation<'f> {
     /// Runs `task` on the thread pool.
     ///
     /// # Errors
-    /// `UNIMPLEMENTED` where the call has no pool.
+    /// `UNIMPLEMENTED` if the call has no pool.
     pub fn spawn(&self, task: impl FnOnce() + Send + 'static) -> Result<()> {
         crate::api::concurrency::spawn(self.context, task)
     }
 }
 
-/// Refuses a host that is no runtime of this image, when it asks a handler for its metadata: what
-/// [`Invocation::from_frame`] would refuse at the first call.
+/// Refuses a host that is not a runtime of this image, when it asks a handler for its metadata. Such a host would be
+/// refused by [`Invocation::from_frame`] at the first call.
 ///
 /// # Errors
-/// `FAILED_PRECONDITION`.
+/// `FAILED_PRECONDITION` for such a host.
 ///
 /// # Safety
-/// `api` is null, as hosts of 0.1 have it in the metadata call, or names a host's table.
+/// `api` must be null, as in the metadata call of hosts of 0.1, or refer to a host's table.
 pub unsafe fn accept_registration(api: *const XLA_FFI_Api) -> Result<()> {
     let ours = if api.is_null() {
-        // Somebody asks on this thread, and that is the only one who can.
+        // Without a table, only a registration on this thread can prove the host.
         is_asking()
     } else {
-        // SAFETY: as promised by the caller; the head is the same in every revision.
+        // SAFETY: guaranteed by the caller; the head is the same in every revision.
         let internal_api = unsafe { (*api).internal_api };
         is_current(internal_api) || find_living(internal_api).is_some()
     };
@@ -291,12 +290,12 @@ impl std::fmt::Debug for Invocation<'_> {
 }
 
 /// # Safety
-/// The list has `size` buffers of this image's runtime.
+/// The list must have `size` buffers of a runtime of this image.
 unsafe fn shapes(list: *const *mut c_void, size: i64) -> Result<Vec<Shape>> {
     let shape = |index: usize| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let buffer = unsafe { list.wrapping_add(index).read() }.cast::<XLA_FFI_Buffer>();
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let buffer = unsafe { buffer.read() };
         let dtype = DType::from_raw(buffer.dtype).ok_or_else(|| {
             let number = buffer.dtype.0;
@@ -317,8 +316,8 @@ unsafe fn shapes(list: *const *mut c_void, size: i64) -> Result<Vec<Shape>> {
     (0..usize::try_from(size).unwrap_or(0)).map(shape).collect()
 }
 
-/// An error object that holds `error` itself, its chain of causes included: the caller of the
-/// handler gets it back whole.
+/// Creates an error object that holds `error` itself, including its chain of causes; the handler's caller gets it back
+/// unchanged.
 #[must_use]
 pub fn raise(error: Error) -> *mut XLA_FFI_Error {
     errors::create(error)

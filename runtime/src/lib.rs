@@ -1,9 +1,8 @@
 //! A host for XLA custom-call handlers that needs no XLA.
 //!
-//! The runtime speaks every revision of the ABI that a released jaxlib has spoken, r0 to r10: the
-//! table's length and order, the layouts of arguments, the size checks and the quirks are those of
-//! the revision. Handlers of any origin run on it: Rust, plain C, and C++ built with upstream's
-//! headers. What would crash a real host is detected and told as a [`Hazard`].
+//! The runtime implements every revision of the ABI that a released jaxlib has used, r0 to r10: the table's length and
+//! order, the layouts of arguments, the size checks and the quirks. It runs handlers of any origin: Rust, plain C, and
+//! C++ built with upstream's headers. Problems that would crash a real host are detected and reported as a [`Hazard`].
 //!
 //! ```no_run
 //! use xla_ffi_runtime::{Attributes, Revision, Runtime, Shape, Stage, Tensor, DType};
@@ -23,8 +22,8 @@
 //! # }
 //! ```
 //!
-//! Loading a library runs its code: name only libraries that deserve it. Within that, the runtime
-//! survives what handlers do wrong short of corrupting memory.
+//! Loading a library runs its code, so only load libraries that you trust. The runtime survives mistakes of handlers
+//! unless they corrupt memory.
 
 #[cfg(not(unix))]
 compile_error!(
@@ -48,7 +47,7 @@ mod process;
 mod text;
 mod value;
 
-/// What the crate of programs needs and nobody else.
+/// Items that only the crate of programs uses.
 #[doc(hidden)]
 pub mod __programs {
     pub use crate::call::unwritten::Poison;
@@ -59,7 +58,7 @@ pub mod __programs {
     pub use crate::value::attribute::is_bare;
 }
 
-/// What the functions for C need and nobody else.
+/// Items that only the functions for C use.
 #[doc(hidden)]
 pub mod __c {
     pub use crate::process::guard::call_void;
@@ -96,7 +95,7 @@ pub use value::{
 };
 pub use xla_ffi_sys::{Element, Error, ErrorCode, Finding, Hazard, Result, Revision};
 
-/// What the package shows of itself.
+/// The README, whose examples are tested.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -37,14 +37,14 @@ struct Region {
     window: usize,
 }
 
-/// What handlers get as their device communicator; see [`Collectives::with_device_communicators`].
+/// A device communicator for handlers; see [`Collectives::with_device_communicators`].
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceCommunicator {
-    /// Its description in host memory, an `ncclDevComm` for instance. It outlives the calls.
+    /// Its description in host memory, for example an `ncclDevComm`. It must outlive the calls.
     pub description: *const c_void,
-    /// Bytes of the description.
+    /// The size of the description in bytes.
     pub byte_size: usize,
-    /// Version of the description, `NCCL_VERSION_CODE` for instance.
+    /// The version of the description, for example `NCCL_VERSION_CODE`.
     pub version: i32,
 }
 
@@ -53,7 +53,7 @@ type MakeForDevice = dyn Fn(&CommunicatorKey, i32) -> DeviceCommunicator + Send 
 
 #[derive(Default)]
 struct Requested {
-    /// Each is made once; nobody else waits meanwhile.
+    /// Each is created once, without blocking others.
     communicators: BTreeMap<CommunicatorKey, Arc<OnceLock<usize>>>,
     /// By communicator and number of barriers.
     device_communicators: BTreeMap<(CommunicatorKey, i32), Arc<OnceLock<DeviceCommunicator>>>,
@@ -74,9 +74,9 @@ struct Inner {
     requested: Mutex<Requested>,
 }
 
-// SAFETY: the pointers of the extension lead to functions and to itself; those of communicators are only handed out.
+// SAFETY: the pointers of the extension refer to functions and to itself; communicators are only passed on.
 unsafe impl Send for Inner {}
-// SAFETY: as above; what changes has a lock.
+// SAFETY: as above; mutable data has a lock.
 unsafe impl Sync for Inner {}
 
 impl Collectives {
@@ -107,9 +107,9 @@ impl Collectives {
         ))
     }
 
-    /// Collectives of version 0.3, which has device communicators and which no released jaxlib has.
-    /// `make` returns the communicator of a group, `make_for_device` its device communicator with a
-    /// number of barriers.
+    /// Returns collectives of version 0.3, which has device communicators and is not part of a released jaxlib.
+    /// `make` returns the communicator of a group, `make_for_device` its device communicator with a number of
+    /// barriers.
     pub fn with_device_communicators(
         make: impl Fn(&CommunicatorKey) -> *mut c_void + Send + Sync + 'static,
         make_for_device: impl Fn(&CommunicatorKey, i32) -> DeviceCommunicator + Send + Sync + 'static,
@@ -180,7 +180,7 @@ impl Inner {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the communicator of `key`, unless it is there.
+    /// Creates the communicator of `key`, unless it exists.
     fn request(&self, key: &CommunicatorKey) {
         let mut requested = self.lock();
         let made = requested.communicators.entry(key.clone());
@@ -279,7 +279,7 @@ unsafe fn read<T: Layout + Copy>(args: *const T) -> Result<T> {
     Ok(unsafe { args.read() })
 }
 
-/// Arguments that name a communicator, as those of all functions do.
+/// Arguments that name a communicator, shared by all functions.
 trait CommunicatorArgs: Layout + Copy {
     /// Returns the key of the communicator.
     ///
@@ -436,12 +436,12 @@ unsafe extern "C" fn get_window(
     unsafe { serve("get_window", this, args, false, work) }
 }
 
-/// The number of barriers in a handler's requirements.
+/// Returns the number of barriers in a handler's requirements.
 ///
 /// # Safety
-/// `requirements` is null or a handler's struct.
+/// `requirements` must be null or a handler's struct.
 unsafe fn barriers(requirements: *const XLA_FFI_DeviceCommunicator_Requirements) -> Result<i32> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let count = unsafe { read(requirements) }?.lsa_barrier_count;
     match count {
         0.. => Ok(count),
@@ -457,7 +457,7 @@ unsafe extern "C" fn request_device_communicator(
 ) -> *mut XLA_FFI_Error {
     let work =
         |this: &Inner, asked: XLA_FFI_DeviceCommunicator_Request_Args, key: CommunicatorKey| {
-            // SAFETY: the handler's requirements are whole.
+            // SAFETY: the handler's requirements are complete.
             let barriers = unsafe { barriers(asked.requirements) }?;
             let make = this.make_for_device.as_ref();
             let make =
@@ -480,7 +480,7 @@ unsafe extern "C" fn get_device_communicator(
     args: *mut XLA_FFI_DeviceCommunicator_Get_Args,
 ) -> *mut XLA_FFI_Error {
     let work = |this: &Inner, asked: XLA_FFI_DeviceCommunicator_Get_Args, key: CommunicatorKey| {
-        // SAFETY: the handler's requirements are whole.
+        // SAFETY: the handler's requirements are complete.
         let barriers = unsafe { barriers(asked.requirements) }?;
         let wanted = (key, barriers);
         let made = this.lock().device_communicators.get(&wanted).cloned();
@@ -500,7 +500,7 @@ unsafe extern "C" fn get_device_communicator(
             version: made.version,
             ..asked
         };
-        // SAFETY: the struct is there, it has been read.
+        // SAFETY: the struct was read before.
         unsafe { args.write(answer) };
         Ok(())
     };

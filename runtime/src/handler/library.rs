@@ -12,8 +12,8 @@ use std::sync::Arc;
 use xla_ffi_sys::XLA_FFI_Handler;
 use xla_ffi_sys::{Error, ErrorCode, Hazard, Result};
 
-/// A loaded library. It stays loaded until the program ends, as in XLA: handlers leave threads,
-/// state and deleters behind that would outlive it.
+/// A loaded library. It stays loaded until the program ends, as in XLA, because handlers leave threads, state and
+/// deleters that would outlive it.
 ///
 /// ```
 /// use xla_ffi_runtime::{ErrorCode, Runtime};
@@ -37,24 +37,24 @@ impl Library {
         })
     }
 
-    /// The runtime that it was loaded for.
+    /// Returns the runtime that the library was loaded for.
     #[must_use]
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
     }
 
-    /// The file.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The address of an exported symbol.
+    /// Returns the address of an exported symbol.
     ///
     /// # Errors
-    /// `NOT_FOUND`.
+    /// `NOT_FOUND` if the symbol does not exist.
     pub fn symbol(&self, name: &str) -> Result<*mut c_void> {
-        // SAFETY: only the address is taken.
+        // SAFETY: only the address is used.
         let found = unsafe { self.loaded.get::<*mut c_void>(name.as_bytes()) };
         let missing = |source: Option<libloading::Error>| {
             let message = format!("{} exports no symbol '{name}'", self.path.display());
@@ -72,7 +72,7 @@ impl Library {
         }
     }
 
-    /// The functions behind these symbols, one a stage.
+    /// Returns a bundle of the functions with these symbols, one per stage.
     ///
     /// # Errors
     /// `NOT_FOUND` for a missing symbol.
@@ -80,42 +80,42 @@ impl Library {
         let mut bundle = Bundle::default();
         for (stage, name) in stages {
             let address = self.symbol(name)?;
-            // SAFETY: the caller names the symbol as a handler; nothing in a library tells.
+            // SAFETY: the caller guarantees that the symbol is a handler; libraries contain no types to check this.
             let handler = unsafe { std::mem::transmute::<*mut c_void, XLA_FFI_Handler>(address) };
             bundle = bundle.stage(*stage, Some(handler));
         }
         Ok(bundle)
     }
 
-    /// The handler that these symbols make up.
+    /// Returns the handler that consists of the functions with these symbols.
     ///
     /// # Errors
-    /// Missing symbols, and what this revision refuses.
+    /// `NOT_FOUND` for missing symbols, and the errors of a registration with this revision.
     pub fn handler(&self, name: &str, stages: &[(Stage, &str)]) -> Result<Handler> {
         let bundle = self.bundle(stages)?;
         let shared = self.runtime.shared();
         Handler::new(shared, name, bundle)
     }
 
-    /// Registers a user type by the symbols of its id, and of its `TypeInfo` if there is one, as
-    /// Python does for libraries built with upstream's headers. A symbol is either the object itself
-    /// or, as `XLA_FFI_DECLARE_TYPE_ID_SYMBOL` and `XLA_FFI_DECLARE_TYPE_INFO_SYMBOL` declare it, a
-    /// function without parameters that returns its address. Gives the number.
+    /// Registers a user type by the symbols of its id and, if there is one, of its `TypeInfo`, and returns its number.
+    /// Python does the same for libraries built with upstream's headers. A symbol is the object itself or a function
+    /// without parameters that returns the object's address, as `XLA_FFI_DECLARE_TYPE_ID_SYMBOL` and
+    /// `XLA_FFI_DECLARE_TYPE_INFO_SYMBOL` declare it.
     ///
     /// # Errors
     /// Missing symbols, functions that return null, and names or numbers that are
     /// taken.
     pub fn register_type(&self, name: &str, id: &str, info: Option<&str>) -> Result<i64> {
         self.register_type_with(name, id, info, |wanted, info| {
-            // SAFETY: what the library says of its own type.
+            // SAFETY: the library declares its own type.
             unsafe { self.runtime.register_type(name, wanted, info) }
         })
     }
 
-    /// As [`Library::register_type`], at whatever registry `register` asks.
+    /// Like [`Library::register_type`], with the registry that `register` calls.
     ///
     /// # Errors
-    /// Those of [`Library::register_type`], and what `register` answers.
+    /// As for [`Library::register_type`], and errors of `register`.
     pub fn register_type_with(
         &self,
         name: &str,
@@ -136,7 +136,7 @@ impl Library {
                 let bytes = read_memory::<24>(info as usize).ok_or_else(|| {
                     Error::hazard(Hazard::TypeInfo, "the type info is not readable memory")
                 })?;
-                // r6 has the deleter alone, later versions a size and a chain before it.
+                // In r6 the struct has only the deleter; in later versions, a size and a chain come before it.
                 let size = usize::from_ne_bytes([
                     bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7],
                 ]);
@@ -145,24 +145,23 @@ impl Library {
                         "the type info of '{name}' has struct_size {size}, expected 24"
                     )));
                 }
-                // SAFETY: 24 readable bytes that say to be a type info.
+                // SAFETY: the caller guarantees a type info, which has 24 readable bytes.
                 unsafe { (*info).deleter }
             }
         };
         let number = register(wanted, crate::host::TypeInfo::new(deleter))?;
-        // SAFETY: the caller names the symbol as a type id, an i64; hosts write the number there.
+        // SAFETY: the caller guarantees that the symbol is a type id, an i64; hosts write the number there.
         unsafe { id.write(number) };
         Ok(number)
     }
 
-    /// The object that a symbol is, or whose address it returns.
+    /// Returns the object of a symbol: the symbol itself, or the object whose address it returns.
     fn object(&self, name: &str) -> Result<*mut c_void> {
         let address = self.symbol(name)?;
         if !is_function(address as usize) {
             return Ok(address);
         }
-        // SAFETY: the caller names the symbol as one of a type, and those that are functions have
-        // no parameters and return a pointer.
+        // SAFETY: the caller guarantees a symbol of a type; such functions have no parameters and return a pointer.
         let function =
             unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> *mut c_void>(address) };
         let object = function();
@@ -178,15 +177,16 @@ impl Library {
 }
 
 impl Runtime {
-    /// Loads a library into this process: a constructor that crashes or hangs does so here. A file that was opened before is the same library;
-    /// one that has replaced it under the same path is loaded anew, and the earlier library keeps its old code.
+    /// Loads a library into this process, where its constructors run, and may crash or hang. A file that is loaded
+    /// already returns the same library. If the file was replaced since then, the new file is loaded, and the earlier
+    /// library keeps its old code.
     ///
-    /// Its code runs in this process, and what is named of it as a handler, a target or a type is called as one: whoever opens
-    /// a file trusts what it is made of.
+    /// The library's code runs in this process, and symbols that are used as handlers, targets or types are called as
+    /// such. Only open files that you trust.
     ///
     /// # Errors
-    /// `NOT_FOUND` for a missing file, `INVALID_ARGUMENT` for one that is no library of this
-    /// machine, and the loader's own words for missing symbols.
+    /// `NOT_FOUND` for a missing file, `INVALID_ARGUMENT` for a file that is not a library for this machine, and the
+    /// loader's message for missing symbols.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Library> {
         Library::open(self, path.as_ref())
     }

@@ -1,4 +1,4 @@
-//! Registration of what a library's manifest describes.
+//! Registers the handlers that a library's manifest describes.
 
 use super::Library;
 use crate::frame::Stage;
@@ -15,7 +15,8 @@ impl Runtime {
     /// of other libraries are registered with [`Runtime::register`].
     ///
     /// # Errors
-    /// `NOT_FOUND` if the library has no manifest; the first error of a handler that is refused, one line per handler.
+    /// `NOT_FOUND` if the library has no manifest; the first error of a refused handler, with one line per refused
+    /// handler.
     pub fn register_library(&self, library: &Library) -> Result<()> {
         library.register_described(None, |name, platform, bundle| {
             self.register(name, platform, bundle)
@@ -27,7 +28,7 @@ impl Library {
     /// Passes each handler of the manifest to `register`, for one platform or all of its own.
     ///
     /// # Errors
-    /// As [`Runtime::register_library`].
+    /// As for [`Runtime::register_library`].
     #[doc(hidden)]
     pub fn register_described(
         &self,
@@ -79,7 +80,7 @@ struct Described {
 }
 
 impl Described {
-    /// The platforms that it is registered for: `only` or all.
+    /// Returns the platforms to register it for: `only`, or all.
     fn platforms(&self, only: Option<&str>) -> impl Iterator<Item = &str> {
         let only = only.map(canonical_platform);
         let wanted = move |own: &&str| {

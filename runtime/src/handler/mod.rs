@@ -1,4 +1,4 @@
-//! Handlers: what a runtime has accepted, and what is instantiated from it.
+//! Handlers that a runtime has accepted, and their executables.
 
 #[cfg(feature = "libraries")]
 pub(crate) mod library;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use xla_ffi_sys::XLA_FFI_Handler;
 use xla_ffi_sys::{Error, Result};
 
-/// A custom call's functions, accepted by a runtime.
+/// The functions of a custom call, accepted by a runtime.
 #[derive(Clone)]
 pub struct Handler {
     pub(crate) shared: Arc<Shared>,
@@ -32,8 +32,8 @@ pub struct Handler {
 }
 
 impl Handler {
-    /// Asks the functions what they need, as a registration does, and refuses what a real host of
-    /// this revision refuses.
+    /// Makes the metadata calls of a registration, and refuses bundles that a real host of this
+    /// revision refuses.
     pub(crate) fn new(shared: &Arc<Shared>, name: &str, bundle: Bundle) -> Result<Self> {
         let metadata = negotiate::negotiate(shared, name, &bundle)?;
         Ok(Self {
@@ -45,19 +45,19 @@ impl Handler {
         })
     }
 
-    /// The name it is known by.
+    /// Returns the handler's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What the handler said about itself; `None` on r0, which does not ask.
+    /// Returns the handler's metadata; `None` on r0, which does not ask for it.
     #[must_use]
     pub fn metadata(&self) -> Option<&Metadata> {
         self.metadata.as_ref()
     }
 
-    /// The functions.
+    /// Returns the functions.
     #[must_use]
     pub fn bundle(&self) -> &Bundle {
         &self.bundle
@@ -97,7 +97,7 @@ impl fmt::Debug for Handler {
 #[derive(Clone)]
 pub struct Executable(Arc<Parts>);
 
-/// What the clones of an executable share.
+/// The data that the clones of an executable share.
 struct Parts {
     handler: Handler,
     attributes: Arc<Encoded>,
@@ -105,7 +105,7 @@ struct Parts {
 }
 
 impl Executable {
-    /// One without state yet.
+    /// Returns an executable without state.
     pub(crate) fn new(handler: Handler, attributes: Arc<Encoded>) -> Self {
         Self(Arc::new(Parts {
             handler,
@@ -114,7 +114,7 @@ impl Executable {
         }))
     }
 
-    /// The handler.
+    /// Returns the handler.
     #[must_use]
     pub fn handler(&self) -> &Handler {
         &self.0.handler

@@ -1,4 +1,5 @@
-//! The metadata call: a bundle is asked as a registration asks it.
+//! The metadata call, which asks a bundle for its version, traits and state type like a
+//! registration.
 
 use crate::context::Entered;
 use crate::frame::{RawFrame, Stage};
@@ -14,10 +15,10 @@ use xla_ffi_sys::{
 };
 
 const PATTERN: i64 = 0x5A5A_A5A5_3C3C_C3C3;
-/// No version that a handler answers.
+/// A version that no handler returns.
 const SILENT: i32 = i32::MIN;
 
-/// Asks a bundle as a registration on the revision does, and judges the answers.
+/// Makes the metadata calls of a registration on the revision, and checks the answers.
 pub(crate) fn negotiate(shared: &Shared, name: &str, bundle: &Bundle) -> Result<Option<Metadata>> {
     let execute = bundle.get(Stage::Execute).ok_or_else(|| {
         Error::invalid_argument(format!(
@@ -40,7 +41,7 @@ pub(crate) fn negotiate(shared: &Shared, name: &str, bundle: &Bundle) -> Result<
         return Ok(None);
     }
     let metadata = ask(shared, name, Stage::Execute, execute)?;
-    // From 0.2 on the instantiate stage is asked, too; its state type is the one that counts.
+    // From 0.2 on, the instantiate stage is also asked, and its state type is the relevant one.
     let mut answer = metadata;
     if let (Some(instantiate), true) = (
         bundle.get(Stage::Instantiate),
@@ -61,7 +62,7 @@ fn ask(shared: &Shared, name: &str, stage: Stage, handler: XLA_FFI_Handler) -> R
     Ok(metadata)
 }
 
-/// What the handler may write, and a guard behind it.
+/// Memory that the handler may write, followed by a guard.
 #[repr(C)]
 struct Answer {
     metadata: XLA_FFI_Metadata,
@@ -134,7 +135,8 @@ fn call(shared: &Shared, handler: XLA_FFI_Handler) -> Result<Metadata> {
         },
     );
     let entered = Entered::new(shared, None);
-    // SAFETY: the frame is whole and lives for the call; whoever loaded the handler vouches for it.
+    // SAFETY: the frame is complete and outlives the call; the loader of the handler vouches for
+    // it.
     let outcome = unsafe { guard::call_handler(handler, frame.as_mut_ptr()) };
     drop(entered);
     let error = outcome.map_err(|unwound| {

@@ -1,4 +1,4 @@
-//! How handlers come to a runtime, and are found there.
+//! Registers handlers with a runtime, and finds them.
 
 use super::Handler;
 use super::negotiate::negotiate;
@@ -6,8 +6,8 @@ use crate::host::registrations::Registration;
 use crate::host::{Bundle, Runtime, Shared, canonical_platform};
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// Registers a bundle after asking what it needs: an equal registration is fine, another one under
-/// the name is not.
+/// Registers a bundle after its metadata calls. Repeating a registration is fine; a different
+/// bundle under the name is an error.
 pub(crate) fn register(shared: &Shared, name: &str, platform: &str, bundle: Bundle) -> Result<()> {
     let mut metadata = negotiate(shared, name, &bundle)?;
     if let Some(metadata) = &mut metadata {
@@ -20,26 +20,28 @@ pub(crate) fn register(shared: &Shared, name: &str, platform: &str, bundle: Bund
 }
 
 impl Runtime {
-    /// Takes functions of this program as a handler.
+    /// Creates a handler from functions of this program.
     ///
     /// # Errors
-    /// As a registration: no execute stage, or a version that this revision refuses.
+    /// As for a registration: `NOT_FOUND` without an execute stage, and errors for versions that
+    /// this revision refuses.
     pub fn handler(&self, name: &str, bundle: Bundle) -> Result<Handler> {
         Handler::new(self.shared(), name, bundle)
     }
 
-    /// Registers functions under a name and a platform, as `Handler_Register` does.
+    /// Registers functions under a name and a platform, like `Handler_Register`.
     ///
     /// # Errors
-    /// As [`Runtime::handler`], and `INVALID_ARGUMENT` when the name stands for something else.
+    /// As for [`Runtime::handler`], and `INVALID_ARGUMENT` if the name belongs to a different
+    /// handler.
     pub fn register(&self, name: &str, platform: &str, bundle: Bundle) -> Result<()> {
         register(self.shared(), name, platform, bundle)
     }
 
-    /// The handler that is registered under a name for a platform.
+    /// Returns the handler that is registered under a name for a platform.
     ///
     /// # Errors
-    /// `NOT_FOUND`, with the names that there are.
+    /// `NOT_FOUND`, with the registered names.
     pub fn find(&self, name: &str, platform: &str) -> Result<Handler> {
         let shared = self.shared();
         let platform = canonical_platform(platform);

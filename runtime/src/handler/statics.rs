@@ -1,10 +1,10 @@
-//! Handlers that a program links in, registered when it starts.
+//! Handlers that are linked into a program and registered when it starts.
 
 use crate::host::{Bundle, Runtime, canonical_platform};
 use std::sync::OnceLock;
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// A handler of this program. [`register_handler!`](crate::register_handler) makes one.
+/// A handler of this program, created by [`register_handler!`](crate::register_handler).
 #[derive(Debug)]
 pub struct StaticHandler {
     name: &'static str,
@@ -13,7 +13,7 @@ pub struct StaticHandler {
 }
 
 impl StaticHandler {
-    /// For the macros.
+    /// Creates a handler; for the macros.
     #[doc(hidden)]
     #[must_use]
     pub const fn new(name: &'static str, platform: &'static str, bundle: fn() -> Bundle) -> Self {
@@ -24,19 +24,19 @@ impl StaticHandler {
         }
     }
 
-    /// The name it is registered under.
+    /// Returns the name it is registered under.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The platform, as it was spelt.
+    /// Returns the platform, in the original spelling.
     #[must_use]
     pub fn platform(&self) -> &'static str {
         self.platform
     }
 
-    /// Its functions.
+    /// Returns its functions.
     #[must_use]
     pub fn bundle(&self) -> Bundle {
         (self.bundle)()
@@ -57,8 +57,8 @@ inventory::collect!(StaticHandler);
 /// # }
 /// ```
 ///
-/// Each function has to be a handler of the ABI, a symbol in C or C++ for instance. For what
-/// `#[xla_ffi::handler]` makes there is `xla_ffi::internal::register_handler!`, which takes its name.
+/// Each function has to be a handler of the ABI, for example a symbol in C or C++. For functions with
+/// `#[xla_ffi::handler]`, pass their name to `xla_ffi::internal::register_handler!` instead.
 #[macro_export]
 macro_rules! register_handler {
     ($name:expr, $platform:expr, $($stage:ident = $function:path),+ $(,)?) => {
@@ -66,7 +66,7 @@ macro_rules! register_handler {
             fn bundle() -> $crate::Bundle {
                 let bundle = $crate::Bundle::default();
                 $(
-                    // SAFETY: the caller of the macro says that the function is a handler.
+                    // SAFETY: the caller of the macro guarantees that the function is a handler.
                     let bundle = unsafe { bundle.with($crate::Stage::$stage, $function) };
                 )+
                 bundle
@@ -82,11 +82,11 @@ macro_rules! register_handler {
 pub use inventory::submit;
 
 impl Runtime {
-    /// Registers every handler that the program was linked with. A linker omits crates and static libraries that nothing
-    /// names, without a message: check with [`Runtime::require`].
+    /// Registers every handler that the program was linked with. A linker silently omits crates and static libraries
+    /// that nothing refers to: check with [`Runtime::require`].
     ///
     /// # Errors
-    /// The first that is refused; the others are registered all the same.
+    /// The error of the first refused handler; the others are still registered.
     pub fn register_static(&self) -> Result<()> {
         let mut refused = None;
         for handler in inventory::iter::<StaticHandler> {
@@ -97,8 +97,8 @@ impl Runtime {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Checks that handlers or legacy targets of these names are registered for a platform. Programs call it when they
-    /// start, because a linker omits crates and static libraries that nothing names, with the handlers in them.
+    /// Checks that handlers or legacy targets with these names are registered for a platform. Call it when the program
+    /// starts, because a linker omits crates and static libraries that nothing refers to, including their handlers.
     ///
     /// ```
     /// let runtime = xla_ffi_runtime::Runtime::default();
@@ -107,7 +107,7 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// `NOT_FOUND`, with all names that are missing and what to do about them.
+    /// `NOT_FOUND`, with all missing names and a remedy.
     pub fn require<'n>(
         &self,
         platform: &str,
@@ -138,21 +138,20 @@ impl Runtime {
         ))
     }
 
-    /// The program's own runtime, of the newest revision: the one behind `XLA_FFI_GetApi`, with
-    /// which C and C++ handlers register themselves when a program starts.
+    /// Returns the program's own runtime, of the newest revision. It belongs to `XLA_FFI_GetApi`, with which C and C++
+    /// handlers register themselves at program start.
     #[must_use]
     pub fn global() -> &'static Self {
         GLOBAL.get_or_init(Self::default)
     }
 
-    /// Where a handler is that this runtime does not have, of what the program is linked with. The
-    /// platform is canonical.
+    /// Returns where in the program a handler is linked that this runtime does not have. The platform is canonical.
     pub(super) fn linked_elsewhere(&self, name: &str, platform: &str) -> Option<&'static str> {
         let mut linked = inventory::iter::<StaticHandler>.into_iter();
         if linked.any(|it| it.name == name && canonical_platform(it.platform) == platform) {
             return Some("the program is linked with it: register_static registers it");
         }
-        // Nobody's question makes that runtime.
+        // The lookup must not create the global runtime.
         let known = GLOBAL.get()?.shared().handlers.find(name, platform);
         known.map(|_| "the program's own runtime has it: Runtime::global(), in C xffi_rt_global()")
     }

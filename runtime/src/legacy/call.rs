@@ -1,4 +1,4 @@
-//! One call of a legacy target: the pointers in the form that it expects, and what it answers.
+//! A call of a legacy target: passes the pointers in the form that the target expects, and reads its status.
 
 use super::Target;
 use super::status::{self, Status};
@@ -14,29 +14,29 @@ use std::time::Instant;
 use xla_ffi_sys::XlaCustomCallStatus;
 use xla_ffi_sys::{Error, ErrorCode, Hazard, Result};
 
-/// How tuples reach a target.
+/// The form in which tuples are passed to a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TupleForm {
-    /// CPU, as the documents have it: one pointer an operand and one for the result; a tuple's is
-    /// that of an array of its elements' pointers, nested.
+    /// CPU, as documented: one pointer per operand and one for the result. The pointer of a tuple refers to an array
+    /// of its elements' pointers, nested.
     CpuRoots,
-    /// CPU, as today's XLA does it: one pointer a leaf of the operands; for a tuple result an array
-    /// of one pointer a leaf.
+    /// CPU, as in current XLA: one pointer per leaf of the operands; for a tuple result, an array of one pointer per
+    /// leaf.
     CpuLeaves,
-    /// Devices, as today's XLA does it: one pointer a leaf, operands then results, in pre-order.
+    /// Devices, as in current XLA: one pointer per leaf, operands then results, in pre-order.
     DeviceLeaves,
-    /// Devices, as the first documents have it: one pointer a *node*, in pre-order, a tuple's before
-    /// those of its elements. A tuple's buffer is an array of its elements' addresses; in the
-    /// result the target writes it. `null_inputs` leaves out (null) what an operand's root leads to.
+    /// Devices, as first documented: one pointer per *node*, in pre-order, with a tuple's before those of its
+    /// elements. A tuple's buffer is an array of its elements' addresses; in the result, the target writes it. With
+    /// `null_inputs`, the nodes below an operand's root are null.
     DeviceNodes {
-        /// Whether the nodes inside of tuple operands are null in the list.
+        /// Whether the nodes inside tuple operands are null in the list.
         null_inputs: bool,
     },
 }
 
 impl TupleForm {
-    /// What today's XLA does for a signature.
+    /// Returns the form that current XLA uses for a signature.
     #[must_use]
     pub fn default_for(signature: Signature) -> Self {
         match signature {
@@ -45,7 +45,7 @@ impl TupleForm {
         }
     }
 
-    /// Whether targets of this signature take tuples in this form.
+    /// Returns true if targets of this signature take tuples in this form.
     #[must_use]
     pub fn fits(self, signature: Signature) -> bool {
         let cpu = matches!(self, Self::CpuRoots | Self::CpuLeaves);
@@ -53,24 +53,24 @@ impl TupleForm {
     }
 }
 
-/// An array of pointers in a place of its own, as targets see tuples.
+/// A separately allocated array of pointers, as targets see tuples.
 type Table = Box<[*mut c_void]>;
 
 /// Memory that a call needs until the device has run it.
 #[derive(Default)]
 struct CallMemory {
     tables: Vec<Table>,
-    /// For each tuple node of the result: its table among `tables`, and what the target has to
+    /// For each tuple node of the result: the index of its table in `tables`, and the pointers that the target has to
     /// write there.
     roots: Vec<(usize, Vec<*mut c_void>)>,
     opaque: Vec<u8>,
 }
 
-// SAFETY: the tables are used by the stream and, after it has been waited for, by the owner.
+// SAFETY: the tables are used by the stream and, after the stream has been waited for, by the owner.
 unsafe impl Send for CallMemory {}
 
 impl CallMemory {
-    /// Adds a table and gives its address.
+    /// Adds a table and returns its address.
     fn add(&mut self, table: Vec<*mut c_void>) -> *mut c_void {
         self.tables.push(table.into());
         self.tables
@@ -78,7 +78,7 @@ impl CallMemory {
             .map_or(std::ptr::null_mut(), |table| table.as_mut_ptr().cast())
     }
 
-    /// A tree as nested arrays; the address of its root.
+    /// Converts a tree to nested arrays and returns the address of its root.
     fn nested(&mut self, tree: &Tree<*mut c_void>) -> *mut c_void {
         match tree {
             Tree::Leaf(pointer) => *pointer,
@@ -92,7 +92,7 @@ impl CallMemory {
         }
     }
 
-    /// Appends every node of an operand to the list of buffers; the address of its root.
+    /// Appends every node of an operand to the list of buffers and returns the address of its root.
     fn operand_nodes(
         &mut self,
         tree: &Tree<*mut c_void>,
@@ -118,7 +118,7 @@ impl CallMemory {
         address
     }
 
-    /// Appends every node of the result, whose tables the target writes; the address of its root.
+    /// Appends every node of the result, whose tables the target writes, and returns the address of its root.
     fn result_nodes(
         &mut self,
         tree: &Tree<*mut c_void>,
@@ -142,13 +142,13 @@ impl CallMemory {
         address
     }
 
-    /// What the target left unwritten.
+    /// Reports tables that the target left unwritten.
     fn check_roots(&self) -> Result<()> {
         for (table, expected) in &self.roots {
             for (index, expected) in expected.iter().enumerate() {
                 let place: *const *mut c_void = &raw const self.tables[*table][index];
-                // SAFETY: an element of a living table; the device has finished, but the compiler
-                // does not know that the target writes here.
+                // SAFETY: an element of a live table. The device has finished, but the compiler does not know that
+                // the target writes here.
                 let got = unsafe { place.read_volatile() };
                 if got != *expected {
                     return Err(Error::new(
@@ -166,7 +166,7 @@ impl CallMemory {
     }
 }
 
-/// A call of a target, before it is made.
+/// A call of a target that has not started.
 #[derive(Clone, Debug)]
 pub struct Invocation<'a> {
     target: &'a Target,
@@ -178,8 +178,8 @@ pub struct Invocation<'a> {
 }
 
 impl<'a> Invocation<'a> {
-    /// A call with these operands and results, each leaf the address of a buffer, in the form that
-    /// today's XLA uses for the target, without opaque bytes and without a stream.
+    /// Returns a call with these operands and results, whose leaves are the addresses of buffers. It uses the tuple
+    /// form that current XLA uses for the target, without opaque bytes and without a stream.
     #[must_use]
     pub fn new(
         target: &'a Target,
@@ -196,21 +196,22 @@ impl<'a> Invocation<'a> {
         }
     }
 
-    /// The bytes that targets of the device's and the unified forms get, untouched. A NUL stands behind them.
+    /// Sets the opaque bytes for targets of the device's and the unified forms. They are passed unchanged, followed
+    /// by a NUL.
     #[must_use]
     pub fn opaque(mut self, opaque: &'a [u8]) -> Self {
         self.opaque = opaque;
         self
     }
 
-    /// How tuples reach the target.
+    /// Sets the form of tuples.
     #[must_use]
     pub fn form(mut self, form: TupleForm) -> Self {
         self.form = form;
         self
     }
 
-    /// The stream on which a device target works.
+    /// Sets the stream of a device target.
     #[must_use]
     pub fn stream(mut self, stream: Stream) -> Self {
         self.stream = Some(stream);
@@ -220,28 +221,26 @@ impl<'a> Invocation<'a> {
     /// Calls the target and waits for the stream.
     ///
     /// # Safety
-    /// As [`Invocation::launch`]; the buffers are free again when this returns.
+    /// As for [`Invocation::launch`]; the buffers are not used after this returns.
     ///
     /// # Errors
-    /// As [`Invocation::launch`] and [`Launched::wait`].
+    /// As for [`Invocation::launch`] and [`Launched::wait`].
     pub unsafe fn run(self) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.launch() }?.wait()
     }
 
-    /// Calls the target; what it put on the stream may still be running. Panics and C++ exceptions
-    /// are contained.
+    /// Calls the target; its work on the stream may still be running. Panics and C++ exceptions are contained.
     ///
     /// # Safety
-    /// Each leaf names a buffer of the size that the target expects, operands readable, results
-    /// writable, until [`Launched::wait`] returns or what this returns is dropped.
+    /// Each leaf must refer to a buffer of the size that the target expects, readable for operands and writable for
+    /// results, until [`Launched::wait`] returns or the returned value is dropped.
     ///
     /// # Errors
-    /// What the target put into its status, word by word (bytes that are no UTF-8 as `\xNN`), as
-    /// `INTERNAL` and [`Error::is_from_handler`]; `INVALID_ARGUMENT` for a form that the target's
-    /// signature does not have, for tuples that nest deeper than [`MAX_DEPTH`](crate::MAX_DEPTH) and
-    /// for a device target without a stream; the hazard
-    /// [`Hazard::Unwound`]. The stream has been waited for then.
+    /// The target's status text (with invalid UTF-8 as `\xNN`), as `INTERNAL` and [`Error::is_from_handler`].
+    /// `INVALID_ARGUMENT` for a form that the target's signature does not have, for tuples nested deeper than
+    /// [`MAX_DEPTH`](crate::MAX_DEPTH), and for a device target without a stream. The hazard [`Hazard::Unwound`]. The
+    /// stream has been waited for in all cases.
     pub unsafe fn launch(self) -> Result<Launched> {
         let signature = self.target.signature();
         self.check(signature)?;
@@ -293,9 +292,9 @@ impl<'a> Invocation<'a> {
         };
         let unwound = guard::contained(|| match signature {
             Signature::Cpu => {
-                // SAFETY: a function of this form lies at the address, as its registration promised.
+                // SAFETY: the address is that of a function with this signature, as guaranteed at its registration.
                 let function = unsafe { std::mem::transmute::<usize, Cpu>(address) };
-                // SAFETY: the lists have the form that the target expects, of buffers as the caller promised.
+                // SAFETY: the lists have the form that the target expects; the caller guarantees their buffers.
                 unsafe { function(out, list.cast()) };
             }
             Signature::CpuStatus => {
@@ -373,7 +372,7 @@ impl<'a> Invocation<'a> {
     }
 }
 
-// The forms of targets, which may unwind.
+// The signatures of targets, which may unwind.
 type Cpu = unsafe extern "C-unwind" fn(*mut c_void, *mut *const c_void);
 type CpuStatus =
     unsafe extern "C-unwind" fn(*mut c_void, *mut *const c_void, *mut XlaCustomCallStatus);
@@ -393,22 +392,22 @@ type GpuStatus = unsafe extern "C-unwind" fn(
     *mut XlaCustomCallStatus,
 );
 
-/// A target that has been called and whose stream may still be working. Dropping it waits.
+/// A target that was called and whose stream may still be working. Dropping it waits.
 #[must_use = "the device may still be working on the buffers"]
 pub struct Launched {
     name: String,
     stream: Option<Stream>,
     kept: CallMemory,
-    /// Goes when the stream has been waited for.
+    /// Dropped after the stream has been waited for.
     running: Option<RunningCall>,
 }
 
 impl Launched {
-    /// Waits for the stream and looks at the roots of a tuple result that the target had to write.
+    /// Waits for the stream, and checks the roots of a tuple result that the target had to write.
     ///
     /// # Errors
-    /// `INTERNAL` when a root does not say where the elements lie; as [`Stream::synchronize`], after which the stream
-    /// still works on the buffers.
+    /// `INTERNAL` if a root does not contain the addresses of its elements. Errors of [`Stream::synchronize`], after
+    /// which the stream still uses the buffers.
     pub fn wait(self) -> Result<()> {
         let waited = self.stream.as_ref().map_or(Ok(()), Stream::synchronize);
         waited
@@ -434,7 +433,7 @@ impl std::fmt::Debug for Launched {
     }
 }
 
-/// A call of a target that is under way until this goes.
+/// A call of a target that runs until this is dropped.
 pub(super) struct RunningCall {
     runtime: Runtime,
     progress: Arc<Progress>,
@@ -442,7 +441,7 @@ pub(super) struct RunningCall {
 }
 
 impl RunningCall {
-    /// From here on the runtime's calls include one of this target.
+    /// Adds a call of a target to the runtime's calls.
     ///
     /// # Errors
     /// `FAILED_PRECONDITION` after a shutdown.
@@ -462,7 +461,7 @@ impl RunningCall {
         refused.map(|()| running)
     }
 
-    /// The target has returned, with an error of this code or without.
+    /// Marks the target's return, with an error of this code or without.
     pub(super) fn called(&self, code: Option<ErrorCode>) {
         self.progress.count(code);
         if let Some(begun) = self.begun {

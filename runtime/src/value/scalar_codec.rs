@@ -68,7 +68,7 @@ struct Small {
 enum Special {
     /// As in IEEE 754: the largest exponent is infinity or NaN.
     Ieee,
-    /// All ones is NaN; there is no infinity.
+    /// The pattern with all bits set is NaN; there is no infinity.
     OnesNan,
     /// Negative zero is NaN; there is no infinity.
     NegativeZeroNan,
@@ -123,7 +123,7 @@ impl Small {
         })
     }
 
-    /// As `encode`, for IEEE floats, by arithmetic: a search takes too long among 65536 patterns.
+    /// Like `encode`, for IEEE floats, with arithmetic: a search among 65536 patterns takes too long.
     fn encode_ieee(&self, value: f64) -> u16 {
         let sign = if value.is_sign_negative() {
             self.sign()
@@ -144,8 +144,8 @@ impl Small {
         sign | bits.min(infinity.into()) as u16
     }
 
-    /// The nearest pattern, ties to the even one; past the range infinity, not-a-number, or the largest
-    /// number, whichever the format has.
+    /// Returns the nearest pattern, with ties to even. Values out of range become infinity, NaN, or the
+    /// largest number, depending on the format.
     fn encode(&self, value: f64) -> u16 {
         if value.is_nan() {
             let nan = (0..=0xFF).find(|bits| self.decode(*bits).is_nan());
@@ -154,7 +154,7 @@ impl Small {
         let finite = |bits: &u16| self.decode(*bits).is_finite();
         let largest = (0..self.sign()).rev().find(finite).unwrap_or(0);
         let step = self.decode(largest) - self.decode(largest - 1);
-        // What comes next has the place of another number.
+        // The next pattern is a different kind of value, but counts as the next number for rounding.
         let number = |bits: u16| match bits > largest {
             true => self.decode(largest) + step,
             false => self.decode(bits),
@@ -435,7 +435,7 @@ mod tests {
                     Some(bits.into()),
                     "{dtype} {value}"
                 );
-                // Halfway to the next number, and the nearest numbers beside that.
+                // Halfway to the next number, and the nearest numbers around that.
                 let next = decode_float(dtype, (bits ^ 1).into()).unwrap();
                 let middle = f64::midpoint(value, next);
                 if !middle.is_finite() {
