@@ -12,7 +12,7 @@ pub const XLA_FFI_Extension_Collectives_MajorVersion: i32 = 0;
 pub const XLA_FFI_Extension_Collectives_MinorVersion: i32 = 3;
 
 enumeration! {
-    /// How the ids of a replica group are meant.
+    /// The interpretation of a replica group's ids.
     XLA_FFI_CollectiveGroupMode, "XLA_FFI_GROUP_" {
         /// Replica ids.
         CROSS_REPLICA = 0 since "0.11.2",
@@ -25,7 +25,7 @@ enumeration! {
     }
 }
 
-/// Devices that work together.
+/// A group of devices that work together.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_ReplicaGroup {
@@ -40,11 +40,11 @@ layout!(XLA_FFI_ReplicaGroup, R9.., size 16 {
 });
 
 opaque! {
-    /// The host's state behind the extension.
+    /// The host's state of the extension.
     XLA_FFI_CollectivesState
 }
 opaque! {
-    /// A communicator, NCCL's for instance.
+    /// A communicator, for example of NCCL.
     XLA_FFI_Communicator
 }
 opaque! {
@@ -66,13 +66,13 @@ pub struct XLA_FFI_Communicator_Request_Args {
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// How the ids are meant.
+    /// The interpretation of the ids.
     pub group_mode: XLA_FFI_CollectiveGroupMode,
     /// First group.
     pub groups: *const XLA_FFI_ReplicaGroup,
     /// Number of groups.
     pub num_groups: usize,
-    /// Tells communicators of the same group apart.
+    /// Distinguishes communicators of the same group.
     pub communication_id: i64,
 }
 layout!(XLA_FFI_Communicator_Request_Args, R9.., size 48, struct_size communication_id 48 {
@@ -92,13 +92,13 @@ pub struct XLA_FFI_Communicator_Get_Args {
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// How the ids are meant.
+    /// The interpretation of the ids.
     pub group_mode: XLA_FFI_CollectiveGroupMode,
     /// First group.
     pub groups: *const XLA_FFI_ReplicaGroup,
     /// Number of groups.
     pub num_groups: usize,
-    /// Tells communicators of the same group apart.
+    /// Distinguishes communicators of the same group.
     pub communication_id: i64,
     /// Out: the communicator.
     pub communicator: *mut XLA_FFI_Communicator,
@@ -113,13 +113,13 @@ layout!(XLA_FFI_Communicator_Get_Args, R9.., size 56, struct_size communicator 5
     communicator: *mut XLA_FFI_Communicator = 48,
 });
 
-/// Memory that a window is to cover. From version 0.2.
+/// Memory to cover with a window. From version 0.2.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_CollectiveMemoryRegion {
     /// First byte.
     pub buffer: *const c_void,
-    /// Bytes.
+    /// The size in bytes.
     pub byte_size: usize,
     /// Flags of the platform.
     pub flags: u64,
@@ -138,13 +138,13 @@ pub struct XLA_FFI_Window_Request_Args {
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// How the ids are meant.
+    /// The interpretation of the ids.
     pub group_mode: XLA_FFI_CollectiveGroupMode,
     /// First group.
     pub groups: *const XLA_FFI_ReplicaGroup,
     /// Number of groups.
     pub num_groups: usize,
-    /// Tells communicators of the same group apart.
+    /// Distinguishes communicators of the same group.
     pub communication_id: i64,
     /// First region.
     pub regions: *const XLA_FFI_CollectiveMemoryRegion,
@@ -170,19 +170,19 @@ pub struct XLA_FFI_Window_Get_Args {
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// How the ids are meant.
+    /// The interpretation of the ids.
     pub group_mode: XLA_FFI_CollectiveGroupMode,
     /// First group.
     pub groups: *const XLA_FFI_ReplicaGroup,
     /// Number of groups.
     pub num_groups: usize,
-    /// Tells communicators of the same group apart.
+    /// Distinguishes communicators of the same group.
     pub communication_id: i64,
     /// In: an address in a registered region.
     pub buffer: *const c_void,
     /// Out: the window.
     pub window: *mut XLA_FFI_Window,
-    /// Out: bytes from the window's start to `buffer`.
+    /// Out: the distance from the window's start to `buffer`, in bytes.
     pub window_offset: usize,
 }
 layout!(XLA_FFI_Window_Get_Args, R10.., size 72, struct_size window_offset 72 {
@@ -205,7 +205,8 @@ pub struct XLA_FFI_DeviceCommunicator_Requirements {
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// Number of barriers between devices that reach each other by loads and stores; at least 0.
+    /// Number of barriers between devices that access each other's memory with loads and stores; at
+    /// least 0.
     pub lsa_barrier_count: i32,
 }
 layout!(XLA_FFI_DeviceCommunicator_Requirements, R10.., size 24, struct_size lsa_barrier_count 20 {
@@ -222,15 +223,15 @@ pub struct XLA_FFI_DeviceCommunicator_Request_Args {
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// How the ids are meant.
+    /// The interpretation of the ids.
     pub group_mode: XLA_FFI_CollectiveGroupMode,
     /// First group.
     pub groups: *const XLA_FFI_ReplicaGroup,
     /// Number of groups.
     pub num_groups: usize,
-    /// Tells communicators of the same group apart.
+    /// Distinguishes communicators of the same group.
     pub communication_id: i64,
-    /// Its resources: the same on all ranks.
+    /// Its resources, which must be the same on all ranks.
     pub requirements: *const XLA_FFI_DeviceCommunicator_Requirements,
 }
 layout!(XLA_FFI_DeviceCommunicator_Request_Args, R10.., size 56, struct_size requirements 56 {
@@ -251,22 +252,22 @@ pub struct XLA_FFI_DeviceCommunicator_Get_Args {
     pub struct_size: usize,
     /// Extension chain.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// How the ids are meant.
+    /// The interpretation of the ids.
     pub group_mode: XLA_FFI_CollectiveGroupMode,
     /// First group.
     pub groups: *const XLA_FFI_ReplicaGroup,
     /// Number of groups.
     pub num_groups: usize,
-    /// Tells communicators of the same group apart.
+    /// Distinguishes communicators of the same group.
     pub communication_id: i64,
     /// Its resources, as requested.
     pub requirements: *const XLA_FFI_DeviceCommunicator_Requirements,
     /// Out: the description, in host memory.
     pub device_communicator: *const XLA_FFI_DeviceCommunicator,
-    /// Out: bytes of the description.
+    /// Out: the size of the description in bytes.
     pub byte_size: usize,
-    /// Out: version of the description. With NCCL the `NCCL_VERSION_CODE` that the host was compiled
-    /// with, which may differ from the version of the NCCL library that runs.
+    /// Out: the version of the description. With NCCL, the `NCCL_VERSION_CODE` that the host was
+    /// compiled with, which may differ from the version of the NCCL library at run time.
     pub version: i32,
 }
 layout!(XLA_FFI_DeviceCommunicator_Get_Args, R10.., size 80, struct_size version 76 {
@@ -282,7 +283,7 @@ layout!(XLA_FFI_DeviceCommunicator_Get_Args, R10.., size 80, struct_size version
     version: i32 = 72,
 });
 
-/// The extension as it hangs in an invocation context, version 0.3.
+/// The extension in an invocation context, version 0.3.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Collectives_Extension {
@@ -290,28 +291,28 @@ pub struct XLA_FFI_Collectives_Extension {
     pub extension_base: XLA_FFI_Extension,
     /// The host's state.
     pub state: *mut XLA_FFI_CollectivesState,
-    /// Asks for a communicator.
+    /// Requests a communicator.
     pub request_communicator: Option<
         unsafe extern "C" fn(
             self_: *const XLA_FFI_Collectives_Extension,
             args: *mut XLA_FFI_Communicator_Request_Args,
         ) -> *mut XLA_FFI_Error,
     >,
-    /// Fetches a communicator that was asked for.
+    /// Gets a communicator that was requested.
     pub get_communicator: Option<
         unsafe extern "C" fn(
             self_: *const XLA_FFI_Collectives_Extension,
             args: *mut XLA_FFI_Communicator_Get_Args,
         ) -> *mut XLA_FFI_Error,
     >,
-    /// Asks for a window. From version 0.2.
+    /// Requests a window. From version 0.2.
     pub request_window: Option<
         unsafe extern "C" fn(
             self_: *const XLA_FFI_Collectives_Extension,
             args: *mut XLA_FFI_Window_Request_Args,
         ) -> *mut XLA_FFI_Error,
     >,
-    /// Fetches a window that was asked for. From version 0.2.
+    /// Gets a window that was requested. From version 0.2.
     pub get_window: Option<
         unsafe extern "C" fn(
             self_: *const XLA_FFI_Collectives_Extension,
@@ -352,28 +353,28 @@ pub struct XLA_FFI_Collectives_Extension_R10 {
     pub extension_base: XLA_FFI_Extension,
     /// The host's state.
     pub state: *mut XLA_FFI_CollectivesState,
-    /// Asks for a communicator.
+    /// Requests a communicator.
     pub request_communicator: Option<
         unsafe extern "C" fn(
             self_: *const XLA_FFI_Collectives_Extension,
             args: *mut XLA_FFI_Communicator_Request_Args,
         ) -> *mut XLA_FFI_Error,
     >,
-    /// Fetches a communicator that was asked for.
+    /// Gets a communicator that was requested.
     pub get_communicator: Option<
         unsafe extern "C" fn(
             self_: *const XLA_FFI_Collectives_Extension,
             args: *mut XLA_FFI_Communicator_Get_Args,
         ) -> *mut XLA_FFI_Error,
     >,
-    /// Asks for a window. From version 0.2.
+    /// Requests a window. From version 0.2.
     pub request_window: Option<
         unsafe extern "C" fn(
             self_: *const XLA_FFI_Collectives_Extension,
             args: *mut XLA_FFI_Window_Request_Args,
         ) -> *mut XLA_FFI_Error,
     >,
-    /// Fetches a window that was asked for. From version 0.2.
+    /// Gets a window that was requested. From version 0.2.
     pub get_window: Option<
         unsafe extern "C" fn(
             self_: *const XLA_FFI_Collectives_Extension,
@@ -390,7 +391,7 @@ layout!(XLA_FFI_Collectives_Extension_R10 as "XLA_FFI_Collectives_Extension", R1
     get_window: Option<unsafe extern "C" fn(*const XLA_FFI_Collectives_Extension, *mut XLA_FFI_Window_Get_Args) -> *mut XLA_FFI_Error> = 64,
 });
 
-/// The extension, version 0.1 (jaxlib 0.11.2): communicators alone.
+/// The extension, version 0.1 (jaxlib 0.11.2): only communicators.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Collectives_Extension_R9 {
@@ -398,14 +399,14 @@ pub struct XLA_FFI_Collectives_Extension_R9 {
     pub extension_base: XLA_FFI_Extension,
     /// The host's state.
     pub state: *mut XLA_FFI_CollectivesState,
-    /// Asks for a communicator.
+    /// Requests a communicator.
     pub request_communicator: Option<
         unsafe extern "C" fn(
             self_: *const XLA_FFI_Collectives_Extension,
             args: *mut XLA_FFI_Communicator_Request_Args,
         ) -> *mut XLA_FFI_Error,
     >,
-    /// Fetches a communicator that was asked for.
+    /// Gets a communicator that was requested.
     pub get_communicator: Option<
         unsafe extern "C" fn(
             self_: *const XLA_FFI_Collectives_Extension,

@@ -1,15 +1,15 @@
-//! Embeds the runtime in a program that links its handlers statically. Feature `internal`.
+//! Embeds the runtime in a program that links its handlers statically. Requires the feature `internal`.
 //!
 //! A [`Runtime`] registers handlers and calls them. A handler with a parameter of type [`Invocation`] uses the
 //! runtime's own objects: stream, device allocator, thread pool, state, user data, options, called computation and the
-//! operands' shapes. Such a handler refuses calls of any other host (a real XLA, or a runtime in another shared library)
-//! with `FAILED_PRECONDITION`, and so does its registration from r7 on. A handler takes its context from one API: using
-//! both is a compile error.
+//! operands' shapes. Such a handler refuses calls of any other host (a real XLA, or a runtime in another shared
+//! library) with `FAILED_PRECONDITION`, and from r7 on it also refuses their registration. A handler takes its context
+//! from one API: using both is a compile error.
 //!
 //! A panic in a handler is an error of its call, so this crate does not compile with `panic = "abort"`. A handler that is
 //! not asynchronous blocks its caller until it returns, also beyond its time limit ([`Call::time_limit`]).
 //!
-//! An error with a source ([`Error::with_source`](crate::Error::with_source)) reaches the caller with it.
+//! The caller of a handler gets an error together with its source ([`Error::with_source`](crate::Error::with_source)).
 //!
 //! ```
 //! use xla_ffi::{embed::{self, DType, Invocation, Shape}, prelude::*};
@@ -66,7 +66,7 @@ pub use xla_ffi_runtime::{
 };
 
 pub mod calls {
-    //! Prepared calls, operands at other addresses, and checks of what a handler wrote.
+    //! Prepared calls, operands at misaligned addresses, and checks for unwritten results.
     pub use xla_ffi_runtime::{Displaced, PreparedCall, Ret, Settings, Stages, Unwritten};
 }
 
@@ -80,7 +80,7 @@ pub mod device {
 }
 
 pub mod record {
-    //! The record stage: a recorder of commands, as command buffers have on a GPU.
+    //! The record stage: a recorder of commands, like the command buffers of a GPU.
     pub use xla_ffi_runtime::{Command, KernelArg, Recorded, Recorder};
 }
 
@@ -98,7 +98,7 @@ pub mod value {
 }
 
 pub mod abi {
-    //! What a handler says of itself, and raw call frames.
+    //! A handler's metadata, and raw call frames.
     pub use xla_ffi_runtime::{
         CONTAINS_CXX_EXCEPTIONS, CallFrame, Metadata, StaticHandler, Traits, TypeInfo,
         canonical_platform, describe, living_objects,
@@ -127,8 +127,8 @@ pub fn bundle<H: HandlerType>() -> Bundle {
     let mut bundle = Bundle::default();
     for stage in Stage::ALL {
         if let Some(entry) = H::ENTRIES[stage as usize] {
-            // SAFETY: an entry point that the macros made, for the stage of this number. It lies in
-            // the image of whoever calls this, and so does the runtime.
+            // SAFETY: an entry point that the macros created for the stage with this number. It belongs to the image of
+            // the calling code, and so does the runtime.
             bundle = unsafe { bundle.with(stage, entry) };
         }
     }
@@ -166,7 +166,7 @@ pub fn call<H: HandlerType>(attributes: &str) -> Result<Call, Error> {
     Ok(handler.instantiate(&attributes)?.call())
 }
 
-/// The runtime's own objects of a call. Needs a runtime that is linked into the same program.
+/// A view of a call with the runtime's own objects. Requires a runtime that is linked into the same program.
 ///
 /// ```
 /// use xla_ffi::{embed::{self, DType, Invocation, Shape}, prelude::*};
@@ -185,10 +185,10 @@ pub fn call<H: HandlerType>(attributes: &str) -> Result<Call, Error> {
 pub struct Invocation<'f>(xla_ffi_runtime::internal::Invocation<'f>);
 
 impl Invocation<'_> {
-    /// Whether anybody still wants the result, for a handler that outlasts its call.
+    /// Returns the call's cancellation, for a handler that outlives its call.
     #[must_use]
     pub fn cancellation(&self) -> crate::context::Cancellation {
-        // SAFETY: the call's own extension.
+        // SAFETY: the extension belongs to the call.
         unsafe { crate::context::Cancellation::retained(self.0.cancellation_extension()) }
     }
 }
@@ -201,7 +201,7 @@ impl<'f> Deref for Invocation<'f> {
     }
 }
 
-// SAFETY: takes no operand.
+// SAFETY: it does not bind an operand.
 unsafe impl<'f> Bind<'f> for Invocation<'f> {
     const PARAM: Param = Param::context(INTERNAL, Revision::R0);
 
@@ -217,8 +217,8 @@ unsafe impl<'f> Bind<'f> for Invocation<'f> {
     }
 }
 
-/// Objects that the program passes to its handlers, which take them as [`UserData<T>`](crate::UserData). They belong to
-/// one runtime. Clones share the objects, which are dropped after the last call that uses them.
+/// Objects that the program passes to its handlers, which receive them as [`UserData<T>`](crate::UserData). They belong
+/// to one runtime. Clones share the objects, which are dropped after the last call that uses them.
 ///
 /// ```
 /// use xla_ffi::{embed::{self, DType, Runtime, Shape}, prelude::*};
@@ -245,17 +245,17 @@ unsafe impl<'f> Bind<'f> for Invocation<'f> {
 pub struct UserData(Arc<xla_ffi_runtime::UserData>);
 
 impl UserData {
-    /// No objects yet, for calls of this runtime: those of another one refuse it.
+    /// Returns user data without objects, for calls of this runtime; calls of a different runtime refuse it.
     #[must_use]
     pub fn new(runtime: &Runtime) -> Self {
         Self(Arc::new(xla_ffi_runtime::UserData::new(runtime)))
     }
 
-    /// The same with one more object.
+    /// Returns this user data with one more object.
     ///
     /// # Errors
-    /// `ALREADY_EXISTS` for a second object of one type, `FAILED_PRECONDITION` when there are clones
-    /// already or the runtime is gone. The value is dropped.
+    /// `ALREADY_EXISTS` for a second object of a type, `FAILED_PRECONDITION` if clones exist already or the runtime is
+    /// gone. The value is dropped.
     pub fn with<T: HostType>(mut self, value: T) -> Result<Self, Error> {
         let objects = Arc::get_mut(&mut self.0).ok_or_else(|| {
             Error::new(
@@ -265,15 +265,15 @@ impl UserData {
         })?;
         let known = T::registration().erased();
         match known.chosen() {
-            // SAFETY: the number stands for `T` alone, by the invariant of its `Registration`.
+            // SAFETY: the number only denotes `T`, by the invariant of its `Registration`.
             Some(number) => unsafe { objects.insert_numbered(known.name(), number, value) },
-            // SAFETY: the name stands for `T` alone, by the invariant of its `Registration`.
+            // SAFETY: the name only denotes `T`, by the invariant of its `Registration`.
             None => unsafe { objects.insert(known.name(), value) },
         }?;
         Ok(self)
     }
 
-    /// The object of this type.
+    /// Returns the object of this type.
     #[must_use]
     pub fn get<T: HostType>(&self) -> Option<&T> {
         self.0.get()
@@ -286,9 +286,8 @@ impl From<UserData> for Arc<xla_ffi_runtime::UserData> {
     }
 }
 
-/// Registers a handler that is linked into the program, for
-/// [`Runtime::register_static`]: its name and platform for custom
-/// calls, and the function or the type with its stages.
+/// Registers a handler that is linked into the program, for [`Runtime::register_static`]. Takes its name and platform
+/// for custom calls, and the function or the type with its stages.
 ///
 /// ```
 /// use xla_ffi::{embed::{self, Runtime}, prelude::*};

@@ -260,7 +260,7 @@ impl<'f> Invocation<'f> {
 /// `api` must be null, as in the metadata call of hosts of 0.1, or refer to a host's table.
 pub unsafe fn accept_registration(api: *const XLA_FFI_Api) -> Result<()> {
     let ours = if api.is_null() {
-        // Without a table, only a registration on this thread can prove the host.
+        // Without a table, the host is one of ours only if it asks on this thread.
         is_asking()
     } else {
         // SAFETY: guaranteed by the caller; the head is the same in every revision.

@@ -1,4 +1,4 @@
-//! Whether anybody still wants the result.
+//! Cancellation of calls.
 
 use super::{Context, context};
 use crate::error::{Error, ErrorCode, Result};
@@ -6,11 +6,11 @@ use crate::frame::Frame;
 use crate::frame::call_handle::CallHandle;
 use xla_ffi_sys::Revision;
 
-/// Whether anybody still wants the result: a handler that works for long asks now and then, and gives up when
-/// nobody does. Outlives the handler's return, for asynchronous ones.
+/// Reports if a call's result is no longer wanted. Handlers that run for a long time should check this regularly
+/// and stop early. It remains valid after the handler returns, for asynchronous handlers.
 ///
-/// The embedded runtime tells it from r9 on: its callers cancel calls, set deadlines and shut the runtime
-/// down. Any other host tells nothing, and a call there is never cancelled.
+/// The embedded runtime provides it from r9 on: its callers cancel calls, set deadlines and shut the runtime
+/// down. Other hosts do not, so their calls are never cancelled.
 ///
 /// ```
 /// use xla_ffi::{Cancellation, prelude::*};
@@ -41,23 +41,23 @@ use xla_ffi_sys::Revision;
 pub struct Cancellation(CallHandle);
 
 impl Cancellation {
-    /// Returns true if nobody waits for the result any more. Cheap enough to be asked every few microseconds.
+    /// Returns true if the result is no longer wanted. Cheap enough for a check every few microseconds.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.reason().is_some()
     }
 
-    /// Returns the reason why nobody waits for the result any more, as an error code: `Cancelled` by a canceller,
+    /// Returns why the result is no longer wanted, as an error code: `Cancelled` by a canceller,
     /// `DeadlineExceeded` after the time limit, `Unavailable` after a shutdown of the runtime.
     #[must_use]
     pub fn reason(&self) -> Option<ErrorCode> {
         self.0.cancelled()
     }
 
-    /// Gives up when nobody waits for the result any more: `cancellation.check()?`.
+    /// Returns an error if the result is no longer wanted: `cancellation.check()?`.
     ///
     /// # Errors
-    /// The code of [`Cancellation::reason`].
+    /// An error with the code of [`Cancellation::reason`].
     pub fn check(&self) -> Result<()> {
         self.reason().map_or(Ok(()), |reason| {
             let why = match reason {
@@ -69,20 +69,21 @@ impl Cancellation {
         })
     }
 
-    /// Retains a host's extension; never cancelled if it is null or has another layout.
+    /// Retains a host's extension. The call is never cancelled if the extension is null or has a different
+    /// layout.
     ///
     /// # Safety
-    /// `raw` is null or an extension that is alive.
+    /// `raw` must be null or an extension that is alive.
     #[cfg(feature = "internal")]
     pub(crate) unsafe fn retained(raw: *const xla_ffi_sys::XLA_FFI_Extension) -> Self {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         Self(unsafe { CallHandle::retained(raw) })
     }
 }
 
 impl<'f> Context<'f> for Cancellation {
     const NAME: &'static str = "cancellation";
-    // A host without it never cancels.
+    // Hosts without the extension never cancel.
     const SINCE: Revision = Revision::R0;
 
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {

@@ -18,7 +18,7 @@ use xla_ffi_sys::{
     XLA_FFI_Window, XLA_FFI_Window_Get_Args, XLA_FFI_Window_Request_Args,
 };
 
-/// Which devices work together; [`Collectives`] shows its use.
+/// A group of devices that work together; [`Collectives`] shows its use.
 ///
 /// ```
 /// use xla_ffi::{sys::XLA_FFI_CollectiveGroupMode as Mode, ext::Group};
@@ -32,15 +32,15 @@ use xla_ffi_sys::{
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Group<'a> {
-    /// What the ids are.
+    /// The interpretation of the ids.
     pub mode: XLA_FFI_CollectiveGroupMode,
     /// The groups of ids.
     pub groups: &'a [&'a [i64]],
-    /// Tells communicators of the same groups apart.
+    /// Distinguishes communicators of the same groups.
     pub id: i64,
 }
 
-/// Memory to be registered with a communicator; see [`Collectives::request_window`].
+/// Memory to register with a communicator; see [`Collectives::request_window`].
 ///
 /// ```
 /// use xla_ffi::ext::MemoryRegion;
@@ -52,15 +52,15 @@ pub struct Group<'a> {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryRegion {
-    /// The first byte, in device memory.
+    /// The address of the first byte, in device memory.
     pub start: *const c_void,
-    /// Bytes.
+    /// The size in bytes.
     pub bytes: usize,
     /// Flags of the platform (NCCL's window flags on CUDA).
     pub flags: u64,
 }
 
-/// Registered memory that an address lies in; [`Collectives::window`] finds it. Since r10 (jaxlib
+/// Registered memory that contains an address; [`Collectives::window`] finds it. Since r10 (jaxlib
 /// 0.12.0).
 ///
 /// ```
@@ -105,7 +105,7 @@ pub struct MemoryRegion {
 pub struct Window<'f> {
     /// The platform's window (`ncclWindow_t` on CUDA), valid as long as the execution.
     pub raw: *mut XLA_FFI_Window,
-    /// Bytes from its start to the address.
+    /// The distance from its start to the address, in bytes.
     pub offset: usize,
     _call: PhantomData<&'f ()>,
 }
@@ -120,14 +120,13 @@ pub struct Window<'f> {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceCommunicatorRequirements {
-    /// Number of barriers between devices that reach each other's memory by loads and stores; 0 or
-    /// more.
+    /// The number of barriers between devices that access each other's memory with loads and stores; 0
+    /// or more.
     pub lsa_barrier_count: i32,
 }
 
-/// Description of a communicator that kernels use themselves;
-/// [`Collectives::device_communicator`] returns it. Since version 0.3 of the collectives extension,
-/// which no released jaxlib has.
+/// Description of a communicator for kernels; [`Collectives::device_communicator`] returns it. Since
+/// version 0.3 of the collectives extension, which no released jaxlib has.
 ///
 /// ```
 /// use xla_ffi::sys::XLA_FFI_CollectiveGroupMode as Mode;
@@ -175,17 +174,17 @@ pub struct DeviceCommunicator<'f> {
     /// The description in host memory (`ncclDevComm*` on CUDA). The host owns it: read or copy it
     /// during the call, and do not change it.
     pub raw: *const XLA_FFI_DeviceCommunicator,
-    /// Bytes of the description.
+    /// The size of the description in bytes.
     pub byte_size: usize,
-    /// Version of the description: with NCCL, the `NCCL_VERSION_CODE` that the host was compiled
+    /// The version of the description: with NCCL, the `NCCL_VERSION_CODE` that the host was compiled
     /// with. Compare it and the size with your device code's before you use the description.
     pub version: i32,
     _call: PhantomData<&'f ()>,
 }
 
-/// The host's communicators (`ncclComm_t` on CUDA): asked for in the prepare stage, fetched in later
-/// ones. Since r9 (jaxlib 0.11.2); windows since r10 (jaxlib 0.12.0); device communicators since version
-/// 0.3 of the extension.
+/// The host's communicators (`ncclComm_t` on CUDA): requested in the prepare stage and read in later
+/// stages. Since r9 (jaxlib 0.11.2); windows since r10 (jaxlib 0.12.0); device communicators since
+/// version 0.3 of the extension.
 ///
 /// ```
 /// use xla_ffi::sys::XLA_FFI_CollectiveGroupMode as Mode;
@@ -235,13 +234,15 @@ pub struct Collectives<'f> {
 }
 
 impl<'f> Collectives<'f> {
-    /// The functions that every version has.
+    /// Returns the functions that every version has.
     fn first(&self) -> XLA_FFI_Collectives_Extension_R9 {
-        // SAFETY: `take` saw that the struct is as long as that of version 0.1, a prefix of later ones.
+        // SAFETY: `take` checked that the struct is at least as long as that of version 0.1, a prefix of
+        // later ones.
         unsafe { self.raw.cast().read() }
     }
 
-    /// Returns true if the host states version 0.`minor` or newer, in a struct of at least `size` bytes.
+    /// Returns true if the host reports version 0.`minor` or newer, in a struct of at least `size`
+    /// bytes.
     fn has(&self, minor: i32, size: usize) -> bool {
         // SAFETY: the first field of every version.
         self.minor >= minor && unsafe { (*self.raw.as_ptr()).extension_base.struct_size } >= size
@@ -259,17 +260,17 @@ impl<'f> Collectives<'f> {
         Ok(unsafe { self.raw.cast().read() })
     }
 
-    /// The functions of version 0.3; `None` if the host does not have it.
+    /// Returns the functions of version 0.3; `None` if the host does not have it.
     fn third(&self) -> Option<XLA_FFI_Collectives_Extension> {
         let is_there = self.has(3, XLA_FFI_Collectives_Extension::STRUCT_SIZE);
         // SAFETY: the struct has all fields of version 0.3.
         is_there.then(|| unsafe { self.raw.read() })
     }
 
-    /// Prepare stage: asks for a communicator, which later stages of this execution fetch.
+    /// Requests a communicator in the prepare stage; later stages of this execution get it.
     ///
     /// # Errors
-    /// What the host answers, in other stages for instance.
+    /// The host's error, for example in other stages.
     pub fn request_communicator(&self, group: Group<'_>) -> Result<()> {
         let request = self.first().request_communicator;
         let request = request.ok_or_else(|| missing_function("request_communicator"))?;
@@ -287,10 +288,11 @@ impl<'f> Collectives<'f> {
         self.host.check(error)
     }
 
-    /// Later stages: the communicator of a group that the prepare stage asked for. The host keeps it.
+    /// Returns the communicator of a group in later stages, if the prepare stage requested it. The host
+    /// owns it.
     ///
     /// # Errors
-    /// What the host answers: a group that was not asked for, for instance.
+    /// The host's error, for example for a group that was not requested.
     pub fn communicator(&self, group: Group<'_>) -> Result<NonNull<XLA_FFI_Communicator>> {
         let get = self.first().get_communicator;
         let get = get.ok_or_else(|| missing_function("get_communicator"))?;
@@ -311,12 +313,12 @@ impl<'f> Collectives<'f> {
             .ok_or_else(|| Error::internal("the host gave no communicator"))
     }
 
-    /// Prepare stage, after requesting the group's communicator or device communicator: requests that
-    /// memory be registered with it. Since r10; [`Window`] has an example.
+    /// Requests in the prepare stage that memory be registered with a group's communicator. Request the
+    /// group's communicator or device communicator first. Since r10; [`Window`] has an example.
     ///
     /// # Errors
-    /// `UNIMPLEMENTED` before version 0.2 of the extension, otherwise what the host answers:
-    /// `FAILED_PRECONDITION` if no communicator of the group was requested before, for instance.
+    /// `UNIMPLEMENTED` before version 0.2 of the extension. Otherwise the host's error, for example
+    /// `FAILED_PRECONDITION` if no communicator of the group was requested before.
     pub fn request_window(&self, group: Group<'_>, regions: &[MemoryRegion]) -> Result<()> {
         let request = self.second()?.request_window;
         let request = request.ok_or_else(|| missing_function("request_window"))?;
@@ -344,10 +346,11 @@ impl<'f> Collectives<'f> {
         self.host.check(error)
     }
 
-    /// Later stages: the window that an address lies in. Since r10; [`Window`] has an example.
+    /// Returns the window that contains an address, in later stages. Since r10; [`Window`] has an
+    /// example.
     ///
     /// # Errors
-    /// As [`Collectives::request_window`].
+    /// As for [`Collectives::request_window`].
     pub fn window(&self, group: Group<'_>, address: *const c_void) -> Result<Window<'f>> {
         let get = self.second()?.get_window;
         let get = get.ok_or_else(|| missing_function("get_window"))?;
@@ -373,13 +376,13 @@ impl<'f> Collectives<'f> {
         })
     }
 
-    /// Prepare stage: requests a device communicator, and the communicator of the same group. All ranks
-    /// request the same. Equal requests share their barriers, so their kernels must run in order: give
-    /// operations that run at the same time groups with different `id`s. [`DeviceCommunicator`] has an
-    /// example.
+    /// Requests in the prepare stage a device communicator, and the communicator of the same group. All
+    /// ranks request the same. Equal requests share their barriers, so their kernels must run in order.
+    /// If operations run at the same time, give their groups different `id`s. [`DeviceCommunicator`] has
+    /// an example.
     ///
     /// # Errors
-    /// `UNIMPLEMENTED` before version 0.3 of the extension, otherwise what the host answers.
+    /// `UNIMPLEMENTED` before version 0.3 of the extension, otherwise the host's error.
     pub fn request_device_communicator(
         &self,
         group: Group<'_>,
@@ -403,12 +406,12 @@ impl<'f> Collectives<'f> {
         self.host.check(error)
     }
 
-    /// Later stages: the device communicator that the prepare stage requested with the same group and
-    /// requirements. Windows that its kernels use must be of the same group. [`DeviceCommunicator`] has
-    /// an example.
+    /// Returns the device communicator that the prepare stage requested with the same group and
+    /// requirements, in later stages. Windows that its kernels use must be of the same group.
+    /// [`DeviceCommunicator`] has an example.
     ///
     /// # Errors
-    /// As [`Collectives::request_device_communicator`].
+    /// As for [`Collectives::request_device_communicator`].
     pub fn device_communicator(
         &self,
         group: Group<'_>,

@@ -9,15 +9,15 @@ use xla_ffi_sys::{
     XFFI_Cancellation_Extension, XFFI_Extension_Cancellation, XLA_FFI_Error_Code, XLA_FFI_Extension,
 };
 
-/// A call of a host that has the cancellation extension, retained; or nothing.
+/// A retained call of a host that has the cancellation extension; empty for other hosts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CallHandle(Option<Object>);
 
 type Function<R> = unsafe extern "C" fn(*const c_void) -> R;
-/// Is called once, with 1 on a thread of the program's, or with 0 if the program does not run it.
+/// A task, which is called once: with 1 on a thread of the program, or with 0 if the program does not run it.
 type Task = unsafe extern "C" fn(data: *mut c_void, run: i32);
 
-/// A host's object, retained.
+/// A retained object of the host.
 #[derive(Debug)]
 struct Object {
     object: *const c_void,
@@ -29,14 +29,15 @@ struct Object {
 
 type Execute = unsafe extern "C" fn(*const c_void, Task, *mut c_void);
 
-// SAFETY: the extension's contract: any thread may ask, retain and release.
+// SAFETY: by the extension's contract, any thread may query, retain and release the object.
 unsafe impl Send for Object {}
-// SAFETY: as above, several at once.
+// SAFETY: as above, and several threads at once.
 unsafe impl Sync for Object {}
 
 impl Object {
     fn retained(self) -> Self {
-        // SAFETY: the object is alive: the context's, during the call, or another one's who has it.
+        // SAFETY: the object is alive: the context owns it during the call, or a different handle has retained
+        // it.
         unsafe { (self.retain)(self.object) };
         self
     }
@@ -56,9 +57,9 @@ impl Drop for Object {
 }
 
 impl CallHandle {
-    /// That of the call in progress.
+    /// Returns the handle of the call in progress.
     pub(crate) fn of(frame: &Frame<'_>) -> Self {
-        // SAFETY: the frame's own context.
+        // SAFETY: the context belongs to the frame.
         let found = unsafe {
             frame
                 .host()
@@ -68,7 +69,7 @@ impl CallHandle {
         found.map_or_else(|_| Self::default(), |raw| unsafe { Self::retained(raw) })
     }
 
-    /// Why nobody waits for the result any more, as a code.
+    /// Returns why the result is no longer wanted, as a code.
     pub(crate) fn cancelled(&self) -> Option<ErrorCode> {
         let object = self.0.as_ref()?;
         // SAFETY: the object is retained.
@@ -76,28 +77,29 @@ impl CallHandle {
         ErrorCode::from_raw(XLA_FFI_Error_Code(reason.unsigned_abs()))
     }
 
-    /// Whether the program has threads for what handlers start.
+    /// Returns true if the program provides threads for the work that handlers start.
     pub(crate) fn has_threads(&self) -> bool {
         self.0
             .as_ref()
             .is_some_and(|object| object.execute.is_some())
     }
 
-    /// Has the program call the task on one of its threads.
+    /// Runs the task on one of the program's threads.
     ///
     /// # Safety
-    /// The program [has threads](CallHandle::has_threads), and any thread may call the task once with the data.
+    /// The program must [have threads](CallHandle::has_threads), and any thread must be allowed to call the task
+    /// once with the data.
     pub(crate) unsafe fn execute(&self, task: Task, data: *mut c_void) {
         if let Some((object, execute)) = self.0.as_ref().and_then(|it| Some((it, it.execute?))) {
-            // SAFETY: the object is retained; the rest is promised by the caller.
+            // SAFETY: the object is retained; the caller guarantees the rest.
             unsafe { execute(object.object, task, data) };
         }
     }
 
-    /// Retains a host's extension; nothing if it is null or has another layout.
+    /// Retains a host's extension. Returns an empty handle if it is null or has a different layout.
     ///
     /// # Safety
-    /// `raw` is null or an extension that is alive.
+    /// `raw` must be null or an extension that is alive.
     pub(crate) unsafe fn retained(raw: *const XLA_FFI_Extension) -> Self {
         let Some(extension) = NonNull::new(raw.cast_mut()) else {
             return Self::default();
@@ -108,7 +110,7 @@ impl CallHandle {
         {
             return Self::default();
         }
-        // SAFETY: it says that it has as many bytes.
+        // SAFETY: its size is at least that of this struct.
         let raw = unsafe { extension.cast::<XFFI_Cancellation_Extension>().read() };
         let (Some(is_cancelled), Some(retain), Some(release)) =
             (raw.is_cancelled, raw.retain, raw.release)

@@ -1,18 +1,19 @@
-//! Threads that run the futures of `async fn` handlers: the program's, where the host has some for them, else this library's.
+//! Threads that run the futures of `async fn` handlers: the program's threads if the host provides them, otherwise this
+//! library's.
 //!
-//! A waker hands its future over and returns: whoever wakes may hold a lock that the future takes, and
-//! after the handler's return the host's pool, which belongs to the call, cannot be asked.
+//! A waker queues its future and returns, because the waking thread may hold a lock that the future takes. The host's
+//! thread pool belongs to the call, so it cannot be used after the handler's return.
 //!
-//! * Threads are started on demand: one for each job that no thread waits for, up to [`MOST_THREADS`]. So jobs that
-//!   block, even on each other, do not stop others. Where the system starts not even one, all jobs that wait
-//!   are refused.
-//! * Once all threads are busy, jobs wait. When one has waited for [`STUCK`], a warning says so, once; and when
-//!   [`MOST_WAITING`] jobs wait, calls that start are refused. Calls under way are not, so that they can end.
-//! * A thread that has had nothing to do for [`IDLE`] ends.
-//! * A forked child has none of its parent's threads: there, jobs are refused if the parent has run any.
-//! * A library with threads must not be unmapped under them: the first thread pins it
-//!   (`RTLD_NODELETE`), so that `dlclose` leaves it where it is. Joining the threads when the library
-//!   goes would wait for users' code with the loader's lock held.
+//! * Threads are started on demand: one for each job that no thread waits for, up to [`MOST_THREADS`]. Blocking jobs
+//!   therefore do not stop others, even if they wait for each other. If the system cannot start even one thread, all
+//!   waiting jobs are refused.
+//! * Once all threads are busy, jobs wait. The first time that a job has waited for [`STUCK`], a warning is printed.
+//!   When [`MOST_WAITING`] jobs wait, new calls are refused. Running calls are not refused, so that they can end.
+//! * A thread ends after it has had no job for [`IDLE`].
+//! * A forked child has none of its parent's threads. If the parent has started any, jobs are refused in the child.
+//! * A library must not be unmapped while it has threads. The first thread pins it (`RTLD_NODELETE`), so that `dlclose`
+//!   does not unmap it. Joining the threads when the library is unloaded would wait for users' code with the loader's
+//!   lock held.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,22 +23,23 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 use crate::frame::call_handle::CallHandle;
 
-/// What a thread is asked to do. It destroys what it holds itself, and does not unwind.
+/// A job for a thread. It destroys its data itself, and does not unwind.
 pub(crate) trait Job: Send {
-    /// Does it.
+    /// Runs the job.
     fn run(self: Box<Self>);
 
-    /// Ends it where no thread can run it. Whoever hands over a job does this, to those of others too: nobody else is there.
+    /// Ends the job if no thread can run it. The submitting thread calls this, even for other threads' jobs, because no
+    /// thread of the executor exists.
     fn refuse(self: Box<Self>, why: Error);
 }
 
-/// Threads at once, unless the environment says otherwise.
+/// The maximum number of threads, unless the environment sets it.
 const MOST_THREADS: (&str, usize) = ("XLA_FFI_ASYNC_THREADS", 512);
 
-/// Jobs that wait for a thread when further calls are refused, unless the environment says otherwise.
+/// The number of waiting jobs from which new calls are refused, unless the environment sets it.
 const MOST_WAITING: (&str, usize) = ("XLA_FFI_ASYNC_QUEUE", 16384);
 
-/// A limit of the environment's, which is not 0.
+/// Returns a limit from the environment, if it is set and not 0.
 #[cfg(not(loom))]
 fn limit((variable, default): (&str, usize)) -> usize {
     let given = std::env::var(variable).ok();
@@ -45,13 +47,13 @@ fn limit((variable, default): (&str, usize)) -> usize {
     given.filter(|limit| *limit > 0).unwrap_or(default)
 }
 
-/// After which time in the queue a job is worth a warning.
+/// The time in the queue after which a job causes a warning.
 const STUCK: Duration = Duration::from_secs(1);
 
-/// After which time without a job a thread ends.
+/// The time without a job after which a thread ends.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// As threads usually have.
+/// The usual stack size of threads.
 const STACK: usize = 8 << 20;
 
 struct Executor {
@@ -63,22 +65,22 @@ struct Executor {
 
 #[derive(Default)]
 struct State {
-    /// With the time when each began to wait.
+    /// Each job with the time when it started to wait.
     jobs: VecDeque<(Instant, Box<dyn Job>)>,
-    /// All threads, those that are about to begin included.
+    /// All threads, including those that are about to start.
     threads: usize,
-    /// Those that wait for a job.
+    /// Threads that wait for a job.
     waiting: usize,
     has_warned: bool,
 }
 
-/// Has a thread run `job` soon; a call that `starts` is refused where too many wait.
+/// Runs `job` soon on a thread. If too many jobs wait, a job that `starts` a call is refused.
 #[cfg(not(loom))]
 pub(crate) fn run(job: Box<dyn Job>, program: &CallHandle, starts: bool) {
     static CURRENT: OnceLock<(u32, Executor)> = OnceLock::new();
     if program.has_threads() {
         let data = Box::into_raw(Box::new(job)).cast();
-        // SAFETY: the program has threads; the task takes the box, and any thread may run a job.
+        // SAFETY: the program has threads; the task takes ownership of the box, and any thread may run a job.
         return unsafe { program.execute(run_job, data) };
     }
     let (process, executor) = CURRENT.get_or_init(|| {
@@ -98,10 +100,10 @@ pub(crate) fn run(job: Box<dyn Job>, program: &CallHandle, starts: bool) {
 }
 
 /// # Safety
-/// The data is a box of a job, and this is called once with it.
+/// The data must be a box of a job, and this must be called once with it.
 #[cfg(not(loom))]
 unsafe extern "C" fn run_job(data: *mut std::ffi::c_void, run: i32) {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let job = unsafe { Box::from_raw(data.cast::<Box<dyn Job>>()) };
     if run != 0 {
         return job.run();
@@ -111,7 +113,7 @@ unsafe extern "C" fn run_job(data: *mut std::ffi::c_void, run: i32) {
     ));
 }
 
-/// Refuses in a child of the process that started the threads.
+/// Refuses jobs in a child of the process that started the threads.
 pub(crate) fn refuse_forked(starter: u32) -> Result<()> {
     if std::process::id() == starter {
         return Ok(());
@@ -121,7 +123,7 @@ pub(crate) fn refuse_forked(starter: u32) -> Result<()> {
     ))
 }
 
-/// In a model each job has a thread.
+/// In a loom model, each job has its own thread.
 #[cfg(loom)]
 pub(crate) fn run(job: Box<dyn Job>, _: &CallHandle, _: bool) {
     loom::thread::spawn(|| job.run());
@@ -157,14 +159,14 @@ impl Executor {
         drop(state);
         let thread = std::thread::Builder::new()
             .name("xla-ffi-async".to_owned())
-            // The completion of a call may run what the host has waiting for it, on this stack.
+            // Completing a call may run the host's callbacks on this stack.
             .stack_size(STACK);
         if thread.spawn(|| self.serve()).is_err() {
             self.on_missing_thread();
         }
     }
 
-    /// Why jobs wait, or are refused.
+    /// Explains why jobs wait or are refused.
     #[cold]
     fn explain(&self) -> String {
         let Self {
@@ -179,13 +181,13 @@ impl Executor {
         )
     }
 
-    /// The system did not start a thread.
+    /// Handles a thread that the system did not start.
     #[cold]
     fn on_missing_thread(&self) {
         let mut state = self.lock();
         state.threads -= 1;
         if state.threads > 0 {
-            // Those take the jobs when they are done with theirs, or refuse them when they are not started either.
+            // The existing threads take the jobs when they are free, or refuse them if they do not start either.
             return;
         }
         let refused = std::mem::take(&mut state.jobs);
@@ -199,7 +201,7 @@ impl Executor {
 
     fn serve(&self) {
         while let Some(job) = self.next() {
-            // A job does not unwind; if one does, that is no reason to lose count.
+            // Jobs must not unwind; if one does, the thread count must still be correct.
             let run = std::panic::AssertUnwindSafe(|| job.run());
             if let Err(panic) = std::panic::catch_unwind(run) {
                 let text = crate::error::panics::describe("an async handler", panic);
@@ -208,7 +210,7 @@ impl Executor {
         }
     }
 
-    /// The next job; `None` where the thread is to end.
+    /// Returns the next job; `None` if the thread should end.
     fn next(&self) -> Option<Box<dyn Job>> {
         let mut state = self.lock();
         loop {
@@ -228,7 +230,7 @@ impl Executor {
     }
 }
 
-/// Keeps the library in memory for the rest of the process, since it has threads that would run on without it.
+/// Keeps the library in memory until the process ends, because its threads must not run in unmapped code.
 pub(crate) fn pin() {
     static PINNED: AtomicBool = AtomicBool::new(false);
     if !PINNED.swap(true, Ordering::Relaxed) {
@@ -242,18 +244,17 @@ fn pin_now() {
 
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
     let here = (pin_now as fn() as *const ()).cast();
-    // SAFETY: dladdr writes `info` where it knows the address.
+    // SAFETY: dladdr writes `info` if it knows the address.
     if unsafe { libc::dladdr(here, info.as_mut_ptr()) } == 0 {
         return;
     }
     // SAFETY: written by dladdr.
     let info = unsafe { info.assume_init() };
-    // What is in memory already is not loaded again; where this is the program itself there may be
-    // nothing of that name, and nothing to pin.
-    // SAFETY: a C string of the loader's.
+    // A library that is in memory is not loaded again. If this is the program itself, there may be no file of that
+    // name, and pinning is not needed. SAFETY: a C string from the loader.
     unsafe { libc::dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) };
 }
 
-/// Elsewhere the threads' own counts on the library have to do.
+/// On other platforms, the threads' own references to the library have to suffice.
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 fn pin_now() {}

@@ -1,9 +1,9 @@
-//! Runs the future of an `async fn` handler on the program's threads, if the host has some for it, else on threads of this
-//! library's own ([`executor`]).
+//! Runs the future of an `async fn` handler on the program's threads if the host provides them, otherwise on threads of
+//! this library ([`executor`]).
 //!
-//! Users' code runs in two places here, the polling of a body and the destruction of one; both are
-//! guarded, hold no lock of ours, and happen on these threads. Only where the host has no
-//! futures, and the call has to wait for its completion anyway, does the handler's thread poll first.
+//! Users' code runs in two cases: when a body is polled and when it is destroyed. Both are guarded, hold no lock of
+//! this library, and happen on these threads. The only exception is a host without futures, for which the call has to
+//! wait anyway: there, the handler's thread polls first.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -21,7 +21,7 @@ use crate::future::executor;
 /// The future of a call, which borrows from the call's frame.
 pub type Body<'f> = Pin<Box<dyn std::future::Future<Output = Result<()>> + Send + 'f>>;
 
-/// What a call under way consists of.
+/// The data of a running call.
 struct Work {
     // Declared before the frame: fields are dropped in order, and the body borrows from the frame.
     body: Body<'static>,
@@ -30,8 +30,7 @@ struct Work {
 }
 
 impl Work {
-    /// Destroys the body and completes the call, in this order: a body must not reach an operand
-    /// after the completion.
+    /// Destroys the body, then completes the call: a body must not access an operand after the completion.
     fn end(self, outcome: Result<()>) {
         let Self {
             body,
@@ -47,19 +46,19 @@ impl Work {
     }
 }
 
-/// A call under way and its wakers.
+/// A running call and its wakers.
 struct Task {
     state: Mutex<State>,
-    /// Asks the host who runs it.
+    /// The host's threads, if it provides them.
     program: CallHandle,
 }
 
 enum State {
-    /// The body waits to be woken.
+    /// The body waits for a waker.
     Idle(Work),
-    /// The body is to be polled.
+    /// The body is queued for polling.
     Scheduled(Work),
-    /// The body is polled; once it has been woken meanwhile, it is polled again.
+    /// The body is being polled; if it is woken meanwhile, it is polled again.
     Polled {
         woken: bool,
     },
@@ -85,7 +84,7 @@ impl Task {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that the body is woken; whether it is to be scheduled.
+    /// Records that the body was woken; returns true if it has to be scheduled.
     fn notify(&self) -> bool {
         let mut state = self.state();
         match std::mem::replace(&mut *state, State::Done) {
@@ -99,15 +98,14 @@ impl Task {
         false
     }
 
-    /// Has the executor poll; the body is scheduled. Nothing of the user's runs here: whoever wakes may
-    /// hold any lock.
+    /// Queues the scheduled body for polling. No user code runs here, because the waking thread may hold any lock.
     fn schedule(self: Arc<Self>, starts: bool) {
         let program = self.program.clone();
         executor::run(Box::new(self), &program, starts);
     }
 
-    /// Fails the call where no thread can poll. That the body is destroyed here may be one lock too many, but to wait for
-    /// nobody is worse.
+    /// Fails the call if no thread can poll. Destroying the body here may deadlock on a lock of the waking thread, but
+    /// otherwise the call would never end.
     #[cold]
     fn fail(&self, why: Error) {
         let state = std::mem::replace(&mut *self.state(), State::Done);
@@ -116,8 +114,8 @@ impl Task {
         }
     }
 
-    /// Polls once; the body is scheduled. One that has been woken meanwhile goes to the end of the
-    /// queue: one that wakes itself for ever leaves room for others.
+    /// Polls the scheduled body once. If it was woken meanwhile, it goes to the end of the queue, so that a body that
+    /// always wakes itself does not block others.
     fn run(self: Arc<Self>) {
         let polled = State::Polled { woken: false };
         let State::Scheduled(mut work) = std::mem::replace(&mut *self.state(), polled) else {
@@ -150,7 +148,7 @@ impl Task {
     }
 }
 
-/// A poll.
+/// A poll of the body.
 impl executor::Job for Arc<Task> {
     fn run(self: Box<Self>) {
         Task::run(*self);
@@ -161,7 +159,7 @@ impl executor::Job for Arc<Task> {
     }
 }
 
-/// The end of a call that nobody can wake any more.
+/// The end of a call that can no longer be woken.
 struct End(Work);
 
 impl executor::Job for End {
@@ -171,14 +169,14 @@ impl executor::Job for End {
         )));
     }
 
-    /// It asks no thread for more than to destroy the body.
+    /// Nothing to refuse: dropping the job destroys the body.
     fn refuse(self: Box<Self>, _: Error) {
         self.run();
     }
 }
 
-/// Nobody can wake the body any more. It is destroyed by the executor, since whoever dropped the last
-/// waker may hold any lock.
+/// The body can no longer be woken. The executor destroys it, because the thread that dropped the last waker may hold
+/// any lock.
 impl Drop for Task {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -188,8 +186,8 @@ impl Drop for Task {
     }
 }
 
-/// For the macros: starts an asynchronous call. `start` decodes a copy of the frame, for any
-/// lifetime, and gives the body.
+/// Starts an asynchronous call; for the macros. `start` decodes a copy of the frame, for any lifetime, and returns the
+/// body.
 #[doc(hidden)]
 pub fn start_async(
     frame: &Frame<'_>,
@@ -204,8 +202,8 @@ pub fn start_async(
         Ok(body) => body,
         Err(flow) => return flow,
     };
-    // SAFETY: only the lifetime is erased. The body borrows from the copy, whose parts lie on the
-    // heap and stay where they are; `Task` drops the body first.
+    // SAFETY: only the lifetime is erased. The body borrows from the copy, whose parts are on the heap and do not move;
+    // `Task` drops the body first.
     let body = unsafe { std::mem::transmute::<Body<'_>, Body<'static>>(body) };
     let host = frame.host();
     let (completion, call) = pair();
@@ -225,7 +223,7 @@ pub fn start_async(
     call.settle(host, (handler, frame.stage()), None)
 }
 
-/// Every order in which a body's polls and its wakers can meet. The executor gives each poll a thread.
+/// Tests every order of a body's polls and its wakers. The executor gives each poll a thread.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
@@ -235,27 +233,28 @@ mod loom_tests {
     use xla_ffi_sys::*;
 
     thread_local! {
-        /// The body of the call that is started: all threads of a model are one of the system's.
+        /// The body of the call that is started. All threads of a model run on one thread of the system, so a
+        /// thread-local is enough.
         static BODY: RefCell<Option<Body<'static>>> = const { RefCell::new(None) };
     }
 
-    /// Calls an asynchronous handler with this body; whether it went well.
+    /// Calls an asynchronous handler with this body; returns true on success.
     fn call(host: Host, body: Body<'static>) -> bool {
-        // SAFETY: numbers, and pointers that may be null.
+        // SAFETY: the struct has only numbers and pointers, which may be zero.
         let mut raw: XLA_FFI_CallFrame = unsafe { std::mem::zeroed() };
         raw.struct_size = XLA_FFI_CallFrame::STRUCT_SIZE;
         raw.args.struct_size = XLA_FFI_Args::STRUCT_SIZE;
         raw.rets.struct_size = XLA_FFI_Rets::STRUCT_SIZE;
         raw.attrs.struct_size = XLA_FFI_Attrs::STRUCT_SIZE;
         raw.api = host.api();
-        // SAFETY: a whole frame without operands.
+        // SAFETY: a complete frame without operands.
         let frame = unsafe { Frame::new(&raw const raw) }.unwrap();
         BODY.set(Some(body));
         let flow = start_async(&frame, "the model", |_| Ok(BODY.take().unwrap()));
         loom_host::went_well(flow)
     }
 
-    /// The timer of the book on asynchronous Rust, which wakes under its lock.
+    /// The timer of the book on asynchronous Rust, which wakes while it holds its lock.
     #[derive(Default)]
     struct Timer {
         ready: bool,
@@ -301,7 +300,7 @@ mod loom_tests {
         }
     }
 
-    /// Two threads wake at once, or while the body is polled: it is polled again, by one at a time.
+    /// Two threads wake the body at once, or while it is polled: it is polled again, by one thread at a time.
     #[test]
     fn loom_wakes_meet() {
         let mut model = loom::model::Builder::new();
@@ -327,7 +326,7 @@ mod loom_tests {
         });
     }
 
-    /// The last waker goes while the body is polled, or after that: the call fails, and does not hang.
+    /// The last waker is dropped during or after a poll: the call fails instead of hanging.
     #[test]
     fn loom_a_body_that_nobody_wakes_fails() {
         for host in loom_host::both() {

@@ -154,7 +154,7 @@ impl Small {
         let finite = |bits: &u16| self.decode(*bits).is_finite();
         let largest = (0..self.sign()).rev().find(finite).unwrap_or(0);
         let step = self.decode(largest) - self.decode(largest - 1);
-        // The next pattern is a different kind of value, but counts as the next number for rounding.
+        // The pattern after the largest number is not a number, but rounding treats it as the next one.
         let number = |bits: u16| match bits > largest {
             true => self.decode(largest) + step,
             false => self.decode(bits),
