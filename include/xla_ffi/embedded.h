@@ -1,11 +1,11 @@
-// Runs what xla/client/xla_builder.h builds, in this process, on the embedded runtime; on a real XLA by one
-// argument more, a client of xla_ffi/plugin.h. Link with libxla_ffi_runtime.
+// Runs programs of xla/client/xla_builder.h in this process, on the embedded runtime. With a client of xla_ffi/plugin.h
+// as one more argument, they run on a real XLA. Link with libxla_ffi_runtime.
 //
 //   xla::StatusOr<xla::Literal> result = xla_ffi::Run(computation, {x, y});
 //   xla::StatusOr<xla::Literal> same = xla_ffi::Run(computation, {x, y}, client);
 //
-// Targets are those of this program: what XLA_REGISTER_CUSTOM_CALL_TARGET registers in the file that
-// includes this header or is linked with it, and what XLA_FFI_REGISTER_HANDLER or `runtime()` take.
+// Targets are those of this program: XLA_REGISTER_CUSTOM_CALL_TARGET in files that include this header or are linked
+// with them, XLA_FFI_REGISTER_HANDLER, and registrations with `runtime()`.
 #ifndef XLA_FFI_EMBEDDED_H_
 #define XLA_FFI_EMBEDDED_H_
 
@@ -31,16 +31,16 @@
 
 namespace xla_ffi {
 
-// The runtime of this program's own handlers, for functions of runtime.h. Not destroyed with the program, whose other
-// statics and threads may still use it.
+// Returns the runtime of this program's own handlers, for functions of runtime.h. It is not destroyed with the program,
+// because other statics and threads may still use it.
 inline xffi_rt* runtime() {
   static xffi_rt* const global = xffi_rt_global();
   return global;
 }
 
-// NOT_FOUND, with all names, if handlers or original custom calls are not registered: a linker omits what nothing names
-// in a static library. Call it when the program starts: Require({"my_server.scale"}). Registers the original custom calls
-// that this program is linked with.
+// Returns NOT_FOUND, with all missing names, if handlers or original custom calls are not registered. A linker omits
+// parts of a static library that nothing refers to, so call it when the program starts: Require({"my_server.scale"}).
+// It first registers the original custom calls that this program is linked with.
 inline xla::Status Require(const std::vector<const char*>& names, const char* platform = "Host") {
 #if defined(XFFI_LEGACY_UNKNOWN)  // the original custom calls
   for (const xffi_legacy_target* target = xla_ffi_legacy_targets(); target != nullptr;
@@ -54,9 +54,9 @@ inline xla::Status Require(const std::vector<const char*>& names, const char* pl
   return xla::Status(xffi_rt_require(runtime(), platform, names.data(), names.size()));
 }
 
-// Starts a call without blocking a thread while an asynchronous handler is at work; one that is not asynchronous runs here.
-// The future is ready when the handler is done or the time limit is over: xffi_rt_call_wait(call, 0) then returns the
-// outcome. The call may not be used before.
+// Starts a call without blocking a thread while an asynchronous handler runs; other handlers run within this function.
+// The future is ready when the handler is done or at the time limit: xffi_rt_call_wait(call, 0) then returns the
+// outcome. The call must not be used before.
 inline xla::StatusOr<std::future<void>> RunAsync(xffi_rt_call* call) {
   auto promise = std::make_unique<std::promise<void>>();
   std::future<void> future = promise->get_future();
@@ -70,11 +70,11 @@ inline xla::StatusOr<std::future<void>> RunAsync(xffi_rt_call* call) {
   return future;
 }
 
-// A program whose targets are found; it can run many times.
+// A program whose targets are resolved; it can run many times.
 class Executable {
  public:
-  // Finds the targets. `tuples` is one of the XFFI_RT_TUPLES_ forms. `check_unwritten` makes runs fail
-  // whose calls leave results unwritten; see xffi_rt_call_set_check_unwritten.
+  // Resolves the targets. `tuples` is one of the XFFI_RT_TUPLES_ forms. With `check_unwritten`, runs fail if calls
+  // leave results unwritten; see xffi_rt_call_set_check_unwritten.
   static xla::StatusOr<Executable> Compile(const xla::XlaComputation& computation,
                                            const std::string& platform = "Host",
                                            int tuples = XFFI_RT_TUPLES_TODAY,
@@ -88,8 +88,8 @@ class Executable {
     return CompileWith(computation, options);
   }
 
-  // The same on a real XLA: its plugin compiles the program, and the handlers and legacy CPU targets that it names
-  // are registered there, where the runtime knows them.
+  // Compiles the program for a real XLA: the client's plugin compiles it. Handlers and legacy CPU targets of the
+  // runtime that the program uses are registered there.
   static xla::StatusOr<Executable> Compile(const xla::XlaComputation& computation,
                                            const Client& client, int tuples = XFFI_RT_TUPLES_TODAY) {
     if (client.get() == nullptr) return Invalid("the client is none: it was moved from");
@@ -99,7 +99,7 @@ class Executable {
     return CompileWith(computation, options);
   }
 
-  // Finds the targets; what is left away in the options is as in xffi_rt_compile.
+  // Resolves the targets; options that are 0 have the defaults of xffi_rt_compile.
   static xla::StatusOr<Executable> CompileWith(const xla::XlaComputation& computation,
                                                const xffi_rt_compile_options& options) {
     const xla::Status registered = Require({});
@@ -116,13 +116,15 @@ class Executable {
     return Executable(compiled, *std::move(parameters), *std::move(result));
   }
 
-  // Runs the program: one literal for each parameter, tuples for tuples, row-major whatever the
-  // layouts. After a failure there is no result.
+  // Runs the program: one literal per parameter, with tuples for tuples, row-major for any layout. After a failure
+  // there is no result.
   //
-  // A handler that is late (DEADLINE_EXCEEDED), or leaves a future beside its error, goes on: literals that are handed
-  // over stay as long as it may read them, others have to, until xffi_rt_wait_for_calls(runtime(), ...) says that it is done.
+  // A handler that is late (DEADLINE_EXCEEDED), or leaves a future in addition to its error, continues. Literals that
+  // were moved in are kept while it may read them. Other literals must stay valid until
+  // xffi_rt_wait_for_calls(runtime(), ...) reports that it is done.
   //
-  // `options` begins with XFFI_RT_RUN_OPTIONS_INIT: user data, a canceller, a time limit and a run id for this run.
+  // `options` is initialised with XFFI_RT_RUN_OPTIONS_INIT: user data, a canceller, a time limit and a run id for this
+  // run.
   xla::StatusOr<xla::Literal> Run(const std::vector<xla::Literal>& arguments,
                                   const xffi_rt_run_options* options = nullptr) const {
     return RunOn(arguments, nullptr, options);
@@ -171,20 +173,20 @@ class Executable {
     return std::move(*result);
   }
 
-  // Whether the handler may not be done that a failure is of: it is late, or what it left behind is a hazard.
+  // Returns true if the handler may still run after this failure: it is late, or the failure is a hazard.
   static bool CanContinue(const xffi_rt_status* status) {
     return xffi_rt_status_code(status) == XLA_FFI_Error_Code_DEADLINE_EXCEEDED ||
            xffi_rt_status_is_hazard(status) != 0;
   }
 
-  // Keeps what a handler may still use that is late, or has left a future beside its error, until no call of the
-  // runtime is under way.
+  // Keeps the data of a handler that is late, or has left a future in addition to its error, until no call of the
+  // runtime is running.
   static void Keep(Kept result, Kept arguments) {
     struct Late {
       std::mutex mutex;
       std::vector<Kept> kept;
     };
-    // Not destroyed with the program, whose last handlers may still be at work.
+    // Not destroyed with the program, whose last handlers may still be running.
     static Late* const late = new Late();
     const std::lock_guard<std::mutex> lock(late->mutex);
     late->kept.push_back(std::move(result));
@@ -198,7 +200,7 @@ class Executable {
     return xla::Status(XLA_FFI_Error_Code_INVALID_ARGUMENT, std::move(message));
   }
 
-  // Whether each element of a literal has the shape that the shape of the whole says.
+  // Returns true if each element of a literal has its shape within the shape of the whole.
   static bool Matches(const xla::Literal& literal, const xla::Shape& shape) {
     if (!shape.IsTuple()) return xla::ShapeUtil::Compatible(literal.shape(), shape);
     const std::vector<xla::Literal>& elements = literal.elements();

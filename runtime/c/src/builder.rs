@@ -1,4 +1,4 @@
-//! Builders.
+//! Builders of programs.
 
 use crate::program::{hand_over_text, xffi_rt_program};
 use crate::status::{status_or_null, xffi_rt_status};
@@ -7,11 +7,11 @@ use host::{Error, ErrorCode, Result, Tensor, Tree};
 use std::ffi::{c_char, c_void};
 use xla_ffi_programs::{Builder, Op, ValueShape};
 
-/// `xffi_rt_builder`; empty once the program is built.
+/// The C type `xffi_rt_builder`; empty after the program was built.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_builder(Option<Builder>);
 
-/// `xffi_rt_op`.
+/// The C type `xffi_rt_op`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct xffi_rt_op {
@@ -24,22 +24,22 @@ pub(crate) fn non_negative(number: i64, what: &str) -> Result<usize> {
 }
 
 /// # Safety
-/// The pointer is null or names a NUL-terminated string.
+/// The pointer must be null or refer to a NUL-terminated string.
 pub(crate) unsafe fn shape(pointer: *const c_char) -> Result<ValueShape> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     Ok(ValueShape::parse(unsafe { text(pointer, "shape") }?)?)
 }
 
-/// An array of the caller's bytes.
+/// Returns an array with the caller's bytes.
 ///
 /// # Safety
-/// The shape is as [`shape`] wants it, the data as [`list`].
+/// The shape must be as for [`shape`], and the data as for [`list`].
 pub(crate) unsafe fn tensor(
     pointer: *const c_char,
     data: *const c_void,
     size: usize,
 ) -> Result<Tensor> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let shape = unsafe { shape(pointer) }?;
     let Tree::Leaf(array) = &shape else {
         return Err(Error::invalid_argument(format!(
@@ -51,14 +51,14 @@ pub(crate) unsafe fn tensor(
             "{array} is not row-major; values must be"
         )));
     }
-    // Before as many are read: the shape's size is one that memory can have.
+    // Checked before the bytes are read: the size of a valid shape fits in memory.
     let expected = array.shape().bytes();
     if size != expected {
         return Err(Error::invalid_argument(format!(
             "{array} takes {expected} bytes, {size} were given"
         )));
     }
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let bytes = unsafe { list(data.cast::<u8>(), size, "data") }?;
     Tensor::from_bytes(array.shape().clone(), bytes)
 }
@@ -80,24 +80,24 @@ impl xffi_rt_op {
     }
 }
 
-/// Does something with a builder and hands over the instruction that comes of it.
+/// Calls `body` with a builder and returns the new instruction in `out`.
 ///
 /// # Safety
-/// The builder is null or the caller's, `out` null or room for an instruction.
+/// The builder must be null or owned by the caller, and `out` must be null or point to space for an instruction.
 pub(crate) unsafe fn build(
     builder: *mut xffi_rt_builder,
     out: *mut xffi_rt_op,
     body: impl FnOnce(&mut Builder) -> Result<Op>,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let builder = unsafe { object_mut(builder, "builder") }?;
-        // Before the builder has the instruction.
+        // Checked before the instruction is added to the builder.
         if out.is_null() {
             return Err(null("the out-parameter"));
         }
         let op = body(builder.0.as_mut().ok_or_else(already_built)?)?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { write_out(out, || xffi_rt_op::from_op(op)) }
     })
 }
@@ -109,37 +109,37 @@ fn already_built() -> Error {
     )
 }
 
-/// `xffi_rt_builder_create`.
+/// Implements `xffi_rt_builder_create`.
 ///
 /// # Safety
-/// The pointers are as `program.h` says.
+/// The pointers must be as documented in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_builder_create(
     name: *const c_char,
     out: *mut *mut xffi_rt_builder,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let name = unsafe { text(name, "name") }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { hand_over(out, xffi_rt_builder(Some(Builder::new(name)))) }
     })
 }
 
-/// `xffi_rt_builder_destroy`.
+/// Implements `xffi_rt_builder_destroy`.
 ///
 /// # Safety
-/// The builder is null or the caller's, and not used afterwards.
+/// The builder must be null or owned by the caller, and must not be used afterwards.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_builder_destroy(builder: *mut xffi_rt_builder) {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { take_back(builder) };
 }
 
-/// `xffi_rt_builder_parameter`.
+/// Implements `xffi_rt_builder_parameter`.
 ///
 /// # Safety
-/// The pointers are as `program.h` says.
+/// The pointers must be as documented in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_builder_parameter(
     builder: *mut xffi_rt_builder,
@@ -150,20 +150,20 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_parameter(
 ) -> *mut xffi_rt_status {
     let body = |builder: &mut Builder| {
         let number = non_negative(number, "the parameter's number")?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let shape = unsafe { self::shape(shape) }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let name = unsafe { optional_text(name, "name") }?.unwrap_or("");
         Ok(builder.parameter(number, shape, name))
     };
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { build(builder, out, body) }
 }
 
-/// `xffi_rt_builder_constant`.
+/// Implements `xffi_rt_builder_constant`.
 ///
 /// # Safety
-/// The pointers are as `program.h` says.
+/// The pointers must be as documented in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_builder_constant(
     builder: *mut xffi_rt_builder,
@@ -173,31 +173,31 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_constant(
     out: *mut xffi_rt_op,
 ) -> *mut xffi_rt_status {
     let body = |builder: &mut Builder| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let tensor = unsafe { tensor(shape, data, size) }?;
         Ok(builder.constant(tensor))
     };
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { build(builder, out, body) }
 }
 
-/// `xffi_rt_builder_token`.
+/// Implements `xffi_rt_builder_token`.
 ///
 /// # Safety
-/// The pointers are as `program.h` says.
+/// The pointers must be as documented in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_builder_token(
     builder: *mut xffi_rt_builder,
     out: *mut xffi_rt_op,
 ) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { build(builder, out, |builder| Ok(builder.token())) }
 }
 
-/// `xffi_rt_builder_tuple`.
+/// Implements `xffi_rt_builder_tuple`.
 ///
 /// # Safety
-/// The pointers are as `program.h` says.
+/// The pointers must be as documented in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_builder_tuple(
     builder: *mut xffi_rt_builder,
@@ -206,18 +206,18 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_tuple(
     out: *mut xffi_rt_op,
 ) -> *mut xffi_rt_status {
     let body = |builder: &mut Builder| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let elements = unsafe { list(elements, count, "elements") }?;
         Ok(builder.tuple(elements.iter().map(|op| op.op())))
     };
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { build(builder, out, body) }
 }
 
-/// `xffi_rt_builder_get_tuple_element`.
+/// Implements `xffi_rt_builder_get_tuple_element`.
 ///
 /// # Safety
-/// The pointers are as `program.h` says.
+/// The pointers must be as documented in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_builder_get_tuple_element(
     builder: *mut xffi_rt_builder,
@@ -229,14 +229,14 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_get_tuple_element(
         let index = non_negative(index, "the element's index")?;
         Ok(builder.get_tuple_element(tuple.op(), index))
     };
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { build(builder, out, body) }
 }
 
-/// `xffi_rt_builder_set_name`.
+/// Implements `xffi_rt_builder_set_name`.
 ///
 /// # Safety
-/// The pointers are as `program.h` says.
+/// The pointers must be as documented in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_builder_set_name(
     builder: *mut xffi_rt_builder,
@@ -244,9 +244,9 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_set_name(
     name: *const c_char,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let builder = unsafe { object_mut(builder, "builder") }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let name = unsafe { text(name, "name") }?;
         let builder = builder.0.as_mut().ok_or_else(already_built)?;
         builder.set_name(op.op(), name);
@@ -254,10 +254,10 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_set_name(
     })
 }
 
-/// `xffi_rt_builder_shape`.
+/// Implements `xffi_rt_builder_shape`.
 ///
 /// # Safety
-/// The pointers are as `program.h` says.
+/// The pointers must be as documented in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_builder_shape(
     builder: *const xffi_rt_builder,
@@ -265,42 +265,42 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_shape(
     out: *mut *mut c_char,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let builder = unsafe { object(builder, "builder") }?;
         let builder = builder.0.as_ref().ok_or_else(already_built)?;
         let shape = builder.shape(op.op()).ok_or_else(|| {
             let why = "no instruction of this builder, or one that a mistake left without a shape";
             Error::new(ErrorCode::NotFound, why)
         })?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { hand_over_text(out, &shape.to_string()) }
     })
 }
 
-/// `xffi_rt_builder_last`.
+/// Implements `xffi_rt_builder_last`.
 ///
 /// # Safety
-/// The pointers are as `program.h` says.
+/// The pointers must be as documented in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_builder_last(
     builder: *const xffi_rt_builder,
     out: *mut xffi_rt_op,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let builder = unsafe { object(builder, "builder") }?;
         let last = builder.0.as_ref().ok_or_else(already_built)?.last();
         let last =
             last.ok_or_else(|| Error::new(ErrorCode::NotFound, "the builder has no instruction"))?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { write_out(out, || xffi_rt_op::from_op(last)) }
     })
 }
 
-/// `xffi_rt_builder_build`.
+/// Implements `xffi_rt_builder_build`.
 ///
 /// # Safety
-/// The pointers are as `program.h` says.
+/// The pointers must be as documented in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_builder_build(
     builder: *mut xffi_rt_builder,
@@ -308,14 +308,14 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_build(
     out: *mut *mut xffi_rt_program,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let builder = unsafe { object_mut(builder, "builder") }?;
         let program = builder
             .0
             .take()
             .ok_or_else(already_built)?
             .build(root.op())?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { hand_over(out, xffi_rt_program(program)) }
     })
 }

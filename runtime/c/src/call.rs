@@ -1,4 +1,4 @@
-//! Calls on memory of the caller.
+//! Calls on the caller's memory.
 
 mod dlpack;
 use crate::runtime::xffi_rt;
@@ -12,30 +12,30 @@ use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
 use xla_ffi_sys::XLA_FFI_DataType;
 
-/// `xffi_rt_call`.
+/// The C type `xffi_rt_call`.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_call {
     runtime: Runtime,
-    /// The context of the next run; its operands are below.
+    /// The context of the next run; its operands are in the fields below.
     call: Call,
     prepared: Option<PreparedCall>,
     args: Side,
     rets: Side,
     /// Whether data pointers were replaced since the last run.
     stale: bool,
-    /// Whether operands were taken away since the last run, and others added.
+    /// Whether operands were removed and others added since the last run.
     reshaped: bool,
 }
 
-/// Changes the context of the runs to come.
+/// Changes the context of the next runs.
 ///
 /// # Safety
-/// The call is null or the caller's.
+/// The call must be null or owned by the caller.
 pub(crate) unsafe fn change(
     call: *mut xffi_rt_call,
     change: impl Fn(&mut Settings<'_>) -> Result<()>,
 ) -> Result<()> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let call = unsafe { object_mut(call, "call") }?;
     call.check_closed()?;
     if let Some(prepared) = &mut call.prepared {
@@ -56,10 +56,10 @@ impl xffi_rt_call {
         Ok(())
     }
 
-    /// Prepares the call as it was last told.
+    /// Prepares the call with its current settings and operands.
     ///
     /// # Safety
-    /// The operands' data is as `runtime.h` says.
+    /// The operands' data must be as documented in `runtime.h`.
     unsafe fn ready(&mut self) -> Result<&mut PreparedCall> {
         let frame = || {
             let (args, rets) = (self.args.operands(), self.rets.operands());
@@ -73,7 +73,7 @@ impl xffi_rt_call {
                     // SAFETY: as above.
                     unsafe { prepared.set_frame(frame()?) }?;
                 } else if self.stale {
-                    // SAFETY: as above; an execution that is open is refused.
+                    // SAFETY: as above; an open execution is refused.
                     unsafe { prepared.update(&self.args.data, &self.rets.data) }?;
                 }
                 prepared
@@ -84,7 +84,7 @@ impl xffi_rt_call {
     }
 }
 
-/// Operands: their shapes and where the caller keeps them.
+/// Operands: their shapes and their addresses in the caller's memory.
 #[derive(Clone, Debug, Default)]
 struct Side {
     shapes: Vec<Shape>,
@@ -101,10 +101,10 @@ impl Side {
     }
 }
 
-/// `xffi_rt_call_create`.
+/// Implements `xffi_rt_call_create`.
 ///
 /// # Safety
-/// The pointers are as `runtime.h` says.
+/// The pointers must be as documented in `runtime.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_create(
     runtime: *mut xffi_rt,
@@ -114,13 +114,13 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_create(
     out: *mut *mut xffi_rt_call,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let runtime = unsafe { object(runtime, "runtime") }?.0.clone();
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let name = unsafe { text(name, "name") }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let platform = unsafe { text(platform, "platform") }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let attributes = unsafe { optional_text(attributes, "attributes") }?.unwrap_or("{}");
         let attributes = Attributes::parse(attributes)?;
         let executable = runtime.find(name, platform)?.instantiate(&attributes)?;
@@ -133,18 +133,18 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_create(
             stale: false,
             reshaped: false,
         };
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { hand_over(out, call) }
     })
 }
 
-/// `xffi_rt_call_destroy`.
+/// Implements `xffi_rt_call_destroy`.
 ///
 /// # Safety
-/// The call is null or the caller's, and not used afterwards.
+/// The call must be null or owned by the caller, and must not be used afterwards.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_destroy(call: *mut xffi_rt_call) {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { take_back(call) };
 }
 
@@ -156,16 +156,16 @@ unsafe fn operand(
     dims: *const i64,
     data: *mut c_void,
 ) -> Result<()> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let call = unsafe { call_for_operands(call) }?;
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     add(side(call), unsafe { shape_of(dtype, rank, dims) }?, data)
 }
 
-/// The shape that a caller's numbers say.
+/// Returns the shape with the caller's numbers.
 ///
 /// # Safety
-/// The dimensions are null or as many as the rank says.
+/// The dimensions must be null or point to `rank` numbers.
 pub(crate) unsafe fn shape_of(
     dtype: XLA_FFI_DataType,
     rank: i64,
@@ -173,7 +173,7 @@ pub(crate) unsafe fn shape_of(
 ) -> Result<Shape> {
     let dtype = DType::from_raw(dtype)
         .ok_or_else(|| Error::invalid_argument(format!("{} is not an element type", dtype.0)))?;
-    // Before the dimensions are read: no array has as many.
+    // Checked before the dimensions are read: no array has a larger rank.
     let rank = usize::try_from(rank)
         .ok()
         .filter(|rank| *rank <= Shape::MAX_RANK)
@@ -181,7 +181,7 @@ pub(crate) unsafe fn shape_of(
             let most = Shape::MAX_RANK;
             Error::invalid_argument(format!("the rank is {rank}, there are 0 to {most}"))
         })?;
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     Shape::new(dtype, unsafe { list(dims, rank, "dims") }?)
 }
 
@@ -194,12 +194,12 @@ fn add(side: &mut Side, shape: Shape, data: *mut c_void) -> Result<()> {
     Ok(())
 }
 
-/// A call that takes operands.
+/// Returns a call that accepts operands.
 ///
 /// # Safety
-/// The call is null or the caller's.
+/// The call must be null or owned by the caller.
 unsafe fn call_for_operands<'c>(call: *mut xffi_rt_call) -> Result<&'c mut xffi_rt_call> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let call = unsafe { object_mut(call, "call") }?;
     if call.prepared.is_some() && !call.reshaped {
         return Err(Error::new(
@@ -210,16 +210,16 @@ unsafe fn call_for_operands<'c>(call: *mut xffi_rt_call) -> Result<&'c mut xffi_
     Ok(call)
 }
 
-/// `xffi_rt_call_clear_operands`.
+/// Implements `xffi_rt_call_clear_operands`.
 ///
 /// # Safety
-/// The call is null or the caller's.
+/// The call must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_clear_operands(
     call: *mut xffi_rt_call,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let call = unsafe { object_mut(call, "call") }?;
         call.check_closed()?;
         (call.args, call.rets) = (Side::default(), Side::default());
@@ -228,10 +228,10 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_clear_operands(
     })
 }
 
-/// `xffi_rt_call_arg`.
+/// Implements `xffi_rt_call_arg`.
 ///
 /// # Safety
-/// The pointers are as `runtime.h` says.
+/// The pointers must be as documented in `runtime.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_arg(
     call: *mut xffi_rt_call,
@@ -240,14 +240,14 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_arg(
     dims: *const i64,
     data: *mut c_void,
 ) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     status_or_null(|| unsafe { operand(call, |call| &mut call.args, dtype, rank, dims, data) })
 }
 
-/// `xffi_rt_call_ret`.
+/// Implements `xffi_rt_call_ret`.
 ///
 /// # Safety
-/// The pointers are as `runtime.h` says.
+/// The pointers must be as documented in `runtime.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_ret(
     call: *mut xffi_rt_call,
@@ -256,7 +256,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_ret(
     dims: *const i64,
     data: *mut c_void,
 ) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     status_or_null(|| unsafe { operand(call, |call| &mut call.rets, dtype, rank, dims, data) })
 }
 
@@ -266,7 +266,7 @@ unsafe fn set_data(
     index: usize,
     data: *mut c_void,
 ) -> Result<()> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let call = unsafe { object_mut(call, "call") }?;
     let operands = side(call);
     let count = operands.data.len();
@@ -284,50 +284,50 @@ unsafe fn set_data(
     Ok(())
 }
 
-/// `xffi_rt_call_set_arg_data`.
+/// Implements `xffi_rt_call_set_arg_data`.
 ///
 /// # Safety
-/// The pointers are as `runtime.h` says.
+/// The pointers must be as documented in `runtime.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_set_arg_data(
     call: *mut xffi_rt_call,
     index: usize,
     data: *mut c_void,
 ) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     status_or_null(|| unsafe { set_data(call, |call| &mut call.args, index, data) })
 }
 
-/// `xffi_rt_call_set_ret_data`.
+/// Implements `xffi_rt_call_set_ret_data`.
 ///
 /// # Safety
-/// The pointers are as `runtime.h` says.
+/// The pointers must be as documented in `runtime.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_set_ret_data(
     call: *mut xffi_rt_call,
     index: usize,
     data: *mut c_void,
 ) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     status_or_null(|| unsafe { set_data(call, |call| &mut call.rets, index, data) })
 }
 
-/// `xffi_rt_call_is_open`.
+/// Implements `xffi_rt_call_is_open`.
 ///
 /// # Safety
-/// The call is null or the caller's.
+/// The call must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_is_open(call: *const xffi_rt_call) -> c_int {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let call = unsafe { call.as_ref() };
     let prepared = call.and_then(|call| call.prepared.as_ref());
     prepared.is_some_and(PreparedCall::is_open).into()
 }
 
-/// `xffi_rt_call_wait`.
+/// Implements `xffi_rt_call_wait`.
 ///
 /// # Safety
-/// The call is null or the caller's.
+/// The call must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_wait(
     call: *mut xffi_rt_call,
@@ -335,7 +335,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_wait(
 ) -> *mut xffi_rt_status {
     let limit = u64::try_from(milliseconds).ok().map(Duration::from_millis);
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let call = unsafe { object_mut(call, "call") }?;
         match &mut call.prepared {
             Some(prepared) => prepared.wait_for(limit),
@@ -344,10 +344,10 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_wait(
     })
 }
 
-/// `xffi_rt_call_on_end`.
+/// Implements `xffi_rt_call_on_end`.
 ///
 /// # Safety
-/// The call is null or the caller's; the callback may be called once with `user`, on any thread.
+/// The call must be null or owned by the caller; any thread must be allowed to call the callback once with `user`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_on_end(
     call: *mut xffi_rt_call,
@@ -355,9 +355,9 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_on_end(
     user: *mut c_void,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let call = unsafe { object_mut(call, "call") }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let told = unsafe { crate::task(callback, user) }?;
         match &call.prepared {
             Some(prepared) if prepared.is_open() => prepared.on_end(told),
@@ -367,38 +367,38 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_on_end(
     })
 }
 
-/// `xffi_rt_call_run`.
+/// Implements `xffi_rt_call_run`.
 ///
 /// # Safety
-/// The call is the caller's; its operands' data is as `runtime.h` says.
+/// The call must be owned by the caller; its operands' data must be as documented in `runtime.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_run(call: *mut xffi_rt_call) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let call = unsafe { object_mut(call, "call") }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { call.ready() }?.invoke()
     })
 }
 
-/// `xffi_rt_call_start`.
+/// Implements `xffi_rt_call_start`.
 ///
 /// # Safety
-/// As [`xffi_rt_call_run`].
+/// As for [`xffi_rt_call_run`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_start(call: *mut xffi_rt_call) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let call = unsafe { object_mut(call, "call") }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { call.ready() }?.start().map(|_| ())
     })
 }
 
-/// `xffi_rt_call_run_async`.
+/// Implements `xffi_rt_call_run_async`.
 ///
 /// # Safety
-/// As [`xffi_rt_call_run`]; the callback may be called once with `user`, on any thread.
+/// As for [`xffi_rt_call_run`]; any thread must be allowed to call the callback once with `user`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_run_async(
     call: *mut xffi_rt_call,
@@ -406,28 +406,28 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_run_async(
     user: *mut c_void,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let call = unsafe { object_mut(call, "call") }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let told = unsafe { crate::task(callback, user) }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let prepared = unsafe { call.ready() }?;
         prepared.start()?;
         prepared.on_end_or_limit(told)
     })
 }
 
-/// `xffi_rt_call_clone`.
+/// Implements `xffi_rt_call_clone`.
 ///
 /// # Safety
-/// The call is null or the caller's, `out` null or room for a pointer.
+/// The call must be null or owned by the caller, and `out` must be null or point to space for a pointer.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_clone(
     call: *const xffi_rt_call,
     out: *mut *mut xffi_rt_call,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let call = unsafe { object(call, "call") }?;
         let clone = xffi_rt_call {
             runtime: call.runtime.clone(),
@@ -438,7 +438,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_clone(
             stale: false,
             reshaped: false,
         };
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { hand_over(out, clone) }
     })
 }

@@ -1,4 +1,4 @@
-//! When a call is no longer wanted: cancellation.
+//! Cancellers of calls.
 
 use crate::call::xffi_rt_call;
 use crate::context::change;
@@ -6,63 +6,63 @@ use crate::status::{status_or_null, xffi_rt_status};
 use crate::{hand_over, object, take_back};
 use host::{Canceller, Settings};
 
-/// `xffi_rt_canceller`.
+/// The C type `xffi_rt_canceller`.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_canceller(pub(crate) Canceller);
 const _: () = crate::any_thread::<xffi_rt_canceller>();
 
-/// `xffi_rt_canceller_create`.
+/// Implements `xffi_rt_canceller_create`.
 ///
 /// # Safety
-/// `out` is null or names room for a pointer.
+/// `out` must be null or point to space for a pointer.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_canceller_create(
     out: *mut *mut xffi_rt_canceller,
 ) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     status_or_null(|| unsafe { hand_over(out, xffi_rt_canceller(Canceller::new())) })
 }
 
-/// `xffi_rt_canceller_cancel`.
+/// Implements `xffi_rt_canceller_cancel`.
 ///
 /// # Safety
-/// The canceller is null or the caller's.
+/// The canceller must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_canceller_cancel(
     canceller: *const xffi_rt_canceller,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { object(canceller, "canceller") }?.0.cancel();
         Ok(())
     })
 }
 
-/// `xffi_rt_canceller_destroy`.
+/// Implements `xffi_rt_canceller_destroy`.
 ///
 /// # Safety
-/// The canceller is null or the caller's, and not used afterwards.
+/// The canceller must be null or owned by the caller, and must not be used afterwards.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_canceller_destroy(canceller: *mut xffi_rt_canceller) {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { take_back(canceller) };
 }
 
-/// `xffi_rt_call_set_canceller`.
+/// Implements `xffi_rt_call_set_canceller`.
 ///
 /// # Safety
-/// The call and the canceller are null or the caller's.
+/// The call and the canceller must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_set_canceller(
     call: *mut xffi_rt_call,
     canceller: *const xffi_rt_canceller,
 ) -> *mut xffi_rt_status {
     let set = |to: &mut Settings<'_>| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let canceller = unsafe { canceller.as_ref() };
         to.canceller(canceller.map(|canceller| &canceller.0));
         Ok(())
     };
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { change(call, set) }
 }

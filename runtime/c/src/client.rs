@@ -1,4 +1,4 @@
-//! Clients of PJRT plugins: registration.
+//! Clients of PJRT plugins, and registration with them.
 
 use crate::library::xffi_rt_library;
 use crate::runtime::bundle_of;
@@ -8,7 +8,7 @@ use std::ffi::{CString, c_char, c_int};
 use xla_ffi_programs::pjrt::{Client, Plugin};
 use xla_ffi_sys::XLA_FFI_Handler_Bundle;
 
-/// `xffi_rt_client`.
+/// The C type `xffi_rt_client`.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_client {
     pub(crate) client: Client,
@@ -17,17 +17,17 @@ pub(crate) struct xffi_rt_client {
 }
 const _: () = crate::any_thread::<xffi_rt_client>();
 
-/// `xffi_rt_client_open`.
+/// Implements `xffi_rt_client_open`.
 ///
 /// # Safety
-/// The pointers are as `pjrt.h` says.
+/// The pointers must be as documented in `pjrt.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_client_open(
     path: *const c_char,
     out: *mut *mut xffi_rt_client,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let path = unsafe { text(path, "path") }?;
         let plugin = Plugin::load(path)?;
         let client = plugin.client()?;
@@ -36,38 +36,39 @@ pub(crate) unsafe extern "C" fn xffi_rt_client_open(
             platform: c_text(client.platform()),
             client,
         };
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { hand_over(out, client) }
     })
 }
 
-/// `xffi_rt_client_destroy`.
+/// Implements `xffi_rt_client_destroy`.
 ///
 /// # Safety
-/// The client is null or the caller's, and not used afterwards.
+/// The client must be null or owned by the caller, and must not be used afterwards.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_client_destroy(client: *mut xffi_rt_client) {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { take_back(client) };
 }
 
-/// `xffi_rt_client_platform`.
+/// Implements `xffi_rt_client_platform`.
 ///
 /// # Safety
-/// The client is null or the caller's.
+/// The client must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_client_platform(
     client: *const xffi_rt_client,
 ) -> *const c_char {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let client = unsafe { client.as_ref() };
     client.map_or(c"", |client| &client.platform).as_ptr()
 }
 
-/// `xffi_rt_client_version`.
+/// Implements `xffi_rt_client_version`.
 ///
 /// # Safety
-/// The client is null or the caller's, the numbers null or room for one each.
+/// The client must be null or owned by the caller, and the pointers to numbers must be null
+/// or valid for writes.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_client_version(
     client: *const xffi_rt_client,
@@ -75,19 +76,19 @@ pub(crate) unsafe extern "C" fn xffi_rt_client_version(
     minor: *mut c_int,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let client = unsafe { object(client, "client") }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { write_out(major, || client.version.0) }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { write_out(minor, || client.version.1) }
     })
 }
 
-/// `xffi_rt_client_register`.
+/// Implements `xffi_rt_client_register`.
 ///
 /// # Safety
-/// The pointers are as `pjrt.h` says; the bundle's functions are handlers.
+/// The pointers must be as documented in `pjrt.h`; the bundle's functions must be handlers.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_client_register(
     client: *const xffi_rt_client,
@@ -95,38 +96,38 @@ pub(crate) unsafe extern "C" fn xffi_rt_client_register(
     bundle: *const XLA_FFI_Handler_Bundle,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let client = unsafe { object(client, "client") }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let name = unsafe { text(name, "name") }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let bundle = unsafe { bundle_of(bundle) }?;
         client.client.register(name, &bundle)
     })
 }
 
-/// `xffi_rt_client_register_library`.
+/// Implements `xffi_rt_client_register_library`.
 ///
 /// # Safety
-/// Client and library are null or the caller's.
+/// Client and library must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_client_register_library(
     client: *const xffi_rt_client,
     library: *const xffi_rt_library,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let client = unsafe { object(client, "client") }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let library = unsafe { object(library, "library") }?;
         client.client.register_library(&library.library)
     })
 }
 
-/// `xffi_rt_client_type_id`.
+/// Implements `xffi_rt_client_type_id`.
 ///
 /// # Safety
-/// The pointers are as `pjrt.h` says.
+/// The pointers must be as documented in `pjrt.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_client_type_id(
     client: *const xffi_rt_client,
@@ -134,12 +135,12 @@ pub(crate) unsafe extern "C" fn xffi_rt_client_type_id(
     out: *mut i64,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let client = unsafe { object(client, "client") }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let name = unsafe { text(name, "name") }?;
         let id = client.client.type_id(name)?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { write_out(out, || id) }
     })
 }

@@ -14,13 +14,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use xla_ffi_programs::{Compiled, Options};
 
-// How tuples reach legacy targets.
+// Forms in which tuples are passed to legacy targets.
 pub(crate) const XFFI_RT_TUPLES_TODAY: c_int = 0;
 pub(crate) const XFFI_RT_TUPLES_CPU_ROOTS: c_int = 1;
 pub(crate) const XFFI_RT_TUPLES_DEVICE_NODES: c_int = 2;
 pub(crate) const XFFI_RT_TUPLES_DEVICE_NULLS: c_int = 3;
 
-/// `xffi_rt_compiled`.
+/// The C type `xffi_rt_compiled`.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_compiled {
     compiled: Compiled,
@@ -30,7 +30,7 @@ pub(crate) struct xffi_rt_compiled {
 }
 const _: () = crate::any_thread::<xffi_rt_compiled>();
 
-/// `xffi_rt_compile_options`.
+/// The C type `xffi_rt_compile_options`.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct xffi_rt_compile_options {
@@ -43,10 +43,10 @@ pub(crate) struct xffi_rt_compile_options {
     milliseconds: i64,
 }
 
-/// `xffi_rt_compile`.
+/// Implements `xffi_rt_compile`.
 ///
 /// # Safety
-/// The pointers are as `program.h` says.
+/// The pointers must be as documented in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_compile(
     runtime: *mut xffi_rt,
@@ -55,18 +55,18 @@ pub(crate) unsafe extern "C" fn xffi_rt_compile(
     out: *mut *mut xffi_rt_compiled,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let runtime = unsafe { object(runtime, "runtime") }?.0.clone();
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let program = unsafe { object(program, "program") }?.0.clone();
         let given = options;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let options = match options.is_null() {
             true => Options::new(),
-            // SAFETY: as promised by the caller.
+            // SAFETY: guaranteed by the caller.
             false => unsafe { read_options(options) }?,
         };
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let on_plugin = unsafe { given.as_ref() }.is_some_and(|given| !given.client.is_null());
         let compiled = program.compile_with(&runtime, options)?;
         let args = program.parameters().flat_map(|(_, shape)| shape.leaves());
@@ -79,20 +79,21 @@ pub(crate) unsafe extern "C" fn xffi_rt_compile(
             args,
             rets,
         };
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { hand_over(out, compiled) }
     })
 }
 
 /// # Safety
-/// The options are as long as they say, the platform null or a string, the client null or the caller's.
+/// The options must be as long as their size field. The platform must be null or a string, and the client null
+/// or owned by the caller.
 unsafe fn read_options(given: *const xffi_rt_compile_options) -> Result<Options> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { check_size::<xffi_rt_compile_options>(given.cast(), "XFFI_RT_COMPILE_OPTIONS_INIT") }?;
-    // SAFETY: as promised by the caller, and as long as they are.
+    // SAFETY: guaranteed by the caller; the size was checked.
     let raw = unsafe { &*given };
     let mut options = Options::new().unwritten(unwritten(raw.check_unwritten));
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     if let Some(platform) = unsafe { optional_text(raw.platform, "platform") }? {
         options = options.platform(platform);
     }
@@ -117,81 +118,81 @@ unsafe fn read_options(given: *const xffi_rt_compile_options) -> Result<Options>
         let limit = u64::try_from(raw.milliseconds).ok();
         options = options.time_limit(limit.map(Duration::from_millis));
     }
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     if let Some(client) = unsafe { raw.client.as_ref() } {
         options = options.client(&client.client);
     }
     Ok(options)
 }
 
-/// `xffi_rt_compiled_destroy`.
+/// Implements `xffi_rt_compiled_destroy`.
 ///
 /// # Safety
-/// The program is null or the caller's, and not used afterwards.
+/// The program must be null or owned by the caller, and must not be used afterwards.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_compiled_destroy(compiled: *mut xffi_rt_compiled) {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { take_back(compiled) };
 }
 
-/// `xffi_rt_compiled_arg_count`.
+/// Implements `xffi_rt_compiled_arg_count`.
 ///
 /// # Safety
-/// The program is null or the caller's.
+/// The program must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_compiled_arg_count(
     compiled: *const xffi_rt_compiled,
 ) -> usize {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { compiled.as_ref() }.map_or(0, |compiled| compiled.args.len())
 }
 
-/// `xffi_rt_compiled_ret_count`.
+/// Implements `xffi_rt_compiled_ret_count`.
 ///
 /// # Safety
-/// The program is null or the caller's.
+/// The program must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_compiled_ret_count(
     compiled: *const xffi_rt_compiled,
 ) -> usize {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { compiled.as_ref() }.map_or(0, |compiled| compiled.rets.len())
 }
 
-/// `xffi_rt_compiled_arg_bytes`.
+/// Implements `xffi_rt_compiled_arg_bytes`.
 ///
 /// # Safety
-/// The program is null or the caller's.
+/// The program must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_compiled_arg_bytes(
     compiled: *const xffi_rt_compiled,
     index: usize,
 ) -> usize {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let compiled = unsafe { compiled.as_ref() };
     let shape = compiled.and_then(|compiled| compiled.args.get(index));
     shape.map_or(0, Shape::bytes)
 }
 
-/// `xffi_rt_compiled_ret_bytes`.
+/// Implements `xffi_rt_compiled_ret_bytes`.
 ///
 /// # Safety
-/// The program is null or the caller's.
+/// The program must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_compiled_ret_bytes(
     compiled: *const xffi_rt_compiled,
     index: usize,
 ) -> usize {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let compiled = unsafe { compiled.as_ref() };
     let shape = compiled.and_then(|compiled| compiled.rets.get(index));
     shape.map_or(0, Shape::bytes)
 }
 
-/// `xffi_rt_compiled_run`.
+/// Implements `xffi_rt_compiled_run`.
 ///
 /// # Safety
-/// The pointers are as `program.h` says.
+/// The pointers must be as documented in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
     compiled: *const xffi_rt_compiled,
@@ -202,9 +203,9 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
     options: *const xffi_rt_run_options,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let compiled = unsafe { object(compiled, "program") }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let context = unsafe { run_context(options) }?;
         if !options.is_null() && compiled.on_plugin {
             return Err(Error::new(
@@ -227,13 +228,13 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
         }
         let mut arrays = vec![];
         for (index, shape) in compiled.args.iter().enumerate() {
-            // SAFETY: as many pointers as were counted.
+            // SAFETY: the list has as many pointers as were counted.
             let data: *const c_void = unsafe { args.wrapping_add(index).read() };
             if data.is_null() && shape.bytes() > 0 {
                 return Err(null(&format!("argument {index}")));
             }
-            // SAFETY: as promised by the caller: as many bytes as the shape says, for as long as calls run. They
-            // are only read: `shared` holds a clone of each, and what is shared is not written.
+            // SAFETY: the caller guarantees as many bytes as the shape has, while calls run. They are only
+            // read: `shared` holds a clone of each array, and shared arrays are not written.
             arrays.push(
                 match unsafe { Tensor::from_raw(shape.clone(), data.cast_mut(), ()) } {
                     Ok(tensor) => tensor,
@@ -245,10 +246,9 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
         let shared = arrays.clone();
         let mut places = vec![];
         for (index, shape) in compiled.rets.iter().enumerate() {
-            // SAFETY: as many pointers as were counted.
+            // SAFETY: the list has as many pointers as were counted.
             let data: *mut c_void = unsafe { rets.wrapping_add(index).read() };
-            // SAFETY: as promised by the caller: as many bytes as the shape says, the library's alone for as
-            // long as calls run.
+            // SAFETY: the caller guarantees as many bytes as the shape has, for exclusive use while calls run.
             let tensor = unsafe { Tensor::from_raw(shape.clone(), data, ()) };
             places.push(tensor.ok().filter(|_| !data.is_null()));
         }
@@ -262,13 +262,13 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
         let results = compiled.compiled.run_into(arguments, places, context)?;
         drop(shared);
         for (index, array) in results.leaves().enumerate() {
-            // SAFETY: as many pointers as were counted.
+            // SAFETY: the list has as many pointers as were counted.
             let data: *mut c_void = unsafe { rets.wrapping_add(index).read() };
             let bytes = array.bytes();
-            // What a call has written in place is there.
+            // Results that a call has written in place need no copy.
             if !data.is_null() && bytes.as_ptr() != data.cast_const().cast() {
-                // SAFETY: as promised by the caller: as many bytes as the shape says. An array of another call
-                // may lie there that is an operand of this one, not this one itself.
+                // SAFETY: the caller guarantees as many bytes as the shape has. An array of a different call
+                // may be there that is an operand of this one, but never this array itself.
                 unsafe { data.cast::<u8>().copy_from(bytes.as_ptr(), bytes.len()) };
             }
         }
@@ -276,7 +276,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
     })
 }
 
-/// `xffi_rt_run_options`.
+/// The C type `xffi_rt_run_options`.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct xffi_rt_run_options {
@@ -287,16 +287,17 @@ pub(crate) struct xffi_rt_run_options {
     run_id: i64,
 }
 
-/// Gives a call of a program what the options of the run say.
+/// Returns the context of a program's calls from the options of the run.
 ///
 /// # Safety
-/// The options are null or as long as they say, and what they name is null or the caller's.
+/// The options must be null or as long as their size field. The objects that they refer to must be null or
+/// owned by the caller.
 unsafe fn run_context(given: *const xffi_rt_run_options) -> Result<impl FnMut(Call) -> Call> {
     if !given.is_null() {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { check_size::<xffi_rt_run_options>(given.cast(), "XFFI_RT_RUN_OPTIONS_INIT") }?;
     }
-    // SAFETY: as promised by the caller, and as long as they are.
+    // SAFETY: guaranteed by the caller; the size was checked.
     let options = unsafe { given.as_ref() };
     let limit = options.and_then(|it| u64::try_from(it.milliseconds).ok());
     let limit = limit.filter(|limit| *limit > 0).map(Duration::from_millis);
@@ -304,16 +305,16 @@ unsafe fn run_context(given: *const xffi_rt_run_options) -> Result<impl FnMut(Ca
     Ok(move |mut call: Call| {
         let Some(options) = options else { return call };
         call = call.run_id(options.run_id);
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         if let Some(canceller) = unsafe { options.canceller.as_ref() } {
             call = call.canceller(&canceller.0);
         }
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         if let Some(data) = unsafe { options.user_data.as_ref() } {
             call = call.user_data(data.shared());
         }
         match end {
-            // All calls of the program share the time.
+            // All calls of the program share the remaining time.
             Some(end) => call.time_limit(Some(end.saturating_duration_since(Instant::now()))),
             None => call,
         }
@@ -321,9 +322,9 @@ unsafe fn run_context(given: *const xffi_rt_run_options) -> Result<impl FnMut(Ca
 }
 
 /// # Safety
-/// The options begin with their size.
+/// The options must start with their size.
 unsafe fn check_size<T>(given: *const usize, init: &str) -> Result<()> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let (size, whole) = (unsafe { given.read() }, size_of::<T>());
     if size == whole {
         return Ok(());
@@ -333,12 +334,12 @@ unsafe fn check_size<T>(given: *const usize, init: &str) -> Result<()> {
     )))
 }
 
-/// An array that is not aligned as handlers may count on.
+/// Returns a copy of an array that is not aligned as handlers may assume.
 ///
 /// # Safety
-/// The data is as long as the shape says.
+/// The data must be as long as the shape requires.
 unsafe fn copied_in(shape: &Shape, data: *const c_void) -> Result<Tensor> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), shape.bytes()) };
     Tensor::from_bytes(shape.clone(), bytes)
 }

@@ -1,4 +1,4 @@
-//! The context of a call's runs to come, and user data.
+//! The context of a call's next runs, and user data.
 
 use crate::call::xffi_rt_call;
 use crate::runtime::{known_threads, xffi_rt};
@@ -11,74 +11,74 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Changes the context of the runs to come.
+/// Changes the context of the next runs.
 ///
 /// # Safety
-/// The call is null or the caller's.
+/// The call must be null or owned by the caller.
 pub(crate) unsafe fn change(
     call: *mut xffi_rt_call,
     change: impl Fn(&mut Settings<'_>) -> Result<()>,
 ) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     status_or_null(|| unsafe { crate::call::change(call, change) })
 }
 
-/// `xffi_rt_call_set_run_id`.
+/// Implements `xffi_rt_call_set_run_id`.
 ///
 /// # Safety
-/// The call is null or the caller's.
+/// The call must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_set_run_id(
     call: *mut xffi_rt_call,
     run_id: i64,
 ) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { change(call, |to| Ok(_ = to.run_id(run_id))) }
 }
 
-/// `xffi_rt_call_set_device_ordinal`.
+/// Implements `xffi_rt_call_set_device_ordinal`.
 ///
 /// # Safety
-/// The call is null or the caller's.
+/// The call must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_set_device_ordinal(
     call: *mut xffi_rt_call,
     ordinal: i32,
 ) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { change(call, |to| Ok(_ = to.device_ordinal(ordinal))) }
 }
 
-/// `xffi_rt_call_set_stream`.
+/// Implements `xffi_rt_call_set_stream`.
 ///
 /// # Safety
-/// The call is null or the caller's; the stream outlives its runs.
+/// The call must be null or owned by the caller; the stream must outlive its runs.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_set_stream(
     call: *mut xffi_rt_call,
     stream: *mut c_void,
 ) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let stream = unsafe { crate::stream::stream_from_handle(stream) };
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { change(call, |to| Ok(_ = to.stream(stream.clone()))) }
 }
 
-/// `xffi_rt_call_set_time_limit`.
+/// Implements `xffi_rt_call_set_time_limit`.
 ///
 /// # Safety
-/// The call is null or the caller's.
+/// The call must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_set_time_limit(
     call: *mut xffi_rt_call,
     milliseconds: i64,
 ) -> *mut xffi_rt_status {
     let limit = u64::try_from(milliseconds).ok().map(Duration::from_millis);
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { change(call, |to| Ok(_ = to.time_limit(limit))) }
 }
 
-/// What the flags of the C API say.
+/// Converts the flag of the C API.
 pub(crate) fn unwritten(check: c_int) -> Unwritten {
     if check == 0 {
         Unwritten::Allowed
@@ -87,60 +87,61 @@ pub(crate) fn unwritten(check: c_int) -> Unwritten {
     }
 }
 
-/// `xffi_rt_call_set_check_unwritten`.
+/// Implements `xffi_rt_call_set_check_unwritten`.
 ///
 /// # Safety
-/// The call is null or the caller's.
+/// The call must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_set_check_unwritten(
     call: *mut xffi_rt_call,
     check: c_int,
 ) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { change(call, |to| Ok(_ = to.unwritten(unwritten(check)))) }
 }
 
-/// `xffi_rt_call_set_user_data`.
+/// Implements `xffi_rt_call_set_user_data`.
 ///
 /// # Safety
-/// The call and the data are null or the caller's.
+/// The call and the data must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_set_user_data(
     call: *mut xffi_rt_call,
     data: *const xffi_rt_user_data,
 ) -> *mut xffi_rt_status {
     let user_data = |to: &mut Settings<'_>| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let data = unsafe { object(data, "data") }?;
         to.user_data(data.shared()).map(drop)
     };
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { change(call, user_data) }
 }
 
-/// `xffi_rt_call_set_custom_options`.
+/// Implements `xffi_rt_call_set_custom_options`.
 ///
 /// # Safety
-/// The call is null or the caller's, the options null or a string.
+/// The call must be null or owned by the caller, and the options must be null or a string.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_set_custom_options(
     call: *mut xffi_rt_call,
     options: *const c_char,
 ) -> *mut xffi_rt_status {
     let custom_options = |to: &mut Settings<'_>| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let options = unsafe { text(options, "options") }?;
         to.custom_options(&Attributes::parse(options)?);
         Ok(())
     };
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { change(call, custom_options) }
 }
 
-/// `xffi_rt_call_set_allocator`.
+/// Implements `xffi_rt_call_set_allocator`.
 ///
 /// # Safety
-/// The call is null or the caller's; the functions may be called from any thread with `user`.
+/// The call must be null or owned by the caller; any thread must be allowed to call the functions with
+/// `user`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_set_allocator(
     call: *mut xffi_rt_call,
@@ -148,7 +149,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_allocator(
     free: Option<unsafe extern "C" fn(*mut c_void, *mut c_void, usize)>,
     user: *mut c_void,
 ) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         change(call, |to| {
             let allocate = allocate.ok_or_else(|| crate::null("allocate"))?;
@@ -164,36 +165,36 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_allocator(
     }
 }
 
-/// Scratch memory of the caller's.
+/// Scratch memory of the caller.
 struct Scratch {
     allocate: unsafe extern "C" fn(*mut c_void, usize, usize) -> *mut c_void,
     free: unsafe extern "C" fn(*mut c_void, *mut c_void, usize),
     user: *mut c_void,
 }
 
-// SAFETY: the contract of `xffi_rt_call_set_allocator`: any thread may call the functions.
+// SAFETY: by the contract of `xffi_rt_call_set_allocator`, any thread may call the functions.
 unsafe impl Send for Scratch {}
-// SAFETY: as above, several at once.
+// SAFETY: as above, several threads at once.
 unsafe impl Sync for Scratch {}
 
-// SAFETY: the contract of `xffi_rt_call_set_allocator`: its functions give and take such memory.
+// SAFETY: by the contract of `xffi_rt_call_set_allocator`, its functions allocate and free such memory.
 unsafe impl DeviceAllocator for Scratch {
     fn allocate(&self, size: usize, alignment: usize) -> Option<*mut c_void> {
-        // SAFETY: as promised by the caller of `xffi_rt_call_set_allocator`.
+        // SAFETY: guaranteed by the caller of `xffi_rt_call_set_allocator`.
         let data = unsafe { (self.allocate)(self.user, size, alignment) };
         (!data.is_null()).then_some(data)
     }
 
     unsafe fn free(&self, data: *mut c_void, size: usize) {
-        // SAFETY: as above; the caller promises that `allocate` gave it.
+        // SAFETY: as above; the caller guarantees that `allocate` returned it.
         unsafe { (self.free)(self.user, data, size) };
     }
 }
 
-/// `xffi_rt_call_set_executor`.
+/// Implements `xffi_rt_call_set_executor`.
 ///
 /// # Safety
-/// The call is null or the caller's; `execute` may be called from any thread with `user`.
+/// The call must be null or owned by the caller; any thread must be allowed to call `execute` with `user`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_set_executor(
     call: *mut xffi_rt_call,
@@ -220,11 +221,11 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_executor(
         to.executor(threads);
         Ok(())
     };
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { change(call, set) }
 }
 
-/// Threads of the caller's.
+/// Threads of the caller.
 struct Threads {
     execute:
         unsafe extern "C" fn(*mut c_void, Option<unsafe extern "C" fn(*mut c_void)>, *mut c_void),
@@ -232,19 +233,19 @@ struct Threads {
     user: *mut c_void,
 }
 
-// SAFETY: the contract of `xffi_rt_call_set_executor`: any thread may call the function.
+// SAFETY: by the contract of `xffi_rt_call_set_executor`, any thread may call the function.
 unsafe impl Send for Threads {}
-// SAFETY: as above, several at once.
+// SAFETY: as above, several threads at once.
 unsafe impl Sync for Threads {}
 
 type Task = Box<dyn FnOnce() + Send>;
 
-/// What the caller's function is given to run.
+/// Runs a task; the caller's function gets this function and the task as its data.
 ///
 /// # Safety
-/// The data is a boxed task, and this is called once with it.
+/// The data must be a boxed task, and this must be called once with it.
 unsafe extern "C" fn run_task(data: *mut c_void) {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let task = unsafe { Box::from_raw(data.cast::<Task>()) };
     task();
 }
@@ -252,7 +253,7 @@ unsafe extern "C" fn run_task(data: *mut c_void) {
 impl Executor for Threads {
     fn execute(&self, task: Task) {
         let data = Box::into_raw(Box::new(task)).cast();
-        // SAFETY: as promised by the caller of `xffi_rt_call_set_executor`.
+        // SAFETY: guaranteed by the caller of `xffi_rt_call_set_executor`.
         unsafe { (self.execute)(self.user, Some(run_task), data) };
     }
 
@@ -261,39 +262,39 @@ impl Executor for Threads {
     }
 }
 
-/// `xffi_rt_user_data`.
+/// The C type `xffi_rt_user_data`.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_user_data(Arc<UserData>);
 
 impl xffi_rt_user_data {
-    /// The same objects, for a call.
+    /// Returns the same objects, for a call.
     pub(crate) fn shared(&self) -> Arc<UserData> {
         self.0.clone()
     }
 }
 
-/// `xffi_rt_user_data_create`.
+/// Implements `xffi_rt_user_data_create`.
 ///
 /// # Safety
-/// The runtime is null or the caller's, `out` null or room for a pointer.
+/// The runtime must be null or owned by the caller, and `out` must be null or point to space for a pointer.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn xffi_rt_user_data_create(
     runtime: *const xffi_rt,
     out: *mut *mut xffi_rt_user_data,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let runtime = &unsafe { object(runtime, "runtime") }?.0;
         let data = xffi_rt_user_data(Arc::new(UserData::new(runtime)));
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { hand_over(out, data) }
     })
 }
 
-/// `xffi_rt_user_data_add`.
+/// Implements `xffi_rt_user_data_add`.
 ///
 /// # Safety
-/// The pointers are as `runtime.h` says.
+/// The pointers must be as documented in `runtime.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn xffi_rt_user_data_add(
     data: *mut xffi_rt_user_data,
@@ -303,9 +304,9 @@ unsafe extern "C" fn xffi_rt_user_data_add(
     deleter: Option<unsafe extern "C" fn(*mut c_void)>,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let data = unsafe { object_mut(data, "data") }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let name = unsafe { text(name, "name") }?;
         let objects = Arc::get_mut(&mut data.0).ok_or_else(|| {
             Error::new(
@@ -313,17 +314,17 @@ unsafe extern "C" fn xffi_rt_user_data_add(
                 "calls have this user data already: add every object before",
             )
         })?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { objects.insert_raw(name, size, object, deleter) }
     })
 }
 
-/// `xffi_rt_user_data_destroy`.
+/// Implements `xffi_rt_user_data_destroy`.
 ///
 /// # Safety
-/// The data is null or the caller's, and not used afterwards.
+/// The data must be null or owned by the caller, and must not be used afterwards.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn xffi_rt_user_data_destroy(data: *mut xffi_rt_user_data) {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { take_back(data) };
 }

@@ -1,4 +1,4 @@
-//! Custom calls, put into a builder.
+//! Custom calls of builders.
 
 use crate::builder::{build, non_negative, shape, tensor, xffi_rt_builder, xffi_rt_op};
 use crate::program::xffi_rt_program;
@@ -8,7 +8,7 @@ use host::{Error, Result};
 use std::ffi::{c_char, c_int, c_void};
 use xla_ffi_programs::{ApiVersion, Builder, CustomCall, Program, Schedule};
 
-// Numbers of `xffi_rt_custom_call`: written out, because the header's generator reads no paths.
+// Numbers of `xffi_rt_custom_call`, as literals because cbindgen does not resolve paths.
 pub(crate) const XFFI_RT_API_ORIGINAL: c_int = 1;
 pub(crate) const XFFI_RT_API_STATUS_RETURNING: c_int = 2;
 pub(crate) const XFFI_RT_API_STATUS_RETURNING_UNIFIED: c_int = 3;
@@ -28,7 +28,7 @@ const _: () = {
     assert!(XFFI_RT_SCHEDULE_EARLIEST == Schedule::Earliest as c_int);
 };
 
-/// `xffi_rt_alias`.
+/// The C type `xffi_rt_alias`.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct xffi_rt_alias {
@@ -39,7 +39,7 @@ pub(crate) struct xffi_rt_alias {
     operand_index_size: usize,
 }
 
-/// `xffi_rt_custom_call`.
+/// The C type `xffi_rt_custom_call`.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct xffi_rt_custom_call {
@@ -69,9 +69,9 @@ const _: () = assert!(size_of::<xffi_rt_custom_call>() == 152);
 const _: () = assert!(size_of::<xffi_rt_alias>() == 40);
 
 /// # Safety
-/// As [`list`].
+/// As for [`list`].
 unsafe fn path(pointer: *const i64, count: usize, what: &str) -> Result<Vec<usize>> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let indices = unsafe { list(pointer, count, what) }?;
     indices
         .iter()
@@ -79,10 +79,10 @@ unsafe fn path(pointer: *const i64, count: usize, what: &str) -> Result<Vec<usiz
         .collect()
 }
 
-/// `xffi_rt_builder_custom_call`.
+/// Implements `xffi_rt_builder_custom_call`.
 ///
 /// # Safety
-/// The pointers are as `program.h` says.
+/// The pointers must be as documented in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_builder_custom_call(
     builder: *mut xffi_rt_builder,
@@ -90,17 +90,17 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_custom_call(
     out: *mut xffi_rt_op,
 ) -> *mut xffi_rt_status {
     let body = |builder: &mut Builder| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let call = unsafe { object(call, "call") }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         Ok(builder.custom_call(unsafe { custom_call(call) }?))
     };
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { build(builder, out, body) }
 }
 
 /// # Safety
-/// The pointers are as `program.h` says.
+/// The pointers must be as documented in `program.h`.
 unsafe fn custom_call(call: &xffi_rt_custom_call) -> Result<CustomCall> {
     if call.struct_size != size_of::<xffi_rt_custom_call>() {
         return Err(Error::invalid_argument(format!(
@@ -118,14 +118,14 @@ unsafe fn custom_call(call: &xffi_rt_custom_call) -> Result<CustomCall> {
     let schedule = Schedule::from_raw(call.schedule).ok_or_else(|| {
         Error::invalid_argument(format!("schedule {}: there are 0 to 2", call.schedule))
     })?;
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let operands = unsafe { list(call.operands, call.operand_count, "operands") }?;
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let target = unsafe { text(call.target, "target") }?;
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let result = unsafe { shape(call.shape) }?;
     let operands: Vec<_> = operands.iter().map(|op| op.op()).collect();
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let opaque = unsafe { list(call.opaque.cast::<u8>(), call.opaque_size, "opaque") }?;
     let mut built = CustomCall::legacy(version, target, operands, result)
         .opaque(opaque)
@@ -133,27 +133,27 @@ unsafe fn custom_call(call: &xffi_rt_custom_call) -> Result<CustomCall> {
     if call.has_side_effect != 0 {
         built = built.with_side_effect();
     }
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     if let Some(name) = unsafe { optional_text(call.name, "name") }? {
         if !name.is_empty() {
             built = built.named(name);
         }
     }
     if !call.operand_layouts.is_null() || call.operand_layout_count > 0 {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let layouts = unsafe { list(call.operand_layouts, call.operand_layout_count, "layouts") }?;
         let layouts = layouts
             .iter()
-            // SAFETY: as promised by the caller.
+            // SAFETY: guaranteed by the caller.
             .map(|text| unsafe { shape(*text) })
             .collect::<Result<Vec<_>>>()?;
         built = built.operand_layouts(layouts);
     }
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     for alias in unsafe { list(call.aliases, call.alias_count, "aliases") }? {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let output = unsafe { path(alias.output, alias.output_size, "output") }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let index = unsafe {
             path(
                 alias.operand_index,
@@ -168,13 +168,13 @@ unsafe fn custom_call(call: &xffi_rt_custom_call) -> Result<CustomCall> {
         return Err(crate::null("literal_shape"));
     }
     if !call.literal_shape.is_null() {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let literal = unsafe { tensor(call.literal_shape, call.literal, call.literal_size) }?;
         built = built.literal(literal);
     }
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     for called in unsafe { list(call.called, call.called_count, "called") }? {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let called: &Program = &unsafe { object(*called, "a called program") }?.0;
         built = built.called_computation(called.clone());
     }

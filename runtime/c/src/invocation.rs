@@ -15,20 +15,20 @@ use std::sync::{Arc, OnceLock};
 use xla_ffi_programs::Called;
 use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_ExecutionStage, XLA_FFI_InvokeContext};
 
-/// `xffi_rt_invocation`: the context of a call of this image's runtimes, which handlers have as a pointer.
+/// The C type `xffi_rt_invocation`: the context of a call of this image's runtimes, which handlers have as a pointer.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_invocation(());
 
-/// `xffi_rt_device_stream`.
+/// The C type `xffi_rt_device_stream`.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_device_stream(Stream);
 const _: () = crate::any_thread::<xffi_rt_device_stream>();
 
-/// `xffi_rt_allocator`.
+/// The C type `xffi_rt_allocator`.
 pub(crate) struct xffi_rt_allocator(Arc<dyn DeviceAllocator>);
 const _: () = crate::any_thread::<xffi_rt_allocator>();
 
-/// Where this image begins, as the linker says: a symbol that each image has of its own.
+/// Returns the address of this image: a symbol that the linker defines separately in each image.
 fn own_image() -> *const c_void {
     unsafe extern "C" {
         #[cfg_attr(windows, link_name = "__ImageBase")]
@@ -37,10 +37,10 @@ fn own_image() -> *const c_void {
     (&raw const __dso_handle).cast()
 }
 
-/// Why a host or an image may not use the runtime's own types.
+/// Returns why a host or an image may not use the runtime's own types.
 ///
 /// # Safety
-/// `api` is null or names a host's table.
+/// `api` must be null or refer to a host's table.
 unsafe fn refusal(api: *const XLA_FFI_Api, image: *const c_void) -> Option<Error> {
     if image != own_image() {
         return Some(Error::new(
@@ -50,22 +50,22 @@ unsafe fn refusal(api: *const XLA_FFI_Api, image: *const c_void) -> Option<Error
              libxla_ffi_runtime.a, or write it with the external API (xla/ffi/api/ffi.h)",
         ));
     }
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { host::internal::accept_registration(api) }.err()
 }
 
-/// `xffi_rt_refuse`.
+/// Implements `xffi_rt_refuse`.
 ///
 /// # Safety
-/// `api` is null or names a host's table.
+/// `api` must be null or refer to a host's table.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_refuse(
     api: *const XLA_FFI_Api,
     image: *const c_void,
 ) -> *const c_char {
-    /// The two texts that there are.
+    /// The two possible texts.
     static TEXTS: [OnceLock<CString>; 2] = [const { OnceLock::new() }; 2];
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let Some(error) = (unsafe { refusal(api, image) }) else {
         return std::ptr::null();
     };
@@ -73,10 +73,10 @@ pub(crate) unsafe extern "C" fn xffi_rt_refuse(
     text.get_or_init(|| c_text(error.message())).as_ptr()
 }
 
-/// `xffi_rt_invocation_of`.
+/// Implements `xffi_rt_invocation_of`.
 ///
 /// # Safety
-/// The pointers are as `invocation.h` says.
+/// The pointers must be as documented in `invocation.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_invocation_of(
     api: *const XLA_FFI_Api,
@@ -85,90 +85,90 @@ pub(crate) unsafe extern "C" fn xffi_rt_invocation_of(
     out: *mut *const xffi_rt_invocation,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         if let Some(error) = unsafe { refusal(api, image) } {
             return Err(error);
         }
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { Invocation::from_call(api, ctx) }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { write_out(out, || ctx.cast::<xffi_rt_invocation>().cast_const()) }
     })
 }
 
-/// What a pointer of the caller names.
+/// Returns the invocation of a caller's pointer.
 ///
 /// # Safety
-/// The pointer is null, or came from [`xffi_rt_invocation_of`] in a call that is not over.
+/// The pointer must be null, or come from [`xffi_rt_invocation_of`] in a call that is not over.
 unsafe fn invocation<'a>(pointer: *const xffi_rt_invocation) -> Result<Invocation<'a>> {
     if pointer.is_null() {
         return Err(null("invocation"));
     }
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { Invocation::from_own_context(pointer.cast_mut().cast()) }
 }
 
-/// `xffi_rt_invocation_runtime`.
+/// Implements `xffi_rt_invocation_runtime`.
 ///
 /// # Safety
-/// The invocation is null or that of the current call.
+/// The invocation must be null or belong to the current call.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_invocation_runtime(
     invocation: *const xffi_rt_invocation,
 ) -> *mut xffi_rt {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     match unsafe { self::invocation(invocation) } {
         Ok(found) => Box::into_raw(Box::new(xffi_rt(found.runtime().clone()))),
         Err(_) => std::ptr::null_mut(),
     }
 }
 
-/// `xffi_rt_invocation_stage`.
+/// Implements `xffi_rt_invocation_stage`.
 ///
 /// # Safety
-/// The invocation is null or that of the current call.
+/// The invocation must be null or belong to the current call.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_invocation_stage(
     invocation: *const xffi_rt_invocation,
 ) -> XLA_FFI_ExecutionStage {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let found = unsafe { self::invocation(invocation) };
     found.map_or(XLA_FFI_ExecutionStage::EXECUTE, |found| found.stage().raw())
 }
 
-/// `xffi_rt_invocation_run_id`.
+/// Implements `xffi_rt_invocation_run_id`.
 ///
 /// # Safety
-/// The invocation is null or that of the current call.
+/// The invocation must be null or belong to the current call.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_invocation_run_id(
     invocation: *const xffi_rt_invocation,
 ) -> i64 {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { self::invocation(invocation) }.map_or(0, |found| found.run_id())
 }
 
-/// `xffi_rt_invocation_device_ordinal`.
+/// Implements `xffi_rt_invocation_device_ordinal`.
 ///
 /// # Safety
-/// The invocation is null or that of the current call.
+/// The invocation must be null or belong to the current call.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_invocation_device_ordinal(
     invocation: *const xffi_rt_invocation,
 ) -> i32 {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { self::invocation(invocation) }.map_or(0, |found| found.device_ordinal())
 }
 
-/// `xffi_rt_invocation_stream`.
+/// Implements `xffi_rt_invocation_stream`.
 ///
 /// # Safety
-/// The invocation is null or that of the current call.
+/// The invocation must be null or belong to the current call.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_invocation_stream(
     invocation: *const xffi_rt_invocation,
 ) -> *mut xffi_rt_device_stream {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let found = unsafe { self::invocation(invocation) };
     let stream = found.ok().and_then(|found| found.stream().cloned());
     stream.map_or(std::ptr::null_mut(), |stream| {
@@ -176,33 +176,33 @@ pub(crate) unsafe extern "C" fn xffi_rt_invocation_stream(
     })
 }
 
-/// `xffi_rt_device_stream_destroy`.
+/// Implements `xffi_rt_device_stream_destroy`.
 ///
 /// # Safety
-/// The stream is null or the caller's, and not used afterwards.
+/// The stream must be null or owned by the caller, and must not be used afterwards.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_device_stream_destroy(stream: *mut xffi_rt_device_stream) {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { take_back(stream) };
 }
 
-/// `xffi_rt_device_stream_handle`.
+/// Implements `xffi_rt_device_stream_handle`.
 ///
 /// # Safety
-/// The stream is null or the caller's.
+/// The stream must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_device_stream_handle(
     stream: *const xffi_rt_device_stream,
 ) -> *mut c_void {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let stream = unsafe { stream.as_ref() };
     stream.map_or(std::ptr::null_mut(), |stream| stream.0.handle())
 }
 
-/// `xffi_rt_device_stream_enqueue`.
+/// Implements `xffi_rt_device_stream_enqueue`.
 ///
 /// # Safety
-/// The stream is null or the caller's; the task may be called once with the data, by another thread.
+/// The stream must be null or owned by the caller; another thread must be allowed to call the task once with the data.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_device_stream_enqueue(
     stream: *const xffi_rt_device_stream,
@@ -210,36 +210,36 @@ pub(crate) unsafe extern "C" fn xffi_rt_device_stream_enqueue(
     data: *mut c_void,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let stream = unsafe { object(stream, "stream") }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         stream.0.enqueue(unsafe { crate::task(task, data) }?)
     })
 }
 
-/// `xffi_rt_device_stream_synchronize`.
+/// Implements `xffi_rt_device_stream_synchronize`.
 ///
 /// # Safety
-/// The stream is null or the caller's.
+/// The stream must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_device_stream_synchronize(
     stream: *const xffi_rt_device_stream,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { object(stream, "stream") }?.0.synchronize()
     })
 }
 
-/// `xffi_rt_invocation_allocator`.
+/// Implements `xffi_rt_invocation_allocator`.
 ///
 /// # Safety
-/// The invocation is null or that of the current call.
+/// The invocation must be null or belong to the current call.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_invocation_allocator(
     invocation: *const xffi_rt_invocation,
 ) -> *mut xffi_rt_allocator {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let found = unsafe { self::invocation(invocation) };
     let allocator = found
         .ok()
@@ -249,20 +249,20 @@ pub(crate) unsafe extern "C" fn xffi_rt_invocation_allocator(
     })
 }
 
-/// `xffi_rt_allocator_destroy`.
+/// Implements `xffi_rt_allocator_destroy`.
 ///
 /// # Safety
-/// The allocator is null or the caller's, and not used afterwards.
+/// The allocator must be null or owned by the caller, and must not be used afterwards.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_allocator_destroy(allocator: *mut xffi_rt_allocator) {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { take_back(allocator) };
 }
 
-/// `xffi_rt_allocator_allocate`.
+/// Implements `xffi_rt_allocator_allocate`.
 ///
 /// # Safety
-/// The allocator is null or the caller's, `out` null or room for a pointer.
+/// The allocator must be null or owned by the caller, and `out` must be null or point to space for a pointer.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_allocator_allocate(
     allocator: *const xffi_rt_allocator,
@@ -271,7 +271,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_allocator_allocate(
     out: *mut *mut c_void,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let allocator = unsafe { object(allocator, "allocator") }?;
         if size == 0 || !alignment.is_power_of_two() {
             return Err(Error::invalid_argument(format!(
@@ -282,52 +282,52 @@ pub(crate) unsafe extern "C" fn xffi_rt_allocator_allocate(
             let why = format!("{size} bytes of device memory cannot be allocated");
             Error::new(ErrorCode::ResourceExhausted, why)
         })?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { write_out(out, || data) }
     })
 }
 
-/// `xffi_rt_allocator_free`.
+/// Implements `xffi_rt_allocator_free`.
 ///
 /// # Safety
-/// The allocator is null or the caller's, the data null or what it gave, of this size.
+/// The allocator must be null or owned by the caller, and the data must be null or its memory of this size.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_allocator_free(
     allocator: *const xffi_rt_allocator,
     data: *mut c_void,
     size: usize,
 ) {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let allocator = unsafe { allocator.as_ref() };
     if let Some(allocator) = allocator.filter(|_| !data.is_null()) {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { allocator.0.free(data, size) };
     }
 }
 
-/// `xffi_rt_invocation_num_threads`.
+/// Implements `xffi_rt_invocation_num_threads`.
 ///
 /// # Safety
-/// The invocation is null or that of the current call, `out` null or room for a number.
+/// The invocation must be null or belong to the current call, and `out` must be null or point to space for a number.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_invocation_num_threads(
     invocation: *const xffi_rt_invocation,
     out: *mut usize,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let found = unsafe { self::invocation(invocation) }?;
         let threads = found.num_threads()?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { write_out(out, || threads) }
     })
 }
 
-/// `xffi_rt_invocation_spawn`.
+/// Implements `xffi_rt_invocation_spawn`.
 ///
 /// # Safety
-/// The invocation is null or that of the current call; the task may be called once with the data, by another
-/// thread.
+/// The invocation must be null or belong to the current call; another thread must be allowed to call the task once
+/// with the data.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_invocation_spawn(
     invocation: *const xffi_rt_invocation,
@@ -335,17 +335,17 @@ pub(crate) unsafe extern "C" fn xffi_rt_invocation_spawn(
     data: *mut c_void,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let found = unsafe { self::invocation(invocation) }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         found.spawn(unsafe { crate::task(task, data) }?)
     })
 }
 
-/// `xffi_rt_call_set_called_computation`.
+/// Implements `xffi_rt_call_set_called_computation`.
 ///
 /// # Safety
-/// The pointers are as `invocation.h` says.
+/// The pointers must be as documented in `invocation.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_set_called_computation(
     call: *mut xffi_rt_call,
@@ -357,27 +357,27 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_called_computation(
         return status_or_null(|| Err(null("object")));
     }
     let deleter: Option<Deleter> = deleter;
-    // Made once the call takes it: the caller keeps what is refused.
+    // Created when the call accepts the object: the caller keeps a refused object.
     let carried = OnceCell::new();
     let set = |to: &mut host::Settings<'_>| {
         let new = || Arc::new(Carried::new(r#type, object, deleter));
         to.called_computation(carried.get_or_init(new).clone());
         Ok(())
     };
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { change(call, set) }
 }
 
-/// `xffi_rt_invocation_called`.
+/// Implements `xffi_rt_invocation_called`.
 ///
 /// # Safety
-/// The invocation is null or that of the current call.
+/// The invocation must be null or belong to the current call.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_invocation_called(
     invocation: *const xffi_rt_invocation,
     r#type: *const c_void,
 ) -> *const c_void {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let found = unsafe { self::invocation(invocation) };
     let carried = found
         .ok()
@@ -386,32 +386,32 @@ pub(crate) unsafe extern "C" fn xffi_rt_invocation_called(
     object.unwrap_or(std::ptr::null_mut()).cast_const()
 }
 
-/// What a program passes along with its call.
+/// Returns the data that a program attaches to its call.
 ///
 /// # Safety
-/// The invocation is null or that of the current call.
+/// The invocation must be null or belong to the current call.
 unsafe fn called<'a>(pointer: *const xffi_rt_invocation) -> Result<Option<&'a Called>> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     Ok(unsafe { invocation(pointer) }?.called_computation())
 }
 
-/// `xffi_rt_invocation_called_count`.
+/// Implements `xffi_rt_invocation_called_count`.
 ///
 /// # Safety
-/// The invocation is null or that of the current call.
+/// The invocation must be null or belong to the current call.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_invocation_called_count(
     invocation: *const xffi_rt_invocation,
 ) -> usize {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let called = unsafe { called(invocation) }.ok().flatten();
     called.map_or(0, |called| called.computations().len())
 }
 
-/// `xffi_rt_invocation_called_program`.
+/// Implements `xffi_rt_invocation_called_program`.
 ///
 /// # Safety
-/// The invocation is null or that of the current call, `out` null or room for a pointer.
+/// The invocation must be null or belong to the current call, and `out` must be null or point to space for a pointer.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_invocation_called_program(
     invocation: *const xffi_rt_invocation,
@@ -419,33 +419,33 @@ pub(crate) unsafe extern "C" fn xffi_rt_invocation_called_program(
     out: *mut *mut xffi_rt_program,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let computations = unsafe { called(invocation) }?.map_or(&[][..], Called::computations);
         let program = computations.get(index).ok_or_else(|| {
             let count = computations.len();
             let why = format!("computation {index} is asked for, the call has {count}");
             Error::new(ErrorCode::OutOfRange, why)
         })?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { hand_over(out, xffi_rt_program(program.clone())) }
     })
 }
 
-/// `xffi_rt_invocation_literal`.
+/// Implements `xffi_rt_invocation_literal`.
 ///
 /// # Safety
-/// The invocation is null or that of the current call, `out` null or room for an array.
+/// The invocation must be null or belong to the current call, and `out` must be null or point to space for an array.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_invocation_literal(
     invocation: *const xffi_rt_invocation,
     out: *mut xffi_rt_array,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let literal = unsafe { called(invocation) }?.and_then(Called::literal);
         let literal =
             literal.ok_or_else(|| Error::new(ErrorCode::NotFound, "the call has no literal"))?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { write_out(out, || xffi_rt_array::of(literal)) }
     })
 }

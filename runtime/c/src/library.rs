@@ -1,4 +1,4 @@
-//! Libraries.
+//! Libraries with handlers.
 
 use crate::runtime::xffi_rt;
 use crate::status::{status_or_null, xffi_rt_status};
@@ -6,17 +6,17 @@ use crate::{hand_over, object, take_back, text, write_out};
 use host::Library;
 use std::ffi::{c_char, c_void};
 
-/// `xffi_rt_library`.
+/// The C type `xffi_rt_library`.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_library {
     pub(crate) library: Library,
 }
 const _: () = crate::any_thread::<xffi_rt_library>();
 
-/// `xffi_rt_library_load`.
+/// Implements `xffi_rt_library_load`.
 ///
 /// # Safety
-/// The pointers are as `runtime.h` says.
+/// The pointers must be as documented in `runtime.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_library_load(
     runtime: *mut xffi_rt,
@@ -24,30 +24,30 @@ pub(crate) unsafe extern "C" fn xffi_rt_library_load(
     out: *mut *mut xffi_rt_library,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let runtime = unsafe { object(runtime, "runtime") }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let path = unsafe { text(path, "path") }?;
         let library = runtime.0.open(path)?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { hand_over(out, xffi_rt_library { library }) }
     })
 }
 
-/// `xffi_rt_library_destroy`.
+/// Implements `xffi_rt_library_destroy`.
 ///
 /// # Safety
-/// The library is null or the caller's, and not used afterwards.
+/// The library must be null or owned by the caller, and must not be used afterwards.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_library_destroy(library: *mut xffi_rt_library) {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { take_back(library) };
 }
 
-/// `xffi_rt_library_symbol`.
+/// Implements `xffi_rt_library_symbol`.
 ///
 /// # Safety
-/// The pointers are as `runtime.h` says.
+/// The pointers must be as documented in `runtime.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_library_symbol(
     library: *const xffi_rt_library,
@@ -55,12 +55,12 @@ pub(crate) unsafe extern "C" fn xffi_rt_library_symbol(
     out: *mut *mut c_void,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let library = unsafe { object(library, "library") }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let name = unsafe { text(name, "name") }?;
         let symbol = library.library.symbol(name)?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { write_out(out, || symbol) }
     })
 }

@@ -1,4 +1,4 @@
-//! Running a runtime for long: its end, its log, its counters.
+//! Shutdown, logging and counters of a runtime, for long-running programs.
 
 use crate::runtime::xffi_rt;
 use crate::status::{c_text, status_or_null, xffi_rt_status};
@@ -11,10 +11,10 @@ use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 use xla_ffi_sys::XLA_FFI_Error_Code;
 
-/// `xffi_rt_wait_for_calls`.
+/// Implements `xffi_rt_wait_for_calls`.
 ///
 /// # Safety
-/// The runtime is null or the caller's.
+/// The runtime must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_wait_for_calls(
     runtime: *const xffi_rt,
@@ -22,23 +22,23 @@ pub(crate) unsafe extern "C" fn xffi_rt_wait_for_calls(
 ) -> *mut xffi_rt_status {
     let limit = u64::try_from(milliseconds).ok().map(Duration::from_millis);
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let runtime = unsafe { object(runtime, "runtime") }?;
         runtime.0.wait_for_calls(limit)
     })
 }
 
-/// `xffi_rt_shutdown`.
+/// Implements `xffi_rt_shutdown`.
 ///
 /// # Safety
-/// The runtime is null or the caller's.
+/// The runtime must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_shutdown(
     runtime: *const xffi_rt,
     milliseconds: i64,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let runtime = unsafe { object(runtime, "runtime") }?;
         let limit = u64::try_from(milliseconds).map_err(|_| {
             Error::invalid_argument(format!(
@@ -49,7 +49,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_shutdown(
     })
 }
 
-/// `xffi_rt_handler_counts`.
+/// The C type `xffi_rt_handler_counts`.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct xffi_rt_handler_counts {
@@ -59,10 +59,10 @@ pub(crate) struct xffi_rt_handler_counts {
     failed: [u64; 17],
 }
 
-/// `xffi_rt_counts`.
+/// Implements `xffi_rt_counts`.
 ///
 /// # Safety
-/// The runtime is null or the caller's; `told` may be called with `user`.
+/// The runtime must be null or owned by the caller; it must be valid to call `told` with `user`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_counts(
     runtime: *const xffi_rt,
@@ -70,7 +70,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_counts(
     user: *mut c_void,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let runtime = unsafe { object(runtime, "runtime") }?;
         let told = told.ok_or_else(|| null("told"))?;
         for counts in runtime.0.counts() {
@@ -84,14 +84,14 @@ pub(crate) unsafe extern "C" fn xffi_rt_counts(
             for (code, count) in counts.failed {
                 row.failed[code as usize] = count;
             }
-            // SAFETY: as promised by the caller.
+            // SAFETY: guaranteed by the caller.
             unsafe { told(user, &raw const row) };
         }
         Ok(())
     })
 }
 
-/// `xffi_rt_execution`.
+/// The C type `xffi_rt_execution`.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct xffi_rt_execution {
@@ -103,10 +103,11 @@ pub(crate) struct xffi_rt_execution {
 
 type Observer = unsafe extern "C" fn(*mut c_void, *const xffi_rt_execution);
 
-/// `xffi_rt_observe`.
+/// Implements `xffi_rt_observe`.
 ///
 /// # Safety
-/// The runtime is null or the caller's; `told` may be called with `user` from any thread, several at once.
+/// The runtime must be null or owned by the caller; any threads, several at once, must be allowed to call `told` with
+/// `user`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_observe(
     runtime: *const xffi_rt,
@@ -115,7 +116,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_observe(
     user: *mut c_void,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let runtime = unsafe { object(runtime, "runtime") }?;
         let listener = Listener {
             told: told.ok_or_else(|| null("told"))?,
@@ -130,29 +131,29 @@ pub(crate) unsafe extern "C" fn xffi_rt_observe(
                 nanoseconds: u64::try_from(it.duration.as_nanos()).unwrap_or(u64::MAX),
                 code: it.code.map_or(XLA_FFI_Error_Code::OK, ErrorCode::to_raw),
             };
-            // SAFETY: as promised by the caller.
+            // SAFETY: guaranteed by the caller.
             unsafe { (listener.told)(listener.user, &raw const execution) };
         })
     })
 }
 
-// How much what is logged matters.
+// Severities of log messages.
 pub(crate) const XFFI_RT_LOG_ERROR: c_int = 1;
 pub(crate) const XFFI_RT_LOG_WARNING: c_int = 2;
 pub(crate) const XFFI_RT_LOG_INFO: c_int = 3;
 
-/// A function of the program's that is told.
+/// A function of the program that receives messages or executions.
 struct Listener<F> {
     told: F,
     user: *mut c_void,
 }
 
-// SAFETY: the contract of `xffi_rt_set_logger` and `xffi_rt_observe`: any thread may call it.
+// SAFETY: by the contract of `xffi_rt_set_logger` and `xffi_rt_observe`, any thread may call it.
 unsafe impl<F> Send for Listener<F> {}
-// SAFETY: as above, several at once.
+// SAFETY: as above, several threads at once.
 unsafe impl<F> Sync for Listener<F> {}
 
-/// The end of the `log` facade within this library.
+/// The logger of the `log` facade in this library.
 struct Logger(RwLock<Option<Listener<Log>>>);
 
 type Log = unsafe extern "C" fn(*mut c_void, c_int, *const c_char);
@@ -160,7 +161,7 @@ type Log = unsafe extern "C" fn(*mut c_void, c_int, *const c_char);
 static LOGGER: Logger = Logger(RwLock::new(None));
 
 thread_local! {
-    /// Whether this thread is in the program's function.
+    /// Whether this thread is inside the program's function.
     static IS_LOGGING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -170,7 +171,7 @@ impl log::Log for Logger {
     }
 
     fn log(&self, record: &log::Record<'_>) {
-        // What the function's own calls have to say goes elsewhere: told to it, it might never end.
+        // Messages that the function's own calls cause are printed instead, to avoid an endless recursion.
         if !IS_LOGGING.get() {
             let listener = self.0.read().unwrap_or_else(PoisonError::into_inner);
             if let Some(listener) = &*listener {
@@ -181,7 +182,7 @@ impl log::Log for Logger {
                 };
                 let text = c_text(&record.args().to_string());
                 IS_LOGGING.set(true);
-                // SAFETY: as promised by the caller of `xffi_rt_set_logger`.
+                // SAFETY: guaranteed by the caller of `xffi_rt_set_logger`.
                 unsafe { (listener.told)(listener.user, level, text.as_ptr()) };
                 IS_LOGGING.set(false);
                 return;
@@ -193,17 +194,17 @@ impl log::Log for Logger {
     fn flush(&self) {}
 }
 
-/// `xffi_rt_set_logger`.
+/// Implements `xffi_rt_set_logger`.
 ///
 /// # Safety
-/// `told` is null, or may be called with `user` from any thread until it is replaced.
+/// `told` must be null, or any thread must be allowed to call it with `user` until it is replaced.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_set_logger(
     told: Option<unsafe extern "C" fn(user: *mut c_void, level: c_int, text: *const c_char)>,
     user: *mut c_void,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // Only this library has its facade; the second time it is ours already.
+        // The facade belongs to this library; a second call fails because the logger is set already.
         let _ = log::set_logger(&LOGGER);
         if IS_LOGGING.get() {
             return Err(Error::new(
@@ -212,7 +213,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_set_logger(
             ));
         }
         let level = told.map_or(log::LevelFilter::Off, |_| log::LevelFilter::Info);
-        // Waits until the one before runs no more.
+        // Waits until the previous function no longer runs.
         let mut place = LOGGER.0.write().unwrap_or_else(PoisonError::into_inner);
         *place = told.map(|told| Listener { told, user });
         log::set_max_level(level);

@@ -1,4 +1,4 @@
-//! What PJRT plugins have compiled, and its executions.
+//! Programs that PJRT plugins have compiled, and their executions.
 
 use crate::call::shape_of;
 use crate::client::xffi_rt_client;
@@ -10,17 +10,17 @@ use std::time::Duration;
 use xla_ffi_programs::pjrt::{Launch, Loaded};
 use xla_ffi_sys::XLA_FFI_DataType;
 
-/// `xffi_rt_loaded`.
+/// The C type `xffi_rt_loaded`.
 #[derive(Clone, Debug)]
 pub(crate) struct xffi_rt_loaded(Loaded, xla_ffi_programs::pjrt::Client);
 const _: () = crate::any_thread::<xffi_rt_loaded>();
 
-/// `xffi_rt_results`.
+/// The C type `xffi_rt_results`.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_results(Vec<Tensor>);
 const _: () = crate::any_thread::<xffi_rt_results>();
 
-/// `xffi_rt_array`.
+/// The C type `xffi_rt_array`.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct xffi_rt_array {
@@ -31,7 +31,7 @@ pub(crate) struct xffi_rt_array {
 }
 
 impl xffi_rt_array {
-    /// A tensor that the caller may read while it is there.
+    /// Returns a view of a tensor, which the caller may read while the tensor exists.
     pub(crate) fn of(tensor: &Tensor) -> Self {
         let dims = tensor.shape().dims();
         Self {
@@ -43,7 +43,7 @@ impl xffi_rt_array {
     }
 }
 
-/// `xffi_rt_object`.
+/// The C type `xffi_rt_object`.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct xffi_rt_object {
@@ -51,7 +51,7 @@ pub(crate) struct xffi_rt_object {
     object: *const c_void,
 }
 
-/// `xffi_rt_launch_options`.
+/// The C type `xffi_rt_launch_options`.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct xffi_rt_launch_options {
@@ -62,10 +62,10 @@ pub(crate) struct xffi_rt_launch_options {
     object_count: usize,
 }
 
-/// `xffi_rt_client_compile`.
+/// Implements `xffi_rt_client_compile`.
 ///
 /// # Safety
-/// The pointers are as `pjrt.h` says.
+/// The pointers must be as documented in `pjrt.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_client_compile(
     client: *const xffi_rt_client,
@@ -74,52 +74,52 @@ pub(crate) unsafe extern "C" fn xffi_rt_client_compile(
     out: *mut *mut xffi_rt_loaded,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let client = unsafe { object(client, "client") }?.client.clone();
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let code = unsafe { list(code.cast::<u8>(), size, "code") }?;
         let loaded = xffi_rt_loaded(client.compile(code)?, client);
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { hand_over(out, loaded) }
     })
 }
 
-/// `xffi_rt_loaded_destroy`.
+/// Implements `xffi_rt_loaded_destroy`.
 ///
 /// # Safety
-/// The program is null or the caller's, and not used afterwards.
+/// The program must be null or owned by the caller, and must not be used afterwards.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_loaded_destroy(loaded: *mut xffi_rt_loaded) {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { take_back(loaded) };
 }
 
-/// `xffi_rt_loaded_ret_count`.
+/// Implements `xffi_rt_loaded_ret_count`.
 ///
 /// # Safety
-/// The program is null or the caller's.
+/// The program must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_loaded_ret_count(loaded: *const xffi_rt_loaded) -> usize {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { loaded.as_ref() }.map_or(0, |loaded| loaded.0.results())
 }
 
-/// A copy of an array of the caller's.
+/// Returns a copy of a caller's array.
 ///
 /// # Safety
-/// Dimensions and data are as `pjrt.h` says.
+/// Dimensions and data must be as documented in `pjrt.h`.
 unsafe fn tensor(array: &xffi_rt_array) -> Result<Tensor> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let shape = unsafe { shape_of(array.dtype, array.rank, array.dims) }?;
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let bytes = unsafe { list(array.data.cast::<u8>(), shape.bytes(), "its data") }?;
     Tensor::from_bytes(shape, bytes)
 }
 
-/// Sets what the options say.
+/// Applies the options.
 ///
 /// # Safety
-/// The options are as `pjrt.h` says.
+/// The options must be as documented in `pjrt.h`.
 unsafe fn with_options(mut launch: Launch, options: &xffi_rt_launch_options) -> Result<Launch> {
     let size = size_of::<xffi_rt_launch_options>();
     if options.struct_size != size {
@@ -135,21 +135,21 @@ unsafe fn with_options(mut launch: Launch, options: &xffi_rt_launch_options) -> 
     })?;
     launch = launch.launch_id(options.run_id);
     launch = launch.time_limit((milliseconds > 0).then(|| Duration::from_millis(milliseconds)));
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     for given in unsafe { list(options.objects, options.object_count, "objects") }? {
         if given.object.is_null() {
             return Err(null("an object"));
         }
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         launch = unsafe { launch.user_data(given.type_id, given.object) };
     }
     Ok(launch)
 }
 
-/// `xffi_rt_loaded_run`.
+/// Implements `xffi_rt_loaded_run`.
 ///
 /// # Safety
-/// The pointers are as `pjrt.h` says.
+/// The pointers must be as documented in `pjrt.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_loaded_run(
     loaded: *const xffi_rt_loaded,
@@ -159,43 +159,43 @@ pub(crate) unsafe extern "C" fn xffi_rt_loaded_run(
     out: *mut *mut xffi_rt_results,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let xffi_rt_loaded(loaded, client) = unsafe { object(loaded, "loaded") }?.clone();
         let mut buffers = vec![];
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         for (index, array) in unsafe { list(args, arg_count, "args") }?.iter().enumerate() {
-            // SAFETY: as promised by the caller.
+            // SAFETY: guaranteed by the caller.
             let buffer = unsafe { tensor(array) }.and_then(|tensor| client.upload(&tensor));
             buffers.push(buffer.map_err(|error| error.within(format_args!("argument {index}")))?);
         }
         let mut launch = loaded.launch().args(&buffers);
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         if let Some(options) = unsafe { options.as_ref() } {
-            // SAFETY: as promised by the caller.
+            // SAFETY: guaranteed by the caller.
             launch = unsafe { with_options(launch, options) }?;
         }
         let results = launch.run()?;
         let results = results.iter().map(xla_ffi_programs::pjrt::Buffer::download);
         let results = xffi_rt_results(results.collect::<Result<_>>()?);
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { hand_over(out, results) }
     })
 }
 
-/// `xffi_rt_results_count`.
+/// Implements `xffi_rt_results_count`.
 ///
 /// # Safety
-/// The results are null or the caller's.
+/// The results must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_results_count(results: *const xffi_rt_results) -> usize {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { results.as_ref() }.map_or(0, |results| results.0.len())
 }
 
-/// `xffi_rt_results_get`.
+/// Implements `xffi_rt_results_get`.
 ///
 /// # Safety
-/// The results are null or the caller's, `out` null or room for an array.
+/// The results must be null or owned by the caller, and `out` must be null or point to space for an array.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_results_get(
     results: *const xffi_rt_results,
@@ -203,24 +203,24 @@ pub(crate) unsafe extern "C" fn xffi_rt_results_get(
     out: *mut xffi_rt_array,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let results = &unsafe { object(results, "results") }?.0;
         let Some(tensor) = results.get(index) else {
             let count = results.len();
             let why = format!("array {index} is asked for, there are {count}");
             return Err(Error::new(ErrorCode::OutOfRange, why));
         };
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { write_out(out, || xffi_rt_array::of(tensor)) }
     })
 }
 
-/// `xffi_rt_results_destroy`.
+/// Implements `xffi_rt_results_destroy`.
 ///
 /// # Safety
-/// The results are null or the caller's, and not used afterwards.
+/// The results must be null or owned by the caller, and must not be used afterwards.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_results_destroy(results: *mut xffi_rt_results) {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { take_back(results) };
 }

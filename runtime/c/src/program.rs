@@ -6,102 +6,102 @@ use host::{Error, ErrorCode, Result};
 use std::ffi::{CString, c_char};
 use xla_ffi_programs::Program;
 
-/// `xffi_rt_program`.
+/// The C type `xffi_rt_program`.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_program(pub(crate) Program);
 const _: () = crate::any_thread::<xffi_rt_program>();
 
-/// Hands a text to the caller.
+/// Passes ownership of a text to the caller.
 ///
 /// # Safety
-/// The pointer is null or names room for a pointer.
+/// The pointer must be null or point to space for a pointer.
 pub(crate) unsafe fn hand_over_text(out: *mut *mut c_char, text: &str) -> Result<()> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { write_out(out, || c_text(text).into_raw()) }
 }
 
-/// `xffi_rt_text_destroy`.
+/// Implements `xffi_rt_text_destroy`.
 ///
 /// # Safety
-/// The text is null or was handed out, and is not used afterwards.
+/// The text must be null, or come from this library and not be used afterwards.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_text_destroy(text: *mut c_char) {
     if !text.is_null() {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         drop(unsafe { CString::from_raw(text) });
     }
 }
 
-/// `xffi_rt_program_destroy`.
+/// Implements `xffi_rt_program_destroy`.
 ///
 /// # Safety
-/// The program is null or the caller's, and not used afterwards.
+/// The program must be null or owned by the caller, and must not be used afterwards.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_program_destroy(program: *mut xffi_rt_program) {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { take_back(program) };
 }
 
-/// Hands over a text about a program.
+/// Passes a text about a program to the caller.
 ///
 /// # Safety
-/// The program is null or the caller's, `out` null or room for a pointer.
+/// The program must be null or owned by the caller, and `out` must be null or point to space for a pointer.
 unsafe fn about(
     program: *const xffi_rt_program,
     out: *mut *mut c_char,
     text: impl FnOnce(&Program) -> Result<String>,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let program = &unsafe { object(program, "program") }?.0;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { hand_over_text(out, &text(program)?) }
     })
 }
 
-/// `xffi_rt_program_hlo`.
+/// Implements `xffi_rt_program_hlo`.
 ///
 /// # Safety
-/// The pointers are as `program.h` says.
+/// The pointers must be as documented in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_program_hlo(
     program: *const xffi_rt_program,
     out: *mut *mut c_char,
 ) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { about(program, out, Program::to_hlo) }
 }
 
-/// `xffi_rt_program_stablehlo`.
+/// Implements `xffi_rt_program_stablehlo`.
 ///
 /// # Safety
-/// The pointers are as `program.h` says.
+/// The pointers must be as documented in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_program_stablehlo(
     program: *const xffi_rt_program,
     out: *mut *mut c_char,
 ) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { about(program, out, Program::to_stablehlo) }
 }
 
-/// `xffi_rt_program_parameter_count`.
+/// Implements `xffi_rt_program_parameter_count`.
 ///
 /// # Safety
-/// The program is null or the caller's.
+/// The program must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_program_parameter_count(
     program: *const xffi_rt_program,
 ) -> usize {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let program = unsafe { program.as_ref() };
     program.map_or(0, |program| program.0.parameters().len())
 }
 
-/// `xffi_rt_program_parameter_shape`.
+/// Implements `xffi_rt_program_parameter_shape`.
 ///
 /// # Safety
-/// The pointers are as `program.h` says.
+/// The pointers must be as documented in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_program_parameter_shape(
     program: *const xffi_rt_program,
@@ -118,36 +118,36 @@ pub(crate) unsafe extern "C" fn xffi_rt_program_parameter_shape(
             ),
         )),
     };
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { about(program, out, text) }
 }
 
-/// `xffi_rt_program_result_shape`.
+/// Implements `xffi_rt_program_result_shape`.
 ///
 /// # Safety
-/// The pointers are as `program.h` says.
+/// The pointers must be as documented in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_program_result_shape(
     program: *const xffi_rt_program,
     out: *mut *mut c_char,
 ) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { about(program, out, |program| Ok(program.result().to_string())) }
 }
 
-/// `xffi_rt_program_parse`.
+/// Implements `xffi_rt_program_parse`.
 ///
 /// # Safety
-/// The pointers are as `program.h` says.
+/// The pointers must be as documented in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_program_parse(
     hlo: *const c_char,
     out: *mut *mut xffi_rt_program,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let program = Program::from_hlo(unsafe { crate::text(hlo, "hlo") }?)?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { crate::hand_over(out, xffi_rt_program(program)) }
     })
 }

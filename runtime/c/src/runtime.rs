@@ -11,7 +11,7 @@ use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_Handler_Bundle, XlaFfiLegacyTarget};
 /// The newest revision, for `xffi_rt_create`.
 pub(crate) const XFFI_RT_NEWEST: c_int = -1;
 
-// Numbers of `xffi_rt_register_legacy`: written out, because the header's generator reads no paths.
+// Numbers of `xffi_rt_register_legacy`, as literals because cbindgen does not resolve paths.
 pub(crate) const XFFI_RT_LEGACY_UNKNOWN: u32 = 0;
 pub(crate) const XFFI_RT_LEGACY_CPU: u32 = 1;
 pub(crate) const XFFI_RT_LEGACY_CPU_STATUS: u32 = 2;
@@ -29,21 +29,21 @@ const _: () = {
     assert!(Signature::ALL.len() == 5);
 };
 
-/// `xffi_rt`.
+/// The C type `xffi_rt`.
 #[derive(Debug)]
 pub(crate) struct xffi_rt(pub(crate) Runtime);
 const _: () = crate::any_thread::<xffi_rt>();
 
-/// `XLA_FFI_GetApi`: the table of the program's own runtime.
+/// Implements `XLA_FFI_GetApi`: returns the table of the program's own runtime.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn XLA_FFI_GetApi() -> *const XLA_FFI_Api {
     Runtime::global().api()
 }
 
-/// `xffi_rt_register_legacy`.
+/// Implements `xffi_rt_register_legacy`.
 ///
 /// # Safety
-/// The pointers are as `runtime.h` says; the function is one of the signature.
+/// The pointers must be as documented in `runtime.h`; the function must have the signature.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_register_legacy(
     runtime: *mut xffi_rt,
@@ -53,11 +53,11 @@ pub(crate) unsafe extern "C" fn xffi_rt_register_legacy(
     signature: u32,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let runtime = unsafe { object(runtime, "runtime") }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let name = unsafe { text(name, "name") }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let platform = unsafe { text(platform, "platform") }?;
         let known = Signature::from_raw(signature);
         if known.is_none() && signature != XFFI_RT_LEGACY_UNKNOWN {
@@ -66,16 +66,16 @@ pub(crate) unsafe extern "C" fn xffi_rt_register_legacy(
                 "signature {signature}: there are 0 to {most}"
             )));
         }
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let function = unsafe { Function::at(function, known) }?;
         runtime.0.register_legacy(name, platform, function)
     })
 }
 
-/// As many threads as a pool may have.
+/// The maximum number of threads of a pool.
 const MOST_THREADS: usize = 1024;
 
-/// A number of threads that a pool may have.
+/// Checks the number of threads of a pool.
 pub(crate) fn known_threads(threads: usize) -> Result<usize, Error> {
     if (1..=MOST_THREADS).contains(&threads) {
         return Ok(threads);
@@ -96,10 +96,10 @@ fn known_revision(revision: c_int) -> Result<Revision, Error> {
     known.ok_or_else(|| Error::invalid_argument(format!("revision {revision}: there are 0 to 10")))
 }
 
-/// `xffi_rt_create`.
+/// Implements `xffi_rt_create`.
 ///
 /// # Safety
-/// `out` is null or names room for a pointer.
+/// `out` must be null or point to space for a pointer.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_create(
     revision: c_int,
@@ -107,15 +107,15 @@ pub(crate) unsafe extern "C" fn xffi_rt_create(
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
         let runtime = Runtime::new(known_revision(revision)?);
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { hand_over(out, xffi_rt(runtime)) }
     })
 }
 
-/// `xffi_rt_create_with_threads`.
+/// Implements `xffi_rt_create_with_threads`.
 ///
 /// # Safety
-/// `out` is null or names room for a pointer.
+/// `out` must be null or point to space for a pointer.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_create_with_threads(
     revision: c_int,
@@ -125,21 +125,21 @@ pub(crate) unsafe extern "C" fn xffi_rt_create_with_threads(
     status_or_null(|| {
         let revision = known_revision(revision)?;
         let runtime = Runtime::with_threads(revision, known_threads(threads)?);
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { hand_over(out, xffi_rt(runtime)) }
     })
 }
 
-/// `xffi_rt_version`.
+/// Implements `xffi_rt_version`.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xffi_rt_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
-/// `xffi_rt_take_findings`.
+/// Implements `xffi_rt_take_findings`.
 ///
 /// # Safety
-/// The runtime is null or the caller's; `told` may be called with `user`.
+/// The runtime must be null or owned by the caller; it must be valid to call `told` with `user`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_take_findings(
     runtime: *const xffi_rt,
@@ -147,49 +147,49 @@ pub(crate) unsafe extern "C" fn xffi_rt_take_findings(
     user: *mut c_void,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let runtime = &unsafe { object(runtime, "runtime") }?.0;
         let told = told.ok_or_else(|| crate::null("told"))?;
         for finding in runtime.take_findings() {
             let text = crate::status::c_text(&finding.to_string());
-            // SAFETY: as promised by the caller.
+            // SAFETY: guaranteed by the caller.
             unsafe { told(user, text.as_ptr()) };
         }
         Ok(())
     })
 }
 
-/// `xffi_rt_global`.
+/// Implements `xffi_rt_global`.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn xffi_rt_global() -> *mut xffi_rt {
     Box::into_raw(Box::new(xffi_rt(Runtime::global().clone())))
 }
 
-/// `xffi_rt_destroy`.
+/// Implements `xffi_rt_destroy`.
 ///
 /// # Safety
-/// The runtime is null or the caller's, and not used afterwards.
+/// The runtime must be null or owned by the caller, and must not be used afterwards.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_destroy(runtime: *mut xffi_rt) {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { take_back(runtime) };
 }
 
-/// `xffi_rt_api`.
+/// Implements `xffi_rt_api`.
 ///
 /// # Safety
-/// The runtime is null or the caller's.
+/// The runtime must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_api(runtime: *const xffi_rt) -> *const XLA_FFI_Api {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let runtime = unsafe { runtime.as_ref() };
     runtime.map_or(std::ptr::null(), |runtime| runtime.0.api())
 }
 
-/// `xffi_rt_register`.
+/// Implements `xffi_rt_register`.
 ///
 /// # Safety
-/// The pointers are as `runtime.h` says; the bundle's functions are handlers.
+/// The pointers must be as documented in `runtime.h`; the bundle's functions must be handlers.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_register(
     runtime: *mut xffi_rt,
@@ -198,22 +198,22 @@ pub(crate) unsafe extern "C" fn xffi_rt_register(
     bundle: *const XLA_FFI_Handler_Bundle,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let runtime = unsafe { object(runtime, "runtime") }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let name = unsafe { text(name, "name") }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let platform = unsafe { text(platform, "platform") }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let bundle = unsafe { bundle_of(bundle) }?;
         runtime.0.register(name, platform, bundle)
     })
 }
 
-/// `xffi_rt_require`.
+/// Implements `xffi_rt_require`.
 ///
 /// # Safety
-/// The pointers are as `runtime.h` says.
+/// The pointers must be as documented in `runtime.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_require(
     runtime: *const xffi_rt,
@@ -222,43 +222,43 @@ pub(crate) unsafe extern "C" fn xffi_rt_require(
     count: usize,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let runtime = unsafe { object(runtime, "runtime") }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let platform = unsafe { text(platform, "platform") }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let names = unsafe { list(names, count, "names") }?.iter();
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let names = names.map(|name| unsafe { text(*name, "a name") });
         let names: Vec<&str> = names.collect::<Result<_, _>>()?;
         runtime.0.require(platform, names)
     })
 }
 
-/// `xffi_rt_register_library`.
+/// Implements `xffi_rt_register_library`.
 ///
 /// # Safety
-/// Runtime and library are null or the caller's.
+/// Runtime and library must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_register_library(
     runtime: *mut xffi_rt,
     library: *const xffi_rt_library,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let runtime = unsafe { object(runtime, "runtime") }?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let library = unsafe { object(library, "library") }?;
         runtime.0.register_library(&library.library)
     })
 }
 
-/// The functions of a bundle of the caller's.
+/// Returns the functions of a caller's bundle.
 ///
 /// # Safety
-/// The bundle is null or one of handlers.
+/// The bundle must be null or consist of handlers.
 pub(crate) unsafe fn bundle_of(bundle: *const XLA_FFI_Handler_Bundle) -> Result<Bundle, Error> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let raw = unsafe { object(bundle, "bundle") }?;
     let mut bundle = Bundle::default();
     for (stage, function) in [
@@ -269,7 +269,7 @@ pub(crate) unsafe fn bundle_of(bundle: *const XLA_FFI_Handler_Bundle) -> Result<
         (Stage::Record, raw.record),
     ] {
         if let Some(function) = function {
-            // SAFETY: as promised by the caller.
+            // SAFETY: guaranteed by the caller.
             bundle = unsafe { bundle.with(stage, function) };
         }
     }

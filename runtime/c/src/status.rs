@@ -1,16 +1,16 @@
-//! Statuses: errors in the hands of C, and the objects of the program that errors and calls carry.
+//! Statuses: errors for C, and the objects of the program that errors and calls carry.
 
 use host::{Error, ErrorCode, Result};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use xla_ffi_sys::{XLA_FFI_Error, XLA_FFI_Error_Code};
 
-/// `xffi_rt_status`.
+/// The C type `xffi_rt_status`.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_status {
     error: Error,
     text: CString,
-    /// What was seen besides, in the words of each.
+    /// The texts of the findings.
     findings: Vec<CString>,
     /// The texts of its causes, the nearest first.
     causes: Vec<CString>,
@@ -23,12 +23,12 @@ impl xffi_rt_status {
     }
 }
 
-/// The causes of an error, the nearest first.
+/// Returns the causes of an error, the nearest first.
 pub(crate) fn causes(error: &Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
     std::iter::successors(std::error::Error::source(error), |cause| cause.source())
 }
 
-/// The status of an outcome; a panic is one, too.
+/// Returns the status of an outcome; a panic becomes an error status.
 pub(crate) fn status_or_null(body: impl FnOnce() -> Result<()>) -> *mut xffi_rt_status {
     let outcome = catch_unwind(AssertUnwindSafe(body))
         .unwrap_or_else(|_| Err(Error::new(ErrorCode::Internal, "the runtime panicked")));
@@ -52,89 +52,89 @@ pub(crate) fn status_or_null(body: impl FnOnce() -> Result<()>) -> *mut xffi_rt_
     }
 }
 
-/// A text as C reads it.
+/// Converts a text for C.
 pub(crate) fn c_text(text: &str) -> CString {
     CString::new(text.replace('\0', "\\0")).unwrap_or_default()
 }
 
-/// `xffi_rt_status_code`.
+/// Implements `xffi_rt_status_code`.
 ///
 /// # Safety
-/// The status is null or the caller's.
+/// The status must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_status_code(
     status: *const xffi_rt_status,
 ) -> XLA_FFI_Error_Code {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let status = unsafe { status.as_ref() };
     status.map_or(XLA_FFI_Error_Code::OK, |status| {
         status.error.code().to_raw()
     })
 }
 
-/// `xffi_rt_status_message`.
+/// Implements `xffi_rt_status_message`.
 ///
 /// # Safety
-/// The status is null or the caller's.
+/// The status must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_status_message(
     status: *const xffi_rt_status,
 ) -> *const c_char {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let status = unsafe { status.as_ref() };
     status.map_or(c"", |status| &status.text).as_ptr()
 }
 
-/// `xffi_rt_status_is_hazard`.
+/// Implements `xffi_rt_status_is_hazard`.
 ///
 /// # Safety
-/// The status is null or the caller's.
+/// The status must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_status_is_hazard(status: *const xffi_rt_status) -> c_int {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let status = unsafe { status.as_ref() };
     status
         .is_some_and(|status| !status.error.findings().is_empty())
         .into()
 }
 
-/// `xffi_rt_status_finding`.
+/// Implements `xffi_rt_status_finding`.
 ///
 /// # Safety
-/// The status is null or the caller's.
+/// The status must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_status_finding(
     status: *const xffi_rt_status,
     index: usize,
 ) -> *const c_char {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let status = unsafe { status.as_ref() };
     let finding = status.and_then(|status| status.findings.get(index));
     finding.map_or(std::ptr::null(), |finding| finding.as_ptr())
 }
 
-/// `xffi_rt_status_cause`.
+/// Implements `xffi_rt_status_cause`.
 ///
 /// # Safety
-/// The status is null or the caller's.
+/// The status must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_status_cause(
     status: *const xffi_rt_status,
     index: usize,
 ) -> *const c_char {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let status = unsafe { status.as_ref() };
     let cause = status.and_then(|status| status.causes.get(index));
     cause.map_or(std::ptr::null(), |cause| cause.as_ptr())
 }
 
-/// `xffi_rt_status_destroy`.
+/// Implements `xffi_rt_status_destroy`.
 ///
 /// # Safety
-/// The status is null or the caller's, and not used afterwards.
+/// The status must be null or owned by the caller, and must not be used afterwards.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_status_destroy(status: *mut xffi_rt_status) {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { crate::take_back(status) };
 }
 
@@ -146,11 +146,11 @@ pub(crate) struct Carried {
     kind: *const c_void,
     object: *mut c_void,
     deleter: Option<Deleter>,
-    /// Of the error that carries it.
+    /// The cause of the error that carries it.
     cause: Option<Box<Cause>>,
 }
 
-/// A cause of an error, by its text alone.
+/// A cause of an error, as a text.
 #[derive(Debug)]
 struct Cause {
     text: String,
@@ -173,9 +173,9 @@ impl std::error::Error for Cause {
     }
 }
 
-// SAFETY: the contract of the functions that take objects: any thread may use them.
+// SAFETY: by the contract of the functions that take objects, any thread may use them.
 unsafe impl Send for Carried {}
-// SAFETY: as above, several at once.
+// SAFETY: as above, several threads at once.
 unsafe impl Sync for Carried {}
 
 impl Carried {
@@ -188,7 +188,7 @@ impl Carried {
         }
     }
 
-    /// The object, if it is one of the type.
+    /// Returns the object if it has this type.
     pub(crate) fn object(&self, kind: *const c_void) -> Option<*mut c_void> {
         (self.kind == kind).then_some(self.object)
     }
@@ -198,7 +198,7 @@ impl Drop for Carried {
     fn drop(&mut self) {
         if let Some(deleter) = self.deleter.take() {
             let what = format_args!("the deleter of an object that a call or an error carried");
-            // SAFETY: as promised where it was given; called once.
+            // SAFETY: guaranteed where the object was passed in; called once.
             unsafe { crate::contained(deleter, self.object, what) };
         }
     }
@@ -216,10 +216,10 @@ impl std::error::Error for Carried {
     }
 }
 
-/// `xffi_rt_raise`.
+/// Implements `xffi_rt_raise`.
 ///
 /// # Safety
-/// The pointers are as `invocation.h` says.
+/// The pointers must be as documented in `invocation.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn xffi_rt_raise(
     code: XLA_FFI_Error_Code,
@@ -233,11 +233,11 @@ unsafe extern "C" fn xffi_rt_raise(
 ) -> *mut XLA_FFI_Error {
     let bytes = match message.is_null() {
         true => &[],
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         false => unsafe { std::slice::from_raw_parts(message.cast::<u8>(), size) },
     };
     let text = String::from_utf8_lossy(bytes).into_owned();
-    // What is no error code is what XLA makes of it: OK is none, others are not known.
+    // Treats the code like XLA: OK is not an error, and unknown codes become UNKNOWN.
     let code = match code {
         XLA_FFI_Error_Code::OK => ErrorCode::Internal,
         code => ErrorCode::from_raw(code).unwrap_or(ErrorCode::Unknown),
@@ -245,7 +245,7 @@ unsafe extern "C" fn xffi_rt_raise(
     let mut cause = None;
     if !causes.is_null() {
         for index in (0..cause_count).rev() {
-            // SAFETY: as promised by the caller: as many texts.
+            // SAFETY: the caller guarantees `cause_count` texts.
             let text = unsafe { causes.wrapping_add(index).read() };
             if !text.is_null() {
                 // SAFETY: as above.
@@ -269,16 +269,16 @@ unsafe extern "C" fn xffi_rt_raise(
     })
 }
 
-/// `xffi_rt_status_object`.
+/// Implements `xffi_rt_status_object`.
 ///
 /// # Safety
-/// The status is null or the caller's.
+/// The status must be null or owned by the caller.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn xffi_rt_status_object(
     status: *const xffi_rt_status,
     r#type: *const c_void,
 ) -> *const c_void {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let Some(status) = (unsafe { status.as_ref() }) else {
         return std::ptr::null();
     };

@@ -7,75 +7,75 @@ use host::{CpuStream, DeviceStream, Error, Stream};
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// `xffi_rt_stream`.
+/// The C type `xffi_rt_stream`.
 pub(crate) struct xffi_rt_stream(Arc<CpuStream>);
 const _: () = crate::any_thread::<xffi_rt_stream>();
 
-/// The stream of a device that is a thread, or one that the caller looks after.
+/// Returns the stream of a handle: one of this library, or one that the caller manages.
 ///
 /// # Safety
-/// The handle is one of these, for as long as calls use it.
+/// The handle must remain valid while calls use it.
 pub(crate) unsafe fn stream_from_handle(handle: *mut c_void) -> Stream {
     match CpuStream::from_handle(handle) {
         Some(stream) => stream.stream(),
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         None => unsafe { Stream::borrowed(handle) },
     }
 }
 
-/// `xffi_rt_stream_create`.
+/// Implements `xffi_rt_stream_create`.
 ///
 /// # Safety
-/// `out` is null or names room for a pointer.
+/// `out` must be null or point to space for a pointer.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_stream_create(
     out: *mut *mut xffi_rt_stream,
 ) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     status_or_null(|| unsafe { hand_over(out, xffi_rt_stream(CpuStream::new()?)) })
 }
 
-/// `xffi_rt_stream_destroy`.
+/// Implements `xffi_rt_stream_destroy`.
 ///
 /// # Safety
-/// The stream is null or the caller's, and not used afterwards.
+/// The stream must be null or owned by the caller, and must not be used afterwards.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_stream_destroy(stream: *mut xffi_rt_stream) {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { take_back(stream) };
 }
 
-/// `xffi_rt_stream_handle`.
+/// Implements `xffi_rt_stream_handle`.
 ///
 /// # Safety
-/// The stream is null or the caller's.
+/// The stream must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_stream_handle(
     stream: *const xffi_rt_stream,
 ) -> *mut c_void {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let stream = unsafe { stream.as_ref() };
     stream.map_or(std::ptr::null_mut(), |stream| stream.0.handle())
 }
 
-/// `xffi_rt_stream_synchronize`.
+/// Implements `xffi_rt_stream_synchronize`.
 ///
 /// # Safety
-/// The stream is null or the caller's.
+/// The stream must be null or owned by the caller.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_stream_synchronize(
     stream: *const xffi_rt_stream,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { object(stream, "stream") }?.0.synchronize()
     })
 }
 
-/// `xffi_rt_stream_enqueue`.
+/// Implements `xffi_rt_stream_enqueue`.
 ///
 /// # Safety
-/// The task may be called once with the data, by another thread.
+/// Another thread must be allowed to call the task once with the data.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_stream_enqueue(
     handle: *mut c_void,
@@ -86,7 +86,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_stream_enqueue(
         let stream = CpuStream::from_handle(handle).ok_or_else(|| {
             Error::invalid_argument(format!("{handle:p} is not a stream of this runtime"))
         })?;
-        // SAFETY: as promised by the caller.
+        // SAFETY: guaranteed by the caller.
         stream.try_enqueue(Box::new(unsafe { crate::task(task, data) }?))
     })
 }

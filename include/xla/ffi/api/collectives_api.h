@@ -16,7 +16,7 @@
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 
-// How the ids of a group are meant.
+// Interpretation of the ids of a group.
 enum class GroupMode {
   kCrossReplica = XLA_FFI_GROUP_CROSS_REPLICA,
   kCrossPartition = XLA_FFI_GROUP_CROSS_PARTITION,
@@ -31,7 +31,7 @@ struct XLA_FFI_SDK_TYPE CollectiveMemoryRegion {
   uint64_t flags = 0;
 };
 
-// A window, and where in it a buffer lies, in bytes.
+// A window, and the offset of a buffer in it, in bytes.
 struct XLA_FFI_SDK_TYPE WindowLookup {
   XLA_FFI_Window* window;
   size_t offset;
@@ -52,7 +52,7 @@ struct XLA_FFI_SDK_TYPE DeviceCommunicatorLookup {
 
 namespace internal {
 
-// What a handler asks for in the prepare stage and gets in the later ones.
+// The communicators that a handler requests in the prepare stage and gets in later stages.
 template <typename ErrorPolicy>
 class XLA_FFI_SDK_TYPE CommunicatorContextBase {
  public:
@@ -65,7 +65,7 @@ class XLA_FFI_SDK_TYPE CommunicatorContextBase {
                                          const XLA_FFI_Collectives_Extension* ext)
       : api_(api), ext_(ext) {}
 
-  // Prepare stage: asks for the communicator of `groups`.
+  // Prepare stage: requests the communicator of `groups`.
   XLA_FFI_SDK_FN Status RequestCommunicator(GroupMode group_mode, const Groups& groups,
                                             int64_t communication_id) {
     const RawGroups raw(groups);
@@ -75,7 +75,7 @@ class XLA_FFI_SDK_TYPE CommunicatorContextBase {
     return Done(ext_->request_communicator(ext_, &args));
   }
 
-  // Later stages: the communicator, which the host keeps (an ncclComm_t on CUDA).
+  // Later stages: gets the communicator, which the host owns (an ncclComm_t on CUDA).
   XLA_FFI_SDK_FN StatusOr<XLA_FFI_Communicator*> GetCommunicator(GroupMode group_mode,
                                                                  const Groups& groups,
                                                                  int64_t communication_id) {
@@ -108,7 +108,7 @@ class XLA_FFI_SDK_TYPE CommunicatorContextBase {
     return Done(ext_->request_window(ext_, &args));
   }
 
-  // Later stages: the window of a buffer (an ncclWindow_t on CUDA). Version 0.2.
+  // Later stages: gets the window of a buffer (an ncclWindow_t on CUDA). Version 0.2.
   XLA_FFI_SDK_FN StatusOr<WindowLookup> GetWindow(GroupMode group_mode, const Groups& groups,
                                                   int64_t communication_id, const void* buffer) {
     if (!Has(&XLA_FFI_Collectives_Extension::get_window)) return NoWindows();
@@ -136,7 +136,7 @@ class XLA_FFI_SDK_TYPE CommunicatorContextBase {
     return Done(ext_->request_device_communicator(ext_, &args));
   }
 
-  // Later stages: the device communicator that was requested with the same requirements. Version 0.3.
+  // Later stages: gets the device communicator that was requested with the same requirements. Version 0.3.
   XLA_FFI_SDK_FN StatusOr<DeviceCommunicatorLookup> GetDeviceCommunicator(GroupMode group_mode, const Groups& groups,
                                                                           int64_t communication_id,
                                                                           DeviceCommunicatorRequirements requirements) {
@@ -153,7 +153,7 @@ class XLA_FFI_SDK_TYPE CommunicatorContextBase {
   }
 
  private:
-  // Groups as the C API takes them; the ids stay where they are.
+  // Groups in the form of the C API; the ids are not copied.
   class RawGroups {
    public:
     explicit RawGroups(const Groups& groups) {
@@ -181,7 +181,7 @@ class XLA_FFI_SDK_TYPE CommunicatorContextBase {
     return end <= reinterpret_cast<const char*>(ext_) + ext_->extension_base.struct_size && ext_->*slot != nullptr;
   }
 
-  // The same for functions of version 0.3.
+  // Returns true if the host has a function of version 0.3.
   template <typename Function>
   bool HasForDevice(Function XLA_FFI_Collectives_Extension::* slot) const {
     return ext_->extension_base.id.minor_version >= 3 && Has(slot);
@@ -231,7 +231,7 @@ struct XLA_FFI_SDK_TYPE CollectivesExtensionBase {
 
 }  // namespace internal
 
-// The extension as handlers of a shared library use it.
+// The extension for handlers of a shared library.
 using CommunicatorContext = internal::CommunicatorContextBase<internal::ErrorPolicy>;
 struct XLA_FFI_SDK_TYPE CollectivesExtension
     : internal::CollectivesExtensionBase<CommunicatorContext> {};

@@ -21,7 +21,7 @@ struct XLA_FFI_SDK_TYPE DevicePointer {
   void* ptr;
 };
 
-// Bytes that a kernel takes by value; at least one.
+// Bytes that are passed to a kernel by value; at least one.
 struct XLA_FFI_SDK_TYPE HostValue {
   const void* ptr;
   size_t size;
@@ -45,7 +45,7 @@ template <typename ErrorPolicy>
 class RecordContextBase;
 }  // namespace internal
 
-// The commands that this handler has recorded, in storage of the host.
+// The commands that this handler has recorded, in the host's memory.
 class XLA_FFI_SDK_TYPE BoundedCommandVector {
  public:
   XLA_FFI_SDK_FN BoundedCommandVector(const XLA_FFI_Command** commands, int64_t* num_commands,
@@ -73,7 +73,7 @@ class XLA_FFI_SDK_TYPE BoundedCommandVector {
 
 namespace internal {
 
-// What a handler of the record stage works with.
+// The context of a handler of the record stage.
 template <typename ErrorPolicy>
 class XLA_FFI_SDK_TYPE RecordContextBase {
  public:
@@ -86,15 +86,15 @@ class XLA_FFI_SDK_TYPE RecordContextBase {
                                    int32_t minor = XLA_FFI_Extension_Record_MinorVersion)
       : api_(api), frame_(frame), minor_(minor) {}
 
-  // Whether commands are made or updated.
+  // Returns whether commands are created or updated.
   XLA_FFI_SDK_FN RecordAction action() const { return static_cast<RecordAction>(frame_->action); }
 
   XLA_FFI_SDK_FN BoundedCommandVector commands() const {
     return BoundedCommandVector(frame_->commands, frame_->num_commands, frame_->max_commands);
   }
 
-  // Records a kernel launch after `dependencies`. `args`: a range of KernelArg or of void*, which is
-  // device memory. The host copies what it needs of all arguments.
+  // Records a kernel launch after `dependencies`. `args` is a range of KernelArg or of void* (device
+  // memory). The host copies all arguments that it needs.
   template <typename Args, typename Dependencies = std::initializer_list<Command>>
   XLA_FFI_SDK_FN StatusOr<Command> CreateLaunch(const char* kernel_name, const void* kernel_data,
                                                 size_t kernel_size, SourceFormat format,
@@ -132,7 +132,7 @@ class XLA_FFI_SDK_TYPE RecordContextBase {
     return Done(frame_->api->update_launch(frame_->record_ctx, command, &kernel_args));
   }
 
-  // Records a command that does nothing: one thing to depend on instead of several.
+  // Records a command that does nothing, as a single dependency that replaces several.
   template <typename Dependencies = std::initializer_list<Command>>
   XLA_FFI_SDK_FN StatusOr<Command> CreateEmptyCommand(Dependencies dependencies = {}) {
     return Create([&](Command* out) {
@@ -142,7 +142,7 @@ class XLA_FFI_SDK_TYPE RecordContextBase {
     });
   }
 
-  // Asks the host to call the execute handler and capture its stream instead.
+  // Requests that the host call the execute handler and capture its stream instead.
   XLA_FFI_SDK_FN Status RequestStreamCapture() {
     return Done(frame_->api->request_stream_capture(frame_->record_ctx));
   }
@@ -171,7 +171,7 @@ class XLA_FFI_SDK_TYPE RecordContextBase {
     return error == nullptr ? ErrorPolicy::Ok() : ErrorPolicy::TakeError(api_, error);
   }
 
-  // Makes a command and keeps it in the host's list.
+  // Creates a command and adds it to the host's list.
   template <typename Make>
   StatusOr<Command> Create(const Make& make) const {
     BoundedCommandVector list = commands();
@@ -237,11 +237,11 @@ struct XLA_FFI_SDK_TYPE RecordExtensionBase {
 
 }  // namespace internal
 
-// The extension as handlers of a shared library use it.
+// The extension for handlers of a shared library.
 using RecordContext = internal::RecordContextBase<internal::ErrorPolicy>;
 struct XLA_FFI_SDK_TYPE RecordExtension : internal::RecordExtensionBase<RecordContext> {};
 
-// The extension around a record frame, for hosts and tests.
+// Returns an extension for a record frame, for hosts and tests.
 XLA_FFI_SDK_FN inline XLA_FFI_Record_Extension BuildRecordCExtension(XLA_FFI_RecordFrame* frame) {
   return XLA_FFI_Record_Extension{MakeExtensionHeader<RecordExtension>(), frame};
 }

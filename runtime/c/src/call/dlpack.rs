@@ -12,42 +12,42 @@ unsafe fn operand_of_dlpack(
     side: fn(&mut xffi_rt_call) -> &mut Side,
     tensor: *const c_void,
 ) -> Result<()> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let call = unsafe { call_for_operands(call) }?;
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let tensor = unsafe { object(tensor.cast::<DLTensor>(), "tensor") }?;
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let (shape, data) = unsafe { describe(tensor) }?;
     add(side(call), shape, data)
 }
 
-/// `xffi_rt_call_arg_dlpack`.
+/// Implements `xffi_rt_call_arg_dlpack`.
 ///
 /// # Safety
-/// The call is null or the caller's, the tensor null or a `DLTensor`.
+/// The call must be null or owned by the caller, and the tensor must be null or a `DLTensor`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_arg_dlpack(
     call: *mut xffi_rt_call,
     tensor: *const c_void,
 ) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     status_or_null(|| unsafe { operand_of_dlpack(call, |call| &mut call.args, tensor) })
 }
 
-/// `xffi_rt_call_ret_dlpack`.
+/// Implements `xffi_rt_call_ret_dlpack`.
 ///
 /// # Safety
-/// The call is null or the caller's, the tensor null or a `DLTensor`.
+/// The call must be null or owned by the caller, and the tensor must be null or a `DLTensor`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_ret_dlpack(
     call: *mut xffi_rt_call,
     tensor: *const c_void,
 ) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     status_or_null(|| unsafe { operand_of_dlpack(call, |call| &mut call.rets, tensor) })
 }
 
-/// What may be done with an operand's memory.
+/// The allowed use of an operand's memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     Read,
@@ -60,11 +60,11 @@ unsafe fn operand_of_versioned_dlpack(
     managed: *const c_void,
     wanted: Use,
 ) -> Result<()> {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let call = unsafe { call_for_operands(call) }?;
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let managed = unsafe { object(managed.cast::<DLManagedTensorVersioned>(), "managed") }?;
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     let (shape, data, read_only) = unsafe { describe_versioned(managed) }?;
     if read_only && wanted == Use::Write {
         return Err(Error::invalid_argument(format!(
@@ -74,31 +74,32 @@ unsafe fn operand_of_versioned_dlpack(
     add(side(call), shape, data)
 }
 
-/// `xffi_rt_call_arg_dlpack_versioned`.
+/// Implements `xffi_rt_call_arg_dlpack_versioned`.
 ///
 /// # Safety
-/// The call is null or the caller's, the tensor null or a `DLManagedTensorVersioned`.
+/// The call must be null or owned by the caller, and the tensor must be null or a
+/// `DLManagedTensorVersioned`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_arg_dlpack_versioned(
     call: *mut xffi_rt_call,
     managed: *const c_void,
 ) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     status_or_null(|| unsafe {
         operand_of_versioned_dlpack(call, |call| &mut call.args, managed, Use::Read)
     })
 }
 
-/// `xffi_rt_call_ret_dlpack_versioned`.
+/// Implements `xffi_rt_call_ret_dlpack_versioned`.
 ///
 /// # Safety
-/// As [`xffi_rt_call_arg_dlpack_versioned`].
+/// As for [`xffi_rt_call_arg_dlpack_versioned`].
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_ret_dlpack_versioned(
     call: *mut xffi_rt_call,
     managed: *const c_void,
 ) -> *mut xffi_rt_status {
-    // SAFETY: as promised by the caller.
+    // SAFETY: guaranteed by the caller.
     status_or_null(|| unsafe {
         operand_of_versioned_dlpack(call, |call| &mut call.rets, managed, Use::Write)
     })
