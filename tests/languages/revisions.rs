@@ -1,4 +1,4 @@
-//! The conformance libraries on every revision of the embedded runtime: the cells are those that
+//! The conformance libraries on every revision of the embedded runtime. The cells must equal those that
 //! `tests/jax/expected.txt` gives for real runtimes.
 
 mod features;
@@ -13,7 +13,7 @@ use subject::{Check, Failure, Subject};
 use xla_ffi_runtime::{ErrorCode, Revision, Runtime};
 use xla_ffi_testing::{once, rust_examples, skip};
 
-/// The library of `tests/fixtures/upstream/bootstrap.c`.
+/// Builds the library of `tests/fixtures/upstream/bootstrap.c`.
 fn bootstrap(compiler: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let source = root.join("tests/fixtures/upstream/bootstrap.c");
@@ -27,23 +27,25 @@ fn bootstrap(compiler: &str) -> PathBuf {
     library
 }
 
-/// Cells that jax or the loader decide, not the ABI: since when the embedded runtime has them.
+/// Cells that depend on jax or the loader instead of the ABI, with the first revision on which the embedded
+/// runtime supports them.
 const SINCE: &[(&str, Revision)] = &[
     // Older CPU runtimes of XLA abort on a token operand.
     ("tokens", Revision::R0),
-    // jax has the three types later than XLA.
+    // jax added the three types later than XLA.
     ("dtypes F8E3M4, F8E4M3, F8E8M0FNU", Revision::R3),
-    // jax has it from 0.5.3 on; the ABI names it, as all packed types, since r5.
+    // jax has it from 0.5.3 on; the ABI has it since r5, like all packed types.
     ("sub-byte: float4", Revision::R5),
 ];
 
-/// A version's numbers.
+/// Returns the numbers of a version.
 fn numbers(version: &str) -> Vec<u32> {
     let parts = version.split('.');
     parts.map(|part| part.parse().expect("a number")).collect()
 }
 
-/// The cell that `tests/jax/expected.txt` wants of the first jaxlib of a revision, `ok` where no rule holds.
+/// Returns the cell that `tests/jax/expected.txt` expects for the first jaxlib of a revision; `ok` if no
+/// rule applies.
 fn expected(table: &'static str, library: &str, feature: &str, revision: Revision) -> &'static str {
     if let Some((_, since)) = SINCE.iter().find(|(name, _)| *name == feature) {
         return if revision < *since { "absent" } else { "ok" };
@@ -63,7 +65,7 @@ fn expected(table: &'static str, library: &str, feature: &str, revision: Revisio
             continue;
         }
         for rule in rules.split(';') {
-            // What follows in quotes is what jaxlib says.
+            // The rest of the rule, in quotes, is jaxlib's message.
             let rule = rule.split('"').next().unwrap_or_default();
             let words: Vec<&'static str> = rule.split_whitespace().collect();
             let parse = |name: &str| Revision::from_name(name).expect("a revision");
@@ -93,13 +95,13 @@ fn cell(outcome: Check) -> (&'static str, String) {
         Err(Failure::Moot) => ("moot", String::new()),
         Err(Failure::Answer(error)) => {
             let text = format!("{:?}: {}", error.code(), error.message());
-            // r0 and r1 lose the code; the text says which jaxlib is the first to have it.
+            // r0 and r1 lose the code; the text names the first jaxlib that has the feature.
             let lacks = ["first jaxlib", "newer than this library"]
                 .iter()
                 .any(|words| error.message().contains(words));
-            // A handler whose floor is above the host's version is refused when it is registered.
+            // A handler that requires a newer version than the host's is refused when it is registered.
             let refused = error.message().contains("it answers version");
-            // The runtime's attribute parser is asked before any handler.
+            // The runtime's attribute parser runs before any handler.
             let unparsed = !error.is_from_handler()
                 && error
                     .message()

@@ -1,5 +1,5 @@
-//! `runtime.h`, `program.h`, `pjrt.h` and `invocation.h` are written by hand. What the Rust defines is what they declare,
-//! to the last type, and each function says what a caller has to know.
+//! `runtime.h`, `program.h`, `pjrt.h` and `invocation.h` are written by hand. These tests check that they declare
+//! exactly what the Rust code defines, and that each function is documented.
 
 mod support;
 
@@ -17,7 +17,7 @@ fn headers() -> String {
     HEADERS.map(text).concat()
 }
 
-/// `text` without the lines of its macros.
+/// Returns `text` without the lines of its macros.
 fn without_macros(text: &str) -> String {
     let mut macro_goes_on = false;
     let kept = text.split_inclusive('\n').filter(|line| {
@@ -28,7 +28,7 @@ fn without_macros(text: &str) -> String {
     kept.collect()
 }
 
-/// The files of a folder and of the folders in it.
+/// Collects the files of a folder and of its subfolders.
 fn sources_in(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -40,7 +40,7 @@ fn sources_in(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The Rust definitions as C, by cbindgen.
+/// Returns the Rust definitions as C, from cbindgen.
 fn bindings() -> String {
     let mut config = cbindgen::Config {
         language: cbindgen::Language::C,
@@ -61,10 +61,10 @@ fn bindings() -> String {
     );
     for (number, path) in sources.iter().enumerate() {
         if path.file_name().is_some_and(|name| name != "lib.rs") {
-            // cbindgen leaves out what is not public, which nothing of a C library is.
+            // cbindgen omits items that are not public, and this crate has no public items.
             let text = std::fs::read_to_string(path).unwrap();
             let text = text.replace("pub(crate) ", "pub ");
-            // By number: files of several folders may have one name.
+            // Numbered, because files in different folders may have the same name.
             let copy = folder.join(format!("{number}.rs"));
             std::fs::write(&copy, text.replace("pub(super) ", "pub ")).unwrap();
             builder = builder.with_src(copy);
@@ -75,13 +75,13 @@ fn bindings() -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// The words of C's names in `text`.
+/// Returns the C identifiers in `text`.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
         .filter(|word| !word.is_empty())
 }
 
-/// The names of the functions of `text`, whose other declarations are structs, typedefs and macros.
+/// Returns the names of the functions in `text`, whose other declarations are structs, typedefs and macros.
 fn functions(text: &str) -> Vec<&str> {
     let code = text
         .split("/*")
@@ -89,7 +89,7 @@ fn functions(text: &str) -> Vec<&str> {
     let declarations = code.flat_map(|code| code.split(';'));
     declarations
         .filter_map(|declaration| {
-            // A brace that opens `extern "C"` may stand before it.
+            // The opening brace of `extern "C"` may come before it.
             let declaration = declaration.rsplit('{').next()?.trim();
             let (head, _) = declaration.split_once('(')?;
             words(head)
@@ -99,7 +99,7 @@ fn functions(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The structs of `text` and their fields' names.
+/// Returns the structs in `text` and the names of their fields.
 fn structs(text: &str) -> BTreeMap<&str, Vec<&str>> {
     let bodies = text.split("typedef struct ").skip(1).filter_map(|rest| {
         let (name, rest) = rest.split_once(" {")?;
@@ -122,7 +122,7 @@ fn structs(text: &str) -> BTreeMap<&str, Vec<&str>> {
         .collect()
 }
 
-/// The macros of `text` that stand for numbers.
+/// Returns the macros in `text` that are numbers.
 fn numbers(text: &str) -> BTreeMap<&str, &str> {
     let defined = text
         .lines()
@@ -134,8 +134,8 @@ fn numbers(text: &str) -> BTreeMap<&str, &str> {
         .collect()
 }
 
-/// A program that compiles if what `bindings` declare is what the headers declare: a function
-/// may be declared twice only with the same type, and structs and numbers are compared.
+/// Returns a program that compiles if the declarations in `bindings` match those of the headers. C allows a repeated
+/// function declaration only with the same type; structs and numbers are compared explicitly.
 fn comparison(bindings: &str) -> String {
     let mut source = String::from("#include <stddef.h>\n");
     for name in HEADERS {
@@ -177,7 +177,7 @@ fn comparison(bindings: &str) -> String {
     source
 }
 
-/// What a C compiler says against the comparison; `None` where there is no compiler.
+/// Returns the C compiler's errors for the comparison; `None` if there is no compiler.
 fn refusal(name: &str, bindings: &str) -> Option<String> {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&file, comparison(bindings)).unwrap();
@@ -229,8 +229,8 @@ fn the_headers_version_is_the_librarys() {
     assert!(build.contains(&soname), "{soname}");
 }
 
-/// XLA's own headers may come before this SDK's. Those of the newest revision are the same; with older ones a bundle ends
-/// before what the runtime reads, and whoever includes any of these is told.
+/// XLA's own headers may come before this SDK's. Those of the newest revision are the same. With older ones, bundles
+/// are shorter than the runtime expects, and including any of these headers is a compile error.
 #[test]
 fn headers_of_an_older_xla_are_told() {
     let test = "headers_of_an_older_xla_are_told";

@@ -1,5 +1,5 @@
-//! The internal C++ API, `xla/ffi/ffi.h`: in programs that are linked with the runtime it binds the runtime's own
-//! objects, and across images it is refused.
+//! The internal C++ API, `xla/ffi/ffi.h`. In programs that are linked with the runtime it binds the runtime's own
+//! objects; across images it is refused.
 
 mod support;
 
@@ -19,7 +19,7 @@ const WARNINGS: [&str; 9] = [
     "-Iinclude",
 ];
 
-/// What links a program with Debian's Abseil; `None`, told, where there is none.
+/// Returns the flags that link Debian's Abseil; prints a message and returns `None` if it is missing.
 fn abseil(test: &str) -> Option<Vec<String>> {
     let asked = Command::new("pkg-config")
         .args(["--libs", "absl_statusor", "absl_span", "absl_cord"])
@@ -65,7 +65,7 @@ fn said(program: &Path, arguments: &[PathBuf]) -> String {
 
 const BINDINGS: &str = "runtime/c/tests/programs/internal.cc";
 
-/// Without Abseil, by GCC; on a real XLA the handlers are refused.
+/// Without Abseil, compiled by GCC; a real XLA refuses the handlers.
 #[test]
 fn handlers_get_the_runtimes_own_objects() {
     let test = "handlers_get_the_runtimes_own_objects";
@@ -91,7 +91,8 @@ fn handlers_get_the_runtimes_own_objects() {
     assert_eq!(done.status.code(), Some(0), "{told}");
 }
 
-/// With absl::Status, absl::StatusOr and absl::Span, by Clang where it is there; without exceptions and type information.
+/// With absl::Status, absl::StatusOr and absl::Span, compiled by Clang if it is available, without exceptions and type
+/// information.
 #[test]
 fn statuses_are_abseils_where_it_is_present() {
     let test = "statuses_are_abseils_where_it_is_present";
@@ -111,7 +112,7 @@ fn statuses_are_abseils_where_it_is_present() {
     assert_eq!(said(&program, &[]), wanted);
 }
 
-/// The guard: own statics in each image, functions of one image that stand in for another's, a shared runtime.
+/// The guard between images: separate statics, functions of one image that override another's, a shared runtime.
 #[test]
 fn across_images_it_is_refused() {
     let test = "across_images_it_is_refused";
@@ -144,8 +145,8 @@ fn across_images_it_is_refused() {
     let with_runtime = link("libinternal_home.so", &library, &home);
     let without = link("libinternal_guest.so", &library, &["-shared"]);
 
-    // A library with a runtime of its own, in a program with another: alone, and where the program's functions
-    // stand in for the library's.
+    // A library with its own runtime, in a program with another: first separate, then with the program's functions
+    // overriding the library's.
     let quiet = link(
         "internal-boundary",
         &boundary,
@@ -160,9 +161,9 @@ fn across_images_it_is_refused() {
         let told = said(program, &libraries);
         let lines: Vec<_> = told.lines().collect();
         let count = |words: &str| lines.iter().filter(|line| line.contains(words)).count();
-        // Three revisions; the program's own handler is taken by all of them.
+        // Three revisions; all of them accept the program's own handler.
         assert_eq!(count("own: 0 "), 3, "{told}");
-        // From r7 on with the reason; before, hosts give no table to make an error with.
+        // From r7 on with the reason; earlier hosts pass no table to create an error with.
         for library in &libraries {
             let prefix = format!("{}: ", library.display());
             let answers: Vec<_> = lines
@@ -186,13 +187,13 @@ fn across_images_it_is_refused() {
                 assert!(answer.contains(wanted), "{told}");
             }
         }
-        // Within its own image the same handler works.
+        // Within its own image, the same handler works.
         if at_home {
             assert_eq!(count("at home: 0"), 3, "{told}");
         }
     }
 
-    // A program beside the shared runtime.
+    // A program that uses the shared runtime.
     let folder = format!("-L{}", libraries().display());
     let shared = link(
         "internal-shared",

@@ -1,5 +1,5 @@
-//! Calls that outlast their time limit, how they end, and whose memory they work in, in C and C++: nobody touches
-//! memory that is not his.
+//! Calls that exceed their time limit, how they end, and whose memory they use, in C and C++: checks that no code
+//! accesses memory that it does not own.
 
 mod support;
 
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{SYSTEM, libraries, program, run, skip};
 
-/// Fails where valgrind finds memory that is misused or lost.
+/// Fails if valgrind finds invalid accesses or leaks.
 fn under_valgrind(test: &str, linked: &Path) {
     if Command::new("valgrind").arg("--version").output().is_err() {
         skip(test, "no valgrind");
@@ -23,7 +23,7 @@ fn under_valgrind(test: &str, linked: &Path) {
     assert_eq!(done.status.code(), Some(0), "{said}");
 }
 
-/// Whether programs of this compiler can be run under a sanitizer here.
+/// Returns true if programs of this compiler can run with a sanitizer here.
 fn sanitizes(compiler: &str) -> bool {
     let probe = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sanitizer.c");
     std::fs::write(&probe, "int main(void) { return 0; }\n").expect("the probe");
@@ -51,7 +51,7 @@ fn with_archive(test: &str, compiler: &str, name: &str, more: &[&str]) -> Option
     )
 }
 
-/// Builds the program of this file and runs it alone, under valgrind and with sanitizers; it says `said`.
+/// Builds the program of this file and runs it plainly, under valgrind and with sanitizers; it must print `said`.
 fn is_clean(file: &str, said: &str) -> Option<PathBuf> {
     let libraries = libraries();
     let source = format!("runtime/c/tests/programs/{file}");
@@ -119,7 +119,8 @@ fn the_end_of_a_runtime_in_c() {
         .output()
         .expect("the program starts");
     assert_eq!(String::from_utf8_lossy(&logs.stdout), "logged\n");
-    // With no logger, frames go there, and so do those of what a logger calls.
+    // Without a logger, frames are printed to standard error, and so are the messages that a logger's calls
+    // cause.
     let said = String::from_utf8_lossy(&logs.stderr);
     assert_eq!(
         said.matches("': call frame, execute stage\n").count(),

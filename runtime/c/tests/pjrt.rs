@@ -1,4 +1,5 @@
-//! C and C++ programs on a real XLA: what runs embedded runs on a plugin by one argument.
+//! C and C++ programs on a real XLA: programs for the embedded runtime run on a plugin
+//! with one more argument.
 
 mod support;
 
@@ -8,7 +9,8 @@ use support::{SYSTEM, libraries, program, repository, run, skip};
 use xla_ffi_testing::compiler::shared_library;
 use xla_ffi_testing::plugin;
 
-/// A library of C's for a test; `None`, told, without a compiler.
+/// Builds a C library for a test; prints a message and returns `None` if there is no
+/// compiler.
 fn library(test: &str, source: &str, name: &str) -> Option<PathBuf> {
     library_with(test, source, name, &[])
 }
@@ -21,12 +23,12 @@ fn library_with(test: &str, source: &str, name: &str, flags: &[&str]) -> Option<
     shared_library(&folder, test, &repository().join(source), name, &flags)
 }
 
-/// A program with the runtime linked into it.
+/// Builds a program that is linked with the runtime.
 fn linked(test: &str, source: &str, name: &str) -> Option<PathBuf> {
     linked_of(test, &[source], name)
 }
 
-/// The same of several sources in one language.
+/// Builds a program of several sources in one language.
 fn linked_of(test: &str, sources: &[&str], name: &str) -> Option<PathBuf> {
     let archive = libraries().join("libxla_ffi_runtime.a");
     let (compiler, standard) = match sources[0].ends_with(".cc") {
@@ -39,7 +41,7 @@ fn linked_of(test: &str, sources: &[&str], name: &str) -> Option<PathBuf> {
     program(test, compiler, name, &flags)
 }
 
-/// What a program that ends well says.
+/// Returns the output of a program that exits successfully.
 fn says(program: &Path, arguments: &[&Path]) -> String {
     let done = Command::new(program).args(arguments).output().unwrap();
     let told = String::from_utf8_lossy(&done.stderr);
@@ -47,7 +49,7 @@ fn says(program: &Path, arguments: &[&Path]) -> String {
     String::from_utf8_lossy(&done.stdout).into_owned()
 }
 
-/// The examples of programs, on the embedded runtime and on XLA.
+/// Runs the example programs on the embedded runtime and on XLA.
 #[test]
 fn the_same_programs_on_a_real_xla() {
     let test = "the_same_programs_on_a_real_xla";

@@ -1,5 +1,5 @@
-//! Programs in C and C++ that embed the runtime, linked with the static library: handlers that are linked in,
-//! and programs that they build and run.
+//! Programs in C and C++ that embed the runtime, linked with the static library. They use handlers that are
+//! linked in, and build and run programs of custom calls.
 
 mod support;
 
@@ -23,7 +23,7 @@ are: none
 2 4 6 not a number
 ";
 
-/// A program with the runtime linked into it, by a compiler that is told these flags.
+/// Builds a program that is linked with the runtime, with these compiler flags.
 fn embedding(
     test: &str,
     compiler: &str,
@@ -57,7 +57,7 @@ fn a_c_program_builds_prints_and_runs_a_program() {
     leaks(&linked);
 }
 
-/// Fails where valgrind finds a leak or an access that is wrong.
+/// Fails if valgrind finds a leak or an invalid access.
 fn leaks(linked: &Path) {
     let done = Command::new("valgrind")
         .args(["--quiet", "--leak-check=full", "--error-exitcode=9"])
@@ -132,7 +132,7 @@ fn a_cxx_program_builds_prints_and_runs_a_program() {
     }
 }
 
-/// Each header can be included alone, and twice.
+/// Each header can be included without others, and twice.
 #[test]
 fn headers_stand_alone() {
     let test = "headers_stand_alone";
@@ -163,7 +163,7 @@ fn headers_stand_alone() {
             "{header}"
         );
         source = format!("#include \"{header}\"\n#include \"{header}\"\nint main() {{}}\n");
-        // With this header alone the documents name the type inside of `xla`.
+        // With only this header, the documents' unqualified type name is in the namespace `xla`.
         let source = match header {
             "xla/service/custom_call_status.h" => {
                 format!("{source}void target(void*, void**, xla::XlaCustomCallStatus*);\n")
@@ -226,7 +226,7 @@ fn cxx_handlers_register_themselves_at_program_start() {
     assert_eq!(run(&linked, &libraries), "3 8\n");
 }
 
-/// Deadlines, a library that is loaded anew, metrics, eight threads.
+/// Deadlines, a reloaded library, metrics, eight threads.
 #[test]
 fn a_server_in_cxx() {
     let test = "a_server_in_cxx";

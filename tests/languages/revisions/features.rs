@@ -1,4 +1,4 @@
-//! The features: what each asks of a library.
+//! The features, each of which tests a part of a library.
 
 use super::subject::{
     Check, Failure, Subject, copied, expect, f32s, gives, number, packed, refused, run, scalar,
@@ -8,7 +8,7 @@ use xla_ffi_runtime::{
     Attributes, DType, Error, ErrorCode, Revision, Shape, Stage, Stages, Tensor,
 };
 
-/// A feature: its name in the table and what it does.
+/// A feature: its name in the table, and its test.
 pub(crate) type Feature = (&'static str, fn(&Subject) -> Check);
 
 pub(crate) const FEATURES: &[Feature] = &[
@@ -116,7 +116,7 @@ pub(crate) const FEATURES: &[Feature] = &[
         for text in ["line one\nline two", "grüße, 世界", &long] {
             expect(told(text)?.as_str(), text)?;
         }
-        // What follows a NUL must not get lost.
+        // The text after a NUL must not get lost.
         let text = told("before\0after")?;
         expect(text.starts_with("before") && text.ends_with("after"), true)
     }),
@@ -206,7 +206,7 @@ pub(crate) const FEATURES: &[Feature] = &[
         packed(s, "unpack", "u2[5]=3,0,2,1,3", &[3, 0, 2, 1, 3])
     }),
     ("sub-byte: float4", |s| {
-        // The bits 0 to 6 stand for these values; the handler tells the bits.
+        // The bits 0 to 6 represent these values; the handler returns the bits.
         packed(
             s,
             "unpack",
@@ -304,7 +304,7 @@ pub(crate) const FEATURES: &[Feature] = &[
         let entry = s.library.symbol("xla_ffi_register")? as usize;
         let own = s.library.symbol("xla_ffi_manifest").is_ok();
         let name = if own { "scale" } else { "conformance_c.scale" };
-        // Twice: registration is idempotent.
+        // Twice, because registration is idempotent.
         for _ in 0..2 {
             let bootstrap = Subject::executable_of(
                 &s.bootstrap,
@@ -312,7 +312,7 @@ pub(crate) const FEATURES: &[Feature] = &[
                 &format!("{{entry = {entry} : i64}}"),
             )?;
             let told = run(&bootstrap, vec![scalar()], &[(DType::F32, &[])]);
-            // Handlers that need more than this runtime has are told; the others are there.
+            // Handlers that need a newer runtime are reported; the others are registered.
             let beyond = own
                 && s.newest == Revision::NEWEST
                 && (Revision::R1..Revision::R10).contains(&s.runtime.revision());

@@ -1,5 +1,5 @@
-//! Libraries that know the revisions up to one, on every later revision: what worked on theirs works, or is refused by
-//! name.
+//! Libraries that know the revisions up to one, on every later revision. A row that works on their newest revision
+//! must also work on later ones, or be refused with the feature's name.
 
 use super::features::FEATURES;
 use super::subject::{Subject, seen};
@@ -25,7 +25,7 @@ const NEEDS: &[(&str, Feature, &str)] = &[
     ("custom options", Feature::CustomOptions, "custom options"),
 ];
 
-/// Rows that leave state.
+/// Rows that set state.
 const STATE: [&str; 2] = ["state", "the same state type in two libraries"];
 
 /// A word of the refusal of a row by a library that knows the revisions up to `newest`, on a later host; `None` if the
@@ -52,7 +52,7 @@ fn set(library: &Library, newest: Revision) {
     let place = library
         .symbol("XLA_FFI_NEWEST_KNOWN")
         .expect("the variable");
-    // SAFETY: the libraries of these tests export an int by this name, which nothing else writes.
+    // SAFETY: the libraries of these tests export an int with this name, and no other code writes it.
     unsafe { &*place.cast::<AtomicI32>() }.store(newest as i32, Ordering::Relaxed);
 }
 
@@ -77,7 +77,7 @@ fn check(language: &str) {
             };
             set(&subject.library, newest);
             set(&subject.twin, newest);
-            // Whoever is refused at registration is refused in every row.
+            // A library that is refused at registration is refused in every row.
             let rows = if newest == Revision::R0 {
                 1
             } else {
@@ -113,7 +113,7 @@ fn check(language: &str) {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// The conformance library of a language and its twin, with the variable; `None` if there is no compiler.
+/// Returns the conformance library of a language and its twin, with the variable; `None` if there is no compiler.
 fn libraries(language: &str) -> Option<[PathBuf; 2]> {
     match language {
         "c" => Some(compiled("c", option_env!("C_COMPILER")?, "-std=c99")),
@@ -169,7 +169,7 @@ fn cpp_libraries_on_later_revisions() {
     check("cpp");
 }
 
-/// The same on jaxlib: a tenth of the libraries on the newest one, or all on those of `XLA_FFI_PYTHONS`.
+/// The same on jaxlib: a tenth of the libraries on the newest one, or all of them on those of `XLA_FFI_PYTHONS`.
 #[test]
 fn libraries_on_later_jaxlibs() {
     let of = |name| std::env::var_os(name).map(|list| std::env::split_paths(&list).collect());

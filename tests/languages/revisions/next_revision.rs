@@ -18,7 +18,7 @@ use xla_ffi_sys::{
 use xla_ffi_testing::compiler::{compiler, library_of_text};
 use xla_ffi_testing::skip;
 
-/// How many revisions are generated, and the seed of the first.
+/// The number of generated revisions, and the seed of the first.
 const COUNT: u64 = 100;
 const FIRST: u64 = 1;
 
@@ -67,14 +67,14 @@ unsafe fn function<F: Copy>(name: &str) -> F {
     static HOST: OnceLock<libloading::Library> = OnceLock::new();
     let host = HOST.get_or_init(|| {
         let path = Path::new(env!("C_EXAMPLES_DIR")).join("libnext_revision.so");
-        // SAFETY: a library of ours, which has no constructors.
+        // SAFETY: the library is part of these tests and has no constructors.
         unsafe { libloading::Library::new(path) }.expect("the host loads")
     });
     // SAFETY: the caller's promise.
     *unsafe { host.get::<F>(name.as_bytes()) }.expect("the function")
 }
 
-/// Puts the host before a handler.
+/// Wraps a handler with the host.
 fn wrap(bundle: Bundle, stage: Stage) -> Bundle {
     type Wrap = unsafe extern "C" fn(XLA_FFI_Handler) -> XLA_FFI_Handler;
     let handler = bundle.get(stage).expect("the stage was just added");
@@ -154,7 +154,8 @@ fn run(
     }
 }
 
-/// Returns the minor version of the collectives, which the handler has to take if it is higher than it knows.
+/// Returns the minor version of the collectives, which the handler has to accept if it is higher than the
+/// known one.
 #[xla_ffi::handler]
 fn extension_minor(
     mut y: Out<i64, 0>,
@@ -193,7 +194,7 @@ fn with_extension(language: &str, test: &str) -> Option<PathBuf> {
     Some(library.expect("the handler compiles"))
 }
 
-/// What the handler of a library, or else the one in Rust, returns.
+/// Returns the result of the handler of a library, or of the one in Rust.
 fn minor_of_extension(runtime: &Runtime, library: Option<&Path>) -> Result<i64, Error> {
     let bundle = match library {
         Some(path) => runtime

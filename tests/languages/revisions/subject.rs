@@ -1,4 +1,4 @@
-//! A conformance library on one runtime, and what calls on it give.
+//! A conformance library on one runtime, and checks of its calls.
 
 use std::sync::OnceLock;
 use xla_ffi_runtime::spec::Spec;
@@ -9,14 +9,14 @@ use xla_ffi_runtime::{
 
 pub(crate) type Check = Result<(), Failure>;
 
-/// Why a feature is not as it should be.
+/// The reason for which a feature fails.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// What the handler or the runtime answered.
+    /// An error of the handler or the runtime.
     Answer(Error),
     /// A wrong result.
     Wrong(String),
-    /// The language has no such thing.
+    /// The language does not have the feature.
     Moot,
 }
 
@@ -33,7 +33,7 @@ pub(crate) fn expect<T: PartialEq + std::fmt::Debug>(got: T, wanted: T) -> Check
     Err(Failure::Wrong(format!("expected {wanted:?}, got {got:?}")))
 }
 
-/// What every handler goes through on its way to the runtime, in a process that wraps it.
+/// A function that wraps every handler before its registration, if set for the process.
 pub(crate) static WRAP: OnceLock<fn(Bundle, Stage) -> Bundle> = OnceLock::new();
 
 /// A library on one runtime.
@@ -41,14 +41,14 @@ pub(crate) struct Subject {
     pub(crate) runtime: Runtime,
     pub(crate) library: Library,
     pub(crate) twin: Library,
-    /// The handler that calls a registration entry with the table of its own call.
+    /// The handler that calls a registration function with the table of its own call.
     pub(crate) bootstrap: Library,
     /// The newest revision that the libraries know.
     pub(crate) newest: Revision,
 }
 
 impl Subject {
-    /// The revision as which the libraries treat their host.
+    /// Returns the revision as which the libraries treat their host.
     pub(crate) fn seen(&self) -> Revision {
         seen(self.newest, self.runtime.revision())
     }
@@ -96,8 +96,8 @@ impl Subject {
     }
 }
 
-/// The revision as which a library that knows those up to `newest` treats its host. Before r5 only known lengths tell
-/// what a table has.
+/// Returns the revision as which a library that knows those up to `newest` treats its host. Before r5, a table's
+/// contents are only known from its length.
 pub(crate) fn seen(newest: Revision, host: Revision) -> Revision {
     match newest {
         _ if host <= newest => host,
@@ -124,7 +124,7 @@ pub(crate) fn run(
     call.run()
 }
 
-/// Whether a call on these arguments gives these values, in one result of these dimensions.
+/// Checks that a call on these arguments returns these values, in one result of these dimensions.
 pub(crate) fn gives<T: Element + Clone + PartialEq + std::fmt::Debug>(
     s: &Subject,
     name: &str,
@@ -137,7 +137,7 @@ pub(crate) fn gives<T: Element + Clone + PartialEq + std::fmt::Debug>(
     expect(&values::<T>(&out, 0)[..], wanted)
 }
 
-/// Whether a handler of attributes alone gives these values.
+/// Checks that a handler that only has attributes returns these values.
 pub(crate) fn tells<T: Element + Clone + PartialEq + std::fmt::Debug>(
     s: &Subject,
     name: &str,
@@ -147,7 +147,7 @@ pub(crate) fn tells<T: Element + Clone + PartialEq + std::fmt::Debug>(
     gives(s, name, attrs, vec![], &[wanted.len() as i64], wanted)
 }
 
-/// Whether a handler without attributes gives this number.
+/// Checks that a handler without attributes returns this number.
 pub(crate) fn number<T: Element + Clone + PartialEq + std::fmt::Debug>(
     s: &Subject,
     name: &str,
@@ -156,7 +156,7 @@ pub(crate) fn number<T: Element + Clone + PartialEq + std::fmt::Debug>(
     gives(s, name, "{}", vec![scalar()], &[], &[wanted])
 }
 
-/// The error that an outcome has to be.
+/// Returns the error that an outcome has to be.
 pub(crate) fn refused<T>(outcome: Result<T, Error>) -> Result<Error, Failure> {
     let none = || Failure::Wrong("no error".to_owned());
     outcome.err().ok_or_else(none)
@@ -176,7 +176,7 @@ pub(crate) fn values<T: Element + Clone>(outcome: &Outcome, index: usize) -> Vec
         .expect("the result's type")
 }
 
-/// Elements of less than a byte, an odd number of them: unpacked by `handler`, and their sizes.
+/// Checks elements of less than a byte, in an odd number: unpacked by `handler`, and their sizes.
 pub(crate) fn packed(s: &Subject, handler: &str, spec: &str, wanted: &[i8]) -> Check {
     let x = Spec::parse(spec)
         .expect("the test's SPEC parses")
@@ -192,7 +192,7 @@ pub(crate) fn packed(s: &Subject, handler: &str, spec: &str, wanted: &[i8]) -> C
     )
 }
 
-/// Six elements of a type, copied by the handler, and their sizes.
+/// Checks six elements of a type, copied by the handler, and their sizes.
 pub(crate) fn copied(s: &Subject, dtype: DType) -> Check {
     let shape = Shape::new(dtype, [2, 3])?;
     let size = 6 * dtype.bits() / 8;

@@ -1,4 +1,4 @@
-//! `cargo xtask matrix`: every feature of the same libraries on every jaxlib, and on other hosts of XLA.
+//! `cargo xtask matrix` runs every feature of the same libraries on every jaxlib, and on other hosts of XLA.
 
 pub(crate) mod hosts;
 mod table;
@@ -21,14 +21,14 @@ use table::{Column, Outcome, Table};
 /// Command line of `matrix`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A jaxlib instead of the whole list; may be given several times.
+    /// Run on this jaxlib instead of the whole list; may be repeated.
     #[arg(long, value_name = "X.Y.Z")]
     jaxlib: Vec<String>,
-    /// Every jaxlib that the package index has, listed or not, yanked ones too: before each release.
+    /// Run on every jaxlib of the package index, including unlisted and yanked ones. Use it before each release.
     #[arg(long, conflicts_with = "jaxlib")]
     all: bool,
-    /// A host other than jaxlib, instead of the whole list: one of those in `tools/xtask/src/matrix/hosts.rs`, at the listed
-    /// version when none is said; may be given several times.
+    /// Run on this host other than jaxlib instead of the whole list: one of those in `tools/xtask/src/matrix/hosts.rs`,
+    /// by default at the listed version; may be repeated.
     #[arg(long, value_name = "NAME[=VERSION]", conflicts_with = "all")]
     host: Vec<String>,
 }
@@ -97,17 +97,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// The libraries under test.
 struct Subjects {
     libraries: Vec<(&'static str, PathBuf)>,
-    /// Those with the original custom calls.
+    /// Libraries with the original custom calls.
     legacy: Vec<(&'static str, PathBuf)>,
     /// Second libraries with the same names and types, one for each of `libraries`.
     twins: Vec<(&'static str, PathBuf)>,
     bootstrap: PathBuf,
-    /// The program that runs rows on PJRT plugins; no path where no host is asked for.
+    /// The program that runs rows on PJRT plugins; empty if no host is requested.
     rows: PathBuf,
 }
 
 impl Subjects {
-    /// Names the libraries on a driver's command line.
+    /// Passes the libraries on a driver's command line.
     fn name_in(&self, command: &mut Command, with_upstream: bool) {
         for (flag, list) in [
             ("--library", &self.libraries),
@@ -162,7 +162,7 @@ impl Subjects {
     }
 }
 
-/// Runs the hosts side by side.
+/// Runs the hosts in parallel.
 fn columns(root: &Path, runtimes: &[Runtime], subjects: &Subjects) -> Result<Vec<Column>> {
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicUsize::new(0);
@@ -221,7 +221,7 @@ fn drive(root: &Path, venv: &Venv, subjects: &Subjects) -> Result<Column> {
     cells(&output)
 }
 
-/// The cells that a driver printed, a line of JSON each.
+/// Returns the cells that a driver printed, one line of JSON per cell.
 fn cells(output: &std::process::Output) -> Result<Column> {
     let mut order = Vec::new();
     let mut cells = BTreeMap::new();
@@ -257,7 +257,7 @@ fn cells(output: &std::process::Output) -> Result<Column> {
     Ok(Column::Cells { order, cells })
 }
 
-/// Whether this runs in CI, where everything listed has to be there.
+/// Returns true in CI, where everything that is listed has to exist.
 pub(crate) fn in_ci() -> bool {
     std::env::var_os("CI")
         .is_some_and(|value| !value.is_empty() && value != "false" && value != "0")

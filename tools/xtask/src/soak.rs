@@ -1,5 +1,5 @@
-//! `cargo xtask soak`: fuzzing for as long as there is time. What it found is kept under `target/soak`, where the next run
-//! goes on. And the long form of the tests of compatibility.
+//! `cargo xtask soak` runs the fuzzers for a given time, and the long form of the compatibility tests. Findings are
+//! kept in `target/soak`, where the next run continues.
 
 use crate::cargo::cargo;
 use crate::{folders, venv};
@@ -11,24 +11,24 @@ use std::time::{Duration, Instant};
 /// Command line of `soak`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Parsers to attack: folders of `tools/fuzz/corpus`. `revisions`: libraries that know older revisions on every
+    /// Parsers to fuzz: folders of `tools/fuzz/corpus`. `revisions`: libraries that know older revisions on every
     /// listed jaxlib, and 1000 generated revisions. Default: all.
     what: Vec<String>,
-    /// How long in all; at least one minute per target.
+    /// Total time in minutes; at least one minute per target.
     #[arg(long, default_value_t = 30)]
     minutes: u64,
 }
 
-/// Counters in every branch, comparisons that the fuzzer sees, and the checks of a debug build. Stable compilers have LLVM's
-/// pass too.
+/// Counters in every branch, comparisons for the fuzzer, and the checks of a debug build. Stable compilers include
+/// LLVM's pass.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions -Coverflow-checks";
 
-/// What libFuzzer is told besides the folders: inputs in bytes, seconds for one, MiB.
+/// Options for libFuzzer in addition to the folders: input size in bytes, seconds per input, memory in MiB.
 const LIMITS: [&str; 3] = ["-max_len=16384", "-timeout=20", "-rss_limit_mb=1024"];
 
-/// The long form of tests in `tests/languages/revisions`.
+/// The long form of the tests in `tests/languages/revisions`.
 const REVISIONS: &str = "revisions";
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -93,7 +93,7 @@ fn fuzz(root: &Path, target: &str, turn: Duration) -> Result<()> {
     let built = cargo(root)
         .args(["build", "--quiet", "--release", "-p", "xla-ffi-fuzz"])
         .args(["--bin", "fuzz", "--features", "libfuzzer"])
-        // If a target is named, the flags are not those of build scripts.
+        // With a named target, build scripts do not get the flags.
         .args(["--target", host, "--target-dir", "target/fuzz"])
         .env("RUSTFLAGS", FLAGS)
         .env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only")

@@ -1,4 +1,4 @@
-/* What the programs of this folder end with where something is not as it should be. */
+/* Ends a program of this folder if a check fails. */
 #ifndef XLA_FFI_RUNTIME_TESTS_CHECKS_H_
 #define XLA_FFI_RUNTIME_TESTS_CHECKS_H_
 

@@ -1,6 +1,5 @@
-// Programs written the way XLA's custom-call documents write them, old and new: the same calls with the
-// same spellings and headers, names left unqualified or the builder left away where the documents do. What is built is
-// printed and run.
+// Programs in the style of XLA's custom-call documents, old and new: the same calls with the same spellings and
+// headers, with unqualified names or without a builder if the documents do so. The programs are printed and run.
 #define XLA_FFI_UNQUALIFIED_NAMES
 #include "xla/client/xla_builder.h"
 #include "xla/service/custom_call_status.h"
@@ -14,7 +13,7 @@
 #include "xla_ffi/embedded.h"
 
 static xla::XlaComputation built;
-// A builder's program, before the builder goes.
+// Keeps a builder's program before the builder is destroyed.
 static void Keep(xla::XlaBuilder& b) { built = b.Build().value(); }
 
 namespace original {
@@ -42,7 +41,7 @@ namespace device {
 static std::string seen;
 
 void tiled_add(CUstream stream, void** buffers, const char* opaque, size_t opaque_len) {
-  // A loop stands for the kernel: the device is a thread.
+  // A loop replaces the kernel, because the device is a thread.
   const float* tile = reinterpret_cast<const float*>(buffers[0]);
   const float* wide = reinterpret_cast<const float*>(buffers[1]);
   for (int i = 0; i < 2048; ++i) reinterpret_cast<float*>(buffers[2])[i] = tile[i % 128] + wide[i];
@@ -76,7 +75,7 @@ void may_fail(void* out, const void** in, XlaCustomCallStatus* status) {
 }
 XLA_REGISTER_CUSTOM_CALL_TARGET(may_fail, "Host");
 
-// As the documents declare it for devices.
+// The documents' declaration for devices.
 void declared(CUstream stream, void** buffers, const char* opaque, size_t opaque_len,
               xla::XlaCustomCallStatus* status);
 
@@ -119,12 +118,12 @@ void make(const std::string& opaque) {
 namespace tuples {
 
 void with_tuples(void* out, const void** in) {
-  // The roots: three pointers, the second to two.
+  // The roots: three pointers, the second of which refers to two.
   const void* const* root = static_cast<const void* const*>(in[0]);
   const void* const* inner = static_cast<const void* const*>(root[1]);
   void* const* outs = static_cast<void* const*>(out);
   static_cast<float*>(outs[0])[511] = static_cast<const float*>(inner[1])[127];
-  static_cast<float*>(outs[1])[1023] = 1;  // scratch: nobody reads it
+  static_cast<float*>(outs[1])[1023] = 1;  // scratch: not read
 }
 XLA_REGISTER_CUSTOM_CALL_TARGET(with_tuples, "Host");
 
@@ -205,7 +204,7 @@ static bool Adds(const xla::Literal& sum, float bias = 0) {
   return sum.data<float>().size() == 2048;
 }
 
-// What the documents do not show: everything else that the builder takes.
+// All other parts of the builder, which the documents do not show.
 static int Everything() {
   using xla::LiteralUtil;
   using xla::ShapeUtil;
@@ -251,7 +250,7 @@ static int Everything() {
     CHECK(hlo.find(part) != std::string::npos);
   }
 
-  // Mistakes are told by name, all of them.
+  // All mistakes are reported, with the instructions' names.
   xla::XlaBuilder wrong("wrong");
   xla::XlaOp x = xla::Parameter(&wrong, 1, ShapeUtil::MakeShape(xla::F32, {2}), "x");
   xla::GetTupleElement(x, 0);
@@ -298,7 +297,7 @@ int main() {
 
   tuples::make();
   std::printf("%s", built.ToHloText()->c_str());
-  // Of a call that says no layouts: that they are row-major, for XLA would choose some.
+  // A call without layouts gets row-major ones, because XLA would choose others.
   CHECK(built.ToHloText()->find("operand_layout_constraints={(f32[32]{0}, (f32[64]{0}, "
                                 "f32[128]{0}), f32[256]{0})}") != std::string::npos);
   auto roots = xla_ffi::Executable::Compile(built, "Host", XFFI_RT_TUPLES_CPU_ROOTS);

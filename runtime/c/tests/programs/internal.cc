@@ -49,7 +49,7 @@ struct Plan {
 };
 std::atomic<int> Plan::living{0};
 
-struct Offset {  // user data: no number, no registration
+struct Offset {  // user data without a number or a registration
   explicit Offset(int64_t n) : by(n) { ++living; }
   ~Offset() { --living; }
   int64_t by;
@@ -57,7 +57,7 @@ struct Offset {  // user data: no number, no registration
 };
 std::atomic<int> Offset::living{0};
 
-// run id, device, threads, what a task on the pool says, the called computation, an offset, the runtime's revision
+// Run id, device, threads, the result of a pool task, the called computation, an offset, the runtime's revision.
 static ffi::Status Rich(ffi::Invocation call, ffi::ThreadPool pool, ffi::Called called, Offset* offset,
                         const XLA_FFI_Api* api, ffi::RunId run_id, int32_t ordinal, Numbers x,
                         ffi::Result<Numbers> y) {
@@ -191,7 +191,7 @@ static void CheckWhole(const ffi::Status& status) {
 #endif
 }
 
-// What a program's custom call calls: the name of its computation, and its literal.
+// The computation that a program's custom call calls: its name, and the call's literal.
 static std::string called_name;
 static ffi::Error Calls(ffi::Called called, ffi::Result<Number> y) {
   if (called.size() != 1) return ffi::Error::Internal("one computation");
@@ -241,7 +241,7 @@ static void TheContext(xffi_rt* runtime) {
     {
       ffi::ExecutionContext context(runtime);
       RIGHT(context.Emplace<Offset>(100));
-      CHECK(Has(context.Emplace<Offset>(101), "user data"));  // a second one is refused, and destroyed
+      CHECK(Has(context.Emplace<Offset>(101), "user data"));  // a second object is refused, and destroyed
       static double borrowed = 0.5;
       RIGHT(context.Insert(&borrowed));
       CHECK((*context.Lookup<Offset>())->by == 100 && **context.Lookup<double>() == 0.5);
@@ -249,7 +249,7 @@ static void TheContext(xffi_rt* runtime) {
       RIGHT(ffi::TakeStatus(xffi_rt_call_set_user_data(call.get(), context.data())));
       CHECK(Has(context.Insert(std::make_unique<int>(1)), "calls have this user data already"));
     }
-    CHECK(Offset::living == 1);  // the call's
+    CHECK(Offset::living == 1);  // the call's object
     CHECK(Has(Run(call.get()), "no computation"));
     RIGHT(ffi::SetCalledComputation(call.get(), std::make_unique<float>(1.0f)));
     CHECK(Has(Run(call.get()), "no computation"));
@@ -291,7 +291,7 @@ static void TheDevice(xffi_rt* runtime) {
       nullptr)));
   RIGHT(Run(call.get()));
   CHECK(y == 42 && allocated == 0);
-  // A stream of the program's own: the runtime knows its handle alone.
+  // A stream of the program: the runtime only knows its handle.
   RIGHT(ffi::TakeStatus(xffi_rt_call_set_stream(call.get(), &x)));
   CHECK(Has(Run(call.get()), "the platform's functions"));
   CHECK(allocated == 0);
@@ -336,7 +336,7 @@ static void StateAndErrors(xffi_rt* runtime) {
   call = Call(runtime, "fails");
   RIGHT(ffi::TakeStatus(xffi_rt_call_ret(call.get(), XLA_FFI_DataType_S64, 0, nullptr, &y)));
   CheckWhole(Run(call.get()));
-  // C sees the text of each cause.
+  // C reads the text of each cause.
   xffi_rt_status* status = xffi_rt_call_run(call.get());
   CHECK(xffi_rt_status_code(status) == XLA_FFI_Error_Code_DATA_LOSS);
 #if XLA_FFI_ABSEIL
@@ -349,7 +349,7 @@ static void StateAndErrors(xffi_rt* runtime) {
 #endif
   CHECK(xffi_rt_status_object(status, &status) == nullptr && xffi_rt_status_object(nullptr, nullptr) == nullptr);
   xffi_rt_status_destroy(status);
-  // Operands are refused in the words of the external API.
+  // Errors about operands have the same text as in the external API.
   call = Call(runtime, "fails");
   CHECK(Has(Run(call.get()), "missing result"));
 }
@@ -398,7 +398,7 @@ static void Nulls() {
   xffi_rt_allocator_free(nullptr, nullptr, 0);
 }
 
-// On a real XLA such a handler is not registered. Argument: a plugin.
+// A real XLA does not register such a handler. Argument: a plugin.
 static void RealXla(const char* path) {
   const xla_ffi::Client client = xla_ffi::Client::Open(path).value();
   const xla::Status status = client.Register("internal.rich", kRich);

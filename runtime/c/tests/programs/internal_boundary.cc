@@ -1,6 +1,6 @@
-// Handlers of the internal API where they may not be. The program: in a library beside the runtime, and in a program beside a
-// shared one; its arguments are libraries with `insider`. With LIBRARY defined, such a library, whose handler nobody but a
-// runtime within it may call.
+// Handlers of the internal API on hosts that they must refuse. The program's arguments are libraries with `insider`; it
+// is linked with a static or a shared runtime. With LIBRARY defined, this is such a library, whose handler may only be
+// called by a runtime within the library.
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -20,7 +20,7 @@ using Number = ffi::Buffer<ffi::S64, 0>;
 XLA_FFI_DEFINE_HANDLER_SYMBOL(insider, Insider,
                               ffi::Ffi::Bind().Ctx<ffi::Invocation>().Ret<Number>("y"));
 
-// What the library's own runtime says, where it has one: it is of the same image.
+// Returns the answer of the library's own runtime, if it has one: that runtime is in the same image.
 extern "C" __attribute__((visibility("default"))) int runs_at_home() {
   const XLA_FFI_Handler_Bundle bundle{nullptr, nullptr, nullptr, insider, nullptr};
   xffi_rt* runtime = nullptr;
@@ -41,7 +41,7 @@ extern "C" __attribute__((visibility("default"))) int runs_at_home() {
 static ffi::Status Insider(ffi::Invocation) { return ffi::OkStatus(); }
 XLA_FFI_DEFINE_HANDLER(kInsider, Insider, ffi::Ffi::Bind().Ctx<ffi::Invocation>());
 
-// What registering says; empty where nothing stands against it.
+// Prints the errors of a registration; empty if it is accepted.
 static void Tell(const char* what, xffi_rt_status* status) {
   std::printf("%s: %d %s\n", what, static_cast<int>(xffi_rt_status_code(status)), xffi_rt_status_message(status));
   xffi_rt_status_destroy(status);

@@ -1,4 +1,4 @@
-/* Whose memory handlers work in: the caller's, wherever that is possible. */
+/* The memory that handlers use: the caller's, if possible. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 #include "checks.h"
 
-/* Where the last call found its operands. */
+/* The addresses of the last call's operands. */
 static const void* x_at;
 static const void* y_at;
 
@@ -33,8 +33,8 @@ static void next_target(void* out, const void** in) {
   *(float*)out = *(const float*)in[0] + 1;
 }
 
-/* A program whose result is `root`: 0 a call, 1 a call in the parameter's memory, 2 the parameter, 3 the result
- * of a call twice and that of a call of it. */
+/* A program with the result `root`: 0: a call; 1: a call in the parameter's memory; 2: the parameter; 3: the
+ * result of a call twice, and that of a call of it. */
 static xffi_rt_compiled* compiled(xffi_rt* runtime, const char* shape, int root, int typed) {
   const xffi_rt_alias in_place = {NULL, 0, 0, NULL, 0};
   xffi_rt_custom_call call = XFFI_RT_CUSTOM_CALL_INIT;
@@ -77,7 +77,7 @@ static void run(xffi_rt_compiled* program, const float* x, float* y) {
 }
 
 static void programs(xffi_rt* runtime, int typed) {
-  /* An allocation begins at a multiple of 16 bytes. */
+  /* Allocations are aligned to 16 bytes. */
   float* x = (float*)malloc(64);
   float* y = (float*)malloc(64);
   float* z = (float*)malloc(64);
@@ -88,7 +88,7 @@ static void programs(xffi_rt* runtime, int typed) {
   x[1] = 5;
   run(program, x, y);
   CHECK(y[0] == 2 && x_at == x && y_at == y);
-  /* Elsewhere it is copied. */
+  /* At other addresses, the array is copied. */
   run(program, x + 1, y);
   CHECK(y[0] == 6 && x_at != x + 1 && y_at == y);
   run(program, x, y + 1);
@@ -96,7 +96,7 @@ static void programs(xffi_rt* runtime, int typed) {
   run(program, x, NULL);
   xffi_rt_compiled_destroy(program);
 
-  /* A call that works in its argument's memory works in a copy. */
+  /* A call in its argument's memory uses a copy. */
   program = compiled(runtime, "f32[1]", 1, typed);
   run(program, x, y);
   CHECK(y[0] == 2 && x[0] == 1 && x_at != x);
@@ -129,7 +129,7 @@ static void programs(xffi_rt* runtime, int typed) {
   free(w);
 }
 
-/* As dlpack.h has it. */
+/* The structs of dlpack.h. */
 typedef struct tensor {
   void* data;
   int32_t device_type, device_id;
@@ -174,7 +174,7 @@ static void dlpack(xffi_rt* runtime) {
   CHECK(x_at == memory + 4 && y_at == memory + 8 && memory[8] == 5 && memory[10] == 7);
   CHECK(memory[11] == 11);
   right(xffi_rt_call_clear_operands(call));
-  /* Read-only, of version 1.3: an argument, no result. */
+  /* Read-only, version 1.3: allowed for an argument, refused for a result. */
   given.tensor = x;
   wrong(xffi_rt_call_ret_dlpack_versioned(call, &given), INVALID_ARGUMENT, "read-only");
   right(xffi_rt_call_arg_dlpack_versioned(call, &given));
@@ -192,7 +192,7 @@ static void dlpack(xffi_rt* runtime) {
   free(memory);
 }
 
-/* y = x + 1, on the stream and not at once. */
+/* y = x + 1, later, on the stream. */
 typedef struct job {
   const float* x;
   float* y;
@@ -230,7 +230,7 @@ static XLA_FFI_Error* queued_impl(xffi_call* call) {
 }
 XFFI_HANDLER(queued, queued_impl);
 
-/* What a call does on its stream's own thread. */
+/* Calls from the stream's own thread. */
 typedef struct {
   xffi_rt_stream* stream;
   xffi_rt_call* call;
@@ -269,14 +269,14 @@ static void streams(xffi_rt* runtime) {
   right(xffi_rt_stream_enqueue(xffi_rt_stream_handle(stream), on_its_thread, &own));
   right(xffi_rt_stream_synchronize(stream));
   CHECK(own.done);
-  /* What the call used is freed on a thread that waits for the stream. */
+  /* A thread that waits for the stream frees the call's data. */
   right(xffi_rt_wait_for_calls(runtime, 20000));
   nap(NULL);
   wrong(xffi_rt_stream_synchronize(NULL), INVALID_ARGUMENT, "stream");
   xffi_rt_stream_destroy(stream);
 }
 
-/* Allocators that do not do as they are told. */
+/* Allocators that break their contract. */
 static int given = 0;
 
 static void* odd_memory(void* user, size_t size, size_t alignment) {
@@ -332,7 +332,7 @@ int main(void) {
   dlpack(runtime);
   streams(runtime);
   allocators(runtime);
-  /* Programs' calls end with the runtime, too. */
+  /* The runtime also waits for calls of programs. */
   {
     float* x = (float*)calloc(16, sizeof(float));
     const void* args[1];

@@ -1,4 +1,4 @@
-/* Whatever a C program does wrong with programs is a status, not a crash. */
+/* Every mistake of a C program with programs results in a status, not a crash. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 static int count = 0;
 
-/* The status is there, has this code, and these words. */
+/* Checks that there is a status with this code and these words. */
 static int wrong(xffi_rt_status* status, XLA_FFI_Error_Code code, const char* words, int line) {
   const int right = status != NULL && xffi_rt_status_code(status) == code &&
                     strstr(xffi_rt_status_message(status), words) != NULL;

@@ -1,6 +1,6 @@
-/* Whatever a C program does wrong with a plugin is a status, and what C alone can do works: run ids, user data, time
- * limits, libraries. Arguments: the plugin, or "-" where there is none; a library with `xla_ffi_register`; and the ways to
- * build described_library.c: whole, with handlers that are refused, without a description, for another platform. */
+/* Every mistake of a C program with a plugin results in a status. Features that only C has work: run ids, user data,
+ * time limits, libraries. Arguments: the plugin, or "-" if there is none; a library with `xla_ffi_register`; and the
+ * variants of pjrt_library.c: complete, with refused handlers, without a description, for another platform. */
 #include "xla_ffi/pjrt.h"
 
 #include "checks.h"
@@ -36,7 +36,7 @@ static XLA_FFI_Error* fails_impl(xffi_call* call) {
 }
 XFFI_HANDLER(fails, fails_impl);
 
-/* What XLA refuses, with its own code. */
+/* An error from XLA, with its own code. */
 static void refused_at(xffi_rt_status* status, const char* words, int line) {
   if (status == NULL || strstr(xffi_rt_status_message(status), words) == NULL) {
     fprintf(stderr, "line %d: not '%s': %s\n", line, words, xffi_rt_status_message(status));
@@ -122,7 +122,8 @@ static void described(const xffi_rt_client* client, xffi_rt* runtime, char** pat
   xffi_rt_library* library = NULL;
   xffi_rt_loaded* loaded = NULL;
   const char* code;
-  /* One that only describes its handlers: those of this platform, all stages of them, any number of times. */
+  /* A library that only describes its handlers: those of this platform are registered with all stages, any number of
+   * times. */
   right(xffi_rt_library_load(runtime, whole, &library));
   right(xffi_rt_client_register_library(client, library));
   right(xffi_rt_client_register_library(client, library));
@@ -132,7 +133,7 @@ static void described(const xffi_rt_client* client, xffi_rt* runtime, char** pat
   code = text("described.elsewhere");
   refused(xffi_rt_client_compile(client, code, strlen(code), &loaded), "described.elsewhere");
   xffi_rt_library_destroy(library);
-  /* One whose handlers are refused, each told: a symbol that is not there, a name that is taken. */
+  /* A library whose handlers are refused, each with a message: a missing symbol, a name that is taken. */
   right(xffi_rt_library_load(runtime, wrongly, &library));
   wrong(xffi_rt_client_register_library(client, library), NOT_FOUND, "2 of 3 handlers not registered");
   wrong(xffi_rt_client_register_library(client, library), NOT_FOUND, "exports no symbol 'nowhere'");
@@ -141,7 +142,7 @@ static void described(const xffi_rt_client* client, xffi_rt* runtime, char** pat
   CHECK(number(loaded, NULL) == 9);
   xffi_rt_loaded_destroy(loaded);
   xffi_rt_library_destroy(library);
-  /* One that says nothing of itself, and one for other platforms. */
+  /* A library without a description, and one for other platforms. */
   right(xffi_rt_library_load(runtime, silent, &library));
   wrong(xffi_rt_client_register_library(client, library), NOT_FOUND, "C needs XFFI_LIBRARY");
   xffi_rt_library_destroy(library);
@@ -199,7 +200,7 @@ static void runs(const xffi_rt_client* client, xffi_rt* runtime, const char* pat
   wrong(xffi_rt_loaded_run(loaded, NULL, 0, &options, &results), INVALID_ARGUMENT, "an object is a null pointer");
   options.objects = NULL;
   wrong(xffi_rt_loaded_run(loaded, NULL, 0, &options, &results), INVALID_ARGUMENT, "objects is a null pointer");
-  /* Arrays that are none, and another number of them than the program has parameters. */
+  /* Invalid arrays, and a number of arrays other than that of the parameters. */
   wrong(xffi_rt_loaded_run(loaded, NULL, 1, NULL, &results), INVALID_ARGUMENT, "args is a null pointer");
   array.rank = -1;
   wrong(xffi_rt_loaded_run(loaded, &array, 1, NULL, &results), INVALID_ARGUMENT, "argument 0: the rank is -1");
@@ -218,7 +219,7 @@ static void runs(const xffi_rt_client* client, xffi_rt* runtime, const char* pat
   refused(xffi_rt_loaded_run(loaded, &array, 1, NULL, &results), "supplied 1 buffers");
   xffi_rt_loaded_destroy(loaded);
 
-  /* What a handler answers; what the compiler says. */
+  /* A handler's error; a compiler's error. */
   loaded = compiled(client, text("pjrt_c.fails"));
   wrong(xffi_rt_loaded_run(loaded, NULL, 0, NULL, &results), NOT_FOUND, "nothing here");
   xffi_rt_loaded_destroy(loaded);
@@ -228,12 +229,12 @@ static void runs(const xffi_rt_client* client, xffi_rt* runtime, const char* pat
   refused(xffi_rt_client_compile(client, NULL, 0, &loaded), "");
   code = text("pjrt_c.unknown");
   refused(xffi_rt_client_compile(client, code, strlen(code), &loaded), "pjrt_c.unknown");
-  /* An argument of another shape than the parameter's. */
+  /* An argument of a different shape than the parameter. */
   loaded = compiled(client, "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {\n  return %x : tensor<3xf32>\n}\n");
   refused(xffi_rt_loaded_run(loaded, &array, 1, NULL, &results), "");
   xffi_rt_loaded_destroy(loaded);
 
-  /* A library that registers itself, and a function of it. */
+  /* A library that registers itself, and one of its functions. */
   right(xffi_rt_library_load(runtime, path, &library));
   right(xffi_rt_client_register_library(client, library));
   loaded = compiled(client, text("pjrt_library.nine"));
@@ -248,7 +249,7 @@ static void runs(const xffi_rt_client* client, xffi_rt* runtime, const char* pat
   xffi_rt_loaded_destroy(loaded);
   xffi_rt_library_destroy(library);
 
-  /* What is the embedded runtime's alone. */
+  /* Options that only the embedded runtime has. */
   right(xffi_rt_program_parse("HloModule m\nENTRY e {\n ROOT x = f32[] parameter(0)\n}", &program));
   compile.client = client;
   compile.platform = "CUDA";

@@ -1,4 +1,4 @@
-// The C++ face of a real XLA: the same program on both engines, typed and legacy targets, StableHLO, HLO text, errors.
+// A real XLA in C++: the same program on both engines, typed and legacy targets, StableHLO, HLO text, errors.
 // Arguments: the plugin; the library of c_examples/execution.cc.
 #include <cstdio>
 #include <cstdlib>
@@ -28,7 +28,7 @@ T Right(xla::StatusOr<T> value, int line) {
 }
 #define RIGHT(value) Right((value), __LINE__)
 
-// (a, b) -> (a + b, a), of the original convention.
+// (a, b) -> (a + b, a), with the original convention.
 static void sums(void* out, const void** in) {
   float** outs = static_cast<float**>(out);
   outs[0][0] = *static_cast<const float*>(in[0]) + *static_cast<const float*>(in[1]);
@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
   const xla_ffi::Client client = RIGHT(xla_ffi::Client::Open(argv[1]));
   CHECK(client.platform() == "cpu");
 
-  // One argument more, and the same results.
+  // One more argument, and the same results.
   const xla::XlaComputation program = Program("{by = 2.0 : f32}");
   const xla::XlaComputation read = RIGHT(xla::XlaComputation::FromHloText(*program.ToHloText()));
   CHECK(*read.ToHloText() == *program.ToHloText());
@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
     CHECK(RIGHT(executable.Run({Value(x), Value(1)})).elements()[0].data<float>()[0] == 2 * (x + 1));
   }
 
-  // What a handler answers, and literals that do not fit.
+  // A handler's error, and literals that do not fit.
   for (bool real : {false, true}) {
     const xla::XlaComputation failing = Program("{by = 0.0 : f32}");
     const xla::Status status = (real ? xla_ffi::Run(failing, {Value(1), Value(1)}, client)
@@ -119,7 +119,7 @@ int main(int argc, char** argv) {
   CHECK(loaded.Run({pair}).status().message().find("argument 0 is a tuple") != std::string::npos);
   CHECK(!client.Register("pjrt_cc.none", XLA_FFI_Handler_Bundle{}).ok());
   CHECK(!client.RegisterLibrary(nullptr).ok());
-  // All handlers that a library describes, with all of their stages.
+  // All handlers that a library describes, with all their stages.
   xffi_rt* runtime = nullptr;
   xffi_rt_library* library = nullptr;
   CHECK(xffi_rt_create(XFFI_RT_NEWEST, &runtime) == nullptr);

@@ -1,7 +1,6 @@
-/* Libraries with a handler that writes 9.
- * REGISTERS: it registers its handler when a host asks it to, as Rust's `library!` does.
- * Otherwise it registers nothing itself and describes its handlers: one of this platform with a state, one of another.
- * WRONGLY, ELSEWHERE, SILENT: with handlers that are refused, with none for this platform, without a description. */
+/* Libraries with a handler that writes 9. With REGISTERS, the library registers its handler when a host asks for it,
+ * like Rust's `library!`. Otherwise it only describes its handlers: one of this platform with a state, one of another.
+ * WRONGLY: with refused handlers. ELSEWHERE: with none for this platform. SILENT: without a description. */
 #include "xla_ffi/handler.h"
 
 #if defined(REGISTERS)

@@ -1,5 +1,5 @@
-/* What a program needs that runs for long: cancellation, time limits, waiting for calls, counters, its log, its own
- * threads, other shapes, and an end. */
+/* Functions for long-running programs: cancellation, time limits, waiting for calls, counters, logging, the
+ * program's own threads, changing shapes, and shutdown. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,12 +17,12 @@ static void nap(void) {
   nanosleep(&one, NULL);
 }
 
-/* 1 while a handler is inside. */
+/* 1 while a handler is running. */
 static int begun = 0;
 static void set_begun(int value) { __atomic_store_n(&begun, value, __ATOMIC_RELEASE); }
 static int get_begun(void) { return __atomic_load_n(&begun, __ATOMIC_ACQUIRE); }
 
-/* Works until nobody wants the result any more. */
+/* Runs until the result is no longer wanted. */
 static XLA_FFI_Error* endless_impl(xffi_call* call) {
   xffi_cancellation cancellation = xffi_cancellation_of(call->api, call->ctx);
   XLA_FFI_Error* error = xffi_decoded(call);
@@ -39,14 +39,14 @@ typedef struct job {
   xffi_cancellation cancellation;
 } job;
 
-/* As above, on a thread of its own, after the handler has returned. */
+/* The same, on its own thread, after the handler has returned. */
 static void* late_work(void* data) {
   job own = *(job*)data;
   int i;
   free(data);
   set_begun(1);
   while (!xffi_is_cancelled(&own.cancellation)) nap();
-  /* Whoever waited until the deadline has gone by then. */
+  /* Threads that waited until the deadline have returned by then. */
   for (i = 0; i < 200; ++i) nap();
   xffi_cancellation_release(&own.cancellation);
   set_begun(0);
@@ -92,7 +92,7 @@ static void add_up(void* data) {
   pthread_mutex_unlock(&lock);
 }
 
-/* y = the sum of x, on the thread pool; y[1] = how many threads it has. */
+/* y = the sum of x, computed on the thread pool; y[1] = the number of threads. */
 static XLA_FFI_Error* total_impl(xffi_call* call) {
   xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, 1);
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_F32, 1);
@@ -134,7 +134,7 @@ static void cancelled(xffi_rt* runtime) {
   right(xffi_rt_call_set_canceller(call, canceller));
   CHECK(pthread_create(&thread, NULL, run_and_be_cancelled, call) == 0);
   while (!get_begun()) nap();
-  /* It is named, and cancelled from another thread. */
+  /* The error names the handler, which another thread then cancels. */
   wrong(xffi_rt_wait_for_calls(runtime, 5), DEADLINE_EXCEEDED,
         "1 of 'endless' (the handler has not returned)");
   right(xffi_rt_canceller_cancel(canceller));
@@ -227,7 +227,7 @@ static void own_threads_shapes_and_counters(xffi_rt* runtime) {
   right(xffi_rt_call_set_executor(call, on_my_thread, 7, &tasks));
   right(xffi_rt_call_run(call));
   CHECK(y[0] == 10 && y[1] == 7 && tasks == 1);
-  /* Another shape. */
+  /* A different shape. */
   wrong(xffi_rt_call_arg(call, XLA_FFI_DataType_F32, 1, &three, x), FAILED_PRECONDITION,
         "xffi_rt_call_clear_operands");
   right(xffi_rt_call_clear_operands(call));
@@ -252,7 +252,7 @@ static void logged(void* user, int level, const char* text) {
   strncat(all, text, 1000 - strlen(all));
 }
 
-/* A logger that uses the library, while another thread waits for it to be over. */
+/* A logger that uses the library, while another thread waits until it is done. */
 typedef struct {
   xffi_rt* runtime;
   pthread_t other;
@@ -280,7 +280,7 @@ static void logs_itself(void* user, int level, const char* text) {
   xffi_rt_call_destroy(call);
 }
 
-/* Frames are told, as XLA_FFI_PRINT_FRAMES asks, to whom the program names. */
+/* Frames that XLA_FFI_PRINT_FRAMES requests are passed to the program's logger. */
 static int its_log(xffi_rt* runtime) {
   const XLA_FFI_Handler_Bundle bundle = {NULL, NULL, NULL, total, NULL};
   xffi_rt_call* call = NULL;
@@ -307,7 +307,7 @@ static int its_log(xffi_rt* runtime) {
 
 static void set_flag(void* user) { __atomic_store_n((int*)user, 1, __ATOMIC_RELEASE); }
 
-/* One thread makes many calls; each is told once, by the handler's end or by the time limit. */
+/* One thread starts many calls; each has one callback, at the handler's end or at the time limit. */
 static void in_a_loop_of_events(xffi_rt* runtime) {
   xffi_rt_call* calls[8];
   int told[8] = {0, 0, 0, 0, 0, 0, 0, 0}, i;
@@ -319,7 +319,7 @@ static void in_a_loop_of_events(xffi_rt* runtime) {
   }
   for (i = 0; i < 8; ++i) {
     while (!__atomic_load_n(&told[i], __ATOMIC_ACQUIRE)) nap();
-    /* Its handler goes on for a while. */
+    /* Its handler continues for a while. */
     wrong(xffi_rt_call_wait(calls[i], 0), DEADLINE_EXCEEDED, "late (execute)");
   }
   for (i = 0; i < 8; ++i) {
@@ -327,14 +327,14 @@ static void in_a_loop_of_events(xffi_rt* runtime) {
     xffi_rt_call_destroy(calls[i]);
   }
   calls[0] = call_of(runtime, endless, "endless");
-  /* One that is not asynchronous has run when this returns, and what is refused is not told. */
+  /* A handler that is not asynchronous has run when this returns; refused calls have no callback. */
   right(xffi_rt_call_set_time_limit(calls[0], 0));
   wrong(xffi_rt_call_run_async(calls[0], set_flag, NULL), DEADLINE_EXCEEDED, "before the call started");
   wrong(xffi_rt_call_run_async(calls[0], NULL, NULL), INVALID_ARGUMENT, "null");
   xffi_rt_call_destroy(calls[0]);
 }
 
-/* y[0] = the program's number; until nobody wants it where that is negative. */
+/* y[0] = the program's number; if it is negative, runs until the result is no longer wanted. */
 static xffi_type number_type = XFFI_SHARED_TYPE("tests.number", NULL);
 static XLA_FFI_Error* numbered_impl(xffi_call* call) {
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_F32, 1);
@@ -359,7 +359,7 @@ static void* cancel_soon(void* canceller) {
   return NULL;
 }
 
-/* User data, time limit and canceller of one run of a program. */
+/* User data, time limit and canceller for one run of a program. */
 static void programs_take_options_per_run(xffi_rt* runtime) {
   static const char* const names[] = {"numbered", "lost", "gone"};
   const XLA_FFI_Handler_Bundle bundle = {NULL, NULL, NULL, numbered, NULL};
@@ -427,7 +427,7 @@ static void ended(xffi_rt* runtime) {
   while (!get_begun()) nap();
   wrong(xffi_rt_wait_for_calls(runtime, 0), DEADLINE_EXCEEDED,
         "1 of 'endless' (the handler has not returned), 1 of 'late' (its future is open)");
-  /* Both are told, and both give up. */
+  /* Both handlers see the shutdown, and both stop. */
   right(xffi_rt_shutdown(runtime, 20000));
   CHECK(pthread_join(thread, NULL) == 0);
   wrong(xffi_rt_call_wait(open, -1), ABORTED, "gave up late");

@@ -1,4 +1,4 @@
-/* Calls that outlast their time limit: whose the operands' data are, and since when. */
+/* Calls that exceed their time limit: who owns the operands' data, and since when. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #include "checks.h"
 
-/* What everybody waits for: how far the handlers may go, and how many calls have been told to be over. */
+/* The shared state: how far the handlers may continue, and the number of calls whose end was reported. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int released = 0, told = 0;
@@ -27,7 +27,7 @@ static void await(const int* what, int value) {
   pthread_mutex_unlock(&mutex);
 }
 
-/* y = 2 x, written by another thread when it is let; it fails where x begins with a negative number. */
+/* y = 2 x, written by another thread when it is allowed to; it fails if x starts with a negative number. */
 typedef struct job {
   xffi_promise* promise;
   const float* x;
@@ -70,7 +70,7 @@ static XLA_FFI_Error* late_impl(xffi_call* call) {
 }
 XFFI_HANDLER(late, late_impl);
 
-/* A call that has been run past its time limit, its data on the heap. */
+/* A call that has run past its time limit, with its data on the heap. */
 typedef struct open {
   xffi_rt* runtime;
   xffi_rt_call* call;
@@ -108,7 +108,7 @@ static void end(open it) {
   free(it.y);
 }
 
-/* The data are the caller's again: they go at once. */
+/* The data belong to the caller again and are freed at once. */
 static void free_data(void* data) {
   open* it = (open*)data;
   CHECK(it->y[999] == 2 * it->x[999]);
@@ -117,7 +117,7 @@ static void free_data(void* data) {
   set(&told, told + 1);
 }
 
-/* Waits for all calls, the one that has just ended among them: with a limit, for a test that ends. */
+/* Waits for all calls, including the one that has just ended, with a limit so that the test ends. */
 static void wait_for_calls(void* data) {
   right(xffi_rt_wait_for_calls(((open*)data)->runtime, 20000));
   set(&told, told + 1);
@@ -137,7 +137,7 @@ int main(void) {
   float other[1000];
   open it;
 
-  /* Waited for; it can be run again then. */
+  /* After waiting, the call can be run again. */
   it = start(1);
   wrong(xffi_rt_call_run(it.call), FAILED_PRECONDITION, "not over");
   wrong(xffi_rt_call_wait(it.call, 0), DEADLINE_EXCEEDED, "late (execute)");
@@ -151,17 +151,17 @@ int main(void) {
   right(xffi_rt_call_wait(it.call, 0));
   right(xffi_rt_call_on_end(it.call, count, NULL));
   CHECK(told == 2);
-  right(xffi_rt_call_set_time_limit(it.call, -1)); /* For the runs to come. */
+  right(xffi_rt_call_set_time_limit(it.call, -1)); /* For the next runs. */
   right(xffi_rt_call_run(it.call));
   end(it);
 
-  /* What the handler says late is what waiting says. */
+  /* A late error of the handler is returned when waiting. */
   it = start(-1);
   set(&released, 1);
   wrong(xffi_rt_call_wait(it.call, -1), ABORTED, "too late");
   end(it);
 
-  /* Other data are those of the next run. */
+  /* New data are used by the next run. */
   it = start(1);
   right(xffi_rt_call_set_ret_data(it.call, 0, other));
   wrong(xffi_rt_call_run(it.call), FAILED_PRECONDITION, "open");
@@ -174,7 +174,7 @@ int main(void) {
   CHECK(other[999] == 2 * it.x[999]);
   end(it);
 
-  /* Destroyed while the handler has yet to write: the data stay until the callback, nothing else. */
+  /* Destroyed while the handler still has to write: the data are kept until the callback, nothing else. */
   it = start(1);
   right(xffi_rt_call_on_end(it.call, free_data, &it));
   told = 0;
@@ -183,7 +183,8 @@ int main(void) {
   set(&released, 1);
   await(&told, 1);
 
-  /* A callback may wait for what is freed after it was destroyed open, whoever asked for it first. */
+  /* A callback may wait for data that are freed after their call was destroyed open, in any order of the
+   * callbacks. */
   it = start(1);
   right(xffi_rt_call_on_end(it.call, wait_for_calls, &it));
   right(xffi_rt_call_on_end(it.call, shut_down, &it));
@@ -196,7 +197,7 @@ int main(void) {
   free(it.x);
   free(it.y);
 
-  /* What the library kept of it goes by itself; other calls go on. */
+  /* The library frees its own data of the call; other calls continue. */
   it = start(1);
   set(&released, 1);
   right(xffi_rt_call_wait(it.call, -1));

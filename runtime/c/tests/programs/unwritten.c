@@ -1,4 +1,5 @@
-/* What a handler leaves unwritten is a status where that is asked for, of calls and of programs. */
+/* Elements that a handler leaves unwritten result in an error status if this is requested, for
+ * calls and for programs. */
 #include <stdio.h>
 #include <string.h>
 
@@ -61,7 +62,7 @@ int main(void) {
       CHECK(told(xffi_rt_call_run(call)) && told(xffi_rt_call_run(call)));
     } else {
       CHECK(xffi_rt_call_run(call) == NULL);
-      CHECK(y[1] == 1 && y[2] == 7); /* Nothing lies in the results unless it is asked for. */
+      CHECK(y[1] == 1 && y[2] == 7); /* Without the request, the results are not filled. */
     }
     xffi_rt_call_destroy(call);
 

@@ -1,4 +1,4 @@
-//! Programs in C and C++ that are linked with the runtime, as a C programmer would.
+//! Builds programs in C and C++ that are linked with the runtime, as a C programmer would.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub(crate) use xla_ffi_testing::skip;
@@ -10,7 +10,8 @@ pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Builds both libraries and says where they lie, the shared one under its name for loaders too.
+/// Builds both libraries and returns their folder, with the shared one also under its name for
+/// loaders.
 pub(crate) fn libraries() -> PathBuf {
     let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let target = tmp.parent().expect("the target folder");
@@ -34,14 +35,14 @@ pub(crate) fn libraries() -> PathBuf {
     );
     let folder = target.join("debug");
     let name = folder.join("libxla_ffi_runtime.so.0");
-    // Several tests do the same: a link that is there is the right one.
+    // Several tests do the same: an existing link is the right one.
     match std::os::unix::fs::symlink("libxla_ffi_runtime.so", &name) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => panic!("{error}"),
         _ => folder,
     }
 }
 
-/// Compiles and links a program; `None`, told, where the compiler is missing.
+/// Compiles and links a program; prints a message and returns `None` if the compiler is missing.
 pub(crate) fn program(
     test: &str,
     compiler: &str,

@@ -1,4 +1,4 @@
-//! The hosts beyond jaxlib, and how each runs the rows of `tests/hosts`.
+//! The hosts other than jaxlib, and how each runs the rows of `tests/hosts`.
 
 use super::table::Column;
 use super::{Subjects, cells};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use xla_ffi_sys::Revision;
 
-/// How a host is reached.
+/// The interface of a host.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     /// Python with this package.
@@ -23,15 +23,15 @@ enum Kind {
     Plugin(&'static str),
 }
 
-/// A host: package, version, how it is reached, revision, and whether CI runs it. The others are other people's builds,
-/// which may vanish.
+/// A host: package, version, interface, revision, and whether CI runs it. Hosts that CI does not run are third-party
+/// builds, which may disappear.
 type Host = (&'static str, &'static str, Kind, Revision, bool);
 
 const XLA_PLUGIN: Kind = Plugin("xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so");
 const ATOMS_PLUGIN: Kind = Plugin("fastatomstruct_xla_cpu/libpjrt_cpu.so");
 const LAMMPS_PLUGIN: Kind = Plugin("lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so");
 
-/// The hosts besides the jaxlibs that `ffi-sys` lists; of each package the newest first.
+/// The hosts other than the jaxlibs that `ffi-sys` lists; for each package, the newest first.
 const HOSTS: [Host; 7] = [
     ("tensorflow-cpu", "2.21.0", TensorFlow, R7, true),
     ("tensorflow-cpu", "2.20.0", TensorFlow, R5, false),
@@ -48,7 +48,7 @@ const HOSTS: [Host; 7] = [
     ("lammps-jax-pjrt-cpu", "0.11.2", LAMMPS_PLUGIN, R9, false),
 ];
 
-/// Those that run when nothing is asked for.
+/// Returns the default hosts.
 pub(super) fn usual() -> Vec<Runtime> {
     let usual = HOSTS.iter().filter(|(.., in_ci)| *in_ci);
     usual
@@ -56,8 +56,8 @@ pub(super) fn usual() -> Vec<Runtime> {
         .collect()
 }
 
-/// The host that `--host NAME[=VERSION]` asks for. A version that is not listed has the revision of the newest listed one
-/// that is not newer.
+/// Returns the host that `--host NAME[=VERSION]` requests. A version that is not listed has the revision of the newest
+/// listed one that is not newer.
 pub(super) fn asked(text: &str) -> Result<Runtime> {
     let (name, version) = match text.split_once('=') {
         Some((name, version)) => (name, Some(version)),
@@ -76,7 +76,7 @@ pub(super) fn asked(text: &str) -> Result<Runtime> {
     Ok(Runtime::of_host(name, version, revision))
 }
 
-/// The program that runs rows on plugins.
+/// Builds the program that runs rows on plugins.
 pub(super) fn build(root: &Path) -> Result<PathBuf> {
     let mut command = cargo(root);
     command.args(["build", "--quiet", "--package", "xla-ffi-tests"]);
@@ -109,7 +109,7 @@ fn drive(root: &Path, runtime: &Runtime, subjects: &Subjects) -> Result<Column> 
         }
     };
     command.arg(root.join("tests/hosts/rows.json"));
-    // What upstream's headers made is compared on jaxlibs: hosts run this SDK's.
+    // Libraries of upstream's headers are only compared on jaxlibs; other hosts run this SDK's.
     subjects.name_in(&mut command, false);
     let output = command
         .stderr(Stdio::piped())
@@ -118,7 +118,7 @@ fn drive(root: &Path, runtime: &Runtime, subjects: &Subjects) -> Result<Column> 
     cells(&output)
 }
 
-/// A driver of `tests/hosts` in an environment with TensorFlow.
+/// Returns a driver of `tests/hosts` in an environment with TensorFlow.
 pub(crate) fn tensorflow(root: &Path, python: &Path, driver: &str) -> Command {
     let mut command = Python::command(python);
     let folders = [root.join("python"), root.join("tests/jax")];

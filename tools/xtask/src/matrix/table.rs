@@ -1,17 +1,18 @@
-//! The table of a matrix: what ran, beside what was expected.
+//! The table of a matrix: actual results next to expected ones.
 
 use super::in_ci;
 use crate::expected::{Cell, Expected, Runtime};
 use std::collections::BTreeMap;
 
-/// One result: the cell, and what was said.
+/// A result: the cell, and its message.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
     pub(super) cell: Cell,
     pub(super) message: String,
 }
 
-/// The cells of one jaxlib by library and feature, in the order of the driver; or why there are none.
+/// The cells of a jaxlib by library and feature, in the order of the driver; or the reason why there
+/// are none.
 #[derive(Debug)]
 pub(super) enum Column {
     Cells {
@@ -31,9 +32,9 @@ impl Column {
     }
 }
 
-/// What ran, and what was expected of it.
+/// Actual results, and the expected ones.
 pub(super) struct Table<'a> {
-    /// What the rows are grouped by, and each group's title.
+    /// The groups of rows, and each group's title.
     pub(super) libraries: &'a [(&'a str, &'a str)],
     pub(super) runtimes: Vec<Runtime>,
     pub(super) columns: Vec<Column>,
@@ -41,7 +42,7 @@ pub(super) struct Table<'a> {
 }
 
 impl Table<'_> {
-    /// Every row: those that ran, in the driver's order, then those that are only expected.
+    /// Returns all rows: those that ran, in the driver's order, then those that are only expected.
     fn rows(&self) -> Vec<(String, String)> {
         let mut rows: Vec<(String, String)> = Vec::new();
         for (library, _) in self.libraries {
@@ -69,7 +70,7 @@ impl Table<'_> {
         rows
     }
 
-    /// What a cell is to show, and the complaint where it differs from what is expected.
+    /// Returns the text of a cell, and a complaint if it differs from the expected one.
     fn judge(
         &self,
         row: &(String, String),
@@ -100,7 +101,7 @@ impl Table<'_> {
         ("FAIL", Some(complaint))
     }
 
-    /// Prints the table and everything that is not as expected; returns whether all is.
+    /// Prints the table and all differences from the expected cells; returns true if there are none.
     pub(super) fn show(&self) -> bool {
         let rows = self.rows();
         let width = rows.iter().map(|(_, feature)| feature.len()).max();
@@ -145,7 +146,7 @@ impl Table<'_> {
         complaints.is_empty() && columns.any(|column| matches!(column, Column::Cells { .. }))
     }
 
-    /// One plain line with all counts.
+    /// Returns one plain line with all counts.
     pub(super) fn summary(&self, what: &str) -> String {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for row in self.rows() {
@@ -172,12 +173,12 @@ impl Table<'_> {
     }
 }
 
-/// How wide a column is: as its head, and as the longest word in it.
+/// Returns the width of a column: that of its head or of its longest word.
 fn column_width(runtime: &Runtime) -> usize {
     runtime.label().len().max(7)
 }
 
-/// A host as errors name it.
+/// Returns the name of a host for error messages.
 fn named(runtime: &Runtime) -> String {
     format!("{} {}", runtime.host, runtime.version)
 }
