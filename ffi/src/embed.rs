@@ -1,10 +1,10 @@
 //! Embeds the runtime in a program that links its handlers statically. Requires the feature `internal`.
 //!
 //! A [`Runtime`] registers handlers and calls them. A handler with a parameter of type [`Invocation`] uses the
-//! runtime's own objects: stream, device allocator, thread pool, state, user data, options, called computation and the
-//! operands' shapes. Such a handler refuses calls of any other host (a real XLA, or a runtime in another shared
-//! library) with `FAILED_PRECONDITION`, and from r7 on it also refuses their registration. A handler takes its context
-//! from one API: using both is a compile error.
+//! runtime's own objects. These are the stream, device allocator, thread pool, state, user data, options, called
+//! computation and the operands' shapes. Such a handler refuses calls of any other host (a real XLA, or a runtime in
+//! another shared library) with `FAILED_PRECONDITION`. From r7 on it also refuses their registration. A handler takes
+//! its context from one API: using both is a compile error.
 //!
 //! A panic in a handler is an error of its call, so this crate does not compile with `panic = "abort"`. A handler that is
 //! not asynchronous blocks its caller until it returns, also beyond its time limit ([`Call::time_limit`]).

@@ -179,8 +179,8 @@ class Executable {
            xffi_rt_status_is_hazard(status) != 0;
   }
 
-  // Keeps the data of a handler that is late, or has left a future in addition to its error, until no call of the
-  // runtime is running.
+  // Keeps the data of a handler that is late, or that has left a future in addition to its error. The data is freed
+  // when no call of the runtime is running.
   static void Keep(Kept result, Kept arguments) {
     struct Late {
       std::mutex mutex;

@@ -33,7 +33,7 @@
 
 #include "xla/ffi/api/c_api.h"
 
-/* XLA's include directory may come first. With the newest revision that is fine; with older ones, bundles are shorter. */
+/* If XLA's include directory is first and of the newest revision, that is fine; with older ones, bundles are shorter. */
 #if XLA_FFI_API_MAJOR == 0 && XLA_FFI_API_MINOR < 5
 #error "this c_api.h is of an older XLA, whose structs are others: name this SDK's include directory before XLA's"
 #endif
@@ -208,8 +208,8 @@ typedef struct xffi_rt_execution {
 
 /* Calls a function at the end of executions, with their duration: for a histogram or a log. Set it once per runtime.
  *   runtime  the runtime of the calls.
- *   every    one in this many executions of a call is reported: 1 for all, at about 100 ns each (two readings of the
- *            clock and a copy of the name), 16 for a few nanoseconds on average. 0 counts as 1.
+ *   every    one in this many executions of a call is reported. 1 reports all, at about 100 ns each (two readings of
+ *            the clock and a copy of the name); 16 costs a few nanoseconds on average. 0 counts as 1.
  *   told     called on the thread that ends the execution, by several threads at once; must not throw. Executions that
  *            are refused before their handler is called are not reported.
  *   user     its first argument; may be NULL. It must outlive the runtime.
@@ -520,9 +520,9 @@ xffi_rt_status* xffi_rt_call_set_allocator(xffi_rt_call* call,
                                            void (*free)(void* user, void* data, size_t size),
                                            void* user);
 
-/* Sets the executor of the work that handlers start: the tasks that they put on the thread pool (by default the
- * runtime's threads) and, from revision 9 on, the bodies of `async fn` handlers in Rust (by default threads of their
- * library).
+/* Sets the executor of the work that handlers start: the tasks that they put on the thread pool and, from revision 9
+ * on, the bodies of `async fn` handlers in Rust. By default, tasks run on the runtime's threads, and bodies on threads
+ * of their library.
  *   call         the next run and those after it.
  *   execute      called with `user`, a task and its data. It must run task(data) once, soon, on a thread that does not
  *                wait for other tasks. It must not run it on the calling thread, because the handler may wait for the

@@ -1,9 +1,8 @@
 //! The internal API: the runtime's own types, for handlers that are compiled with the runtime.
 //!
-//! A handler gets an [`Invocation`] from its call frame, only if the frame comes from a runtime of the same image. This
-//! is checked by comparing the address of the frame's `internal_api` with those of this image's runtimes, before
-//! anything else is read. For any other host (a real XLA, a runtime in a different shared library) the result is an
-//! error.
+//! A handler gets an [`Invocation`] from its call frame if a runtime of the same image made the frame. This is checked
+//! by comparing the address of the frame's `internal_api` with those of this image's runtimes, before anything else is
+//! read. For any other host (a real XLA, a runtime in a different shared library) the result is an error.
 
 use std::any::Any;
 use std::ffi::c_void;
@@ -146,9 +145,9 @@ impl<'f> Invocation<'f> {
         computation.downcast_ref()
     }
 
-    /// Returns why the result is no longer wanted, as the code of the error that the handler should return: `Cancelled`
-    /// by a [`Canceller`](crate::Canceller), `DeadlineExceeded` after the time limit, `Unavailable` after a shutdown.
-    /// Handlers that run for a long time should check this regularly.
+    /// Returns why the result is no longer wanted, as the code of the error that the handler should return. It is
+    /// `Cancelled` by a [`Canceller`](crate::Canceller), `DeadlineExceeded` after the time limit, or `Unavailable`
+    /// after a shutdown. Handlers that run for a long time should check this regularly.
     #[must_use]
     pub fn cancelled(&self) -> Option<ErrorCode> {
         self.context.cancellation().reason()

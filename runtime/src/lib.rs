@@ -1,8 +1,9 @@
 //! A host for XLA custom-call handlers that needs no XLA.
 //!
-//! The runtime implements every revision of the ABI that a released jaxlib has used, r0 to r10: the table's length and
-//! order, the layouts of arguments, the size checks and the quirks. It runs handlers of any origin: Rust, plain C, and
-//! C++ built with upstream's headers. Problems that would crash a real host are detected and reported as a [`Hazard`].
+//! The runtime implements every revision of the ABI that a released jaxlib has used, r0 to r10. This includes the
+//! table's length and order, the layouts of arguments, the size checks and the quirks. It runs handlers of any origin:
+//! Rust, plain C, and C++ built with upstream's headers. Problems that would crash a real host are detected and
+//! reported as a [`Hazard`].
 //!
 //! ```no_run
 //! use xla_ffi_runtime::{Attributes, Revision, Runtime, Shape, Stage, Tensor, DType};

@@ -1,5 +1,5 @@
-//! The conformance libraries on every revision of the embedded runtime. The cells must equal those that
-//! `tests/jax/expected.txt` gives for real runtimes.
+//! The conformance libraries on every revision of the embedded runtime. The cells must equal those of real
+//! runtimes in `tests/jax/expected.txt`.
 
 mod features;
 mod newest_known;

@@ -110,7 +110,7 @@ fn main() -> Result<(), xla_ffi::Error> {
         assert_eq!(call.ret_bytes(0)?, (3.0 * f32::from(run)).to_ne_bytes());
     }
 
-    // A canceller: any thread may say that a result is not wanted any more.
+    // A canceller: any thread may cancel a call whose result is no longer wanted.
     let search = runtime.find("my_server.search", "Host")?;
     let canceller = Canceller::new();
     let call = search.instantiate(&Attributes::new())?.call();

@@ -47,8 +47,8 @@ impl Cancellation {
         self.reason().is_some()
     }
 
-    /// Returns why the result is no longer wanted, as an error code: `Cancelled` by a canceller,
-    /// `DeadlineExceeded` after the time limit, `Unavailable` after a shutdown of the runtime.
+    /// Returns why the result is no longer wanted, as an error code. It is `Cancelled` by a canceller,
+    /// `DeadlineExceeded` after the time limit, or `Unavailable` after a shutdown of the runtime.
     #[must_use]
     pub fn reason(&self) -> Option<ErrorCode> {
         self.0.cancelled()

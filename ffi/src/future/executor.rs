@@ -123,7 +123,7 @@ pub(crate) fn refuse_forked(starter: u32) -> Result<()> {
     ))
 }
 
-/// In a loom model, each job has its own thread.
+/// Runs each job on its own thread, for loom models.
 #[cfg(loom)]
 pub(crate) fn run(job: Box<dyn Job>, _: &CallHandle, _: bool) {
     loom::thread::spawn(|| job.run());
@@ -255,6 +255,6 @@ fn pin_now() {
     unsafe { libc::dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) };
 }
 
-/// On other platforms, the threads' own references to the library have to suffice.
+/// Does nothing on other platforms, where the threads' own references to the library have to suffice.
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 fn pin_now() {}

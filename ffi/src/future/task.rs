@@ -169,7 +169,7 @@ impl executor::Job for End {
         )));
     }
 
-    /// Nothing to refuse: dropping the job destroys the body.
+    /// Runs the end on the calling thread: it only destroys the body and completes the call.
     fn refuse(self: Box<Self>, _: Error) {
         self.run();
     }

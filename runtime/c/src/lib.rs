@@ -48,7 +48,8 @@ unsafe fn object<'a, T>(pointer: *const T, what: &str) -> Result<&'a T> {
     unsafe { pointer.as_ref() }.ok_or_else(|| null(what))
 }
 
-/// Like [`object`], for objects that the caller uses exclusively.
+/// Returns the object of a caller's pointer like [`object`], for objects that the caller uses
+/// exclusively.
 ///
 /// # Safety
 /// As for [`object`], and no other code uses the object.

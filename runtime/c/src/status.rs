@@ -198,7 +198,7 @@ impl Drop for Carried {
     fn drop(&mut self) {
         if let Some(deleter) = self.deleter.take() {
             let what = format_args!("the deleter of an object that a call or an error carried");
-            // SAFETY: guaranteed where the object was passed in; called once.
+            // SAFETY: guaranteed when the object was passed in; called once.
             unsafe { crate::contained(deleter, self.object, what) };
         }
     }

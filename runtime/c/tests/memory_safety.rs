@@ -1,4 +1,4 @@
-//! Calls that exceed their time limit, how they end, and whose memory they use, in C and C++: checks that no code
+//! Calls in C and C++ that exceed their time limit: how they end, and whose memory they use. Checks that no code
 //! accesses memory that it does not own.
 
 mod support;

@@ -62,8 +62,9 @@ pub(crate) fn invoke(
     }
 }
 
-/// The slow path: the handler returned something, or a problem was found. A future may be open in addition to an
-/// error. Until it is completed, its owner may use the operands, regardless of what the handler returned.
+/// Returns the outcome in the slow path: the handler returned something, or a problem was found. A future may be open
+/// in addition to an error. Until it is completed, its owner may use the operands, regardless of what the handler
+/// returned.
 #[cold]
 fn outcome_of(
     shared: &Shared,
@@ -192,15 +193,16 @@ impl Handler {
     /// # Errors
     /// The handler's error. `INVALID_ARGUMENT` if the attribute parser of the revision's hosts rejects an attribute:
     /// dictionaries before r2, and `dense<…>` and unsigned arrays before r3. On every revision it rejects numbers that
-    /// XLA passes to no handler: floats other than `f32` and `f64`, integers of less than 8 bits, complex numbers, and
-    /// arrays of these and of booleans.
+    /// XLA passes to no handler. These are floats other than `f32` and `f64`, integers of less than 8 bits, complex
+    /// numbers, and arrays of these and of booleans.
     pub fn instantiate(&self, attributes: &Attributes) -> Result<Executable> {
         attribute_parser::accept(attributes, self.shared.revision)?;
         self.instantiate_any(attributes)
     }
 
-    /// Like [`Handler::instantiate`], with any attributes that the ABI can represent. Use it for hosts other than JAX,
-    /// for frames that are built by hand, and for recorded frames. JAX passes such attributes to no handler.
+    /// Makes an executable like [`Handler::instantiate`], with any attributes that the ABI can represent. Use it for
+    /// hosts other than JAX, for frames that are built by hand, and for recorded frames. JAX passes such attributes to
+    /// no handler.
     ///
     /// # Errors
     /// The handler's error, and `FAILED_PRECONDITION` after a shutdown.

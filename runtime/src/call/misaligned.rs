@@ -79,7 +79,7 @@ impl Call {
         let frame = CallFrame::new(revision, &operands(&args), &operands(&rets))?;
         // Memory that the handler or its stage may still write is leaked.
         let places = ManuallyDrop::new((args, rets));
-        // SAFETY: the operands lie within the places.
+        // SAFETY: the operands are within the places.
         let mut call = unsafe { self.prepare_on(frame) }?;
         let ran = call.invoke();
         if call.is_open() {

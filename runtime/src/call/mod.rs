@@ -304,8 +304,8 @@ impl Call {
         PreparedCall::new(self, None)
     }
 
-    /// Like [`Call::prepare`], on a frame whose memory the caller owns. Arguments and results that were added to the
-    /// call itself are ignored, and handlers see the executable's attributes.
+    /// Prepares the call like [`Call::prepare`], on a frame whose memory the caller owns. Arguments and results that
+    /// were added to the call itself are ignored, and handlers see the executable's attributes.
     ///
     /// # Errors
     /// A frame of a different revision, and errors of the stages.

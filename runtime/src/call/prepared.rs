@@ -48,9 +48,9 @@ pub(super) fn own_arrays() -> Error {
 /// A call with its operands in place.
 ///
 /// It has one set of operands, so one thread runs it at a time: running takes `&mut self`. To run from several threads,
-/// give each its own clone ([`PreparedCall::try_clone`]), which shares no lock and no written memory with the others;
-/// or protect one call with a lock. It is `Send` and `Sync`: any thread may ask whether it is open, or read its results
-/// between two runs.
+/// give each its own clone ([`PreparedCall::try_clone`]), which shares no lock and no written memory with the others.
+/// Alternatively, protect one call with a lock. It is `Send` and `Sync`: any thread may ask whether it is open, or read
+/// its results between two runs.
 ///
 /// An execution that exceeds its time limit stays open. Its operands belong to it until [`PreparedCall::wait`],
 /// [`PreparedCall::wait_for`] or [`PreparedCall::on_end`] reports its end. A call may be dropped while it is open; its
@@ -148,7 +148,7 @@ impl PreparedCall {
         Self::ready(executable, body)
     }
 
-    /// A call whose stages before execute have run.
+    /// Returns a call whose stages before execute have run.
     fn ready(executable: Executable, body: Box<Body>) -> Result<Self> {
         Ok(Self {
             handler: executable.function(Stage::Execute)?,
@@ -225,7 +225,7 @@ impl PreparedCall {
         if self.body.request.rules.unwritten == Unwritten::Refused {
             // Queued work may use the current contents of the results.
             self.body.synchronize()?;
-            // SAFETY: no execution is open, and the operands are host memory if unwritten results are refused: the call
+            // SAFETY: no execution is open. If unwritten results are refused, the operands are host memory: the call
             // owns them, or the caller of `Call::prepare_on` guarantees this.
             self.poison = Some(unsafe { Poison::frame(&self.body.frame) });
         }
@@ -343,9 +343,9 @@ impl PreparedCall {
     /// instantiate stage and the user data are the same objects.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` while an execution is open, if the operands are the caller's memory
-    /// ([`PreparedCall::try_clone_on`]), or on the stream's own thread if a result has an argument's memory. Otherwise
-    /// as for [`Call::prepare`].
+    /// `FAILED_PRECONDITION` while an execution is open, or if the operands are the caller's memory
+    /// ([`PreparedCall::try_clone_on`]). `FAILED_PRECONDITION` on the stream's own thread if a result has an argument's
+    /// memory. Otherwise as for [`Call::prepare`].
     pub fn try_clone(&self) -> Result<Self> {
         self.check_closed()?;
         let body = &**self.body;
@@ -376,7 +376,8 @@ impl PreparedCall {
         Self::assemble(executable, frame, body.request_of_another(args), rets)
     }
 
-    /// Like [`PreparedCall::try_clone`], for a call on the caller's memory; the copy uses the given memory.
+    /// Copies the call like [`PreparedCall::try_clone`], if it uses the caller's memory; the copy uses the given
+    /// memory.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` for a wrong number of pointers or a call that owns its operands.

@@ -196,7 +196,7 @@ impl PreparedCall {
         Ok(())
     }
 
-    /// Like [`PreparedCall::set_operands`], with operands in the caller's memory.
+    /// Replaces the operands like [`PreparedCall::set_operands`], with operands in the caller's memory.
     ///
     /// # Errors
     /// As for [`PreparedCall::set_operands`], and `INVALID_ARGUMENT` for a frame of a different revision.

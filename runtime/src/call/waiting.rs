@@ -31,7 +31,7 @@ impl PreparedCall {
         outcome
     }
 
-    /// Like [`PreparedCall::wait`], with a separate time limit instead of the call's; `None` waits forever.
+    /// Waits like [`PreparedCall::wait`], with a separate time limit instead of the call's; `None` waits forever.
     ///
     /// # Errors
     /// As for [`PreparedCall::wait`].
@@ -97,8 +97,9 @@ impl PreparedCall {
         }
     }
 
-    /// Like [`PreparedCall::on_end`], and also at the execution's time limit, whichever is first. Without a time limit
-    /// this is after 60 s, as for [`PreparedCall::wait`]. `wait_for(Some(Duration::ZERO))` then returns the outcome.
+    /// Runs `told` like [`PreparedCall::on_end`], or at the execution's time limit if that is first. Without a time
+    /// limit this is after 60 s, as for [`PreparedCall::wait`]. `wait_for(Some(Duration::ZERO))` then returns the
+    /// outcome.
     ///
     /// # Errors
     /// `RESOURCE_EXHAUSTED` if the system starts no thread for the time limit; `told` is dropped.

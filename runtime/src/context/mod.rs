@@ -462,8 +462,8 @@ pub(crate) fn is_current(internal_api: *const XLA_FFI_InternalApi) -> bool {
     unsafe { CURRENT.get().0.as_ref() }.is_some_and(|shared| shared.internal_api() == internal_api)
 }
 
-/// Passes `body` the runtime of a call without a context: that of the call in progress on this thread, otherwise
-/// the only living one of the revision.
+/// Passes `body` the runtime that a call without a context belongs to. This is the runtime of the call in
+/// progress on this thread, or else the only living one of the revision.
 pub(crate) fn with_shared<T>(
     revision: Revision,
     body: impl FnOnce(&Shared) -> Result<T>,

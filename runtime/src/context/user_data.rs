@@ -97,7 +97,8 @@ impl UserData {
         self.insert_value(id, value)
     }
 
-    /// Like [`UserData::insert`], for a type with a number that the program has chosen.
+    /// Adds a Rust value like [`UserData::insert`], for a type with a number that the program has
+    /// chosen.
     ///
     /// # Errors
     /// As for [`UserData::insert`], and `INTERNAL` if the name has a different number.

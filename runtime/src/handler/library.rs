@@ -112,7 +112,7 @@ impl Library {
         })
     }
 
-    /// Like [`Library::register_type`], with the registry that `register` calls.
+    /// Registers a user type like [`Library::register_type`], with the registry that `register` calls.
     ///
     /// # Errors
     /// As for [`Library::register_type`], and errors of `register`.

@@ -91,7 +91,7 @@ impl Described {
     }
 }
 
-/// The handlers that the manifests of a file describe; empty if it has none.
+/// Returns the handlers that the manifests of a file describe; empty if it has none.
 fn read_described(path: &Path) -> Result<Vec<Described>> {
     let fail = |code, why: String| Error::new(code, format!("{}: {why}", path.display()));
     let file = std::fs::read(path).map_err(|error| fail(ErrorCode::NotFound, error.to_string()))?;
@@ -122,7 +122,7 @@ fn read_described(path: &Path) -> Result<Vec<Described>> {
     Ok(handlers)
 }
 
-/// A handler with a name, platforms, and the symbol of each stage.
+/// Returns a handler with a name, platforms, and the symbol of each stage.
 fn described(handler: &Value) -> Option<Described> {
     let platforms = handler["platforms"].as_array()?.iter();
     let stages = handler["stages"].as_object()?.iter();

@@ -145,7 +145,7 @@ impl Runtime {
         GLOBAL.get_or_init(Self::default)
     }
 
-    /// Returns where in the program a handler is linked that this runtime does not have. The platform is canonical.
+    /// Returns a hint if the program has a handler that this runtime lacks. The platform is canonical.
     pub(super) fn linked_elsewhere(&self, name: &str, platform: &str) -> Option<&'static str> {
         let mut linked = inventory::iter::<StaticHandler>.into_iter();
         if linked.any(|it| it.name == name && canonical_platform(it.platform) == platform) {

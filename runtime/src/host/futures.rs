@@ -120,7 +120,7 @@ impl Completion {
         run_callback(|| then(failed));
     }
 
-    /// Like [`Completion::on_done`], before all other callbacks, which may wait for the effects of this one.
+    /// Runs `then` like [`Completion::on_done`], before all other callbacks, which may wait for its effects.
     pub(crate) fn on_done_first(&self, then: Callback) {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         if progress.outcome.is_none() {
@@ -209,9 +209,9 @@ fn unknown(future: *mut XLA_FFI_Future) -> Error {
     )
 }
 
-/// Tests every order of two completions and a waiting host:
-/// `RUSTFLAGS="--cfg loom" cargo test -p xla-ffi-runtime --lib --target-dir target/loom loom`, which is a step of
-/// `cargo xtask test`.
+/// Tests every order of two completions and a waiting host. Run it with
+/// `RUSTFLAGS="--cfg loom" cargo test -p xla-ffi-runtime --lib --target-dir target/loom loom`; `cargo xtask test`
+/// includes it.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;

@@ -45,7 +45,7 @@ pub fn accept(revision: Revision, metadata: &Metadata) -> Result<()> {
     accept_version(revision, metadata.version)
 }
 
-/// Like [`accept`], for a version and state type that were read elsewhere.
+/// Checks a version and a state type like [`accept`], if they were read elsewhere.
 ///
 /// # Errors
 /// As for [`accept`].

@@ -67,8 +67,8 @@ fn living() -> Vec<Arc<Shared>> {
     list.iter().filter_map(Weak::upgrade).collect()
 }
 
-/// Returns the runtime of a revision if it is the only one: calls without a context, on a thread outside any call,
-/// can only belong to it.
+/// Returns the runtime of a revision if it is the only one. A call without a context, on a thread outside any call,
+/// can then only belong to it.
 pub(crate) fn only_living(revision: Revision) -> Result<Arc<Shared>> {
     let mut found = living()
         .into_iter()

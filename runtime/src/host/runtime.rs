@@ -137,7 +137,7 @@ impl Runtime {
 
     /// Ends the runtime. Every later call and instantiation is `UNAVAILABLE`, handlers that poll see their calls
     /// cancelled, and this waits until no call is running. Then everything that the program lent to handlers belongs to
-    /// the program again, except for work on a stream, which ends when the stream has run it
+    /// the program again. Work on a stream is an exception: it ends when the stream has run it
     /// ([`Stream::synchronize`](crate::Stream::synchronize)). A task that a handler gave to the threads and did not
     /// wait for may continue: it owns its data. The restrictions of [`Runtime::wait_for_calls`] apply.
     ///
@@ -162,9 +162,9 @@ impl Runtime {
         self.shared.calls.counts()
     }
 
-    /// Calls `told` at the end of one in `every` executions of each call, with the duration: for a histogram, or for
-    /// log lines with the fields of [`Execution`]. Reading the clock twice costs about 50 ns; with an `every` of 16 the
-    /// average is a few nanoseconds. 0 counts as 1.
+    /// Calls `told` at the end of one in `every` executions of each call, with the duration. Use it for a histogram, or
+    /// for log lines with the fields of [`Execution`]. Reading the clock twice costs about 50 ns; with an `every` of 16
+    /// the average is a few nanoseconds. 0 counts as 1.
     ///
     /// `told` runs on the thread that ends the execution, possibly on several threads at once. It is not called for
     /// executions that are refused before their handler is called.

@@ -33,8 +33,9 @@ impl TypeInfo {
     }
 }
 
-/// The next number that any registry assigns, from 1 on as in XLA. A library keeps the number that one runtime
-/// assigned to its type and requests it from another runtime, which must not have assigned it to a different type.
+/// The next number that any registry assigns, from 1 on as in XLA. It is shared by all registries, because a library
+/// requests the number that one runtime assigned to its type from other runtimes. Those must not have assigned it to a
+/// different type.
 static NEXT: AtomicI64 = AtomicI64::new(1);
 
 #[derive(Default)]
@@ -128,7 +129,7 @@ impl Types {
             .or_else(|error| self.id(name).map_err(|_| error))
     }
 
-    /// Like [`Types::get_or_register`], without a deleter.
+    /// Returns the number of the type like [`Types::get_or_register`], without a deleter.
     pub(crate) fn get_or_reserve(&self, name: &str) -> Result<i64> {
         self.reserve(name, 0)
             .or_else(|error| self.id(name).map_err(|_| error))

@@ -233,8 +233,8 @@ impl<'a> Invocation<'a> {
     /// Calls the target; its work on the stream may still be running. Panics and C++ exceptions are contained.
     ///
     /// # Safety
-    /// Each leaf must refer to a buffer of the size that the target expects, readable for operands and writable for
-    /// results, until [`Launched::wait`] returns or the returned value is dropped.
+    /// Each leaf must refer to a buffer of the size that the target expects. Operands must be readable and results
+    /// writable until [`Launched::wait`] returns or the returned value is dropped.
     ///
     /// # Errors
     /// The target's status text (with invalid UTF-8 as `\xNN`), as `INTERNAL` and [`Error::is_from_handler`].

@@ -123,7 +123,7 @@ impl Small {
         })
     }
 
-    /// Like `encode`, for IEEE floats, with arithmetic: a search among 65536 patterns takes too long.
+    /// Encodes IEEE floats like `encode`, with arithmetic: a search among 65536 patterns takes too long.
     fn encode_ieee(&self, value: f64) -> u16 {
         let sign = if value.is_sign_negative() {
             self.sign()

@@ -1,5 +1,6 @@
-// Programs in the style of XLA's custom-call documents, old and new: the same calls with the same spellings and
-// headers, with unqualified names or without a builder if the documents do so. The programs are printed and run.
+// Programs in the style of XLA's custom-call documents, old and new. They make the same calls with the same
+// spellings and headers, with unqualified names or without a builder if the documents do so. The programs are
+// printed and run.
 #define XLA_FFI_UNQUALIFIED_NAMES
 #include "xla/client/xla_builder.h"
 #include "xla/service/custom_call_status.h"
