@@ -12,7 +12,7 @@
  *   Code       Functions of the program that are called here (handlers, their tasks, deleters, callbacks) must return.
  *              Handlers, tasks and deleters may also throw an exception. Ending a thread inside such a function
  *              (pthread_exit, pthread_cancel) ends the process. longjmp out of one is not allowed: its call never ends,
- *              and waiting for it never returns. Changes that a handler makes to its thread (rounding mode,
+ *              and waiting for the call never returns. Changes that a handler makes to its thread (rounding mode,
  *              flush-to-zero, errno, locale, signal mask) remain visible to the caller.
  *   Strings    NUL-terminated UTF-8; copied.
  *   Out        An out-parameter is written on success only.
@@ -33,7 +33,7 @@
 
 #include "xla/ffi/api/c_api.h"
 
-/* If XLA's include directory is first and of the newest revision, that is fine; with older ones, bundles are shorter. */
+/* XLA's include directory before this one is fine with the newest revision; with older ones, bundles are shorter. */
 #if XLA_FFI_API_MAJOR == 0 && XLA_FFI_API_MINOR < 5
 #error "this c_api.h is of an older XLA, whose structs are others: name this SDK's include directory before XLA's"
 #endif
@@ -109,8 +109,8 @@ void xffi_rt_status_destroy(xffi_rt_status* status);
  *   Threads   any. */
 xffi_rt_status* xffi_rt_create(int revision, xffi_rt** out);
 
-/* Like xffi_rt_create, with a thread pool of this size; the default is one thread per core. The threads start when a
- * handler first uses the pool.
+/* Creates a runtime like xffi_rt_create, with a thread pool of this size; the default is one thread per core. The
+ * threads start when a handler first uses the pool.
  *   revision  0 to 10, or XFFI_RT_NEWEST.
  *   threads   1 to 1024.
  *   out       the runtime, which the caller destroys with xffi_rt_destroy.
@@ -443,7 +443,7 @@ xffi_rt_status* xffi_rt_call_arg_dlpack(xffi_rt_call* call, const void* tensor);
  *   Threads  one at a time per call. */
 xffi_rt_status* xffi_rt_call_ret_dlpack(xffi_rt_call* call, const void* tensor);
 
-/* Like xffi_rt_call_arg_dlpack, for a tensor with a version and flags.
+/* Adds an argument like xffi_rt_call_arg_dlpack, for a tensor with a version and flags.
  *   call     before its first run.
  *   managed  a DLManagedTensorVersioned of dlpack.h, of version 1.x. The caller still owns it, and calls its deleter
  *            after the call is over. It may be read-only, because handlers do not write arguments.
@@ -452,7 +452,7 @@ xffi_rt_status* xffi_rt_call_ret_dlpack(xffi_rt_call* call, const void* tensor);
  *   Threads  one at a time per call. */
 xffi_rt_status* xffi_rt_call_arg_dlpack_versioned(xffi_rt_call* call, const void* managed);
 
-/* Like xffi_rt_call_ret_dlpack, for a tensor with a version and flags.
+/* Adds a result like xffi_rt_call_ret_dlpack, for a tensor with a version and flags.
  *   call     before its first run.
  *   managed  as for xffi_rt_call_arg_dlpack_versioned.
  *   Returns  NULL, or a status that the caller destroys: INVALID_ARGUMENT for a read-only tensor
@@ -489,7 +489,7 @@ xffi_rt_status* xffi_rt_call_set_arg_data(xffi_rt_call* call, size_t index, void
 xffi_rt_status* xffi_rt_call_set_ret_data(xffi_rt_call* call, size_t index, void* data);
 
 /* Sets the user data that handlers find.
- *   call     the next run and those after it.
+ *   call     the call; affects the next run and those after it.
  *   data     shared with the call from now on; no more objects can be added.
  *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION while the call is open. INVALID_ARGUMENT
  *            for data of a different runtime.
@@ -497,7 +497,7 @@ xffi_rt_status* xffi_rt_call_set_ret_data(xffi_rt_call* call, size_t index, void
 xffi_rt_status* xffi_rt_call_set_user_data(xffi_rt_call* call, const xffi_rt_user_data* data);
 
 /* Sets the options of the execution, which handlers see from revision 10 on.
- *   call     the next run and those after it.
+ *   call     the call; affects the next run and those after it.
  *   options  an MLIR dictionary, for example "{speed = 1 : i64}"; copied.
  *   Returns  NULL, or a status that the caller destroys: INVALID_ARGUMENT if it cannot be parsed, FAILED_PRECONDITION
  *            while the call is open.
@@ -506,7 +506,7 @@ xffi_rt_status* xffi_rt_call_set_custom_options(xffi_rt_call* call, const char* 
 
 /* Sets the source of scratch memory; by default there is none. Memory that a handler does not free is freed when its
  * call is over.
- *   call      the next run and those after it.
+ *   call      the call; affects the next run and those after it.
  *   allocate  called with `user`, a number of bytes (not 0) and an alignment (256, as for XLA's memory on GPUs).
  *             Returns memory of that size at a multiple of the alignment, or NULL; must not throw. Misaligned memory is
  *             freed, and the handler gets an error.
@@ -523,7 +523,7 @@ xffi_rt_status* xffi_rt_call_set_allocator(xffi_rt_call* call,
 /* Sets the executor of the work that handlers start: the tasks that they put on the thread pool and, from revision 9
  * on, the bodies of `async fn` handlers in Rust. By default, tasks run on the runtime's threads, and bodies on threads
  * of their library.
- *   call         the next run and those after it.
+ *   call         the call; affects the next run and those after it.
  *   execute      called with `user`, a task and its data. It must run task(data) once, soon, on a thread that does not
  *                wait for other tasks. It must not run it on the calling thread, because the handler may wait for the
  *                task. Must not throw. NULL for the runtime's threads.
@@ -538,21 +538,21 @@ xffi_rt_status* xffi_rt_call_set_executor(xffi_rt_call* call,
                                           size_t num_threads, void* user);
 
 /* Sets the number of the execution.
- *   call     the next run and those after it.
+ *   call     the call; affects the next run and those after it.
  *   run_id   as handlers see it; the default is 0.
  *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION while the call is open.
  *   Threads  one at a time per call. */
 xffi_rt_status* xffi_rt_call_set_run_id(xffi_rt_call* call, int64_t run_id);
 
 /* Sets the device's number.
- *   call     the next run and those after it.
+ *   call     the call; affects the next run and those after it.
  *   ordinal  as handlers see it; the default is 0.
  *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION while the call is open.
  *   Threads  one at a time per call. */
 xffi_rt_status* xffi_rt_call_set_device_ordinal(xffi_rt_call* call, int32_t ordinal);
 
 /* Sets the platform's stream; by default there is none.
- *   call     the next run and those after it.
+ *   call     the call; affects the next run and those after it.
  *   stream   a handle of xffi_rt_stream_handle, or any pointer of a platform. The caller owns the stream, which must
  *            outlive the runs. Runs do not wait for it; use xffi_rt_stream_synchronize.
  *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION while the call is open.
@@ -564,7 +564,7 @@ xffi_rt_status* xffi_rt_call_set_stream(xffi_rt_call* call, void* stream);
  * limit, xffi_rt_call_run returns, handlers that poll (xla_ffi/cancellation.h) see the call cancelled, and a run that
  * has not started is refused; all as DEADLINE_EXCEEDED (4). A result that is complete later is still accepted. By
  * default, asynchronous handlers are waited for 60 s, and no handler is cancelled.
- *   call          the next run and those after it.
+ *   call          the call; affects the next run and those after it.
  *   milliseconds  from the start of a run; negative: no limit.
  *   Returns       NULL, or a status that the caller destroys: FAILED_PRECONDITION while the call is open.
  *   Threads       one at a time per call. */
@@ -592,7 +592,7 @@ xffi_rt_status* xffi_rt_canceller_cancel(const xffi_rt_canceller* canceller);
 void xffi_rt_canceller_destroy(xffi_rt_canceller* canceller);
 
 /* Makes the call cancellable.
- *   call       the next run and those after it.
+ *   call       the call; affects the next run and those after it.
  *   canceller  shared with the call; NULL for none.
  *   Returns    NULL, or a status that the caller destroys: FAILED_PRECONDITION while the call is open.
  *   Threads    one at a time per call. */
@@ -603,7 +603,7 @@ xffi_rt_status* xffi_rt_call_set_canceller(xffi_rt_call* call, const xffi_rt_can
  * XLA_FFI_Error_Code_INTERNAL and a hazard, with the result and the elements. Shorter gaps are not detected. Results of
  * less than eight bytes are only detected if they have four bytes or more and none was written. Results that share
  * memory with another operand are not checked. Each run waits for the call's stream, before and after.
- *   call     the next run and those after it.
+ *   call     the call; affects the next run and those after it.
  *   check    0: off (default); otherwise on.
  *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION while the call is open.
  *   Threads  one at a time per call. */
@@ -618,15 +618,15 @@ xffi_rt_status* xffi_rt_call_set_check_unwritten(xffi_rt_call* call, int check);
  *   Threads  one at a time per call. */
 xffi_rt_status* xffi_rt_call_run(xffi_rt_call* call);
 
-/* Like xffi_rt_call_run, without waiting: if the handler is not done, the call is open.
+/* Runs the call like xffi_rt_call_run, without waiting: if the handler is not done, the call is open.
  *   call     its operands' data belong to it from here on; see "Data" above.
  *   Returns  NULL, or a status that the caller destroys: the handler's immediate error. The call may nevertheless be
  *            open, as for xffi_rt_call_run.
  *   Threads  one at a time per call. */
 xffi_rt_status* xffi_rt_call_start(xffi_rt_call* call);
 
-/* Like xffi_rt_call_start, with a callback at the end, for event loops. After the callback, xffi_rt_call_wait(call, 0)
- * returns the outcome, on any thread.
+/* Starts a run like xffi_rt_call_start, with a callback at its end, for event loops. After the callback,
+ * xffi_rt_call_wait(call, 0) returns the outcome, on any thread.
  *   call      its operands' data belong to it from here on; see "Data" above.
  *   callback  called once if this succeeds, when the handler is done or at the time limit (60 s by default). It is
  *             called on any thread, possibly within this function. It must neither throw nor use the call.
