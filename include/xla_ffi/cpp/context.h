@@ -108,12 +108,16 @@ class XLA_FFI_SDK_TYPE ScratchAllocator {
         ctx_, XLA_FFI_DeviceMemory_Allocate_Args_STRUCT_SIZE);
     args.size = size;
     args.alignment = alignment < 16 ? alignment : 16;
+    // Before the host is asked: an exception after that would lose its memory.
+    auto* const kept = new Allocation{size, nullptr, first_};
     XLA_FFI_Error* error = XLA_FFI_SDK_ASK(api_, XLA_FFI_DeviceMemory_Allocate, &args);
     if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
+      delete kept;
       internal::DestroyError(api_, error);
       return std::nullopt;
     }
-    first_ = new Allocation{size, args.data, first_};
+    kept->data = args.data;
+    first_ = kept;
     if (reinterpret_cast<uintptr_t>(args.data) % alignment != 0) return std::nullopt;  // freed with the others
     return args.data;
   }

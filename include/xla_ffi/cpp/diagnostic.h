@@ -98,9 +98,7 @@ XLA_FFI_SDK_INTERNAL_END
 class XLA_FFI_SDK_TYPE InFlightDiagnostic {
  public:
   XLA_FFI_SDK_COLD explicit InFlightDiagnostic(DiagnosticEngine* engine, std::string text)
-      : engine_(engine), stream_(new std::ostringstream) {
-    *stream_ << text;
-  }
+      : engine_(engine), stream_(new std::ostringstream(text, std::ios_base::ate)) {}
   InFlightDiagnostic(const InFlightDiagnostic&) = delete;
   InFlightDiagnostic& operator=(const InFlightDiagnostic&) = delete;
   XLA_FFI_SDK_COLD inline ~InFlightDiagnostic();
@@ -162,7 +160,15 @@ class XLA_FFI_SDK_TYPE DiagnosticEngine {
 };
 
 InFlightDiagnostic::~InFlightDiagnostic() {
+#if XLA_FFI_SDK_EXCEPTIONS
+  // The text is lost if there is no memory for it.
+  try {
+    engine_->Begin() << stream_->str();
+  } catch (const std::bad_alloc&) {
+  }
+#else
   engine_->Begin() << stream_->str();
+#endif
   delete stream_;
 }
 

@@ -47,7 +47,9 @@ class XLA_FFI_SDK_TYPE Error {
     return errc_;
   }
   XLA_FFI_SDK_FN const std::string& message() const {
-    static const auto* const none = new std::string();
+    // Allocates nothing, because errors report that there is no memory; never destroyed.
+    alignas(std::string) static char place[sizeof(std::string)];
+    static const auto* const none = new (place) std::string();
     return message_.has_value() ? *message_ : *none;
   }
 #if defined(XLA_FFI_SDK_INTERNAL_H_)

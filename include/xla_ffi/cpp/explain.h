@@ -119,7 +119,8 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* AnswerMetadata(const XLA_FFI_Api* api,
                                                       const XLA_FFI_Metadata_Extension* extension,
                                                       Revision floor, XLA_FFI_Handler_Traits traits,
                                                       std::string_view name) {
-  return xffi_answer_metadata_(api, extension, std::string(name).c_str(), static_cast<xffi_revision>(floor), traits);
+  Text text;
+  return xffi_answer_metadata_(api, extension, (text << name).c_str(), static_cast<xffi_revision>(floor), traits);
 }
 
 // Refuses a frame that is too short, for a different stage, or without a host. Returns false if the frame is

@@ -49,7 +49,8 @@ class FutureData {
   // A waiting function, in a linked list.
   struct Waiter {
     virtual ~Waiter() = default;
-    virtual void Run(const std::optional<Error>& error) = 0;
+    // Called once. Must not throw, and deletes the waiter.
+    virtual void Run(const std::optional<Error>& error) noexcept = 0;
     Waiter* next = nullptr;
   };
 
@@ -89,7 +90,7 @@ class FutureData {
       }
     }
     if (XLA_FFI_PREDICT_FALSE((word & kDone) == 0)) {
-      Complete(Error(ErrorCode::kInternal, "a promise was dropped before it was completed"));
+      Complete(Dropped());
     }
     Unref(LastShare());
   }
@@ -130,7 +131,7 @@ class FutureData {
     return CompleteSlow();
   }
 
-  // Adds a waiter, which runs when the state is complete and is then deleted.
+  // Adds a waiter, which runs when the state is complete.
   XLA_FFI_SDK_SLOW void Add(Waiter* waiter) {
     waiter->next = waiters_.load(std::memory_order_relaxed);
     while (!waiters_.compare_exchange_weak(waiter->next, waiter, std::memory_order_acq_rel,
@@ -161,18 +162,23 @@ class FutureData {
       delete this;
     }
   }
+  // The text is lost if there is no memory for it.
+  XLA_FFI_SDK_COLD static Error Dropped() noexcept {
+    Error error(ErrorCode::kInternal, "promise dropped");
+    Contain("the text of an error", [&error] {
+      error = Error(ErrorCode::kInternal, "a promise was dropped before it was completed");
+    });
+    return error;
+  }
   XLA_FFI_SDK_SLOW bool CompleteSlow() {
     Complete();
     return false;
   }
-  // An exception from a waiter must not stop the other waiters, one of which may notify the host. It must not reach the
-  // completing thread either, which may be in a destructor.
   XLA_FFI_SDK_SLOW void RunWaiters() {
     Waiter* list = waiters_.exchange(nullptr, std::memory_order_acq_rel);
     while (list != nullptr) {
       Waiter* const waiter = std::exchange(list, list->next);
-      Contain("a function that waited for a future", [&] { waiter->Run(error_); });
-      delete waiter;
+      waiter->Run(error_);
     }
   }
 
@@ -188,7 +194,12 @@ template <typename F>
 struct FunctionWaiter final : FutureData::Waiter {
   template <typename G>
   explicit FunctionWaiter(G&& g) : f(std::forward<G>(g)) {}
-  void Run(const std::optional<Error>& error) override { f(error); }
+  // An exception stops neither other waiters, one of which may report to the host, nor the caller, which may be a
+  // destructor.
+  void Run(const std::optional<Error>& error) noexcept override {
+    Contain("a function that waited for a future", [&] { f(error); });
+    DestroyContained(this);
+  }
   F f;
 };
 
@@ -364,23 +375,58 @@ XLA_FFI_SDK_FN inline void SignalHost(const Caller& caller, XLA_FFI_Future* futu
   }
 }
 
-// Waits until the future is ready, for hosts without futures. A template, so that files without asynchronous handlers
-// do not compile it.
-template <typename F>
-XLA_FFI_SDK_COLD XLA_FFI_Error* AwaitFuture(const Caller& caller, F future) {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool ready = false;
-  XLA_FFI_Error* error = nullptr;
-  future.OnReady([&](const std::optional<Error>& result) {
-    if (result.has_value()) error = CreateError(caller, *result);
+// Reports the end of an asynchronous call to the host.
+struct HostWaiter final : FutureData::Waiter {
+  explicit HostWaiter(const Caller& of) : caller(of) {}
+  void Run(const std::optional<Error>& result) noexcept override {
+    SignalHost(caller, future, result);
+    delete this;
+  }
+  const Caller caller;
+  XLA_FFI_Future* future = nullptr;
+};
+
+// Returns the host's future for a pending call; null if the host has no futures, or if memory is exhausted.
+XLA_FFI_SDK_FN inline XLA_FFI_Future* MakeHostFuture(const Caller& caller, FutureData* data) {
+  const FutureFunctions functions(caller.api);
+  if (!functions) return nullptr;
+  // Made first, because a host's future cannot be given back.
+  auto* const waiter = new (std::nothrow) HostWaiter(caller);
+  if (waiter == nullptr) return nullptr;
+  // Future_Create expects struct_size 16 and writes `future` after those bytes.
+  XLA_FFI_Future_Create_Args args{};
+  args.struct_size = XLA_FFI_Future_Create_Args_STRUCT_SIZE;
+  if (XLA_FFI_Error* error = functions.create(&args)) {
+    DestroyError(caller.api, error);
+    delete waiter;
+    return nullptr;
+  }
+  waiter->future = args.future;
+  data->Add(waiter);
+  return args.future;
+}
+
+// Wakes the thread that waits for a future.
+struct ThreadWaiter final : FutureData::Waiter {
+  void Run(const std::optional<Error>&) noexcept override {
     std::lock_guard<std::mutex> lock(mutex);
     ready = true;
     changed.notify_one();
-  });
-  std::unique_lock<std::mutex> lock(mutex);
-  changed.wait(lock, [&] { return ready; });
-  return error;
+  }
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool ready = false;
+};
+
+// The call lasts until the future is ready. Allocates nothing. A template, so that files without asynchronous handlers
+// do not compile it.
+template <typename Data>
+XLA_FFI_SDK_COLD XLA_FFI_Error* AwaitFuture(const Caller& caller, Data* data) {
+  ThreadWaiter waiter;
+  data->Add(&waiter);
+  std::unique_lock<std::mutex> lock(waiter.mutex);
+  waiter.changed.wait(lock, [&] { return waiter.ready; });
+  return data->error().has_value() ? CreateError(caller, *data->error()) : nullptr;
 }
 
 XLA_FFI_SDK_INTERNAL_END
@@ -417,19 +463,11 @@ struct ResultEncoding<stage, Future> {
       const std::optional<Error>& error = future.data_->error();
       return {error.has_value() ? internal::CreateError(caller, *error) : nullptr, nullptr};
     }
-    const internal::FutureFunctions functions(caller.api);
-    if (stage != ExecutionStage::kExecute || !functions) {
-      return {internal::AwaitFuture(caller, std::move(future)), nullptr};
+    if constexpr (stage == ExecutionStage::kExecute) {
+      if (XLA_FFI_Future* const made = internal::MakeHostFuture(caller, future.data_)) return {nullptr, made};
     }
-    // Future_Create expects struct_size 16 and writes `future` after those bytes.
-    XLA_FFI_Future_Create_Args args{};
-    args.struct_size = XLA_FFI_Future_Create_Args_STRUCT_SIZE;
-    if (XLA_FFI_Error* error = functions.create(&args)) return {error, nullptr};
-    XLA_FFI_Future* const host_future = args.future;
-    future.OnReady([caller, host_future](const std::optional<Error>& result) {
-      internal::SignalHost(caller, host_future, result);
-    });
-    return {nullptr, host_future};
+    // The work uses the operands, which the host may free when the call fails: an error has to wait for it, too.
+    return {internal::AwaitFuture(caller, future.data_), nullptr};
   }
 };
 

@@ -155,8 +155,21 @@ constexpr bool CallsByName() {
 template <const auto& maker>
 struct LazyHandler {
   XLA_FFI_SDK_IN_USERS XLA_FFI_Error* Call(XLA_FFI_CallFrame* frame) const {
+#if XLA_FFI_SDK_EXCEPTIONS
+    try {
+      return Made().Call(frame);
+    } catch (...) {
+      return CaughtError({frame->api, frame->ctx, {}, frame->stage});
+    }
+#else
+    return Made().Call(frame);
+#endif
+  }
+
+ private:
+  XLA_FFI_SDK_IN_USERS static const auto& Made() {
     static const auto* const handler = new auto(Assemble(maker()));
-    return handler->Call(frame);
+    return *handler;
   }
 };
 

@@ -114,7 +114,8 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* ShareType(const XLA_FFI_Api* api, std::st
                                                  const XLA_FFI_TypeInfo* info) {
   XLA_FFI_TypeInfo none{};
   none.struct_size = XLA_FFI_TypeInfo_STRUCT_SIZE;
-  return xffi_type_share_(api, std::string(name).c_str(), info != nullptr ? info : &none, id);
+  Text text;
+  return xffi_type_share_(api, (text << name).c_str(), info != nullptr ? info : &none, id);
 }
 
 // Registers a type of this library with a unique name suffix, so that other libraries, and this library when it
@@ -129,7 +130,8 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* RegisterOwnType(const XLA_FFI_Api* api, T
   char address[32];
   std::snprintf(address, sizeof(address), "@%llx",
                 static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(node)));
-  const std::string name = std::string(pretty.substr(0, 200)) + address;
+  Text name;
+  name << pretty.substr(0, 200) << address;
   if (XLA_FFI_Error* error = xffi_type_ask_(api, name.c_str(), &info, &node->id)) {
     delete node;
     return error;
