@@ -184,9 +184,15 @@ pub(crate) fn message(
     let mut problems = Problems::new(&mut text, "\n  ");
     tell(&mut problems);
     let (count, start) = (problems.count, problems.start);
-    let code = problems.code();
+    let mut code = problems.code();
     match count {
-        0 => text.push_str("the call was refused, but a second look found nothing wrong with it"),
+        0 => {
+            // The first attempt keeps no host error, because it is the path of calls that succeed.
+            code = ErrorCode::Unavailable;
+            text.push_str(
+                "a request to the host failed and succeeded when it was repeated; call again",
+            );
+        }
         1 => {}
         _ => text.insert_str(start, &format!("{count} problems\n  ")),
     }
