@@ -35,7 +35,7 @@ const PLAIN: [&str; 15] = [
 const SPLIT: &str = "xla-ffi-tests";
 
 /// Slow programs. They start first, because the last ones would otherwise run on an idle machine.
-const LONG: [&str; 17] = [
+const LONG: [&str; 18] = [
     "xla-ffi-cli verdicts",
     "xla-ffi-embedding-example programs",
     "xla-ffi-programs pjrt",
@@ -53,6 +53,7 @@ const LONG: [&str; 17] = [
     "xla-ffi-abi mutations",
     "xla-ffi-cuda-examples emulated",
     "xla-ffi-tests races",
+    "xla-ffi-tests torture",
 ];
 
 /// A test program, or some of its tests.

@@ -1,0 +1,227 @@
+//! The forms of handlers that are called, and one call of each.
+
+use crate::interpose;
+use std::ffi::{c_char, c_void};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use xla_ffi::prelude::*;
+use xla_ffi::{HostType, Scratch, UserData};
+use xla_ffi_runtime::spec::{Spec, parse_result};
+use xla_ffi_runtime::{
+    Attributes, Bundle, HostAllocator, Library, Shape, Stage, Stages, Tensor, UserData as Objects,
+};
+use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Metadata_Extension};
+
+/// A form of a handler, and a call of it: a line of `forms.txt`.
+pub(crate) struct Form {
+    pub(crate) name: &'static str,
+    pub(crate) library: &'static str,
+    symbol: &'static str,
+    attributes: Attributes,
+    args: Vec<Tensor>,
+    rets: Vec<Shape>,
+    /// How a call without a failure ends: `right`, or `error CODE`.
+    pub(crate) ends: String,
+    /// A failed host call may change the result.
+    pub(crate) optional: bool,
+}
+
+impl Form {
+    fn parse(line: &'static str) -> Self {
+        let parts: Vec<&'static str> = line.split('|').map(str::trim).collect();
+        let [name, handler, attributes, operands, code] = parts[..] else {
+            panic!("{line}");
+        };
+        let (library, symbol) = handler.split_once(' ').expect("a library and a symbol");
+        let (args, rets) = operands.split_once("->").expect("operands");
+        let tensors = |text: &str| {
+            let (times, spec) = text.split_once('*').unwrap_or(("1", text));
+            let tensor = Spec::parse(spec)
+                .expect("an argument")
+                .tensor()
+                .expect("memory");
+            vec![tensor; times.parse().expect("a number")]
+        };
+        let optional = code == "optional";
+        Self {
+            name,
+            library,
+            symbol: symbol.trim(),
+            attributes: Attributes::parse(attributes).expect("attributes"),
+            args: args.split_whitespace().flat_map(tensors).collect(),
+            rets: rets
+                .split_whitespace()
+                .map(|ret| parse_result(ret).expect("a result"))
+                .collect(),
+            ends: if code.is_empty() || optional {
+                "right".to_owned()
+            } else {
+                format!("error {code}")
+            },
+            optional,
+        }
+    }
+}
+
+pub(crate) fn forms() -> impl Iterator<Item = Form> {
+    let lines = include_str!("forms.txt").lines();
+    lines
+        .filter(|line| line.contains('|') && !line.starts_with('#'))
+        .map(Form::parse)
+}
+
+#[xla_ffi::handler]
+fn scratch(scratch: Scratch, mut y: Out<i64, 0>) -> Result<()> {
+    let mut sum = 0;
+    for size in [64, 8] {
+        let memory = scratch.allocate(size, size)?.cast::<u8>();
+        // SAFETY: the host's scratch memory is this process's, with room for so many bytes.
+        unsafe { memory.write_bytes(7, size) };
+        // SAFETY: written above.
+        sum += unsafe { memory.read() };
+    }
+    y.fill(sum.into());
+    Ok(())
+}
+
+/// What the program attaches.
+#[derive(HostType)]
+// SAFETY: the program attaches such an object under this name and number.
+#[host_type(unsafe(name = "torture.number", id = 4242))]
+struct Number(i64);
+
+#[xla_ffi::handler]
+fn user_data(number: Option<UserData<Number>>, mut y: Out<i64, 0>) -> Result<()> {
+    y.fill(number.map_or(-1, |number| number.0));
+    Ok(())
+}
+
+xla_ffi::library! { name = "torture"; scratch, user_data }
+
+/// The library's `xla_ffi_register`, for `register`.
+static ENTRY: AtomicUsize = AtomicUsize::new(0);
+
+/// A handler that registers the library with its host.
+unsafe extern "C" fn register(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
+    // SAFETY: the host's frame.
+    let frame = unsafe { &*frame };
+    // SAFETY: calls have no extension but a question for metadata.
+    if let Some(question) = unsafe {
+        frame
+            .extension_start
+            .cast::<XLA_FFI_Metadata_Extension>()
+            .as_ref()
+    } {
+        // SAFETY: the host's table.
+        let version = unsafe { (*frame.api).api_version };
+        // SAFETY: the host's answer, to be written.
+        unsafe { (*question.metadata).api_version = version };
+        return std::ptr::null_mut();
+    }
+    type Entry = unsafe extern "C" fn(*const XLA_FFI_Api, *const c_char) -> *mut XLA_FFI_Error;
+    // SAFETY: the entry of a library for its registration.
+    let entry: Entry = unsafe { std::mem::transmute(ENTRY.load(Ordering::Relaxed)) };
+    // SAFETY: the host's table, and a platform.
+    unsafe { entry(frame.api, c"cpu".as_ptr()) }
+}
+
+/// Returns the address of a handler: of the library, or else of this program, which has some in Rust.
+fn address(library: &Library, symbol: &str) -> Option<*mut c_void> {
+    let own = match symbol {
+        "scratch" => Some(xla_ffi::embed::bundle::<scratch>()),
+        "user_data" => Some(xla_ffi::embed::bundle::<user_data>()),
+        _ => None,
+    };
+    let own = own.and_then(|bundle| bundle.get(Stage::Execute));
+    let found = library.symbol(symbol).ok();
+    if symbol == "xla_ffi_register" {
+        ENTRY.store(found? as usize, Ordering::Relaxed);
+        return Some(register as *mut c_void);
+    }
+    found.or(own.map(|own| own as *mut c_void))
+}
+
+/// Returns a result, and its memory, which stays when the call is over.
+fn place(shape: Shape) -> (Tensor, *const [u8]) {
+    let size = shape.bytes();
+    let memory = vec![0xa5_a5_a5_a5_u128; size / 16 + 1].leak().as_mut_ptr();
+    // SAFETY: the memory is never freed, and is written by this tensor only.
+    let tensor = unsafe { Tensor::from_raw(shape, memory.cast(), ()) };
+    let bytes = std::ptr::slice_from_raw_parts(memory.cast_const().cast(), size);
+    (tensor.expect("aligned memory"), bytes)
+}
+
+/// How a call ended: `right VALUES`, or `error CODE MESSAGE`.
+pub(crate) fn call(
+    form: &Form,
+    library: &Library,
+    scratch: &Arc<HostAllocator>,
+    late: &mut bool,
+) -> String {
+    let runtime = library.runtime();
+    if address(library, form.symbol).is_none() {
+        return "none".to_owned();
+    }
+    let mut places: Vec<*const [u8]> = vec![];
+    let mut objects = Objects::new(runtime);
+    // SAFETY: a static of this type.
+    unsafe { objects.insert_borrowed(4242, (&raw const NUMBER).cast_mut().cast()) }.expect("one");
+    let run = || {
+        let mut bundle = Bundle::default();
+        let instantiate = format!("{}_instantiate", form.symbol);
+        for (stage, symbol) in [
+            (Stage::Execute, form.symbol),
+            (Stage::Instantiate, &instantiate),
+        ] {
+            if let Some(address) = address(library, symbol) {
+                // SAFETY: a handler of that stage.
+                bundle = unsafe { bundle.with(stage, interpose::counted(stage, address)) };
+            }
+        }
+        let executable = runtime
+            .handler(form.symbol, bundle)?
+            .instantiate(&form.attributes)?;
+        let mut call = executable
+            .call()
+            .stages(Stages::Cpu)
+            .run_id(77)
+            .device_ordinal(2048);
+        call = call
+            .args(form.args.clone())
+            .allocator(scratch.clone())
+            .user_data(objects);
+        for shape in &form.rets {
+            let (tensor, bytes) = place(shape.clone());
+            places.push(bytes);
+            call = call.ret_in(tensor);
+        }
+        call.run()
+    };
+    let outcome = run();
+    let values = || {
+        places
+            .iter()
+            // SAFETY: memory that is never freed.
+            .map(|place| unsafe { &**place }.to_vec())
+            .collect::<Vec<_>>()
+    };
+    // The result that has bytes; of two, the second depends on the order of threads.
+    let compared = form.rets.iter().position(|ret| ret.bytes() > 0);
+    match outcome {
+        Ok(_) => format!(
+            "right {:?}",
+            compared.map(|index| values().swap_remove(index))
+        ),
+        Err(error) => {
+            let before = values();
+            if interpose::running() > 0 {
+                std::thread::sleep(Duration::from_millis(60));
+            }
+            *late |= before != values();
+            format!("error {} {}", error.code().name(), error.message())
+        }
+    }
+}
+
+static NUMBER: i64 = 99;
