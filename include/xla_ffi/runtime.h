@@ -14,6 +14,8 @@
  *              (pthread_exit, pthread_cancel) ends the process. longjmp out of one is not allowed: its call never ends,
  *              and waiting for the call never returns. Changes that a handler makes to its thread (rounding mode,
  *              flush-to-zero, errno, locale, signal mask) remain visible to the caller.
+ *   Memory     If an allocation of the runtime itself fails, the process ends (abort). Arrays that the machine cannot
+ *              hold are refused with RESOURCE_EXHAUSTED.
  *   Strings    NUL-terminated UTF-8; copied.
  *   Out        An out-parameter is written on success only.
  *   Data       A call's operand data belong to the call while it is open. A call is open from xffi_rt_call_run until

@@ -128,3 +128,14 @@ fn the_end_of_a_runtime_in_c() {
         "{said}"
     );
 }
+
+/// An allocation that fails ends the process by Rust's allocator, or is a status: no function goes on with memory that it
+/// has not got.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn memory_that_runs_out_in_c() {
+    let flags = ["-std=gnu11", "runtime/c/tests/programs/no_memory.c"];
+    if let Some(linked) = with_archive("memory_that_runs_out_in_c", "cc", "no_memory", &flags) {
+        assert_eq!(run(&linked, &libraries()), "done\n");
+    }
+}
