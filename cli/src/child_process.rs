@@ -73,7 +73,7 @@ pub(crate) fn child(pipe: i32, work: impl FnOnce() -> Result<()>) -> ExitCode {
     match (output::say(|| json!({ "ends": error })), error) {
         (Ok(_), _) => ExitCode::SUCCESS,
         (Err(_), error) => {
-            eprintln!("error: {}", error.unwrap_or_default());
+            output::message(format_args!("error: {}", error.unwrap_or_default()));
             ExitCode::FAILURE
         }
     }

@@ -110,7 +110,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             output::no_answer(form, &error);
-            eprintln!("error: {}", output::error_text(&error));
+            output::message(format_args!("error: {}", output::error_text(&error)));
             ExitCode::FAILURE
         }
     }

@@ -96,7 +96,8 @@ pub(crate) fn json(value: &Value) -> Result<()> {
 
 /// Writes a line to standard error, which may quote a library or a file.
 pub(crate) fn message(text: std::fmt::Arguments<'_>) {
-    eprintln!("{}", printable(&text.to_string()));
+    // A full disk does not change the exit status.
+    let _ = writeln!(std::io::stderr(), "{}", printable(&text.to_string()));
 }
 
 /// Returns the JSON of a successful exit.

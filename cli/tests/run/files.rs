@@ -170,3 +170,63 @@ fn a_full_disk_and_a_closed_pipe_are_told() {
         );
     }
 }
+
+/// Inputs that end after each of their bytes, and outputs that cannot be written.
+#[test]
+fn files_that_end_early_and_outputs_that_fail() {
+    let test = "files_that_end_early_and_outputs_that_fail";
+    let Some(lib) = library(test) else {
+        return;
+    };
+    let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else {
+        return skip(test, "no /dev/full");
+    };
+    let call = |arg: &str, more: &[&str]| {
+        let call = ["--handler", "add_one", "--arg", arg, "--ret", "f32[2,2]"];
+        xla_ffi("run", &lib, &[&call, more].concat())
+    };
+    let refused = |out: Output, named: &Path| {
+        let said = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(out.status.code(), Some(1), "{said}");
+        assert!(
+            said.starts_with("error: ") && said.contains(&*named.to_string_lossy()),
+            "{said}"
+        );
+    };
+    let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2), }\n";
+    let arg = npy("whole.npy", header, &[0; 16]);
+    assert_eq!(call(&arg, &[]).status.code(), Some(0));
+    let whole = std::fs::read(tmp().join("whole.npy")).unwrap();
+    let cut = tmp().join("cut.npy");
+    for size in 0..whole.len() {
+        std::fs::write(&cut, &whole[..size]).unwrap();
+        refused(call(&format!("f32[2,2]=@{}", cut.display()), &[]), &cut);
+    }
+    let whole = std::fs::read(&lib).unwrap();
+    let cut = tmp().join("libcut.so");
+    for part in 0..20 {
+        std::fs::write(&cut, &whole[..whole.len() * part / 20]).unwrap();
+        refused(xla_ffi("run", &cut, &["--handler", "add_one"]), &cut);
+    }
+    for place in [
+        tmp(),
+        tmp().join("none/out.npz"),
+        PathBuf::from("/dev/full"),
+    ] {
+        refused(
+            call("f32[2,2]=ones", &["--output", place.to_str().unwrap()]),
+            &place,
+        );
+    }
+    // Reports that cannot be written leave the exit status as it is.
+    for (arg, status) in [("f32[2,2]=ones", 0), ("f32[2]=@none.npy", 1)] {
+        let out = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
+            .arg("run")
+            .arg(&lib)
+            .args(["--handler", "add_one", "--arg", arg, "--ret", "f32[2,2]"])
+            .stderr(full.try_clone().unwrap())
+            .output()
+            .unwrap();
+        assert_eq!(out.status.code(), Some(status), "{arg}");
+    }
+}
