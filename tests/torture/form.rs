@@ -85,7 +85,7 @@ fn scratch(scratch: Scratch, mut y: Out<i64, 0>) -> Result<()> {
     Ok(())
 }
 
-/// What the program attaches.
+/// User data that the program attaches.
 #[derive(HostType)]
 // SAFETY: the program attaches such an object under this name and number.
 #[host_type(unsafe(name = "torture.number", id = 4242))]
@@ -152,7 +152,8 @@ fn place(shape: Shape) -> (Tensor, *const [u8]) {
     (tensor.expect("aligned memory"), bytes)
 }
 
-/// How a call ended: `right VALUES`, or `error CODE MESSAGE`.
+/// Calls a form. Returns `right VALUES`, `error CODE MESSAGE`, or `none` if the language lacks the form; `late` is set if
+/// results change after the call has failed.
 pub(crate) fn call(
     form: &Form,
     library: &Library,

@@ -1,6 +1,7 @@
 // Handlers that need what a CPU in JAX lacks, or that are made when they are first called.
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include "xla/ffi/api/ffi.h"
 
@@ -15,6 +16,16 @@ ffi::Error UseScratch(ffi::ScratchAllocator scratch, ffi::ResultBufferR0<ffi::S6
   std::memset(*second, 7, 8);
   *y->typed_data() = static_cast<char*>(*first)[63] + static_cast<char*>(*second)[7];
   return ffi::Error::Success();
+}
+
+ffi::Future CountDown(ffi::ResultBufferR0<ffi::S64>) {
+  ffi::CountDownPromise promise(2);
+  ffi::Future future(promise);
+  std::thread([promise, error = ffi::Error(ffi::ErrorCode::kDataLoss, "more than thirty-two characters in a text")]() mutable {
+    promise.CountDown(1, error);
+    promise.CountDown();
+  }).detach();
+  return future;
 }
 
 // A decoder of the user's own.
@@ -53,6 +64,7 @@ struct ffi::AttrDecoding<Even> {
 // A name that the compiler does not know: the handler is made when it is first called.
 XLA_FFI_DEFINE_HANDLER_SYMBOL(own_decoder, EchoEven,
                               ffi::Ffi::Bind().Attr<Even>(std::string("n") + "umber").Ret<ffi::BufferR0<ffi::S64>>());
+XLA_FFI_DEFINE_HANDLER_SYMBOL(count_down, CountDown, ffi::Ffi::Bind().Ret<ffi::BufferR0<ffi::S64>>("y"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(
     scratch, UseScratch,
     ffi::Ffi::Bind().Ctx<ffi::ScratchAllocator>().Ret<ffi::BufferR0<ffi::S64>>("y"));

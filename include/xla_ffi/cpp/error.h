@@ -238,11 +238,13 @@ struct ErrorPolicy {
     return Error(errc, std::string(message));
   }
   XLA_FFI_SDK_COLD static Status TakeError(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
+    struct Owner {
+      const XLA_FFI_Api* api;
+      XLA_FFI_Error* error;
+      ~Owner() { DestroyError(api, error); }
+    } const owner{api, error};
     const ErrorDetails details = GetErrorDetails(api, error);
-    Error taken(details.errc == XLA_FFI_Error_Code_OK ? XLA_FFI_Error_Code_INTERNAL : details.errc,
-                details.message);
-    DestroyError(api, error);
-    return taken;
+    return Error(details.errc == XLA_FFI_Error_Code_OK ? XLA_FFI_Error_Code_INTERNAL : details.errc, details.message);
   }
 };
 

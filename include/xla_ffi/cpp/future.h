@@ -49,7 +49,7 @@ class FutureData {
   // A waiting function, in a linked list.
   struct Waiter {
     virtual ~Waiter() = default;
-    // Called once. Must not throw, and deletes the waiter.
+    // Called once. Must not throw. May delete the waiter.
     virtual void Run(const std::optional<Error>& error) noexcept = 0;
     Waiter* next = nullptr;
   };
@@ -309,7 +309,9 @@ class XLA_FFI_SDK_TYPE CountDownPromise {
     if (state_ == nullptr) return false;
     if (XLA_FFI_PREDICT_FALSE(error.failure())) {
       std::lock_guard<std::mutex> lock(state_->mutex);
-      state_->error = error;
+      // The text is lost if there is no memory for it.
+      state_->error = Error(*error.errc(), "out of memory");
+      internal::Contain("the text of an error", [&] { state_->error = error; });
     }
     const auto step = static_cast<int64_t>(count);
     const int64_t before = state_->count.fetch_sub(step, std::memory_order_acq_rel);
@@ -317,7 +319,7 @@ class XLA_FFI_SDK_TYPE CountDownPromise {
     Error last;
     {
       std::lock_guard<std::mutex> lock(state_->mutex);
-      last = state_->error;
+      last = std::move(state_->error);
     }
     state_->promise.SetError(std::move(last));
     return true;

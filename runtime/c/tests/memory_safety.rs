@@ -129,8 +129,7 @@ fn the_end_of_a_runtime_in_c() {
     );
 }
 
-/// An allocation that fails ends the process by Rust's allocator, or is a status: no function goes on with memory that it
-/// has not got.
+/// An allocation that fails ends the process by Rust's allocator, or is a status.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[test]
 fn memory_that_runs_out_in_c() {

@@ -46,7 +46,7 @@ static float x[4] __attribute__((aligned(64))) = {1, 2, 3, 4};
 static float y[4] __attribute__((aligned(64)));
 static const int64_t dims[1] = {4};
 
-/* Ends the process where a status says why. */
+/* Ends the process if there is a status. */
 #define TRY(status)                                                                  \
   do {                                                                               \
     xffi_rt_status* said = (status);                                                 \
@@ -103,7 +103,7 @@ static void program(void) {
   xffi_rt_destroy(runtime);
 }
 
-/* Returns what became of the scenario: 'r'ight, a 's'tatus, an 'a'bort, or why it is neither. */
+/* Runs a scenario in a child process. Returns 'r' for the right result, 's' for a status, 'a' for an abort, '?' otherwise. */
 static char outcome(void (*scenario)(void), long fail, long* allocations) {
   char said[4096];
   size_t size = 0;
