@@ -42,7 +42,7 @@ fn a_forgotten_list_of_handlers_is_named() {
     let test = "a_forgotten_list_of_handlers_is_named";
     let source = root().join("cli/templates/c/source.c");
     let source = std::fs::read_to_string(source).unwrap();
-    let (forgotten, _) = source.split_once("/* What tools").unwrap();
+    let (forgotten, _) = source.split_once("/* Tools and").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let flags = ["-fvisibility=hidden"];
     let Some(library) = library_of_text(folder.path(), "forgot", "gcc", forgotten, &flags) else {

@@ -179,7 +179,7 @@ impl Later<'_> {
     ///
     /// #[xla_ffi::handler]
     /// fn is_async(later: Later, mut y: Out<i32, 0>) -> Result<()> {
-    ///     // Without a promise the call is complete when the handler returns, as ever.
+    ///     // Without a promise the call is complete when the handler returns.
     ///     y.fill(i32::from(later.is_async()));
     ///     Ok(())
     /// }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Phrases to replace by plain words, in lower case. Each matches whole words only.
-const PHRASES: [&str; 19] = [
+const PHRASES: [&str; 18] = [
     "another than",
     "are told",
     "as ever",
@@ -15,7 +15,6 @@ const PHRASES: [&str; 19] = [
     "left away",
     "lies at",
     "mended",
-    "of old",
     "says what",
     "says whether",
     "says which",

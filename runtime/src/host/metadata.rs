@@ -85,7 +85,7 @@ pub fn accept_version(revision: Revision, (major, minor): (i32, i32)) -> Result<
 /// one does.
 #[must_use]
 pub fn first_jaxlib(metadata: &Metadata) -> Option<&'static str> {
-    // r0 accepts handlers without asking for metadata, so it is no evidence for a
+    // r0 accepts handlers without asking for metadata, so it is not evidence for a
     // handler.
     let mut later = Revision::ALL.into_iter().skip(1);
     later

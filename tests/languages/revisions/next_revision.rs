@@ -22,7 +22,7 @@ use xla_ffi_testing::skip;
 const COUNT: u64 = 100;
 const FIRST: u64 = 1;
 
-/// What may be new in a revision, in the order of the host's `struct plan`: the first unknown number, and how many there
+/// The possible additions of a revision, in the order of the host's `struct plan`: the first unknown number, and how many there
 /// are. Words and slots count from 1; `grown` has a bit per slot.
 const NEW: [(&str, i32, u64); 14] = [
     ("minor", Revision::NEWEST.minor_version() + 1, 5),
@@ -86,7 +86,7 @@ fn wrap(bundle: Bundle, stage: Stage) -> Bundle {
     unsafe { bundle.with(stage, wrapped) }
 }
 
-/// What went wrong in the host since it began.
+/// Returns the first fault in the host since the start.
 fn fault() -> Option<&'static CStr> {
     // SAFETY: its type.
     let fault = unsafe { function::<extern "C" fn() -> *const c_char>("next_revision_fault") };

@@ -21,9 +21,10 @@ pub(crate) struct Args {
 
 /// Every place with the version: a file, and the text directly before the version. `*` matches any text within a
 /// line.
-const PLACES: [(&str, &str); 27] = [
+const PLACES: [(&str, &str); 28] = [
     ("Cargo.toml", "[workspace.package]\nversion = \""),
     ("Cargo.toml", "\", version = \""),
+    ("ffi/Cargo.toml", "\", version = \""),
     ("runtime/c/Cargo.toml", "\", version = \""),
     ("Cargo.lock", LOCKED),
     ("python/pyproject.toml", "\nversion = \""),

@@ -23,9 +23,9 @@
 extern "C" {
 #endif
 
-// The host's state behind the extension.
+// The host's state of the extension.
 typedef struct XLA_FFI_CollectivesState XLA_FFI_CollectivesState;
-// A communicator, NCCL's for instance.
+// A communicator, for example of NCCL.
 typedef struct XLA_FFI_Communicator XLA_FFI_Communicator;
 // Memory registered with a communicator. From version 0.2.
 typedef struct XLA_FFI_Window XLA_FFI_Window;
@@ -45,7 +45,7 @@ typedef struct XLA_FFI_DeviceCommunicator_Request_Args XLA_FFI_DeviceCommunicato
 typedef struct XLA_FFI_DeviceCommunicator_Get_Args XLA_FFI_DeviceCommunicator_Get_Args;
 typedef struct XLA_FFI_Collectives_Extension XLA_FFI_Collectives_Extension;
 
-// How the ids of a replica group are meant.
+// The interpretation of a replica group's ids.
 enum XLA_FFI_CollectiveGroupMode {
   // Replica ids.
   XLA_FFI_GROUP_CROSS_REPLICA = 0,
@@ -58,16 +58,16 @@ enum XLA_FFI_CollectiveGroupMode {
 };
 typedef enum XLA_FFI_CollectiveGroupMode XLA_FFI_CollectiveGroupMode;
 
-// Asks for a communicator.
+// Requests a communicator.
 typedef XLA_FFI_Error* XLA_FFI_Communicator_Request(const XLA_FFI_Collectives_Extension* self,
     XLA_FFI_Communicator_Request_Args* args);
-// Fetches a communicator that was asked for.
+// Gets a communicator that was requested.
 typedef XLA_FFI_Error* XLA_FFI_Communicator_Get(const XLA_FFI_Collectives_Extension* self,
     XLA_FFI_Communicator_Get_Args* args);
-// Asks for a window. From version 0.2.
+// Requests a window. From version 0.2.
 typedef XLA_FFI_Error* XLA_FFI_Window_Request(const XLA_FFI_Collectives_Extension* self,
     XLA_FFI_Window_Request_Args* args);
-// Fetches a window that was asked for. From version 0.2.
+// Gets a window that was requested. From version 0.2.
 typedef XLA_FFI_Error* XLA_FFI_Window_Get(const XLA_FFI_Collectives_Extension* self,
     XLA_FFI_Window_Get_Args* args);
 // Requests a device communicator, and the communicator of the same group. From version 0.3.
@@ -77,7 +77,7 @@ typedef XLA_FFI_Error* XLA_FFI_DeviceCommunicator_Request(const XLA_FFI_Collecti
 typedef XLA_FFI_Error* XLA_FFI_DeviceCommunicator_Get(const XLA_FFI_Collectives_Extension* self,
     XLA_FFI_DeviceCommunicator_Get_Args* args);
 
-// Devices that work together.
+// A group of devices that work together.
 struct XLA_FFI_ReplicaGroup {
   // First id.
   const int64_t* ids;
@@ -91,13 +91,13 @@ struct XLA_FFI_Communicator_Request_Args {
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
-  // How the ids are meant.
+  // The interpretation of the ids.
   XLA_FFI_CollectiveGroupMode group_mode;
   // First group.
   const XLA_FFI_ReplicaGroup* groups;
   // Number of groups.
   size_t num_groups;
-  // Tells communicators of the same group apart.
+  // Distinguishes communicators of the same group.
   int64_t communication_id;
 };
 
@@ -107,23 +107,23 @@ struct XLA_FFI_Communicator_Get_Args {
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
-  // How the ids are meant.
+  // The interpretation of the ids.
   XLA_FFI_CollectiveGroupMode group_mode;
   // First group.
   const XLA_FFI_ReplicaGroup* groups;
   // Number of groups.
   size_t num_groups;
-  // Tells communicators of the same group apart.
+  // Distinguishes communicators of the same group.
   int64_t communication_id;
   // Out: the communicator.
   XLA_FFI_Communicator* communicator;
 };
 
-// Memory that a window is to cover. From version 0.2.
+// Memory to cover with a window. From version 0.2.
 struct XLA_FFI_CollectiveMemoryRegion {
   // First byte.
   const void* buffer;
-  // Bytes.
+  // The size in bytes.
   size_t byte_size;
   // Flags of the platform.
   uint64_t flags;
@@ -135,13 +135,13 @@ struct XLA_FFI_Window_Request_Args {
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
-  // How the ids are meant.
+  // The interpretation of the ids.
   XLA_FFI_CollectiveGroupMode group_mode;
   // First group.
   const XLA_FFI_ReplicaGroup* groups;
   // Number of groups.
   size_t num_groups;
-  // Tells communicators of the same group apart.
+  // Distinguishes communicators of the same group.
   int64_t communication_id;
   // First region.
   const XLA_FFI_CollectiveMemoryRegion* regions;
@@ -155,19 +155,19 @@ struct XLA_FFI_Window_Get_Args {
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
-  // How the ids are meant.
+  // The interpretation of the ids.
   XLA_FFI_CollectiveGroupMode group_mode;
   // First group.
   const XLA_FFI_ReplicaGroup* groups;
   // Number of groups.
   size_t num_groups;
-  // Tells communicators of the same group apart.
+  // Distinguishes communicators of the same group.
   int64_t communication_id;
   // In: an address in a registered region.
   const void* buffer;
   // Out: the window.
   XLA_FFI_Window* window;
-  // Out: bytes from the window's start to buffer.
+  // Out: the distance from the window's start to buffer, in bytes.
   size_t window_offset;
 };
 
@@ -177,7 +177,8 @@ struct XLA_FFI_DeviceCommunicator_Requirements {
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
-  // Number of barriers between devices that reach each other by loads and stores; at least 0.
+  // Number of barriers between devices that access each other's memory with loads and stores; at
+  // least 0.
   int32_t lsa_barrier_count;
 };
 
@@ -187,15 +188,15 @@ struct XLA_FFI_DeviceCommunicator_Request_Args {
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
-  // How the ids are meant.
+  // The interpretation of the ids.
   XLA_FFI_CollectiveGroupMode group_mode;
   // First group.
   const XLA_FFI_ReplicaGroup* groups;
   // Number of groups.
   size_t num_groups;
-  // Tells communicators of the same group apart.
+  // Distinguishes communicators of the same group.
   int64_t communication_id;
-  // Its resources: the same on all ranks.
+  // Its resources, which must be the same on all ranks.
   const XLA_FFI_DeviceCommunicator_Requirements* requirements;
 };
 
@@ -205,41 +206,41 @@ struct XLA_FFI_DeviceCommunicator_Get_Args {
   size_t struct_size;
   // Extension chain.
   XLA_FFI_InternalExtension* extension_start;
-  // How the ids are meant.
+  // The interpretation of the ids.
   XLA_FFI_CollectiveGroupMode group_mode;
   // First group.
   const XLA_FFI_ReplicaGroup* groups;
   // Number of groups.
   size_t num_groups;
-  // Tells communicators of the same group apart.
+  // Distinguishes communicators of the same group.
   int64_t communication_id;
   // Its resources, as requested.
   const XLA_FFI_DeviceCommunicator_Requirements* requirements;
   // Out: the description, in host memory.
   const XLA_FFI_DeviceCommunicator* device_communicator;
-  // Out: bytes of the description.
+  // Out: the size of the description in bytes.
   size_t byte_size;
-  // Out: version of the description. With NCCL the NCCL_VERSION_CODE that the host was compiled
-  // with, which may differ from the version of the NCCL library that runs.
+  // Out: the version of the description. With NCCL, the NCCL_VERSION_CODE that the host was
+  // compiled with, which may differ from the version of the NCCL library at run time.
   int32_t version;
 };
 
-// The extension as it hangs in an invocation context, version 0.3.
+// The extension in an invocation context, version 0.3.
 struct XLA_FFI_Collectives_Extension {
   // The link of the chain.
   XLA_FFI_Extension extension_base;
   // The host's state.
   XLA_FFI_CollectivesState* state;
-  // Asks for a communicator.
+  // Requests a communicator.
   XLA_FFI_Error* (*request_communicator)(const XLA_FFI_Collectives_Extension* self,
       XLA_FFI_Communicator_Request_Args* args);
-  // Fetches a communicator that was asked for.
+  // Gets a communicator that was requested.
   XLA_FFI_Error* (*get_communicator)(const XLA_FFI_Collectives_Extension* self,
       XLA_FFI_Communicator_Get_Args* args);
-  // Asks for a window. From version 0.2.
+  // Requests a window. From version 0.2.
   XLA_FFI_Error* (*request_window)(const XLA_FFI_Collectives_Extension* self,
       XLA_FFI_Window_Request_Args* args);
-  // Fetches a window that was asked for. From version 0.2.
+  // Gets a window that was requested. From version 0.2.
   XLA_FFI_Error* (*get_window)(const XLA_FFI_Collectives_Extension* self,
       XLA_FFI_Window_Get_Args* args);
   // Requests a device communicator, and the communicator of the same group. From version 0.3.

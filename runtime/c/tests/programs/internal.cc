@@ -63,7 +63,7 @@ static ffi::Status Rich(ffi::Invocation call, ffi::ThreadPool pool, ffi::Called 
                         ffi::Result<Numbers> y) {
   const int64_t* computation = called.get<int64_t>();
   if (computation == nullptr) return ffi::NotFoundError("no computation");
-  if (called.get<float>() != nullptr) return ffi::InternalError("it is no float");
+  if (called.get<float>() != nullptr) return ffi::InternalError("it is not a float");
   std::promise<int64_t> promise;
   std::future<int64_t> from_pool = promise.get_future();
   ffi::Status status = call.Schedule([&promise] { promise.set_value(42); });

@@ -223,7 +223,7 @@ static void runs(const xffi_rt_client* client, xffi_rt* runtime, const char* pat
   loaded = compiled(client, text("pjrt_c.fails"));
   wrong(xffi_rt_loaded_run(loaded, NULL, 0, NULL, &results), NOT_FOUND, "nothing here");
   xffi_rt_loaded_destroy(loaded);
-  code = "this is no program";
+  code = "not a program";
   refused(xffi_rt_client_compile(client, code, strlen(code), &loaded), "this");
   wrong(xffi_rt_client_compile(client, NULL, 4, &loaded), INVALID_ARGUMENT, "code is a null pointer");
   refused(xffi_rt_client_compile(client, NULL, 0, &loaded), "");

@@ -14,7 +14,7 @@ const KINDS: [(&str, &str); 5] = [
     ("internal", "one of the internal API"),
 ];
 
-/// What frames and requests cost: the place in the report, in words, and at most so many ns.
+/// Costs of frames and requests: place in the report, description, and limit in ns.
 const PARTS: [(&str, &str, f64); 5] = [
     (
         "/frames/prepared",
