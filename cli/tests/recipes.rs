@@ -148,6 +148,4 @@ fn every_line_of_the_book_runs_in_under_two_seconds() {
             "{line} takes {cost:?}"
         );
     }
-    let page = std::fs::read_to_string(folder.path().join("r9.html")).unwrap();
-    assert!(page.contains("XLA_FFI_Buffer"));
 }

@@ -2,6 +2,7 @@
 
 use super::input::{Input, Reading};
 use crate::output;
+use crate::report_format::TextOrJson;
 use anyhow::bail;
 use serde_json::{Value, json};
 use xla_ffi_abi::declared::Edition;
@@ -22,9 +23,8 @@ pub(crate) struct Args {
     name: Option<String>,
     #[command(flatten)]
     reading: Reading,
-    /// Choose the output format; `html` is one self-contained page.
-    #[arg(long, value_name = "FORMAT", help_heading = "Output", value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[command(flatten)]
+    format: TextOrJson,
 }
 
 /// The `schema` of the JSON output.
@@ -33,15 +33,8 @@ const SCHEMA: &str = "xla-ffi-abi-show-1";
 impl Args {
     /// Returns the `schema` of the JSON output, if JSON is requested.
     pub(super) fn schema(&self) -> Option<&'static str> {
-        (self.format == Format::Json).then_some(SCHEMA)
+        self.format.is_json().then_some(SCHEMA)
     }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
-    Text,
-    Json,
-    Html,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -110,9 +103,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         Some(edition) => format!("{} of {name} ({})", edition.header, edition.jaxlibs()),
         None => format!("{} in {name}", snapshot.edition.header),
     };
-    if args.format == Format::Html {
-        return output::commands(&draw::html(&title, &pictures));
-    }
     let mut text = format!("{title}\n\n");
     for picture in &pictures {
         text.push_str(&picture.text());
