@@ -259,7 +259,7 @@ impl<'f> Invocation<'f> {
 /// `api` must be null, as in the metadata call of hosts of 0.1, or refer to a host's table.
 pub unsafe fn accept_registration(api: *const XLA_FFI_Api) -> Result<()> {
     let ours = if api.is_null() {
-        // Without a table, the host is one of ours only if it asks on this thread.
+        // Without a table, a runtime of this image is recognised by its metadata call in progress on this thread.
         is_asking()
     } else {
         // SAFETY: guaranteed by the caller; the head is the same in every revision.
@@ -288,6 +288,8 @@ impl std::fmt::Debug for Invocation<'_> {
     }
 }
 
+/// Returns the shapes of the buffers in a list.
+///
 /// # Safety
 /// The list must have `size` buffers of a runtime of this image.
 unsafe fn shapes(list: *const *mut c_void, size: i64) -> Result<Vec<Shape>> {

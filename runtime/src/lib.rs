@@ -48,7 +48,7 @@ mod process;
 mod text;
 mod value;
 
-/// Items that only the crate of programs uses.
+/// Items for the crate `xla-ffi-programs` only.
 #[doc(hidden)]
 pub mod __programs {
     pub use crate::call::unwritten::Poison;
@@ -59,7 +59,7 @@ pub mod __programs {
     pub use crate::value::attribute::is_bare;
 }
 
-/// Items that only the functions for C use.
+/// Items for the crate `xla-ffi-runtime-c` only.
 #[doc(hidden)]
 pub mod __c {
     pub use crate::process::guard::call_void;

@@ -17,15 +17,15 @@ use xla_ffi_sys::{
     XLA_FFI_Window_Get_Args, XLA_FFI_Window_Request_Args,
 };
 
-/// The devices of a communicator, and its id.
+/// Identifies a communicator by its groups of devices and its id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct CommunicatorKey {
-    /// Interpretation of the ids: a group mode of the ABI.
+    /// The ABI's group mode, which determines how the ids in `groups` are interpreted.
     pub mode: u32,
     /// Groups of device ids.
     pub groups: Vec<Vec<i64>>,
-    /// Distinguishes communicators of the same groups.
+    /// Distinguishes communicators that have the same groups.
     pub id: i64,
 }
 
@@ -40,7 +40,8 @@ struct Region {
 /// A device communicator for handlers; see [`Collectives::with_device_communicators`].
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceCommunicator {
-    /// Its description in host memory, for example an `ncclDevComm`. It must outlive the calls.
+    /// The communicator's description in host memory, for example an `ncclDevComm`. The memory must outlive the
+    /// calls.
     pub description: *const c_void,
     /// The size of the description in bytes.
     pub byte_size: usize,
@@ -53,9 +54,9 @@ type MakeForDevice = dyn Fn(&CommunicatorKey, i32) -> DeviceCommunicator + Send 
 
 #[derive(Default)]
 struct Requested {
-    /// Each is created once, without blocking others.
+    /// Communicators by key. Each is created once, without blocking requests for others.
     communicators: BTreeMap<CommunicatorKey, Arc<OnceLock<usize>>>,
-    /// By communicator and number of barriers.
+    /// Device communicators, by the communicator's key and the number of barriers.
     device_communicators: BTreeMap<(CommunicatorKey, i32), Arc<OnceLock<DeviceCommunicator>>>,
     windows: BTreeMap<CommunicatorKey, Vec<Region>>,
     next_window: usize,
@@ -74,14 +75,15 @@ struct Inner {
     requested: Mutex<Requested>,
 }
 
-// SAFETY: the pointers of the extension refer to functions and to itself; communicators are only passed on.
+// SAFETY: the extension points to functions and to its own object; communicators are passed on and never
+// dereferenced.
 unsafe impl Send for Inner {}
 // SAFETY: as above; mutable data has a lock.
 unsafe impl Sync for Inner {}
 
 impl Collectives {
-    /// Returns collectives of the version in `revision`. `make` returns the communicator for handlers, for
-    /// example an `ncclComm_t`.
+    /// Returns collectives with the extension's version in `revision`. `make` returns the communicator for
+    /// handlers, for example an `ncclComm_t`.
     ///
     /// # Errors
     /// `UNIMPLEMENTED` before r9.
@@ -108,8 +110,8 @@ impl Collectives {
     }
 
     /// Returns collectives of version 0.3, which has device communicators and is not part of a released jaxlib.
-    /// `make` returns the communicator of a group, `make_for_device` its device communicator with a number of
-    /// barriers.
+    /// `make` returns the communicator of a group, `make_for_device` its device communicator with the requested
+    /// number of barriers.
     pub fn with_device_communicators(
         make: impl Fn(&CommunicatorKey) -> *mut c_void + Send + Sync + 'static,
         make_for_device: impl Fn(&CommunicatorKey, i32) -> DeviceCommunicator + Send + Sync + 'static,
@@ -166,8 +168,7 @@ impl Collectives {
         requested.communicators.iter().filter_map(made).collect()
     }
 
-    /// Returns the extension. It does not move while this object is shared, because shared objects cannot be
-    /// exchanged.
+    /// Returns the address of the extension, which does not change while this object is shared.
     pub(crate) fn extension(&self) -> *const XLA_FFI_Extension {
         (&raw const self.inner.extension).cast()
     }
@@ -185,7 +186,7 @@ impl Inner {
         let mut requested = self.lock();
         let made = requested.communicators.entry(key.clone());
         let made = made.or_default().clone();
-        // Without the lock: the program's function may ask what was requested.
+        // The lock is released first, because the program's function may call `requested`.
         drop(requested);
         made.get_or_init(|| (self.make)(key) as usize);
     }
@@ -279,7 +280,7 @@ unsafe fn read<T: Layout + Copy>(args: *const T) -> Result<T> {
     Ok(unsafe { args.read() })
 }
 
-/// Arguments that name a communicator, shared by all functions.
+/// Argument structs that identify a communicator.
 trait CommunicatorArgs: Layout + Copy {
     /// Returns the key of the communicator.
     ///
@@ -466,7 +467,7 @@ unsafe extern "C" fn request_device_communicator(
             let mut requested = this.lock();
             let made = &mut requested.device_communicators;
             let made = made.entry((key.clone(), barriers)).or_default().clone();
-            // Without the lock, as above.
+            // The lock is released first, as in `request`.
             drop(requested);
             made.get_or_init(|| make(&key, barriers));
             Ok(())

@@ -20,7 +20,8 @@ struct Data(*mut c_void);
 unsafe impl Send for Data {}
 
 impl Data {
-    /// Returns the pointer. A method, because closures would otherwise capture only the field.
+    /// Returns the pointer. This is a method because a closure that uses the field captures only the field,
+    /// which is not `Send`.
     fn pointer(&self) -> *mut c_void {
         self.0
     }
@@ -33,7 +34,7 @@ fn hand_over(context: &Context, task: impl FnOnce() + Send + 'static) -> Result<
     Ok(())
 }
 
-/// Runs a task of this library on the pool of the call; tasks start in the order of the calls.
+/// Runs a task of this library on the pool of the call; tasks start in the order in which they are passed.
 pub(crate) fn spawn(context: &Context, task: impl FnOnce() + Send + 'static) -> Result<()> {
     let shared = context.shared().clone();
     hand_over(context, move || {
@@ -46,7 +47,7 @@ pub(crate) fn spawn(context: &Context, task: impl FnOnce() + Send + 'static) -> 
     })
 }
 
-/// Runs a task of a handler on the pool of the call; tasks start in the order of the calls.
+/// Runs a task of a handler on the pool of the call; tasks start in the order in which they are passed.
 fn schedule(context: &Context, task: XLA_FFI_Task, data: *mut c_void) -> Result<()> {
     let shared = context.shared().clone();
     let data = Data(data);

@@ -38,7 +38,7 @@ pub(super) unsafe extern "C" fn error_create<const R: u8>(
     ))
 }
 
-/// `Error_GetDetails`, called `Error_GetMessage` before r9. Hosts log a wrong size and continue.
+/// `Error_GetDetails`, called `Error_GetMessage` before r9. Hosts log a wrong argument size and continue.
 pub(super) unsafe extern "C" fn error_get_details<const R: u8>(
     args: *mut XLA_FFI_Error_GetDetails_Args,
 ) {
@@ -47,7 +47,7 @@ pub(super) unsafe extern "C" fn error_get_details<const R: u8>(
     let Ok(size) = (unsafe { check_size(args, 0) }) else {
         return;
     };
-    // SAFETY: the older struct has the field `error`, too.
+    // SAFETY: the older struct also has the field `error`.
     let handle = unsafe { (*args).error } as usize;
     let (text, code) = details(handle).unwrap_or_else(|| {
         misuse("Error_GetDetails", handle);
@@ -56,7 +56,7 @@ pub(super) unsafe extern "C" fn error_get_details<const R: u8>(
             ErrorCode::Unknown.to_raw(),
         )
     });
-    // SAFETY: the older struct has the field `message`, too.
+    // SAFETY: the older struct also has the field `message`.
     unsafe { (*args).message = text };
     if super::revision::<R>().minor_version() >= 4 && size >= 36 {
         // SAFETY: the size includes `errc`.

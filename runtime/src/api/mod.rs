@@ -22,7 +22,7 @@ use std::ptr;
 use xla_ffi_sys::{Error, ErrorCode, Hazard, Result};
 use xla_ffi_sys::{Layout, Revision, Slot, XLA_FFI_Error};
 
-/// Returns the revision with this number; only numbers of existing revisions have tables.
+/// Returns the revision with the number `R`, which must be the number of an existing revision.
 pub(crate) const fn revision<const R: u8>() -> Revision {
     Revision::ALL[R as usize]
 }

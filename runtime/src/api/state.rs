@@ -250,7 +250,7 @@ mod tests {
             .map_err(|error| error.has(Hazard::StateLayout))
     }
 
-    /// `StateReading` describes what this host does, for every version and revision.
+    /// Checks that `StateReading` describes this host's behaviour for every version and revision.
     #[test]
     fn readings_are_those_that_are_known() {
         fn host<const R: u8>(minor: i32) -> StateReading {

@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xla_ffi_sys::Revision;
 use xla_ffi_sys::{Error, Result};
 
-/// The data that a running handler may access. While a future is open, it is neither read nor freed.
+/// The data that a running handler may access. While a future is open, the runtime neither reads nor frees
+/// this data.
 pub(crate) struct Body {
     pub(super) context: Box<Context>,
     pub(super) raw: RawFrame,
@@ -42,7 +43,7 @@ impl Body {
         }
     }
 
-    /// Returns true if the operands are not arrays that the call owns.
+    /// Returns true if the caller owns the operands' memory.
     pub(super) fn is_on_memory_of_callers(&self) -> bool {
         self.request.args.is_empty() && self.rets.is_empty()
     }
@@ -73,8 +74,8 @@ impl Body {
     }
 }
 
-/// The data of calls that were dropped before their handlers finished. A separate thread frees it
-/// afterwards: not the handler's, because the handler's own state is part of the data.
+/// The data of calls that were dropped before their handlers finished. A separate thread frees the data
+/// afterwards. The handler's thread cannot, because the handler's own state is part of it.
 static UNFINISHED: Mutex<Vec<Unfinished>> = Mutex::new(Vec::new());
 
 fn unfinished() -> MutexGuard<'static, Vec<Unfinished>> {
@@ -95,7 +96,7 @@ pub(super) fn keep_until_done(
     executable: Executable,
 ) {
     let told = completion.clone();
-    // Threads that wait for calls get back what the calls used only after this.
+    // Threads that wait for calls keep waiting until the data of this call is freed.
     body.context.progress().stay();
     unfinished().push(Unfinished {
         completion,
@@ -105,7 +106,7 @@ pub(super) fn keep_until_done(
     // Registered first, because a callback of the caller may wait for calls, including this one.
     told.on_done_first(Box::new(move |_| {
         let sweeper = std::thread::Builder::new().name("xla-ffi-sweep".into());
-        // If the system starts no thread, the next call that ends late frees the data.
+        // If no thread can start, the next call that ends late frees the data.
         let _ = sweeper.spawn(sweep);
     }));
 }
@@ -117,7 +118,7 @@ fn sweep() {
         .into_iter()
         .partition(|left| left.completion.is_done());
     *left = open;
-    // Libraries destroy their state here, possibly with a panic or a lock.
+    // The lock is released first, because destructors of a library's state may panic or take locks.
     drop(left);
     for mut left in over {
         left.body.forget_future();

@@ -63,8 +63,7 @@ pub(crate) fn invoke(
 }
 
 /// Returns the outcome in the slow path: the handler returned something, or a problem was found. A future may be open
-/// in addition to an error. Until it is completed, its owner may use the operands, regardless of what the handler
-/// returned.
+/// in addition to an error. Until the future is completed, its owner may use the operands, even after an error.
 #[cold]
 fn outcome_of(
     shared: &Shared,
@@ -89,7 +88,7 @@ fn outcome_of(
         ));
     }
     let error = match outcome {
-        // XLA contains these exceptions, and no others.
+        // XLA catches only exceptions that are derived from `std::exception`.
         Err(unwound) if unwound.is_standard => Some(translate(
             shared,
             Error::new(ErrorCode::Unknown, format!("{unwound} left the handler")),
@@ -149,8 +148,8 @@ fn outcome_of(
     }
 }
 
-/// Calls a handler of a stage that has no futures. A future that it left open nevertheless is counted by the context's
-/// [progress](crate::host::calls::Progress::open).
+/// Calls a handler of a stage that has no futures. If the handler leaves a future open anyway, the context's
+/// [progress](crate::host::calls::Progress::open) counts it.
 pub(super) fn run_stage(
     executable: &Executable,
     context: &Context,
@@ -188,21 +187,21 @@ pub(crate) fn stage_error(error: Error, executable: &Executable, stage: Stage) -
 
 impl Handler {
     /// Makes an executable with these attributes. Runs the instantiate stage if the handler has one; r0 only has the
-    /// execute stage. Its state lives as long as the executable.
+    /// execute stage. The state of the instantiate stage lives as long as the executable.
     ///
     /// # Errors
     /// The handler's error. `INVALID_ARGUMENT` if the attribute parser of the revision's hosts rejects an attribute:
-    /// dictionaries before r2, and `dense<…>` and unsigned arrays before r3. On every revision it rejects numbers that
-    /// XLA passes to no handler. These are floats other than `f32` and `f64`, integers of less than 8 bits, complex
-    /// numbers, and arrays of these and of booleans.
+    /// dictionaries before r2, and `dense<…>` and unsigned arrays before r3. On every revision, the parser rejects
+    /// numbers that XLA never passes to handlers. These are floats other than `f32` and `f64`, integers of less than 8
+    /// bits, complex numbers, and arrays of these and of booleans.
     pub fn instantiate(&self, attributes: &Attributes) -> Result<Executable> {
         attribute_parser::accept(attributes, self.shared.revision)?;
         self.instantiate_any(attributes)
     }
 
     /// Makes an executable like [`Handler::instantiate`], with any attributes that the ABI can represent. Use it for
-    /// hosts other than JAX, for frames that are built by hand, and for recorded frames. JAX passes such attributes to
-    /// no handler.
+    /// hosts other than JAX, for frames that are built by hand, and for recorded frames. JAX never passes such
+    /// attributes to handlers.
     ///
     /// # Errors
     /// The handler's error, and `FAILED_PRECONDITION` after a shutdown.

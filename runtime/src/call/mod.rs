@@ -127,7 +127,7 @@ impl Call {
         self
     }
 
-    /// Adds a result: of a shape, initialised with zeros, or as described by [`Ret`].
+    /// Adds a result. A shape is a result in new memory that is initialised with zeros; for other memory, see [`Ret`].
     #[inline]
     #[must_use]
     pub fn ret(mut self, ret: impl Into<Ret>) -> Self {
@@ -144,7 +144,7 @@ impl Call {
         self
     }
 
-    /// Adds a result in the memory of argument `index`, like `input_output_aliases`.
+    /// Adds a result in the memory of argument `index`, like JAX's `input_output_aliases`.
     #[must_use]
     pub fn ret_alias(mut self, index: usize) -> Self {
         self.request.rets.push(Ret::Alias(index));
@@ -188,7 +188,7 @@ impl Call {
         self
     }
 
-    /// Gives the call a device that is a thread: its stream and its scratch memory, without a thread pool.
+    /// Sets the stream and the allocator to those of a device that is a thread, and removes the thread pool.
     #[must_use]
     pub fn on_device(self, device: &crate::device::CpuDevice) -> Self {
         self.stream(device.stream.stream())
@@ -264,8 +264,8 @@ impl Call {
     ///
     /// After the limit, [`PreparedCall::wait`] returns `DEADLINE_EXCEEDED` while an asynchronous handler continues.
     /// Handlers that poll see the call cancelled, and a stage that has not started is refused. A result that is
-    /// completed later is still accepted. `None` waits forever. By default, asynchronous handlers are waited for 60 s,
-    /// and no handler is cancelled.
+    /// completed later is still accepted. `None` waits forever. By default, the runtime waits 60 s for asynchronous
+    /// handlers and cancels none.
     #[must_use]
     pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
         self.request.rules.time_limit = Some(limit);
@@ -273,8 +273,8 @@ impl Call {
     }
 
     /// Makes the call cancellable: handlers that poll see the cancellation (from r9; those of the internal API on every
-    /// revision). A stage that has not started is refused as `CANCELLED`. Cancelling ends neither the handler nor the
-    /// waiting for it.
+    /// revision). A stage that has not started is refused as `CANCELLED`. Cancelling neither stops a handler nor ends a
+    /// wait for it.
     #[must_use]
     pub fn canceller<'c>(mut self, canceller: impl Into<Option<&'c Canceller>>) -> Self {
         self.request.parts.canceller = canceller.into().cloned();
@@ -283,8 +283,8 @@ impl Call {
 
     /// Sets what happens to results that the handler leaves unwritten. By default, they are accepted. To detect them,
     /// the results are filled with random bytes before each execution. If eight or more consecutive bytes are unchanged
-    /// after a success, this is the hazard [`Hazard::UnwrittenResult`](crate::Hazard::UnwrittenResult), with the result
-    /// and the element.
+    /// after a success, the call fails with [`Hazard::UnwrittenResult`](crate::Hazard::UnwrittenResult), which names
+    /// the result and the element.
     ///
     /// Shorter gaps are not detected. Results of less than eight bytes are only detected if they have four bytes or
     /// more and none was written. Results in the memory of an argument or of another result, scratch memory, and the

@@ -132,7 +132,7 @@ impl Call {
             poison,
         } = self.copy_to_device(device, stream, poisoned)?;
         if let Err(error) = call.invoke() {
-            // A handler that has not completed its future may still use them.
+            // A handler that has not completed its future may still use the arrays.
             call.on_end(move || drop(arrays));
             return Err(error);
         }
@@ -145,7 +145,7 @@ impl Call {
             let elements = array.elements(device, format_args!("result {index}"))?;
             match ret.bytes_mut() {
                 Some(bytes) => bytes.copy_from_slice(&elements),
-                // The argument's array has these elements too.
+                // The result's memory is shared with an argument, so it cannot be written in place.
                 None => *ret = Tensor::from_bytes(array.shape.clone(), &elements)?,
             }
         }

@@ -20,7 +20,7 @@ use xla_ffi_sys::{Error, ErrorCode, Result};
 
 /// Frees a body that no handler uses any more, after the work on its stream has run.
 fn release(body: Box<Body>, executable: &Executable) {
-    // Threads that wait for calls get back what the calls used only after this.
+    // Threads that wait for calls keep waiting until the data of this call is freed.
     body.context.progress().stay();
     if let Some(stream) = body.context.parts().stream.clone() {
         stream.synchronize_and_drop((body, executable.clone()));
@@ -161,7 +161,8 @@ impl PreparedCall {
         })
     }
 
-    /// Starts an execution. Returns `true` if it is complete already, so that its results may be read without waiting.
+    /// Starts an execution. Returns `true` if the execution is already complete, so that its results may be read
+    /// without waiting.
     ///
     /// # Errors
     /// The handler's error, hazards, and `FAILED_PRECONDITION` while the previous execution is open.
@@ -249,7 +250,7 @@ impl PreparedCall {
         }
         let is_done = completion.is_done();
         self.open = Some(completion);
-        // Reported here, because a finished execution is not waited for.
+        // The outcome is reported here, because callers do not wait for a finished execution.
         if is_done {
             self.wait_for(None)?;
         }
@@ -362,7 +363,7 @@ impl PreparedCall {
             let shared_with = args.iter_mut().find(|arg| arg.shares_memory_with(ret));
             rets.push(match shared_with {
                 Some(arg) => {
-                    // Work of the last execution may still write there.
+                    // Work of the last execution may still write this result.
                     body.synchronize()?;
                     *arg = Tensor::from_bytes(ret.shape().clone(), ret.bytes())?;
                     arg.clone()
@@ -376,8 +377,7 @@ impl PreparedCall {
         Self::assemble(executable, frame, body.request_of_another(args), rets)
     }
 
-    /// Copies the call like [`PreparedCall::try_clone`], if it uses the caller's memory; the copy uses the given
-    /// memory.
+    /// Copies a call that uses the caller's memory, like [`PreparedCall::try_clone`]; the copy uses the given memory.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` for a wrong number of pointers or a call that owns its operands.

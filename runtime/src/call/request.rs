@@ -14,10 +14,10 @@ use xla_ffi_sys::{Error, ErrorCode, Result};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stages {
-    /// Prepare and initialize if the handler has them, like GPU hosts.
+    /// The prepare and initialize stages, if the handler has them, like GPU hosts.
     #[default]
     All,
-    /// Neither, like XLA on CPU up to the newest known revision.
+    /// No other stage, like XLA on CPU up to the newest known revision.
     Cpu,
 }
 
@@ -26,7 +26,7 @@ pub enum Stages {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unwritten {
-    /// They are returned unchanged: zeros, in memory that the runtime owns.
+    /// Unwritten results are returned unchanged: as zeros, if the runtime owns their memory.
     #[default]
     Allowed,
     /// The call fails. This costs one pass over the results before the call and one after it.
@@ -53,11 +53,11 @@ impl Rules {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Ret {
-    /// New memory.
+    /// New memory for a result of this shape.
     New(Shape),
-    /// The memory of an argument.
+    /// The memory of the argument with this index.
     Alias(usize),
-    /// The program's memory, with its current elements.
+    /// The memory of this tensor, with its current elements.
     In(Tensor),
 }
 
@@ -67,7 +67,7 @@ impl From<Shape> for Ret {
     }
 }
 
-/// Returns the bytes of a tensor that is to hold result `number`; fails if others would see the bytes change.
+/// Returns the bytes of the tensor for result `number`; fails if other tensors share the bytes.
 fn bytes_to_write(tensor: &mut Tensor, number: usize) -> Result<&mut [u8]> {
     tensor.bytes_mut().ok_or_else(|| {
         Error::invalid_argument(format!(
@@ -127,7 +127,7 @@ impl Call {
                             "two results alias argument {index}"
                         )));
                     }
-                    // Memory that is still shared must not change for its other holders.
+                    // Memory that other tensors share must not change.
                     if args[index].bytes_mut().is_none() {
                         let shared = args[index].clone();
                         args[index] = Tensor::from_bytes(shared.shape().clone(), shared.bytes())?;

@@ -62,7 +62,7 @@ impl Settings<'_> {
         self
     }
 
-    /// Sets the time limit. See [`Call::time_limit`] for what it does not end.
+    /// Sets the time limit. The limitations of [`Call::time_limit`] apply.
     pub fn time_limit(&mut self, limit: Option<Duration>) -> &mut Self {
         self.rules.time_limit = Some(limit);
         self.parts.deadline = None;
@@ -225,7 +225,8 @@ impl PreparedCall {
         drop((before, results));
     }
 
-    /// Replaces the arguments of the next executions by others of the same shapes, cheaply. Results keep their memory.
+    /// Replaces the arguments of the next executions with arguments of the same shapes, at a low cost. Results keep
+    /// their memory.
     ///
     /// # Errors
     /// `FAILED_PRECONDITION` while an execution is open, if a stage before execute has seen the arguments, or if a

@@ -80,6 +80,8 @@ impl Poison {
         unsafe { Self::fill(places(&list(args), list(rets))) }
     }
 
+    /// Fills the places with random bytes.
+    ///
     /// # Safety
     /// The places must be writable.
     unsafe fn fill(places: Vec<Place>) -> Self {
@@ -226,7 +228,7 @@ mod tests {
         let says = |said: Option<String>, what: &str| assert_eq!(said.as_deref(), Some(what));
         says(told(DType::F32, 4, |_| false), "it");
         says(told(DType::F32, 4, |at| at < 8), "elements 2 to 3");
-        // Runs that start and end within words.
+        // Unwritten bytes that start and end within words.
         says(
             told(DType::U8, 40, |at| !(3..11).contains(&at)),
             "elements 3 to 10",
@@ -236,7 +238,7 @@ mod tests {
             "elements 1 to 15, 17 to 31, 33 to 47, 49 to 63 and 6 ranges more",
         );
         says(told(DType::S4, 33, |at| at < 8), "elements 16 to 32");
-        // Half an element.
+        // Only half of the element is unwritten.
         says(told(DType::C128, 2, |at| at < 24), "element 1");
         says(told(DType::F32, 1, |_| false), "it");
         for (elements, every) in [(100, 1), (40, 8), (3, 9), (0, 1)] {

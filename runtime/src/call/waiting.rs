@@ -127,7 +127,7 @@ impl PreparedCall {
     /// A handler that is not asynchronous runs within that poll and blocks it, even after the time limit: nothing can
     /// interrupt a function. Run such handlers on threads for blocking work.
     ///
-    /// If the future is dropped, the execution continues: the call stays open, and may be dropped as well.
+    /// If the future is dropped, the execution continues: the call stays open, and may also be dropped.
     ///
     /// ```
     /// # use std::future::Future;

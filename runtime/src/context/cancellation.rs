@@ -12,7 +12,7 @@ use xla_ffi_sys::{
 };
 
 /// Cancels calls. [`Call::canceller`](crate::Call::canceller) takes a clone, and any thread may cancel. Handlers can
-/// poll for it and are not interrupted; a call that starts later is refused as `CANCELLED`.
+/// poll for the cancellation and are not interrupted; a call that starts later is refused as `CANCELLED`.
 ///
 /// ```
 /// let canceller = xla_ffi_runtime::Canceller::new();
@@ -30,7 +30,7 @@ impl Canceller {
         Self::default()
     }
 
-    /// Cancels the calls that have a clone of this. This cannot be undone.
+    /// Cancels all calls that have a clone of this canceller. A cancellation cannot be undone.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Release);
     }
@@ -42,7 +42,7 @@ impl Canceller {
     }
 }
 
-/// The part that outlives the call if a handler has retained it.
+/// The state of a call's cancellation, which outlives the call if a handler has retained it.
 pub(crate) struct Watched {
     pub(crate) canceller: Option<Canceller>,
     pub(crate) deadline: Option<Instant>,
@@ -110,6 +110,8 @@ impl CancellationExtension {
     }
 }
 
+/// Implements the extension's `is_cancelled`: returns the code of the reason, or 0.
+///
 /// # Safety
 /// The object must belong to a live extension, or be retained.
 unsafe extern "C" fn is_cancelled(object: *const c_void) -> i32 {
@@ -118,6 +120,8 @@ unsafe extern "C" fn is_cancelled(object: *const c_void) -> i32 {
     reason.map_or(0, |reason| reason as i32)
 }
 
+/// Implements the extension's `retain`: keeps the object alive after the call.
+///
 /// # Safety
 /// As for [`is_cancelled`].
 unsafe extern "C" fn retain(object: *const c_void) {
@@ -125,6 +129,8 @@ unsafe extern "C" fn retain(object: *const c_void) {
     unsafe { Arc::increment_strong_count(object.cast::<Watched>()) };
 }
 
+/// Implements the extension's `release`: the opposite of `retain`.
+///
 /// # Safety
 /// The object must be retained, and must not be used afterwards.
 unsafe extern "C" fn release(object: *const c_void) {
@@ -155,6 +161,8 @@ impl Drop for Handed {
     }
 }
 
+/// Implements the extension's `execute`: runs a task on the program's executor.
+///
 /// # Safety
 /// As for [`is_cancelled`]; it must be allowed to call the task once with the data, on any thread.
 unsafe extern "C" fn execute(object: *const c_void, task: Task, data: *mut c_void) {

@@ -40,7 +40,7 @@ pub(crate) struct Context {
     progress: Arc<Progress>,
     stage: AtomicU8,
     instantiate: Arc<StateSlot>,
-    /// Whether prepare and initialize belong to this execution.
+    /// Whether the states of the prepare and initialize stages belong to this execution.
     execution: bool,
     prepare: StateSlot,
     initialize: StateSlot,
@@ -50,7 +50,7 @@ pub(crate) struct Context {
     prints: bool,
     /// The record extension while the record stage runs.
     record: AtomicPtr<XLA_FFI_Extension>,
-    /// Created at a handler's first request.
+    /// The cancellation extension, created at a handler's first request.
     cancellation: OnceLock<Box<CancellationExtension>>,
     leftovers: Mutex<Leftovers>,
 }
@@ -456,7 +456,8 @@ pub(crate) fn is_asking() -> bool {
     !CURRENT.get().0.is_null()
 }
 
-/// Returns true if it belongs to the runtime with this `internal_api`: only the address is compared.
+/// Returns true if the call in progress on this thread belongs to the runtime with this `internal_api`, compared
+/// by address.
 pub(crate) fn is_current(internal_api: *const XLA_FFI_InternalApi) -> bool {
     // SAFETY: `Entered` is dropped before the targets of its pointers.
     unsafe { CURRENT.get().0.as_ref() }.is_some_and(|shared| shared.internal_api() == internal_api)

@@ -10,8 +10,8 @@ use xla_ffi_sys::{Error, ErrorCode, Result};
 
 /// Objects of one runtime's types, for [`Call::user_data`](crate::Call::user_data).
 ///
-/// Rust handlers have a safe interface: `xla_ffi::internal::UserData`. This type is its basis, in
-/// which names identify the types of objects.
+/// Rust handlers have a safe interface: `xla_ffi::internal::UserData`. In this lower-level type, names
+/// identify the types of objects.
 ///
 /// ```
 /// use xla_ffi_runtime::{Runtime, UserData};

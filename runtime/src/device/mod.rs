@@ -55,7 +55,8 @@ impl std::fmt::Debug for Stream {
 }
 
 impl Stream {
-    /// Returns a stream that the caller keeps alive while calls use it, and synchronizes.
+    /// Returns a stream that the caller keeps alive while calls use it. The caller also synchronizes the
+    /// stream.
     ///
     /// # Safety
     /// While calls use it, the handle must be a valid stream of the platform's driver, unless no handler

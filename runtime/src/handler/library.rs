@@ -112,7 +112,7 @@ impl Library {
         })
     }
 
-    /// Registers a user type like [`Library::register_type`], with the registry that `register` calls.
+    /// Registers a user type like [`Library::register_type`], by calling `register`.
     ///
     /// # Errors
     /// As for [`Library::register_type`], and errors of `register`.

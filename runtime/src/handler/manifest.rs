@@ -11,8 +11,9 @@ use xla_ffi_sys::{Error, ErrorCode, Result};
 
 impl Runtime {
     /// Registers the handlers that the library's manifest describes, under their names and for each of their platforms.
-    /// All are tried. `library!` in Rust, `XFFI_LIBRARY` in C and `XLA_FFI_LIBRARY` in C++ write a manifest; functions
-    /// of other libraries are registered with [`Runtime::register`].
+    /// If a handler is refused, the others are still registered. `library!` in Rust, `XFFI_LIBRARY` in C and
+    /// `XLA_FFI_LIBRARY` in C++ write a manifest; functions of other libraries are registered with
+    /// [`Runtime::register`].
     ///
     /// # Errors
     /// `NOT_FOUND` if the library has no manifest; the first error of a refused handler, with one line per refused
@@ -80,7 +81,7 @@ struct Described {
 }
 
 impl Described {
-    /// Returns the platforms to register it for: `only`, or all.
+    /// Returns the platforms for which to register the handler: `only`, or all of its own.
     fn platforms(&self, only: Option<&str>) -> impl Iterator<Item = &str> {
         let only = only.map(canonical_platform);
         let wanted = move |own: &&str| {

@@ -51,7 +51,7 @@ impl Handler {
         &self.name
     }
 
-    /// Returns the handler's metadata; `None` on r0, which does not ask for it.
+    /// Returns the handler's metadata; `None` on r0, whose hosts request no metadata.
     #[must_use]
     pub fn metadata(&self) -> Option<&Metadata> {
         self.metadata.as_ref()

@@ -1,5 +1,5 @@
-//! The metadata call, which asks a bundle for its version, traits and state type like a
-//! registration.
+//! The metadata calls of a registration, which ask a bundle's functions for their version, traits and state
+//! type.
 
 use crate::context::Entered;
 use crate::frame::{RawFrame, Stage};
@@ -41,7 +41,8 @@ pub(crate) fn negotiate(shared: &Shared, name: &str, bundle: &Bundle) -> Result<
         return Ok(None);
     }
     let metadata = ask(shared, name, Stage::Execute, execute)?;
-    // From 0.2 on, the instantiate stage is also asked, and its state type is the relevant one.
+    // From 0.2 on, the instantiate stage also gets a metadata call, and hosts use the state type that it
+    // returns.
     let mut answer = metadata;
     if let (Some(instantiate), true) = (
         bundle.get(Stage::Instantiate),

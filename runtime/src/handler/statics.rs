@@ -24,7 +24,7 @@ impl StaticHandler {
         }
     }
 
-    /// Returns the name it is registered under.
+    /// Returns the name under which the handler is registered.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
@@ -36,7 +36,7 @@ impl StaticHandler {
         self.platform
     }
 
-    /// Returns its functions.
+    /// Returns the handler's functions.
     #[must_use]
     pub fn bundle(&self) -> Bundle {
         (self.bundle)()

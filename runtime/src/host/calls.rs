@@ -75,7 +75,7 @@ pub(crate) struct Progress {
     phase: AtomicU8,
     tally: Arc<Tally>,
     open: Mutex<Option<Arc<Completion>>>,
-    /// Written by one thread at a time: the thread of the current execution.
+    /// Number of successes, written by one thread at a time: the thread of the current execution.
     succeeded: AtomicU64,
     begun: AtomicU64,
 }
@@ -121,7 +121,7 @@ impl Progress {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *open, completion);
         drop(open);
-        // Its error may have causes of the handler's, whose destructors may list the running calls.
+        // The lock is released first: destructors of causes in the future's error may list the running calls.
         drop(before);
     }
 
@@ -415,7 +415,7 @@ mod tests {
         calls.leave(&progress);
     }
 
-    /// A thread that waits gets back everything that was lent to the call.
+    /// When a wait for calls returns, the data of the calls is freed.
     #[test]
     fn a_call_that_is_gone_is_under_way_until_what_it_used_is_freed() {
         let calls = Calls::default();

@@ -37,7 +37,7 @@ impl<T> Handles<T> {
     }
 }
 
-/// Numbers start past every address that user space maps, so that following one faults at once.
+/// Numbers start past every address that user space maps, so that using one as a pointer faults immediately.
 const BASE: usize = 0xE44_u64.wrapping_shl(52) as usize;
 
 struct ErrorObject {
@@ -47,8 +47,8 @@ struct ErrorObject {
     text: CString,
 }
 
-/// The error for user data that a call does not have: a single number below the others. Handlers ask for optional
-/// data on every call and on all threads, and creating an error object takes a lock.
+/// The number of the error for user data that a call does not have, below all other numbers. Handlers ask for
+/// optional data on every call and on all threads, and creating an error object takes a lock.
 pub(crate) const NO_USER_DATA: usize = 0xE43_u64.wrapping_shl(52) as usize;
 
 const ABSENT: &CStr = c"InvokeContext_Get: User data not found in execution context";

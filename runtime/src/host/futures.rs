@@ -28,7 +28,8 @@ struct Progress {
     /// Whether a call has returned the future.
     is_returned: bool,
     outcome: Option<std::result::Result<(), Error>>,
-    /// The code, from when somebody completes it; the outcome follows when it was counted and observed.
+    /// The error code, set when the future is completed. The outcome is set later, once the execution is counted and
+    /// observed.
     ended: Option<Option<ErrorCode>>,
     count: Option<Callback>,
     observe: Option<Callback>,
@@ -50,7 +51,7 @@ impl Completion {
             count(failed);
         }
         if let Some(observe) = progress.observe.take() {
-            // The program's: not under the lock.
+            // The lock is released first, because the function belongs to the program.
             drop(progress);
             run_callback(|| observe(failed));
             progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,7 +67,8 @@ impl Completion {
         Ok(())
     }
 
-    /// Marks that a call returned the future. A real XLA frees a future that two calls return after the first of them.
+    /// Marks that a call returned the future. If two calls return the same future, a real XLA frees it after the first
+    /// call.
     pub(crate) fn returned(&self) -> Result<()> {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         if std::mem::replace(&mut progress.is_returned, true) {
@@ -78,8 +80,8 @@ impl Completion {
         Ok(())
     }
 
-    /// Runs `count` before the completion is visible; immediately if the future is complete. It runs under the lock, so
-    /// it may only count.
+    /// Runs `count` before the completion is visible; immediately if the future is complete. The function runs under
+    /// the lock, so it may only count.
     pub(crate) fn count(&self, count: Callback) {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         match progress.ended {
@@ -88,7 +90,7 @@ impl Completion {
         }
     }
 
-    /// As [`Completion::count`], but not under the lock.
+    /// Runs `observe` like [`Completion::count`], but without the lock.
     pub(crate) fn observe(&self, observe: Callback) {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         match progress.ended {
@@ -100,7 +102,7 @@ impl Completion {
         }
     }
 
-    /// Counts with this code, unless it was counted before.
+    /// Counts the execution with this code, unless it is already counted.
     pub(crate) fn count_now(&self, code: ErrorCode) {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = progress.count.take() {
@@ -108,7 +110,8 @@ impl Completion {
         }
     }
 
-    /// Runs `then` when the future is complete, on the thread that completes it; at once if it is.
+    /// Runs `then` when the future is complete, on the thread that completes it; immediately if it is already
+    /// complete.
     pub(crate) fn on_done(&self, then: Callback) {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         if progress.outcome.is_none() {

@@ -16,7 +16,7 @@ use xla_ffi_sys::{
 #[repr(i32)]
 #[non_exhaustive]
 pub enum ApiVersion {
-    /// `API_VERSION_ORIGINAL`: no status.
+    /// `API_VERSION_ORIGINAL`: the platform's own form, without a status.
     Original = 1,
     /// `API_VERSION_STATUS_RETURNING`: the platform's own form with a status.
     StatusReturning = 2,
@@ -145,7 +145,7 @@ impl Signature {
         }
     }
 
-    /// Returns the versions under which programs may call it on a platform.
+    /// Returns the versions under which programs may call a target of this signature on a platform.
     #[must_use]
     pub fn versions(self, platform: &str) -> Vec<ApiVersion> {
         ApiVersion::ALL

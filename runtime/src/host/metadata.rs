@@ -13,7 +13,8 @@ pub struct Metadata {
     pub version: (i32, i32),
     /// The traits of the handler.
     pub traits: Traits,
-    /// The type of its state; 0 if it has none, or if the revision does not ask.
+    /// The type number of the handler's state; 0 if it has no state, or if the revision does not request the
+    /// number.
     pub state_type_id: i64,
 }
 
@@ -45,7 +46,7 @@ pub fn accept(revision: Revision, metadata: &Metadata) -> Result<()> {
     accept_version(revision, metadata.version)
 }
 
-/// Checks a version and a state type like [`accept`], if they were read elsewhere.
+/// Checks a version and a state type like [`accept`], without other metadata.
 ///
 /// # Errors
 /// As for [`accept`].

@@ -45,7 +45,7 @@ pub(crate) struct Shared {
     pub(crate) handlers: Registrations,
     pub(crate) calls: Calls,
     pub(crate) legacy: Targets,
-    /// The options of calls without options.
+    /// The empty dictionary that calls without custom options use.
     pub(crate) no_options: Arc<Encoded>,
     threads: usize,
     /// The pool, with the id of the process that started it.
@@ -59,7 +59,7 @@ fn list() -> MutexGuard<'static, Vec<Weak<Shared>>> {
     LIVING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns all runtimes. They are dropped without the lock: dropping the last owner reports findings to the
+/// Returns all runtimes. The caller drops them without the lock: dropping the last owner reports findings to the
 /// program's logger, which may create a runtime.
 fn living() -> Vec<Arc<Shared>> {
     let mut list = list();
@@ -163,8 +163,8 @@ impl Drop for Shared {
 
 /// Words before the first function.
 const HEAD: usize = 6;
-/// Words after the table. Each holds the function for absent ones. A library that calls a function which this
-/// revision lacks reaches that function; a real host has unrelated memory there.
+/// Number of words after the table, which hold the function for absent slots. Calls of functions that this revision
+/// lacks reach that function; a real host has unrelated memory there.
 const BEHIND: usize = 16;
 
 /// A table, immediately followed by the object that `internal_api` refers to. On r0–r4, where `struct_size` is 88,

@@ -87,7 +87,7 @@ impl Queue {
                 .wait_while(self.lock(), |tasks| tasks.is_empty());
             let task = waiting.unwrap_or_else(PoisonError::into_inner).pop_front();
             let Some(task) = task.flatten() else {
-                // The other threads exit, too.
+                // This makes the next thread exit.
                 return self.push(None);
             };
             // The panic hook has already printed the reason.
@@ -110,7 +110,7 @@ impl ThreadPool {
             changed: Condvar::new(),
         });
         let size = threads.max(1);
-        // If it is dropped early, it ends the threads that have started.
+        // If a thread cannot start, dropping the pool ends the threads that have started.
         let pool = Self { queue, size };
         for index in 0..size {
             let queue = pool.queue.clone();

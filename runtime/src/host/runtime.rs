@@ -164,7 +164,7 @@ impl Runtime {
 
     /// Calls `told` at the end of one in `every` executions of each call, with the duration. Use it for a histogram, or
     /// for log lines with the fields of [`Execution`]. Reading the clock twice costs about 50 ns; with an `every` of 16
-    /// the average is a few nanoseconds. 0 counts as 1.
+    /// the average is a few nanoseconds. An `every` of 0 counts as 1.
     ///
     /// `told` runs on the thread that ends the execution, possibly on several threads at once. It is not called for
     /// executions that are refused before their handler is called.

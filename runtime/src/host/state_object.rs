@@ -8,13 +8,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, OnceLock, PoisonError, Weak};
 use xla_ffi_sys::{Error, ErrorCode, Finding, Hazard, Result};
 
-/// The type number of Rust values that have none, because only Rust code asks for them, by their type.
+/// The type number of unregistered Rust values, which only Rust code requests, by their Rust type.
 pub(crate) const RUST_ALONE: i64 = -1;
 
 /// An object of a user type.
 pub(crate) struct StateObject {
     type_id: i64,
-    /// Its Rust type, if it is a Rust value.
+    /// The object's Rust type, if it is a Rust value.
     rust: Option<TypeId>,
     object: *mut c_void,
     deleter: Option<unsafe extern "C" fn(*mut c_void)>,

@@ -207,7 +207,7 @@ mod loom_tests {
         });
     }
 
-    /// Like libraries: the refused thread reads the number of the type that was registered first.
+    /// As libraries do, the refused thread reads the number of the type that was registered first.
     #[test]
     fn loom_of_two_that_register_one_is_told_the_others_number() {
         loom::model(|| {

@@ -18,8 +18,8 @@ use xla_ffi_sys::{Error, ErrorCode, Hazard, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TupleForm {
-    /// CPU, as documented: one pointer per operand and one for the result. The pointer of a tuple refers to an array
-    /// of its elements' pointers, nested.
+    /// CPU, as documented: one pointer per operand and one for the result. A tuple's pointer refers to an array of
+    /// its elements' pointers; nested tuples are nested arrays.
     CpuRoots,
     /// CPU, as in current XLA: one pointer per leaf of the operands; for a tuple result, an array of one pointer per
     /// leaf.
@@ -398,7 +398,7 @@ pub struct Launched {
     name: String,
     stream: Option<Stream>,
     kept: CallMemory,
-    /// Dropped after the stream has been waited for.
+    /// The running call, dropped after a wait for the stream.
     running: Option<RunningCall>,
 }
 

@@ -1,6 +1,7 @@
-// Catches C++ exceptions, which Rust can neither catch nor propagate. Returns 1 for a std::exception, which
-// XLA also catches, and 2 for any other exception, which XLA does not catch. A Rust panic propagates to the
-// caller, who catches it. A thread that exits or is cancelled unwinds, too; Rust ends the process in that case.
+// Catches C++ exceptions, which Rust can neither catch nor propagate. Returns 1 for a
+// std::exception, which XLA also catches, and 2 for any other exception, which XLA does not catch.
+// A Rust panic propagates to the caller, which catches it. A thread that exits or is cancelled also
+// unwinds; Rust ends the process in that case.
 
 #include <cxxabi.h>
 

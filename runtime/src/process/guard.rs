@@ -24,7 +24,7 @@ impl fmt::Display for Unwound {
     }
 }
 
-/// Drops the payload of a panic, whose destructor may panic, too.
+/// Drops the payload of a panic, whose destructor may also panic.
 pub fn discard(payload: Box<dyn std::any::Any + Send>) {
     let dropped = catch_unwind(AssertUnwindSafe(|| drop(payload)));
     if let Err(again) = dropped {

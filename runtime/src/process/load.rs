@@ -80,7 +80,7 @@ fn loaded() -> MutexGuard<'static, Vec<Loaded>> {
 
 /// Loads a library, which stays loaded.
 ///
-/// A file that is already loaded is the same library. If a path was loaded before but now has a different
+/// Loading the same file again returns the same library. If a path was loaded before but now has a different
 /// file, a copy is loaded, because the system's loader returns the old library for the path.
 pub fn load_for_good(path: &Path) -> Result<Image> {
     inspect_file(path)?;

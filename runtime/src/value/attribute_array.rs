@@ -48,7 +48,7 @@ impl AttributeArray {
         Ok(Self::of(dtype, len, bytes))
     }
 
-    /// Returns the array without checking the number of bytes, for callers that know that it is right.
+    /// Returns the array without checking the number of bytes, for callers that have checked it.
     pub(crate) fn of(dtype: DType, len: usize, bytes: Vec<u8>) -> Self {
         debug_assert_eq!(dtype.bytes_for(len), Some(bytes.len()));
         Self {

@@ -52,9 +52,9 @@ impl std::fmt::Display for Number {
     }
 }
 
-// The crate microfloat (0.1.3) is not used: it rounds an `f64` to an `f32` first. Of the numbers next to a
-// tie, every seventh then gets a different pattern. It also encodes zero as NaN in f8e8m0fnu. This code
-// rounds only once.
+// The crate microfloat (0.1.3) is not used: it rounds an `f64` to an `f32` first. As a result, one in seven
+// numbers next to a tie gets a wrong pattern. It also encodes zero as NaN in f8e8m0fnu. This code rounds only
+// once.
 
 /// A small float format: exponent bits, mantissa bits, bias, and the meaning of special patterns.
 struct Small {

@@ -20,7 +20,7 @@ use xla_ffi_sys::Result;
 /// ```
 pub type ValueShape = Tree<ArrayShape>;
 
-/// How deep tuples may nest. Real programs do not come close, and recursive parsers can still read the texts.
+/// How deep tuples may nest. Real programs nest far less, and recursive parsers can still read the texts.
 pub const MAX_DEPTH: usize = 256;
 
 /// Maximum number of nodes of a shape, because tuples of tuples grow exponentially.

@@ -150,7 +150,7 @@ impl Tensor {
     /// Returns another library's array, without a copy; its deleter is called with the last clone.
     ///
     /// # Errors
-    /// The errors of [`describe`]; the deleter is then called, too.
+    /// The errors of [`describe`], after calling the deleter.
     ///
     /// # Safety
     /// `managed` must be a valid tensor of `dlpack.h` that the caller owned and gives up. Its memory must
@@ -173,11 +173,11 @@ impl Tensor {
 
     /// Returns another library's array like [`Tensor::from_dlpack`], from the form with a version and flags.
     ///
-    /// The read-only flag applies here, too: [`Tensor::bytes_mut`] and [`Tensor::as_mut_slice`] return
+    /// The read-only flag also applies here: [`Tensor::bytes_mut`] and [`Tensor::as_mut_slice`] return
     /// `None`. A result in the array's memory is rejected, and an alias of the array is copied.
     ///
     /// # Errors
-    /// The errors of [`describe_versioned`]; the deleter is then called, too.
+    /// The errors of [`describe_versioned`], after calling the deleter.
     ///
     /// # Safety
     /// As for [`Tensor::from_dlpack`].
