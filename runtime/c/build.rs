@@ -1,4 +1,5 @@
-//! The shared library's name for linkers and loaders: `docs/runtime.md` says when its number changes.
+//! Sets the shared library's name for linkers and loaders. `docs/runtime.md` describes when its number
+//! changes.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -23,6 +23,8 @@ pub(crate) fn non_negative(number: i64, what: &str) -> Result<usize> {
     usize::try_from(number).map_err(|_| Error::invalid_argument(format!("{what} is {number}")))
 }
 
+/// Parses the caller's text of a shape.
+///
 /// # Safety
 /// The pointer must be null or refer to a NUL-terminated string.
 pub(crate) unsafe fn shape(pointer: *const c_char) -> Result<ValueShape> {

@@ -41,7 +41,7 @@ pub(crate) unsafe fn change(
     if let Some(prepared) = &mut call.prepared {
         change(&mut prepared.settings()?)?;
     }
-    // For clones, and for the first run.
+    // Clones and the first run use these settings.
     change(&mut call.call.settings())
 }
 

@@ -84,6 +84,8 @@ pub(crate) unsafe extern "C" fn xffi_rt_compile(
     })
 }
 
+/// Converts the caller's compile options.
+///
 /// # Safety
 /// The options must be as long as their size field. The platform must be null or a string, and the client null
 /// or owned by the caller.
@@ -267,8 +269,8 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
             let bytes = array.bytes();
             // Results that a call has written in place need no copy.
             if !data.is_null() && bytes.as_ptr() != data.cast_const().cast() {
-                // SAFETY: the caller guarantees as many bytes as the shape has. An array of a different call
-                // may be there that is an operand of this one, but never this array itself.
+                // SAFETY: the caller guarantees as many bytes as the shape has. The memory may hold an operand
+                // of this run, but never this array.
                 unsafe { data.cast::<u8>().copy_from(bytes.as_ptr(), bytes.len()) };
             }
         }
@@ -321,6 +323,8 @@ unsafe fn run_context(given: *const xffi_rt_run_options) -> Result<impl FnMut(Ca
     })
 }
 
+/// Checks the size field of the caller's options.
+///
 /// # Safety
 /// The options must start with their size.
 unsafe fn check_size<T>(given: *const usize, init: &str) -> Result<()> {

@@ -165,7 +165,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_allocator(
     }
 }
 
-/// Scratch memory of the caller.
+/// The caller's allocator for scratch memory.
 struct Scratch {
     allocate: unsafe extern "C" fn(*mut c_void, usize, usize) -> *mut c_void,
     free: unsafe extern "C" fn(*mut c_void, *mut c_void, usize),
@@ -225,7 +225,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_executor(
     unsafe { change(call, set) }
 }
 
-/// Threads of the caller.
+/// The caller's executor, which runs tasks on the caller's threads.
 struct Threads {
     execute:
         unsafe extern "C" fn(*mut c_void, Option<unsafe extern "C" fn(*mut c_void)>, *mut c_void),

@@ -68,6 +68,8 @@ pub(crate) struct xffi_rt_custom_call {
 const _: () = assert!(size_of::<xffi_rt_custom_call>() == 152);
 const _: () = assert!(size_of::<xffi_rt_alias>() == 40);
 
+/// Returns the caller's path of tuple indices.
+///
 /// # Safety
 /// As for [`list`].
 unsafe fn path(pointer: *const i64, count: usize, what: &str) -> Result<Vec<usize>> {
@@ -99,6 +101,8 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_custom_call(
     unsafe { build(builder, out, body) }
 }
 
+/// Converts the caller's description of a custom call.
+///
 /// # Safety
 /// The pointers must be as documented in `program.h`.
 unsafe fn custom_call(call: &xffi_rt_custom_call) -> Result<CustomCall> {

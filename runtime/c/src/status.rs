@@ -140,7 +140,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_status_destroy(status: *mut xffi_rt_stat
 
 pub(crate) type Deleter = unsafe extern "C" fn(object: *mut c_void);
 
-/// An object and its type.
+/// An object of the program that an error or a call carries, and the object's type.
 #[derive(Debug)]
 pub(crate) struct Carried {
     kind: *const c_void,

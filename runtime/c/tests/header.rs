@@ -229,8 +229,8 @@ fn the_headers_version_is_the_librarys() {
     assert!(build.contains(&soname), "{soname}");
 }
 
-/// XLA's own headers may come before this SDK's. Those of the newest revision are the same. With older ones, bundles
-/// are shorter than the runtime expects, and including any of these headers is a compile error.
+/// XLA's own headers may come before this SDK's. Those of the newest revision are the same. With older headers,
+/// bundles are shorter than the runtime expects, and including any of these headers is a compile error.
 #[test]
 fn headers_of_an_older_xla_are_told() {
     let test = "headers_of_an_older_xla_are_told";

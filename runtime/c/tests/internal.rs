@@ -145,8 +145,8 @@ fn across_images_it_is_refused() {
     let with_runtime = link("libinternal_home.so", &library, &home);
     let without = link("libinternal_guest.so", &library, &["-shared"]);
 
-    // A library with its own runtime, in a program with another: first separate, then with the program's functions
-    // overriding the library's.
+    // A library with its own runtime, in a program with a different runtime: first separate, then with the program's
+    // functions overriding the library's.
     let quiet = link(
         "internal-boundary",
         &boundary,
@@ -187,7 +187,7 @@ fn across_images_it_is_refused() {
                 assert!(answer.contains(wanted), "{told}");
             }
         }
-        // Within its own image, the same handler works.
+        // The runtime of the handler's own image accepts the same handler.
         if at_home {
             assert_eq!(count("at home: 0"), 3, "{told}");
         }

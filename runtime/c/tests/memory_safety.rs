@@ -129,7 +129,7 @@ fn the_end_of_a_runtime_in_c() {
     );
 }
 
-/// An allocation that fails ends the process by Rust's allocator, or is a status.
+/// A failed allocation returns a status, or Rust's allocator ends the process.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[test]
 fn memory_that_runs_out_in_c() {

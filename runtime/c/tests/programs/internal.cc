@@ -57,7 +57,8 @@ struct Offset {  // user data without a number or a registration
 };
 std::atomic<int> Offset::living{0};
 
-// Run id, device, threads, the result of a pool task, the called computation, an offset, the runtime's revision.
+// Writes the run id, the device, the number of threads, the result of a pool task, the called
+// computation, the offset and the runtime's revision.
 static ffi::Status Rich(ffi::Invocation call, ffi::ThreadPool pool, ffi::Called called, Offset* offset,
                         const XLA_FFI_Api* api, ffi::RunId run_id, int32_t ordinal, Numbers x,
                         ffi::Result<Numbers> y) {
@@ -101,7 +102,7 @@ XLA_FFI_DEFINE_HANDLER(kRich, Rich,
                            .Arg<Numbers>("x")
                            .Ret<Numbers>("y"));
 
-// Bound by the types of its parameters.
+// A handler whose binding is deduced from its parameter types.
 static ffi::Status Auto(ffi::Invocation call, ffi::Called called, ffi::ThreadPool pool, ffi::Result<Number> y) {
   std::promise<int64_t> promise;
   pool.Schedule([&promise] { promise.set_value(10); });
@@ -191,7 +192,7 @@ static void CheckWhole(const ffi::Status& status) {
 #endif
 }
 
-// The computation that a program's custom call calls: its name, and the call's literal.
+// The name of the computation that a program's custom call calls, and the call's literal.
 static std::string called_name;
 static ffi::Error Calls(ffi::Called called, ffi::Result<Number> y) {
   if (called.size() != 1) return ffi::Error::Internal("one computation");

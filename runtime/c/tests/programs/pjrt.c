@@ -36,7 +36,7 @@ static XLA_FFI_Error* fails_impl(xffi_call* call) {
 }
 XFFI_HANDLER(fails, fails_impl);
 
-/* An error from XLA, with its own code. */
+/* Checks for an error from XLA, which keeps XLA's own code. */
 static void refused_at(xffi_rt_status* status, const char* words, int line) {
   if (status == NULL || strstr(xffi_rt_status_message(status), words) == NULL) {
     fprintf(stderr, "line %d: not '%s': %s\n", line, words, xffi_rt_status_message(status));
@@ -234,7 +234,7 @@ static void runs(const xffi_rt_client* client, xffi_rt* runtime, const char* pat
   refused(xffi_rt_loaded_run(loaded, &array, 1, NULL, &results), "");
   xffi_rt_loaded_destroy(loaded);
 
-  /* A library that registers itself, and one of its functions. */
+  /* A library that registers itself, and a function of that library. */
   right(xffi_rt_library_load(runtime, path, &library));
   right(xffi_rt_client_register_library(client, library));
   loaded = compiled(client, text("pjrt_library.nine"));

@@ -55,7 +55,7 @@ static xla::Literal Value(float value) {
   return literal;
 }
 
-// scale(a + b) and a.
+// Returns a program with the results scale(a + b) and a.
 static xla::XlaComputation Program(const char* by) {
   xla::XlaBuilder b("both");
   xla::XlaOp x = xla::Parameter(&b, 0, Scalar(), "a");
@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
   const xla_ffi::Client client = RIGHT(xla_ffi::Client::Open(argv[1]));
   CHECK(client.platform() == "cpu");
 
-  // One more argument, and the same results.
+  // The plugin is passed as one more argument; the results are the same.
   const xla::XlaComputation program = Program("{by = 2.0 : f32}");
   const xla::XlaComputation read = RIGHT(xla::XlaComputation::FromHloText(*program.ToHloText()));
   CHECK(*read.ToHloText() == *program.ToHloText());

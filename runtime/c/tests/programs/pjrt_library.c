@@ -1,6 +1,7 @@
-/* Libraries with a handler that writes 9. With REGISTERS, the library registers its handler when a host asks for it,
- * like Rust's `library!`. Otherwise it only describes its handlers: one of this platform with a state, one of another.
- * WRONGLY: with refused handlers. ELSEWHERE: with none for this platform. SILENT: without a description. */
+/* Libraries with a handler that writes 9. With REGISTERS, the library registers its handler when a
+ * host asks for it, like Rust's `library!`. Otherwise, it only describes its handlers: one for this
+ * platform, with a state, and one for a different platform. With WRONGLY, the handlers are refused.
+ * With ELSEWHERE, none is for this platform. With SILENT, there is no description. */
 #include "xla_ffi/handler.h"
 
 #if defined(REGISTERS)

@@ -35,7 +35,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(late, Late,
                               ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
 XLA_FFI_REGISTER_HANDLER(XLA_FFI_GetApi(), "late", "Host", late);
 
-// The same, with an error in addition to the future.
+// Returns an error in addition to the future.
 static XLA_FFI_Error* Beside(XLA_FFI_CallFrame* frame) {
   XLA_FFI_Error* error = late(frame);
   if (error != nullptr || frame->future == nullptr) return error;
@@ -124,7 +124,7 @@ int main() {
   for (const xla::Status& status : {beside->Run({x}).status(), beside->Run(own).status()}) {
     if (status.code() != XLA_FFI_Error_Code_NOT_FOUND || status.message() != "beside its future") return 7;
   }
-  // Other calls are running.
+  // Late calls are still running.
   const xla::Shape large = xla::ShapeUtil::MakeShape(xla::F32, {1 << 18});
   const auto failing = xla_ffi::Executable::Compile(Program("fails", large));
   if (!failing.ok()) return 8;
@@ -146,7 +146,7 @@ int main() {
       },
       nullptr);
   if (errors != 0) return 4;
-  // Negative: forever.
+  // A negative time limit waits forever.
   options.milliseconds = -1;
   executable = xla_ffi::Executable::CompileWith(program, options);
   if (!executable.ok() || executable->Run(own)->data<float>()[999] != 42.0f) return 5;

@@ -39,7 +39,8 @@ typedef struct job {
   xffi_cancellation cancellation;
 } job;
 
-/* The same, on its own thread, after the handler has returned. */
+/* Continues on its own thread after the handler has returned, until the result
+ * is no longer wanted. */
 static void* late_work(void* data) {
   job own = *(job*)data;
   int i;
@@ -227,7 +228,7 @@ static void own_threads_shapes_and_counters(xffi_rt* runtime) {
   right(xffi_rt_call_set_executor(call, on_my_thread, 7, &tasks));
   right(xffi_rt_call_run(call));
   CHECK(y[0] == 10 && y[1] == 7 && tasks == 1);
-  /* A different shape. */
+  /* The operands of the next run have a different shape. */
   wrong(xffi_rt_call_arg(call, XLA_FFI_DataType_F32, 1, &three, x), FAILED_PRECONDITION,
         "xffi_rt_call_clear_operands");
   right(xffi_rt_call_clear_operands(call));
@@ -319,7 +320,7 @@ static void in_a_loop_of_events(xffi_rt* runtime) {
   }
   for (i = 0; i < 8; ++i) {
     while (!__atomic_load_n(&told[i], __ATOMIC_ACQUIRE)) nap();
-    /* Its handler continues for a while. */
+    /* The call's handler continues after the time limit. */
     wrong(xffi_rt_call_wait(calls[i], 0), DEADLINE_EXCEEDED, "late (execute)");
   }
   for (i = 0; i < 8; ++i) {
@@ -439,7 +440,8 @@ static void ended(xffi_rt* runtime) {
   wrong(xffi_rt_shutdown(NULL, 0), INVALID_ARGUMENT, "runtime");
 }
 
-/* The program's threads run the `async fn` handler of a library in Rust: its start, and what wakes it. */
+/* The program's threads run the `async fn` handler of a Rust library: its first
+ * poll, and the polls after it is woken. */
 static int its_threads(xffi_rt* runtime, const char* path) {
   xffi_rt_library* library = NULL;
   xffi_rt_call* call = NULL;
