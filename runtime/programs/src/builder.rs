@@ -46,7 +46,8 @@ pub struct Builder {
 #[derive(Debug)]
 struct Draft {
     name: Option<String>,
-    /// `None` if a mistake leaves it unknown; dependent mistakes are then not reported.
+    /// The shape; `None` if a mistake leaves it unknown. Mistakes that depend on this shape are then not
+    /// reported.
     shape: Option<ValueShape>,
     kind: Kind,
 }
@@ -108,7 +109,7 @@ impl Builder {
         self.push(None, Some(shape), Kind::Constant(tensor))
     }
 
-    /// Adds a token that waits for nothing.
+    /// Adds a token without dependencies.
     pub fn token(&mut self) -> Op {
         self.push(None, Some(ValueShape::token()), Kind::Token)
     }
@@ -191,7 +192,7 @@ impl Builder {
         self.push(name, Some(shape), Kind::CustomCall(Box::new(call)))
     }
 
-    /// Names an instruction. If it belongs to a different builder, this is reported when the program is built.
+    /// Names an instruction. An instruction of a different builder is reported when the program is built.
     pub fn set_name(&mut self, op: Op, name: impl Into<String>) {
         let name = name.into();
         let own = op.builder == self.id;

@@ -4,8 +4,8 @@ use super::{ApiVersion, Program, ValueShape};
 use std::fmt;
 use xla_ffi_runtime::{Attributes, Tensor};
 
-/// When XLA's scheduler should run a call. The embedded runtime runs calls in the order in which they were
-/// added.
+/// The time at which XLA's scheduler should run a call. The embedded runtime runs calls in the order in which
+/// they were added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[non_exhaustive]
@@ -198,8 +198,8 @@ impl CustomCall {
         self
     }
 
-    /// Sets the layouts of the target's operands; the result then has the layout of its shape. By default
-    /// everything is row-major.
+    /// Sets the layouts of the target's operands; the result then has the layout of its shape. By default,
+    /// all layouts are row-major.
     #[must_use]
     pub fn operand_layouts(mut self, shapes: impl IntoIterator<Item = ValueShape>) -> Self {
         self.operand_layouts = Some(shapes.into_iter().collect());
@@ -272,7 +272,7 @@ impl Op {
         self.index
     }
 
-    /// Returns two numbers that identify the instruction, for other languages.
+    /// Returns two numbers that identify the instruction, for bindings to other languages.
     #[must_use]
     pub fn to_raw(self) -> (u64, usize) {
         (self.builder, self.index)

@@ -139,9 +139,8 @@ impl Compiled {
         self.execute(arguments, Places::new(), |call| call)
     }
 
-    /// Runs like [`Compiled::run`], but calls write leaves of the result, in pre-order, into the program's
-    /// tensors. The returned tensors are these where possible. `context` is that of [`Compiled::run_with`]; a real XLA
-    /// ignores it.
+    /// Runs like [`Compiled::run`], but calls write leaves of the result, in pre-order, into the program's tensors. If
+    /// possible, these tensors are returned. `context` is used as in [`Compiled::run_with`]; a real XLA ignores it.
     ///
     /// A leaf is returned in a different tensor, which the caller must copy, in these cases: it is a parameter,
     /// a constant, in an operand's memory, not row-major, or twice in the result; its elements are packed and
@@ -236,7 +235,7 @@ impl Compiled {
                     };
                     let mut place = |leaf: usize| places.remove(&(index, leaf));
                     let result = match &self.runners[index] {
-                        // Its result is not used, or only arrays without elements.
+                        // The call does not run, because no array of its result that has elements is used.
                         None => placeholder(&instruction.shape),
                         Some(Runner::Typed(executable)) => {
                             self.typed(executable, call, operands(), &mut place, &mut context)
@@ -248,7 +247,7 @@ impl Compiled {
                     Some(result.map_err(|error| within(error, &instruction.name))?)
                 }
             };
-            // Values that are not used are freed at once.
+            // Values that are not used are freed immediately.
             values.push(value.filter(|_| uses[index] > 0));
         }
         Ok(read(&mut values, &mut uses, self.program.inner.root))

@@ -120,8 +120,8 @@ impl Program {
                 attributes.push(text());
             }
         };
-        // If another call has layouts, XLA chooses the layouts of calls without. Row-major layouts are
-        // therefore written explicitly.
+        // If a program has calls with layouts, XLA chooses the layouts of the other calls. Row-major layouts
+        // are therefore written explicitly.
         let layouts = call.operands.iter().enumerate().map(|(place, &operand)| {
             match call.operand_layouts.as_deref() {
                 Some(layouts) => layouts[place].to_string(),

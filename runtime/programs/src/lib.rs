@@ -1,4 +1,4 @@
-//! Programs (XLA's computations), as far as custom calls need them.
+//! Programs of custom calls; XLA calls programs computations.
 //!
 //! A [`Builder`] combines parameters, constants, tuples and custom calls into a verified [`Program`]. A program
 //! [runs](Program::compile) on the embedded runtime or on a [real XLA](Options::client). It can be printed as

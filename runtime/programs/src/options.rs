@@ -15,7 +15,7 @@ pub struct Options {
     pub(super) tuples: Option<TupleForm>,
     pub(super) device: Option<Arc<CpuDevice>>,
     pub(super) unwritten: Unwritten,
-    /// `None` for the calls' default.
+    /// The time limit of each call; `None` for the default limit.
     pub(super) limit: Option<Option<Duration>>,
 }
 
@@ -39,20 +39,20 @@ impl Options {
         self.platform.as_deref().unwrap_or("cpu")
     }
 
-    /// Runs the program on a real XLA. The client's plugin compiles it. Its handlers and legacy CPU targets are
-    /// registered there if the runtime knows them; other targets must be known to the plugin. Each run copies arguments
-    /// to the device and results back.
+    /// Runs the program on a real XLA. The client's plugin compiles it. The program's handlers and legacy CPU targets
+    /// are registered with the plugin if the runtime knows them; other targets must be known to the plugin. Each run
+    /// copies arguments to the device and results back.
     ///
-    /// The plugin creates the contexts of handlers. A device, a time limit and the detection of unwritten results are only
-    /// supported by the embedded runtime, and refused here.
+    /// The plugin creates the contexts of handlers. A device, a time limit and the detection of unwritten results are
+    /// only supported by the embedded runtime; compiling with them fails.
     #[must_use]
     pub fn client(mut self, client: &Client) -> Self {
         self.client = Some(client.clone());
         self
     }
 
-    /// Passes tuples to legacy targets in this form if their signature supports it; others receive them as in current
-    /// XLA.
+    /// Passes tuples to legacy targets in this form if their signature supports it; other targets receive tuples as in
+    /// current XLA.
     #[must_use]
     pub fn tuples(mut self, form: TupleForm) -> Self {
         self.tuples = Some(form);
@@ -92,7 +92,7 @@ impl std::fmt::Debug for Options {
     }
 }
 
-/// The computations and the literal of a call, for handlers of the internal API. They get it from
+/// The computations and the literal of a call, for handlers of the internal API. Handlers get this value from
 /// [`Invocation::called_computation`](xla_ffi_runtime::internal::Invocation::called_computation) with this type.
 #[derive(Clone, Debug)]
 pub struct Called {

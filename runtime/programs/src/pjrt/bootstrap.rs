@@ -1,5 +1,5 @@
-//! Access to the function table of the XLA copy in a plugin: a handler of this crate, called once per job,
-//! passes the table in its call frame to the job.
+//! Accesses the function table of the XLA copy in a plugin. A handler of this crate is called once per job
+//! and passes the table of its call frame to the job.
 
 use super::executable::Loaded;
 use super::extension::Extension;
@@ -297,7 +297,7 @@ pub(super) unsafe fn answer_metadata(extension: *mut XLA_FFI_Metadata_Extension,
     } else {
         table.minor().min(newest)
     };
-    // SAFETY: every revision that asks has the version.
+    // SAFETY: every revision that requests metadata has this field.
     let version = unsafe { &raw mut (*metadata).api_version };
     // SAFETY: as above.
     unsafe { (*version).major_version = 0 };

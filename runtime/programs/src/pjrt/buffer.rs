@@ -9,7 +9,7 @@ use std::ffi::c_int;
 use std::sync::Arc;
 use xla_ffi_runtime::{DType, Error, ErrorCode, Result, Shape, Tensor, scalar_codec};
 
-/// PJRT's numbers of element types, as far as a header has been checked.
+/// PJRT's numbers of those element types that were checked against a header.
 pub(super) const TYPES: [(DType, c_int); 29] = [
     (DType::Pred, 1),
     (DType::S8, 2),
@@ -87,6 +87,8 @@ fn packed(shape: Shape, bytes: &[u8]) -> Result<Tensor> {
 }
 
 impl Buffer {
+    /// Takes ownership of a plugin's buffer.
+    ///
     /// # Safety
     /// `buffer` is a buffer of the client's plugin, and its ownership is transferred.
     pub(super) unsafe fn new(client: Arc<Shared>, buffer: *mut RawBuffer) -> Self {

@@ -19,9 +19,9 @@ use xla_ffi_runtime::{
 const COMPILE_OPTIONS: [u8; 17] = [
     0x1A, 15, 0x08, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01, 0x20, 1, 0x28, 1,
 ];
-/// The largest type number that is tried.
+/// The largest number that is tried when searching for a type's number.
 const MOST_TYPES: i64 = 4096;
-/// StableHLO, as text or byte code.
+/// PJRT's name of the program format: StableHLO, as text or byte code.
 const FORMAT: &str = "mlir";
 
 /// A client of a plugin. Clones share the same client; it is destroyed with the last object created from it.
@@ -134,9 +134,10 @@ impl Client {
         })
     }
 
-    /// Registers all handlers of a library for this platform, under their own names. It uses the library's
-    /// `xla_ffi_register`, which Rust libraries have; otherwise the handlers in its manifest, as in C and C++
-    /// (`XFFI_LIBRARY`, `XLA_FFI_LIBRARY`). It tries all handlers, even after an error.
+    /// Registers all handlers of a library for this platform, under their own names. This function calls the
+    /// library's `xla_ffi_register`, which Rust libraries have. Otherwise, it registers the handlers in the
+    /// manifest, as in C and C++ (`XFFI_LIBRARY`, `XLA_FFI_LIBRARY`). If a handler is refused, the others are still
+    /// registered.
     ///
     /// # Errors
     /// `NOT_FOUND` if the library has neither, or no handler for this platform; refused registrations, one line per

@@ -33,6 +33,8 @@ unsafe impl Send for Inner {}
 unsafe impl Sync for Inner {}
 
 impl Loaded {
+    /// Takes ownership of a plugin's loaded executable.
+    ///
     /// # Safety
     /// `raw` is a loaded executable of the client's plugin, and its ownership is transferred.
     pub(super) unsafe fn new(client: Arc<Shared>, raw: *mut RawLoaded) -> Result<Self> {

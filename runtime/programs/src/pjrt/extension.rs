@@ -27,7 +27,7 @@ struct TypeRegister {
     name: *const c_char,
     name_size: usize,
     type_id: i64,
-    /// After the fields that the extension's first version reads.
+    /// This field follows the fields that the extension's first version reads.
     type_info: *const RawTypeInfo,
 }
 
@@ -38,7 +38,8 @@ struct UserDataAdd {
     context: *mut RawContext,
     type_id: i64,
     data: *mut c_void,
-    /// After the fields that later versions read. If it is null, the caller keeps ownership of the object.
+    /// This field follows the fields that later versions read. If it is null, the caller keeps ownership of
+    /// the object.
     deleter: *const c_void,
 }
 
@@ -74,14 +75,14 @@ const _: () = assert!(
 );
 
 impl RegisterHandler {
-    /// Without the padding after the last field.
+    /// The size in bytes, without the padding after the last field.
     const STRUCT_SIZE: usize = 52;
 }
 
 impl RegisterHandlerOld {
-    /// Without the padding after the last field.
+    /// The size in bytes, without the padding after the last field.
     const STRUCT_SIZE: usize = 60;
-    /// A handler of the FFI, rather than a function of the original convention.
+    /// Marks a handler of the FFI, rather than a function of the original convention.
     const TYPED: c_int = 1;
 }
 

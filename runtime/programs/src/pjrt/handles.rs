@@ -54,6 +54,8 @@ pub(super) struct Event {
 }
 
 impl Event {
+    /// Takes ownership of a plugin's event.
+    ///
     /// # Safety
     /// `event` is null or an event of this plugin, and its ownership is transferred.
     pub(super) unsafe fn new(api: Api, event: *mut RawEvent) -> Self {

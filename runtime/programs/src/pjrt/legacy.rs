@@ -64,7 +64,7 @@ pub(crate) fn target(client: &Client) -> Result<String> {
     Ok(name)
 }
 
-/// The handler.
+/// The handler that calls legacy targets.
 unsafe extern "C" fn enter(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
     // SAFETY: the frame belongs to the current call; every revision has this field.
     let table = Table::of(unsafe { (*frame).api });

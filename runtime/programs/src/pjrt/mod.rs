@@ -120,7 +120,7 @@ impl Plugin {
         &self.path
     }
 
-    /// Returns the major and minor version of PJRT that it implements.
+    /// Returns the major and minor version of PJRT that the plugin implements.
     #[must_use]
     pub fn version(&self) -> (i32, i32) {
         self.api.version()

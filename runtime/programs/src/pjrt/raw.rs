@@ -2,7 +2,7 @@
 //!
 //! The facts are from PJRT's `pjrt_c_api.h` and `pjrt_c_api_ffi_extension.h`, from version 0.57 on, in which
 //! the table got its current order. Structs only grow at the end. Plugins refuse a struct that is smaller than
-//! theirs and ignore additional fields, so older plugins accept these structs, too.
+//! theirs and ignore additional fields, so older plugins also accept these structs.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -21,7 +21,7 @@ opaque! {
     RawError,
     /// An event that occurs in the future.
     RawEvent,
-    /// Devices, and the programs compiled for them.
+    /// A client: devices, and the programs compiled for them.
     RawClient,
     /// A device.
     RawDevice,
@@ -228,7 +228,7 @@ structs! {
     ExecutableDestroy = "PJRT_Executable_Destroy_Args" size 24 slot 40 "PJRT_Executable_Destroy" {
         executable: *mut RawExecutable = 16,
     }
-    /// Gets the number of arrays in its result.
+    /// Gets the number of arrays in an executable's result.
     ExecutableNumOutputs = "PJRT_Executable_NumOutputs_Args" size 32
     slot 44 "PJRT_Executable_NumOutputs" {
         executable: *mut RawExecutable = 16,
@@ -239,7 +239,7 @@ structs! {
     slot 50 "PJRT_LoadedExecutable_Destroy" {
         executable: *mut RawLoaded = 16,
     }
-    /// Gets the loaded executable, which the caller frees.
+    /// Gets the executable of a loaded executable; the caller frees it.
     LoadedGetExecutable = "PJRT_LoadedExecutable_GetExecutable_Args" size 32
     slot 51 "PJRT_LoadedExecutable_GetExecutable" {
         loaded_executable: *mut RawLoaded = 16,
@@ -275,12 +275,12 @@ structs! {
     BufferDestroy = "PJRT_Buffer_Destroy_Args" size 24 slot 58 "PJRT_Buffer_Destroy" {
         buffer: *mut RawBuffer = 16,
     }
-    /// Gets its element type.
+    /// Gets the element type of an array.
     BufferElementType = "PJRT_Buffer_ElementType_Args" size 28 slot 59 "PJRT_Buffer_ElementType" {
         buffer: *mut RawBuffer = 16,
         r#type: c_int = 24,
     }
-    /// Gets its dimensions.
+    /// Gets the dimensions of an array.
     BufferDimensions = "PJRT_Buffer_Dimensions_Args" size 40 slot 60 "PJRT_Buffer_Dimensions" {
         buffer: *mut RawBuffer = 16,
         dims: *const i64 = 24,

@@ -98,7 +98,7 @@ def main(folder, library):
         try:
             parsed = _hlo.hlo_module_from_text(hlo.read_text())
             texts = [parsed.to_string()]
-            # XLA's own text can be parsed as well, so nothing was misinterpreted.
+            # XLA must also be able to parse its own text, or it misinterpreted the program.
             _hlo.hlo_module_from_text(texts[0])
             read += 1
             mlir = hlo.with_suffix(".mlir")

@@ -71,7 +71,7 @@ pub(crate) unsafe extern "C" fn increment(
 
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Does the same and counts the calls.
+/// Adds 1 to each of two numbers and counts the calls.
 unsafe extern "C" fn counted(
     out: *mut c_void,
     ins: *mut *const c_void,
@@ -197,9 +197,9 @@ fn calls_that_nobody_reads_do_not_run() {
     let seed = |seed: i64| Attributes::new().with("seed", seed);
     let program = program(|b, x| {
         let empty = f32s(&[0, 2]);
-        // Its result is not used, so its target need not exist.
+        // The call's result is not used, so its target need not exist.
         b.custom_call(CustomCall::ffi("absent", [x], f32s(&[2])));
-        // Only used by a call whose result is not used.
+        // This call's result is only used by a call whose own result is not used.
         let inner = b.custom_call(CustomCall::ffi("absent", [x], f32s(&[2])));
         b.custom_call(CustomCall::ffi("absent", [inner], f32s(&[2])));
         // Only arrays without elements are used; the other one would not fit into memory.
@@ -245,7 +245,7 @@ unsafe extern "C" fn by_roots(out: *mut c_void, ins: *mut *const c_void) {
     unsafe { *(*outs.wrapping_add(1)).cast::<f32>() = 7.0 };
 }
 
-/// Does the same with leaves.
+/// Reads and writes the same tuples through their leaves.
 unsafe extern "C" fn by_leaves(out: *mut c_void, ins: *mut *const c_void) {
     // SAFETY: two leaves in, two out.
     let a = unsafe { *(*ins).cast::<f32>() };
@@ -255,7 +255,8 @@ unsafe extern "C" fn by_leaves(out: *mut c_void, ins: *mut *const c_void) {
     unsafe { **out.cast::<*mut f32>() = a + b };
 }
 
-/// Does the same on a device, where each node has an entry and the target writes the result's roots.
+/// Reads and writes the same tuples on a device, where each node has an entry and the target writes the
+/// result's roots.
 unsafe extern "C" fn by_nodes(
     _stream: *mut c_void,
     buffers: *mut *mut c_void,

@@ -397,6 +397,8 @@ pub(crate) unsafe extern "C" fn mix(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_F
 
 type Operand = (DType, Vec<i64>, (*mut u8, usize));
 
+/// Returns the operands of a list.
+///
 /// # Safety
 /// The list has `count` buffers.
 unsafe fn operands(list: *mut *mut c_void, count: i64) -> Vec<Operand> {
@@ -421,6 +423,8 @@ unsafe fn operands(list: *mut *mut c_void, count: i64) -> Vec<Operand> {
         .collect()
 }
 
+/// Returns the attribute `seed` of a call.
+///
 /// # Safety
 /// The frame belongs to a call of [`mix`].
 unsafe fn seed(frame: *mut XLA_FFI_CallFrame) -> i64 {

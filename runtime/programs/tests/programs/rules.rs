@@ -63,7 +63,7 @@ fn parameters() {
         b.parameter(4, f32s(&[]), "zz");
         b.parameter(0, f32s(&[]), "x")
     });
-    // In any order.
+    // Parameters may be added in any order.
     let mut b = Builder::new("order");
     let second = b.parameter(1, f32s(&[2]), "second");
     b.parameter(0, f32s(&[1]), "first");
@@ -228,7 +228,7 @@ fn aliases() {
             b.custom_call(alias(call))
         });
     }
-    // Layouts are compared, too.
+    // Layouts are also compared.
     let column = ValueShape::array_with_layout(DType::F32, [2, 3], [0, 1]).unwrap();
     breaks(Rule::AliasShape, "c", |b| {
         let x = b.parameter(0, f32s(&[2, 3]), "x");
