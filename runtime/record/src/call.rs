@@ -7,19 +7,19 @@ use xla_ffi_sys::{ELEMENT_TYPES, XLA_FFI_DataType};
 /// A call as its host made it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Call {
-    /// Its index among the calls of the recording, from 1, in the order in which they began.
+    /// The call's index in the recording, from 1, in the order in which calls began.
     pub number: u64,
     /// The file of the handler's library.
     pub library: String,
     /// The handler's name.
     pub handler: String,
-    /// The symbol of each of its stages.
+    /// The symbol of each of the handler's stages.
     pub stages: BTreeMap<String, String>,
     /// The stage of the call: `instantiate`, `prepare`, `initialize`, `execute`.
     pub stage: String,
     /// The host's name, for example `jaxlib 0.12.0`.
     pub host: String,
-    /// Its revision of the ABI: 0 for r0.
+    /// The host's revision of the ABI: 0 for r0.
     pub revision: u8,
     /// The number of the process.
     pub process: u32,
@@ -37,13 +37,14 @@ impl Call {
     /// Returns a short description of the call.
     #[must_use]
     pub fn title(&self) -> String {
-        // Names from a file may contain line breaks. A reader could take the text after them for our own.
+        // Names from a file may contain line breaks. The text after a line break could be mistaken for output
+        // of this program.
         let (handler, stage) = (self.handler.escape_debug(), self.stage.escape_debug());
         format!("call {}, {handler} ({stage})", self.number)
     }
 }
 
-/// The values of a call's context that the host's revision has and the stage may ask for.
+/// The values of a call's context that the host's revision supports and the stage may request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Context {
     /// The run id of the execution.
@@ -61,12 +62,12 @@ pub struct Context {
 pub struct Operand {
     /// The element type, a number of [`XLA_FFI_DataType`].
     pub dtype: u32,
-    /// Its dimensions.
+    /// The dimensions of the array.
     pub dims: Vec<i64>,
     /// For a result: the argument whose memory it shares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alias: Option<usize>,
-    /// Whether its bytes are in the file. A result's bytes are only there if the call succeeded.
+    /// Whether the operand's bytes are in the file. A result's bytes are only kept if the call succeeded.
     pub data: Data,
 }
 
@@ -74,20 +75,20 @@ pub struct Operand {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Data {
-    /// They are, with this many bytes.
+    /// The file contains the operand's bytes, of this number.
     Kept(u64),
-    /// They are not, because the recording had reached its limit.
+    /// The bytes are omitted because the recording had reached its limit.
     Limit,
-    /// They are not, because the host does not name the element type, so their number is unknown.
+    /// The bytes are omitted because the host does not name the element type, so their number is unknown.
     Untyped,
-    /// They are not, because the host gives no address.
+    /// The bytes are omitted because the host gives no address.
     Absent,
 }
 
 /// The state that a call uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
-    /// The call whose instantiation left it; `None` if that was before the recording.
+    /// The call whose instantiate stage set the state; `None` if that call was before the recording.
     pub instance: Option<u64>,
 }
 
@@ -96,7 +97,7 @@ pub struct State {
 pub struct End {
     /// The outcome of the call.
     pub outcome: Outcome,
-    /// Whether the handler returned a future, so that this is the future's completion.
+    /// Whether the handler returned a future, whose completion ended the call.
     pub later: bool,
 }
 
@@ -108,9 +109,9 @@ pub enum Outcome {
     Done,
     /// The handler returned an error.
     Error {
-        /// Its code; hosts before r9 do not report it.
+        /// The error's code; hosts before r9 do not report it.
         code: Option<u32>,
-        /// Its text.
+        /// The error's text.
         message: String,
     },
     /// An exception or a panic left the handler.

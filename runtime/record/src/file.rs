@@ -11,8 +11,8 @@
 //!
 //! The first section is `CALL`: the [`Call`] as JSON. It is followed by one `ARGS` per argument whose bytes are
 //! kept: its index as `u64`, then the bytes. These sections are written before the handler runs. `STAT` follows
-//! when the handler asks for the state that an instantiation left: a [`State`](crate::State) as JSON. When the
-//! call ends, there is one `RETS` per result, in the form of `ARGS`, and `DONE`: an [`End`](crate::End) as
+//! when the handler requests the state that an instantiate stage set: a [`State`](crate::State) as JSON. When
+//! the call ends, there is one `RETS` per result, in the form of `ARGS`, and `DONE`: an [`End`](crate::End) as
 //! JSON. A file without `DONE` belongs to a call that never ended, or whose end could not be written.
 
 use crate::Call;
@@ -24,10 +24,10 @@ use std::path::{Path, PathBuf};
 /// The first bytes of a file.
 pub const MAGIC: [u8; 8] = *b"XLAFFIRC";
 
-/// The only version so far.
+/// The version of the file format.
 pub const VERSION: u32 = 1;
 
-/// The extension of the files' names.
+/// The extension of the file names.
 pub const EXTENSION: &str = "xlacall";
 
 /// The letters of a section.

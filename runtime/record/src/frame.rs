@@ -50,7 +50,8 @@ impl Place {
         self.size == Some(0) || !self.data.is_null()
     }
 
-    /// Returns its memory, which two operands may share; `None` if it has none.
+    /// Returns the address and size of the operand's memory, which two operands may share; `None` if it has
+    /// no memory.
     pub(crate) fn memory(&self) -> Option<(*const u8, Option<usize>)> {
         let is_there = !self.data.is_null() && self.size != Some(0);
         is_there.then_some((self.data, self.size))

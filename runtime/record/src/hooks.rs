@@ -36,7 +36,7 @@ const TABLES: usize = 4;
 /// A table that is or was watched.
 struct Watched {
     api: AtomicPtr<XLA_FFI_Api>,
-    /// Determines the layout of the state functions' arguments.
+    /// The host's revision, which determines the layout of the state functions' arguments.
     revision: AtomicUsize,
     /// The host's own functions.
     own: [AtomicUsize; WATCHED.len()],
@@ -62,7 +62,7 @@ pub(crate) fn watch(host: Host) -> bool {
         return false;
     }
     let mut watching = lock(&WATCHING);
-    // Entries are used in order, so there are none after the first free one.
+    // Entries are used in order, so all entries after the first free one are free.
     let mine = |known: &Watched| {
         let api = known.api.load(Ordering::Relaxed).cast_const();
         api.is_null() || api == host.api()
@@ -83,7 +83,7 @@ pub(crate) fn watch(host: Host) -> bool {
             // SAFETY: the slot is within the table.
             let own = unsafe { at.read() };
             if own == hook(table, index) {
-                // The own function could not be restored before.
+                // The slot still has the hook, because the host's function could not be restored.
                 watching[table] = true;
                 continue;
             }

@@ -30,6 +30,8 @@ unsafe impl Send for Host {}
 unsafe impl Sync for Host {}
 
 impl Host {
+    /// Creates the view of a host from its function table.
+    ///
     /// # Safety
     /// `api` is the table of a host of this revision.
     pub(crate) unsafe fn new(api: *const XLA_FFI_Api, revision: Revision) -> Self {

@@ -3,7 +3,7 @@
 //! *Recording* happens in the host's process, through this crate's shared library. A function of the recorder
 //! replaces each function of a handler ([`xla_ffi_record_interpose`]). It writes the call to a file, calls the
 //! handler, and writes the outcome. The handler's library is not changed, whatever it was built with, and
-//! handlers that are not interposed have no overhead. Python's `xla_ffi.record` controls it.
+//! handlers that are not interposed have no overhead. Python's `xla_ffi.record` controls recordings.
 //!
 //! The library exports plain C functions, which Python calls through `ctypes`. Texts are NUL-terminated UTF-8,
 //! and no function may be called from inside a handler.
@@ -58,8 +58,8 @@ pub extern "C" fn xla_ffi_record_version() -> u32 {
 }
 
 /// Returns the function to register instead of `function`, a stage of a handler. It always calls `function`,
-/// and records the calls during a recording. Null if no interposing function is left. The result can be called
-/// as long as the process lives.
+/// and records the calls during a recording. Returns null if no interposing function is left. The result can
+/// be called as long as the process lives.
 ///
 /// `library` is the path of the handler's file, `stages` its symbols: `execute=f,instantiate=g`.
 ///
@@ -135,6 +135,8 @@ pub extern "C" fn xla_ffi_record_stop(milliseconds: u64) -> XlaFfiRecordCounts {
     }
 }
 
+/// Copies a C string; null is an empty string.
+///
 /// # Safety
 /// `text` is null or a NUL-terminated text.
 unsafe fn text(text: *const c_char) -> String {

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// The longest description of a call that is read before the rest of the file is checked.
+/// The longest description of a call, in bytes, that is read before the rest of the file is checked.
 const LONGEST_CALL: u64 = 1 << 28;
 
 /// A call and its outcome.
@@ -17,7 +17,7 @@ pub struct Recorded {
     pub call: Call,
     /// The bytes of the arguments; `None` if they were not kept.
     pub args: Vec<Option<Vec<u8>>>,
-    /// The state that the call uses, if it asked for any.
+    /// The state that the call uses, if the handler requested it.
     pub state: Option<State>,
     /// The bytes of the results; `None` if they were not kept, or are missing.
     pub rets: Vec<Option<Vec<u8>>>,

@@ -194,14 +194,14 @@ pub(crate) unsafe fn begin(
 }
 
 impl Running {
-    /// Notes a state that the call left.
+    /// Notes the state that the call set.
     pub(crate) fn state_set(&self, state: usize) {
         if self.call.stage == "instantiate" {
             self.session.state_set(state, self.slot, &self.call);
         }
     }
 
-    /// Notes that the call asked for the state of an instantiation.
+    /// Notes that the call requested the state of an instantiate stage.
     pub(crate) fn state_got(&self, state: usize) {
         let instance = self.session.state_of(state, &self.call);
         let mut progress = lock(&self.progress);

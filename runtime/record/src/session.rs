@@ -35,7 +35,7 @@ pub(crate) struct Session {
     states: Mutex<HashMap<usize, Vec<StoredState>>>,
 }
 
-/// A state that an instantiation left.
+/// A state that an instantiate stage set.
 #[derive(Debug)]
 struct StoredState {
     slot: usize,
@@ -90,7 +90,7 @@ impl Session {
         self.left.fetch_update(order, order, take).is_ok()
     }
 
-    /// Notes the state that an instantiation left.
+    /// Notes the state that an instantiate stage set.
     pub(crate) fn state_set(&self, state: usize, slot: usize, call: &Call) {
         let mut states = lock(&self.states);
         let left = states.entry(state).or_default();
@@ -99,8 +99,8 @@ impl Session {
         left.push(StoredState { slot, call });
     }
 
-    /// Returns the instantiation that left a state. Objects of zero size may all have the same address, and
-    /// handlers may share an object, so handler and attributes are compared as well.
+    /// Returns the number of the call whose instantiate stage set the state. Objects of zero size may all
+    /// have the same address, and handlers may share an object, so handler and attributes are also compared.
     pub(crate) fn state_of(&self, state: usize, call: &Call) -> Option<u64> {
         let states = lock(&self.states);
         let is_own = |left: &&StoredState| {
