@@ -43,7 +43,7 @@ fn futures_race_with_their_completion() {
     for _ in 0..2000 {
         prepared.invoke().unwrap();
     }
-    // The same without waiting immediately: the execution is open until `wait`.
+    // Starts the same call without waiting: the execution is open until `wait`.
     for _ in 0..200 {
         if !prepared.start().unwrap() {
             assert_eq!(

@@ -1,5 +1,5 @@
 //! Effects of an execution on later ones: memory that was freed incorrectly or is still in use, results that
-//! were checked but not read, and their visibility in the next execution of the same call.
+//! were checked but not read, and results that the next execution of the same call sees.
 
 mod support;
 
@@ -195,7 +195,7 @@ fn scratch_memory_of_an_open_call_is_the_handlers() {
     call.wait().unwrap();
     assert_eq!(ledger.freed.lock().unwrap().len(), 1);
     assert_eq!(ledger.living.lock().unwrap().len(), 0);
-    // The same if the call is dropped before its handler is done.
+    // The memory is also freed once if the call is dropped before its handler is done.
     assert!(!call.start().unwrap());
     drop(call);
     assert_eq!(ledger.freed.lock().unwrap().len(), 1);

@@ -487,7 +487,7 @@ fn every_behaviour_is_the_same_here_and_in_jaxlib() {
             }
         }
     }
-    // Questions that are not part of a row are compared, too.
+    // Questions that are not part of a row are also compared.
     for (question, [here, there]) in &codes {
         if there.is_some() && here != there {
             wrong.push(format!("{question}: {here:?} here, {there:?} in JAX"));

@@ -244,7 +244,7 @@ fn a_stage_that_is_over_gets_no_state() {
     let id = unsafe { runtime.register_type("past", 0, info) }.unwrap();
     STATE.store(id, Ordering::SeqCst);
     let mut call = call_on(&runtime, sets_what_is_past).prepare().unwrap();
-    // Each call is rejected for its own action, not for effects of the previous call.
+    // Each call is rejected because of its own action, not because of effects of the previous call.
     for _ in 0..2 {
         let error = call.invoke().unwrap_err();
         assert!(error.has(Hazard::AbsentState), "{error}");
@@ -336,7 +336,7 @@ fn a_future_of_two_calls_is_told() {
     let error = second.start().unwrap_err();
     assert_eq!(error.findings()[0].hazard, Hazard::FutureMisuse, "{error}");
     assert!(error.message().contains("earlier call"), "{error}");
-    // The owner of the future may be using the operands of this call, too.
+    // The owner of the future may also be using the operands of this call.
     assert!(second.is_open());
 }
 

@@ -43,7 +43,7 @@ fn answers_are_those_of_jaxlib() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// Requests with which jaxlib 0.12.0 crashes are reported here.
+/// This host reports requests that crash jaxlib 0.12.0.
 #[test]
 fn absent_state_is_a_hazard() {
     use support::{Function, metadata, slot};

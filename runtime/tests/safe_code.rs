@@ -116,7 +116,7 @@ fn operands_that_a_stage_has_seen_stay() {
         let refused = call.set_args([x()]).unwrap_err();
         assert_eq!(refused.code(), ErrorCode::FailedPrecondition);
         assert!(refused.message().contains("has seen"), "{refused}");
-        // The same with memory of the caller.
+        // The same call, with results in the caller's memory.
         let (mut one, mut other) = ([0_u64], [0_u64]);
         let (one, other): (*mut c_void, *mut c_void) =
             (one.as_mut_ptr().cast(), other.as_mut_ptr().cast());

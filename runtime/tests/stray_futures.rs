@@ -1,5 +1,5 @@
 //! Futures that handlers leave open in invalid ways: together with an error, without returning them, or in a
-//! stage that does not support futures. The operands may be in use until they are completed.
+//! stage that does not support futures. The operands may be in use until these futures are completed.
 
 mod support;
 
@@ -88,7 +88,7 @@ fn executable(stages: &[(Stage, XLA_FFI_Handler)]) -> Executable {
     // SAFETY: `fine` is a handler.
     let mut bundle = unsafe { Bundle::execute(fine) };
     for &(stage, handler) in stages {
-        // SAFETY: the other functions are handlers, too.
+        // SAFETY: the other functions are also handlers.
         bundle = unsafe { bundle.with(stage, handler) };
     }
     let handler = Runtime::new(Revision::R10).handler("odd", bundle);

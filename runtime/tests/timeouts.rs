@@ -66,7 +66,7 @@ unsafe extern "C" fn late(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
     std::ptr::null_mut()
 }
 
-/// Does the same, and also writes after the end of the frame.
+/// Starts the same future, and also writes after the end of the frame.
 unsafe extern "C" fn overruns(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
     // SAFETY: the frame is from a host.
     if unsafe { metadata(frame, 1, 0) } {

@@ -316,11 +316,11 @@ fn a_promise_that_is_never_kept_runs_into_the_limit() {
 /// The outcome of a handler on a host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
-    /// It runs and returns the right numbers.
+    /// The handler runs and returns the right numbers.
     Runs,
     /// The host or the handler returns an error.
     Refused,
-    /// A real host would crash, or continue only by luck.
+    /// A real host would crash, or continue only by chance.
     Hazard,
 }
 
@@ -375,10 +375,11 @@ fn stateful(headers: Revision, host: Revision) -> Fate {
     }
     match (headers as u8, host as u8) {
         (_, 0) => Fate::Hazard,
-        // Their types have no deleter, which r7 requires; JAX rejects types that are registered this way.
+        // Types in these headers have no deleter, which r7 requires; JAX rejects types that are registered
+        // this way.
         (1..=6, 7) => Fate::Refused,
         (1..=6, 8..) => Fate::Hazard,
-        // 0.9.1 rejects the 40 bytes; since 0.10.2, hosts accept them.
+        // jaxlib 0.9.1 rejects arguments of 40 bytes; hosts since 0.10.2 accept them.
         (7, 8) => Fate::Refused,
         _ => Fate::Runs,
     }

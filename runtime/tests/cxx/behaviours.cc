@@ -266,7 +266,7 @@ ffi::TypeId Count::id = {};
 extern "C" __attribute__((visibility("default"))) XLA_FFI_TypeInfo count_info = {
     XLA_FFI_TypeInfo_STRUCT_SIZE, nullptr, +[](void* state) { delete static_cast<Count*>(state); }};
 
-// The same with functions, as upstream's macros declare them.
+// Functions that return the same id and info, as upstream's macros declare them.
 #define VISIBLE __attribute__((visibility("default")))
 XLA_FFI_DECLARE_TYPE_ID_SYMBOL(count_type_id);
 VISIBLE XLA_FFI_TypeId* count_type_id() { return &Count::id; }
