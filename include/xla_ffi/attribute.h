@@ -57,7 +57,8 @@ XFFI_HOT_ int64_t xffi_seek_(xffi_dict* dict, const char* name) {
   return i;
 }
 
-/* Does the same as xffi_seek_, but lets the compiler choose the faster path for the handler's own attributes. */
+/* Returns the index like xffi_seek_, but lets the compiler choose the faster path for the handler's own
+ * attributes. */
 XFFI_HOT_ int64_t xffi_seek_in_(xffi_call* call, xffi_dict* dict, const char* name) {
   return dict == &call->attrs ? xffi_seek_own_(dict, name) : xffi_seek_(dict, name);
 }
@@ -276,7 +277,7 @@ XFFI_INLINE_ xffi_dict xffi_attr_dict(xffi_call* call, const char* name) {
   return xffi_dict_of_(call, &call->attrs, name);
 }
 
-/* Returns a dictionary inside a dictionary. Its messages show the inner name. */
+/* Returns a nested dictionary. Messages about its fields show the inner name. */
 XFFI_INLINE_ xffi_dict xffi_dict_dict(xffi_call* call, xffi_dict* dict, const char* name) {
   return xffi_dict_of_(call, dict, name);
 }
@@ -330,7 +331,7 @@ XFFI_HOT_ void xffi_dict_done(xffi_call* call, const xffi_dict* dict) {
   if (XFFI_UNLIKELY_(seen != size)) xffi_unknown_attrs_(call, dict);
 }
 
-/* Does the same for every kept dictionary of which a field was requested. */
+/* Refuses the unrequested fields of every kept dictionary of which a field was requested. */
 XFFI_HOT_ void xffi_dicts_done_(xffi_call* call) {
   int k;
   for (k = 0; k < call->dict_count; ++k) {

@@ -11,7 +11,7 @@
 #include "xla_ffi/text.h"
 #include "xla_ffi/frame.h"
 
-/* Any element type, and any rank. */
+/* Accept any element type, and any rank. */
 #define XFFI_ANY_DTYPE XLA_FFI_DataType_INVALID
 #define XFFI_ANY_RANK (-1)
 
@@ -163,8 +163,8 @@ XFFI_COLD_ void xffi_shape_problem_(xffi_call* call, const char* a, const xffi_b
 }
 
 /* Returns 1 if an operand is of a sub-byte type that the host cannot describe. Hosts before r5 send such
- * elements as dtype 0 and pack the first into the high bits (measured with jaxlib 0.4.31 to 0.5.1). Handlers of
- * any type cannot read them either. */
+ * elements as dtype 0 and pack the first into the high bits (measured with jaxlib 0.4.31 to 0.5.1). Handlers
+ * that accept any element type cannot read such elements either. */
 XFFI_COLD_ int xffi_unnumbered_(const XLA_FFI_Api* api, XLA_FFI_DataType want, XLA_FFI_DataType got) {
   const unsigned bits = xla_ffi_sdk_bits_of((unsigned)want);
   return got == XLA_FFI_DataType_INVALID && (want == XFFI_ANY_DTYPE || (bits != 0 && bits < 8)) &&

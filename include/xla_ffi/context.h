@@ -10,7 +10,8 @@
 #include "xla_ffi/attribute.h"
 #include "xla_ffi/cancellation.h"
 
-/* Null while the result is wanted; otherwise the error to return, whose code is the reason (xffi_cancelled_code). */
+/* Returns null while the result is wanted; otherwise the error to return, whose code is the reason
+ * (xffi_cancelled_code). */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_check_cancelled(const xffi_call* call,
                                                                 const xffi_cancellation* cancellation) {
   const XLA_FFI_Error_Code code = xffi_cancelled_code(cancellation);
@@ -189,8 +190,8 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_extension(const xffi_call* call,
 /* The body of a loop, for the elements from `begin` to `end` (exclusive). */
 typedef void xffi_range_body(void* data, int64_t begin, int64_t end);
 
-/* One loop. It is freed only after the last pool task has ended. A task that starts late finds the gate closed, and
- * uses neither `body` nor `data`. */
+/* The state of one loop. It is freed only after the last pool task has ended. A task that starts late finds the gate
+ * closed, and uses neither `body` nor `data`. */
 typedef struct xffi_loop_ {
   xffi_range_body* body;
   void* data;

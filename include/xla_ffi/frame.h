@@ -92,7 +92,7 @@ XFFI_SLOW_ const char* xla_ffi_sdk_dtype_name(unsigned dtype) {
   return NULL;
 }
 
-/* Does the same for a type that the compiler does not know. All callers share this one table. */
+/* Returns the bits like xla_ffi_sdk_bits, for a type that the compiler does not know. Callers share this table. */
 XFFI_SLOW_ unsigned xla_ffi_sdk_bits_of(unsigned dtype) { return xla_ffi_sdk_bits(dtype); }
 
 /* Returns the alignment in bytes of an element of `bits` bits. A complex number is aligned like its parts. */

@@ -53,7 +53,7 @@ typedef struct xffi_handler_info_ {
   XLA_FFI_ExecutionStage stage;
   xffi_revision floor; /* the oldest revision that has everything the handler needs */
   XLA_FFI_Handler_Traits traits;
-  xffi_type* state; /* the type of state that an instantiate handler leaves, or null */
+  xffi_type* state; /* the type of an instantiate handler's state, or null */
   int host_only; /* whether its operands must be in host memory */
 } xffi_handler_info_;
 
@@ -178,14 +178,14 @@ XFFI_COLD_ XLA_FFI_Error* xffi_metadata_(const XLA_FFI_CallFrame* frame, const x
   return error;
 }
 
-/* Does the same for a handler that leaves state. It is a separate function so that libraries without state do not
- * contain it. */
+/* Answers the metadata call of a handler that stores state. This is a separate function so that libraries without
+ * state do not contain it. */
 XFFI_COLD_ XLA_FFI_Error* xffi_metadata_of_state_(const XLA_FFI_CallFrame* frame,
                                                  const xffi_handler_info_* handler,
                                                  const XLA_FFI_Metadata_Extension* extension) {
   XLA_FFI_Error* error = xffi_metadata_(frame, handler, extension);
   if (error != NULL || frame->api == NULL || xffi_host_minor_(frame->api) < 2) return error;
-  if (XFFI_NEWEST_KNOWN_ < XFFI_R8 && xffi_is_newer_(frame->api)) return NULL; /* the call says why */
+  if (XFFI_NEWEST_KNOWN_ < XFFI_R8 && xffi_is_newer_(frame->api)) return NULL; /* the execute call reports the reason */
   return xffi_type_id_(frame->api, handler->state, &extension->metadata->state_type_id);
 }
 
@@ -288,7 +288,7 @@ XFFI_HOT_ XLA_FFI_Error* xffi_dispatch_(XLA_FFI_CallFrame* frame, const xffi_han
 }
 
 /* Defines the exported symbol of a handler of any stage. `floor` is an xffi_revision. `state` is the address of the
- * xffi_type that an instantiate handler leaves, or NULL. */
+ * xffi_type of an instantiate handler's state, or NULL. */
 #define XFFI_HANDLER_WITH(symbol, function, stage, floor, traits, state) \
   XFFI_HANDLER_OF_(symbol, function, stage, floor, traits, state, 0)
 #define XFFI_HANDLER_OF_(symbol, function, stage, floor, traits, state, host_only) \

@@ -231,7 +231,7 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_from_(const XLA_FFI_Api* api
   return xffi_error_format_(api, code, "%s (%s): %s", who, stage, message);
 }
 
-/* Creates the same error from a vprintf format. */
+/* Creates an error like xffi_error_from_, from a vprintf format. */
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_vformat_(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                             const char* who, const char* stage, const char* format,
                                             va_list list) XFFI_PRINTF_(5, 0);
@@ -525,7 +525,7 @@ typedef struct xffi_state_set_r7_ {
   void* state; /* input of State_Set, output of State_Get */
 } xffi_state_set_r7_;
 
-/* Leaves state for later stages. The host must support state of this stage. */
+/* Stores state for later stages. The host must support state of this stage. */
 XFFI_INLINE_ XLA_FFI_Error* xffi_state_set_(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
                                            XLA_FFI_ExecutionStage stage, XLA_FFI_TypeId id, void* state,
                                            void (*deleter)(void*)) {
@@ -548,7 +548,7 @@ XFFI_INLINE_ XLA_FFI_Error* xffi_state_set_(const XLA_FFI_Api* api, XLA_FFI_Invo
   }
 }
 
-/* Gets the state that a stage left; null with an error. The host must support state of this stage. */
+/* Gets the state that a stage stored; null after an error. The host must support state of this stage. */
 XFFI_INLINE_ XLA_FFI_Error* xffi_state_get_(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
                                            XLA_FFI_ExecutionStage stage, XLA_FFI_TypeId id, void** state) {
   XLA_FFI_Error* error;

@@ -67,8 +67,9 @@ xffi_rt_status* xffi_rt_client_version(const xffi_rt_client* client, int* major,
 xffi_rt_status* xffi_rt_client_register(const xffi_rt_client* client, const char* name,
                                         const XLA_FFI_Handler_Bundle* bundle);
 
-/* Registers all handlers of a library for this platform, under their own names. It uses the library's xla_ffi_register
- * if it exports one, as Rust libraries do; otherwise the manifest (XFFI_LIBRARY, XLA_FFI_LIBRARY).
+/* Registers all handlers of a library for this platform, under their own names. This function calls the library's
+ * xla_ffi_register if it exports one, as Rust libraries do. Otherwise, it reads the manifest (XFFI_LIBRARY,
+ * XLA_FFI_LIBRARY).
  *   client   the client in whose plugin programs can name the handlers from now on.
  *   library  a library built with this SDK, whose file still exists.
  *   Returns  NULL, or a status that the caller destroys: NOT_FOUND if the library has neither, or no handler for this

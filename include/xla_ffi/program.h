@@ -86,7 +86,7 @@ xffi_rt_status* xffi_rt_builder_parameter(xffi_rt_builder* builder, int64_t numb
 xffi_rt_status* xffi_rt_builder_constant(xffi_rt_builder* builder, const char* shape,
                                          const void* data, size_t size, xffi_rt_op* out);
 
-/* Adds a token that waits for nothing.
+/* Adds a token without dependencies.
  *   builder  a builder whose program is not built yet.
  *   out      the instruction.
  *   Returns  NULL, or a status that the caller destroys.
@@ -275,7 +275,7 @@ xffi_rt_status* xffi_rt_program_result_shape(const xffi_rt_program* program, cha
 
 /* --- execution --------------------------------------------------------------------------------- */
 
-/* How tuples are passed to legacy targets. */
+/* Forms in which tuples are passed to legacy targets. */
 #define XFFI_RT_TUPLES_TODAY 0        /* one pointer per leaf, as in current XLA */
 #define XFFI_RT_TUPLES_CPU_ROOTS 1    /* CPU: the root of each tuple, as first documented */
 #define XFFI_RT_TUPLES_DEVICE_NODES 2 /* devices: every node, as first documented */

@@ -35,7 +35,8 @@
 
 #include "xla/ffi/api/c_api.h"
 
-/* XLA's include directory before this one is fine with the newest revision; with older ones, bundles are shorter. */
+/* XLA's include directory may precede this one only if its headers are of the newest revision: older bundles are
+ * shorter. */
 #if XLA_FFI_API_MAJOR == 0 && XLA_FFI_API_MINOR < 5
 #error "this c_api.h is of an older XLA, whose structs are others: name this SDK's include directory before XLA's"
 #endif
@@ -44,7 +45,7 @@
 extern "C" {
 #endif
 
-/* One copy of XLA's tables, registries and threads. */
+/* A runtime: the tables, registries and threads of one copy of XLA. */
 typedef struct xffi_rt xffi_rt;
 /* A loaded library; stays loaded until the program ends. */
 typedef struct xffi_rt_library xffi_rt_library;
@@ -76,7 +77,7 @@ XLA_FFI_Error_Code xffi_rt_status_code(const xffi_rt_status* status);
  *   Threads  any. */
 const char* xffi_rt_status_message(const xffi_rt_status* status);
 
-/* Tests whether the status reports a hazard, a problem that a real XLA survives only by luck or not at all.
+/* Tests whether the status reports a hazard, a problem that a real XLA survives only by chance or not at all.
  *   status   NULL is fine.
  *   Returns  1 or 0; 0 for NULL.
  *   Threads  any. */
@@ -469,7 +470,7 @@ xffi_rt_status* xffi_rt_call_ret_dlpack_versioned(xffi_rt_call* call, const void
  *   Threads  one at a time per call. */
 xffi_rt_status* xffi_rt_call_clear_operands(xffi_rt_call* call);
 
-/* Replaces the data of an argument; cheap.
+/* Replaces the data of an argument, at a low cost.
  *   call     its next run uses the data; an open run continues with the previous data. If a stage before execute has
  *            seen the data of the first run, different data make the next run FAILED_PRECONDITION; create another call,
  *            or a clone.
@@ -479,7 +480,7 @@ xffi_rt_status* xffi_rt_call_clear_operands(xffi_rt_call* call);
  *   Threads  one at a time per call. */
 xffi_rt_status* xffi_rt_call_set_arg_data(xffi_rt_call* call, size_t index, void* data);
 
-/* Replaces the data of a result; cheap.
+/* Replaces the data of a result, at a low cost.
  *   call     its next run uses the data; an open run continues with the previous data. If a stage before execute has
  *            seen the data of the first run, different data make the next run FAILED_PRECONDITION; create another call,
  *            or a clone.
@@ -565,7 +566,7 @@ xffi_rt_status* xffi_rt_call_set_stream(xffi_rt_call* call, void* stream);
  * Nothing can interrupt a function, so handlers that run for a long time have to poll or be asynchronous. After the
  * limit, xffi_rt_call_run returns, handlers that poll (xla_ffi/cancellation.h) see the call cancelled, and a run that
  * has not started is refused; all as DEADLINE_EXCEEDED (4). A result that is complete later is still accepted. By
- * default, asynchronous handlers are waited for 60 s, and no handler is cancelled.
+ * default, the runtime waits 60 s for asynchronous handlers and cancels none.
  *   call          the call; affects the next run and those after it.
  *   milliseconds  from the start of a run; negative: no limit.
  *   Returns       NULL, or a status that the caller destroys: FAILED_PRECONDITION while the call is open.
@@ -581,8 +582,9 @@ typedef struct xffi_rt_canceller xffi_rt_canceller;
  *   Threads  any. */
 xffi_rt_status* xffi_rt_canceller_create(xffi_rt_canceller** out);
 
-/* Cancels the calls that have the canceller; this cannot be undone. Handlers that poll (xla_ffi/cancellation.h) see it,
- * and a run that has not started is refused as CANCELLED (1). It ends neither the handler nor the waiting for it.
+/* Cancels the calls that have the canceller; this cannot be undone. Handlers that poll (xla_ffi/cancellation.h) see the
+ * cancellation, and a run that has not started is refused as CANCELLED (1). Cancelling neither stops a handler nor ends
+ * a wait for it.
  *   canceller  the canceller.
  *   Returns    NULL, or a status that the caller destroys.
  *   Threads    any, even while another thread runs the call. */
@@ -602,9 +604,9 @@ xffi_rt_status* xffi_rt_call_set_canceller(xffi_rt_call* call, const xffi_rt_can
 
 /* Sets whether elements that the handler leaves unwritten are detected. If so, the results are filled with random bytes
  * before each run. If eight or more consecutive bytes are unchanged after a success, the status is
- * XLA_FFI_Error_Code_INTERNAL and a hazard, with the result and the elements. Shorter gaps are not detected. Results of
- * less than eight bytes are only detected if they have four bytes or more and none was written. Results that share
- * memory with another operand are not checked. Each run waits for the call's stream, before and after.
+ * XLA_FFI_Error_Code_INTERNAL and a hazard, and names the result and the elements. Shorter gaps are not detected.
+ * Results of less than eight bytes are only detected if they have four bytes or more and none was written. Results that
+ * share memory with another operand are not checked. Each run waits for the call's stream, before and after.
  *   call     the call; affects the next run and those after it.
  *   check    0: off (default); otherwise on.
  *   Returns  NULL, or a status that the caller destroys: FAILED_PRECONDITION while the call is open.

@@ -1,4 +1,4 @@
-/* State that one stage leaves for later ones, and the types that carry it. Part of <xla_ffi/handler.h>.
+/* State that one stage stores for later stages, and the types of state and user data. Part of <xla_ffi/handler.h>.
  *
  * A type is registered from inside the library, once per copy of XLA in the process, when the host asks for metadata or
  * at the first use. The program need not register it.
@@ -15,9 +15,9 @@ typedef struct xffi_type_entry_ {
   struct xffi_type_entry_* next;
 } xffi_type_entry_;
 
-/* A type of yours: static, `{"library.type", deleter}`. The deleter may be null for objects that the host must not
- * destroy. Hosts see the name with a unique suffix, so that other libraries, and this library when it is loaded again,
- * do not clash. */
+/* A type of your own, a static initialised with `{"library.type", deleter}`. The deleter may be null for objects that the
+ * host must not destroy. Hosts see the name with a unique suffix, so that other libraries, and this library when it is
+ * loaded again, do not clash. */
 typedef struct xffi_type {
   const char* name;
   void (*deleter)(void* object);
@@ -136,7 +136,7 @@ XFFI_COLD_ XLA_FFI_Error* xffi_missing_state_(const XLA_FFI_Api* api, XLA_FFI_Ex
                                                      : xffi_missing_feature_(api, XFFI_FEATURE_(STAGE_STATE));
 }
 
-/* Leaves `state` for later stages. The host owns it from here on; on failure, the type's deleter destroys it before the
+/* Stores `state` for later stages. The host owns it from here on; on failure, the type's deleter destroys it before the
  * error is returned. Instantiate: from r1; prepare, initialize: from r8. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_set_state(const xffi_call* call, xffi_type* type, void* state) {
   const XLA_FFI_Api* api = call->api;
@@ -160,7 +160,8 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_set_state(const xffi_call* call,
   return error;
 }
 
-/* Gets the state that `stage` left; the host still owns it. Of instantiate: from r1; of others: from r8. */
+/* Gets the state that `stage` stored; the host still owns it. State of instantiate: from r1;
+ * of other stages: from r8. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_get_state(const xffi_call* call, xffi_type* type,
                                           XLA_FFI_ExecutionStage stage, void** state) {
   const XLA_FFI_Api* api = call->api;

@@ -179,21 +179,21 @@ constexpr uint32_t SignatureOf(void (*)(Stream, void**, const char*, size_t,
 }
 constexpr uint32_t SignatureOf(const void*) { return XFFI_LEGACY_UNKNOWN; }
 
-// Returns true if a function's type also matches the unified CPU form. It accepts `void**` instead of `const
-// void**`, so the type cannot distinguish a stream from an output.
+// Returns true if a function's type also matches the unified CPU form. This form accepts `void**` instead of
+// `const void**`, so the type cannot distinguish a stream from an output.
 template <typename Function>
 constexpr bool IsUnified(Function) {
   using Constant = void (*)(void*, const void**, const char*, size_t, XlaCustomCallStatus*);
   using Plain = void (*)(void*, void**, const char*, size_t, XlaCustomCallStatus*);
   return std::is_convertible<Function, Constant>::value || std::is_convertible<Function, Plain>::value;
 }
-// Returns true if a function can be called in that form.
+// Returns true if a function can be called with this signature.
 template <typename Function>
 constexpr bool IsOfForm(Function function, uint32_t signature) {
   return SignatureOf(function) == signature || (signature == XFFI_LEGACY_CPU_UNIFIED && IsUnified(function));
 }
 
-// Registers when the library is loaded.
+// Registers a function when the library is loaded.
 template <typename Function>
 inline bool Register(const char* name, const char* platform, Function function) {
   const bool unified = IsUnified(function) && xffi_legacy_same_platform_(platform, "cpu");
@@ -210,7 +210,7 @@ class XLA_FFI_SDK_HIDDEN CustomCallTargetRegistry {
     static CustomCallTargetRegistry registry;
     return &registry;
   }
-  // Registers an address. It is called with the API version of each call.
+  // Registers an address, which is called with the API version of each call.
   void Register(const std::string& symbol, void* address, const std::string& platform) {
     (void)xffi_legacy_register_(symbol.c_str(), platform.c_str(), address, XFFI_LEGACY_UNKNOWN);
   }

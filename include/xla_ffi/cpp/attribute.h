@@ -357,8 +357,8 @@ constexpr bool HasDistinctNames(long) {
   return true;
 }
 
-// Returns the decoder of a struct. It is not a member of AttrDecoding, nor a variable there: Clang would export it, and
-// libraries with structs of the same name would share the first one.
+// Returns the decoder of a struct. This function is neither a member of AttrDecoding nor a variable there: Clang would
+// export it, and libraries with structs of the same name would share the first one.
 template <typename D>
 XLA_FFI_SDK_HOT inline const auto& DecoderOf() {
   static_assert(HasDistinctNames<D>(0), "two members of this struct have one name");
@@ -367,7 +367,7 @@ XLA_FFI_SDK_HOT inline const auto& DecoderOf() {
 }
 
 // Returns true if a dictionary can be decoded. The fast path's Isa may reject an unsorted dictionary, so the slow path
-// is tried as well.
+// is also tried.
 template <typename Decoder>
 XLA_FFI_SDK_HOT inline bool IsaStruct(const Decoder& decoder, XLA_FFI_AttrType type, void* attr) {
   if constexpr (Decoder::kTakes) {

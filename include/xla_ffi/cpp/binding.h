@@ -354,7 +354,7 @@ class XLA_FFI_SDK_TYPE Attr {
   T value_;
 };
 
-// How a parameter type binds automatically. For your own types, specialize one of these:
+// Traits that define how a parameter type binds automatically. For your own types, specialize one of these:
 //   template <> struct ArgBinding<T> { using Arg = ...; };
 //   template <> struct RetBinding<T> { using Ret = ...; };
 //   template <> struct AttrBinding<T> { using Attr = ...; static constexpr std::string_view name(); };

@@ -149,8 +149,8 @@ XLA_FFI_SDK_FN inline ::xla::Shape ShapeOf(const XLA_FFI_Buffer* buf) {
 
 XLA_FFI_SDK_INTERNAL_END
 
-// The C++ type of an element, or an unsigned integer of the same size if C++ has no such type. Packed elements have
-// none.
+// The C++ type of an element, or an unsigned integer of the same size if C++ has no such type. Packed elements have no
+// such type.
 template <DataType dtype>
 using NativeType = std::remove_pointer_t<decltype(internal::NativeOf<dtype>())>;
 
@@ -257,7 +257,7 @@ class XLA_FFI_SDK_TYPE AnyBuffer {
     CheckWidth(sizeof(T), alignof(T), ByteWidth(element_type()), internal::is_byte_v<std::remove_cv_t<T>>);
     return static_cast<T*>(buf_->data);
   }
-  // Returns the bytes of packed elements; for other elements it ends the call, as above. Not in upstream's header.
+  // Returns the bytes of packed elements; for other elements, ends the call like typed_data. Not in upstream's header.
   XLA_FFI_SDK_FN Span<uint8_t> packed_data() const {
     if (XLA_FFI_PREDICT_FALSE(!IsPacked(element_type()))) NotPacked();
     return Span<uint8_t>(static_cast<uint8_t*>(buf_->data), size_bytes());

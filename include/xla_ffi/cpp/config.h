@@ -72,12 +72,12 @@
 // HOT: always inlined. COLD: never inlined, and kept away from the hot path.
 #define XLA_FFI_SDK_HOT __attribute__((always_inline)) XLA_FFI_SDK_HIDDEN
 #define XLA_FFI_SDK_COLD __attribute__((XLA_FFI_SDK_SMALL_, noinline)) XLA_FFI_SDK_HIDDEN
-// SLOW: never inlined, but optimized for speed. PURE: the same, without visible side effects.
+// SLOW: never inlined, but optimized for speed. PURE: like SLOW, for functions without visible side effects.
 #define XLA_FFI_SDK_SLOW __attribute__((noinline)) XLA_FFI_SDK_HIDDEN
 #define XLA_FFI_SDK_PURE __attribute__((noinline, pure)) XLA_FFI_SDK_HIDDEN
 #define XLA_FFI_SDK_FN XLA_FFI_SDK_HIDDEN
-// For functions in specializations that macros create for users' types. It sets no visibility, which is not
-// allowed for types in an anonymous namespace.
+// For functions in specializations that macros create for users' types. It sets no visibility, because types
+// in an anonymous namespace do not allow one.
 #define XLA_FFI_SDK_IN_USERS __attribute__((always_inline))
 #define XLA_FFI_SDK_UNREACHABLE() __builtin_unreachable()
 #elif defined(_MSC_VER)
@@ -128,8 +128,8 @@
   XLA_FFI_SDK_FN Class& operator=(Class&&) = default;      \
   XLA_FFI_SDK_FN ~Class() = default
 
-// <xla/ffi/ffi.h>, the internal API, has different types with the same names, and so have files compiled
-// without exceptions. A program may have source files of every kind, so each kind has its own namespace.
+// Files of the internal API, <xla/ffi/ffi.h>, and files compiled without exceptions have different types
+// with the same names. A program may have source files of every kind, so each kind has its own namespace.
 #if XLA_FFI_SDK_EXCEPTIONS
 #define XLA_FFI_SDK_NAME_OF_KIND(kind) kind##_v1
 #else

@@ -2,7 +2,7 @@
 // rest. Part of <xla/ffi/api/ffi.h>. Nothing from here is valid after the call.
 //
 // A service that the host lacks is an UNIMPLEMENTED error with the names of the service, the host and the first
-// jaxlib that has it. With `Ctx<std::optional<T>>` it is absent instead.
+// jaxlib that has it. With `Ctx<std::optional<T>>`, the value is absent instead.
 #ifndef XLA_FFI_SDK_CPP_CONTEXT_H_
 #define XLA_FFI_SDK_CPP_CONTEXT_H_
 
@@ -108,7 +108,7 @@ class XLA_FFI_SDK_TYPE ScratchAllocator {
         ctx_, XLA_FFI_DeviceMemory_Allocate_Args_STRUCT_SIZE);
     args.size = size;
     args.alignment = alignment < 16 ? alignment : 16;
-    // Before the host is asked: an exception after that would lose its memory.
+    // Allocated before the host's memory, which an exception here would otherwise leak.
     auto* const kept = new Allocation{size, nullptr, first_};
     XLA_FFI_Error* error = XLA_FFI_SDK_ASK(api_, XLA_FFI_DeviceMemory_Allocate, &args);
     if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {

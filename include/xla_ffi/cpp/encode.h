@@ -8,7 +8,7 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// True if a result encoding leaves state.
+// True if a result encoding stores state.
 template <typename Encoding, typename = void>
 inline constexpr bool is_state_v = false;
 template <typename Encoding>

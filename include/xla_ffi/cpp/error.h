@@ -47,7 +47,7 @@ class XLA_FFI_SDK_TYPE Error {
     return errc_;
   }
   XLA_FFI_SDK_FN const std::string& message() const {
-    // Allocates nothing, because errors report that there is no memory; never destroyed.
+    // Allocates nothing, because errors also report missing memory. The string is never destroyed.
     alignas(std::string) static char place[sizeof(std::string)];
     static const auto* const none = new (place) std::string();
     return message_.has_value() ? *message_ : *none;
@@ -274,7 +274,7 @@ struct ResultEncoding<stage, Error> {
                                                const Error& error) {
     return XLA_FFI_PREDICT_TRUE(error.success()) ? nullptr : internal::CreateError({api}, error);
   }
-  // Encodes the result for the handler itself.
+  // Encodes the result of the SDK's own handlers, whose errors name the handler.
   XLA_FFI_SDK_HOT static internal::Answer EncodeAnswer(const internal::Caller& caller, Error&& error) {
     return {XLA_FFI_PREDICT_TRUE(error.success()) ? nullptr : internal::CreateError(caller, error), nullptr};
   }

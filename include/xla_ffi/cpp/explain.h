@@ -266,7 +266,7 @@ class Refusal {
         PutBufferProblem(BeginAbout(is_arg, index) << ": ", kind, buf, is_arg, name, dtype, rank);
     if (code != XLA_FFI_Error_Code_INVALID_ARGUMENT) report_.code = code;
   }
-  // Does the same for an in-out operand, whose argument and result must be one array.
+  // Checks an in-out operand in the same way; its argument and result must be one array.
   XLA_FFI_SDK_COLD void InOut(int64_t arg, int64_t ret, unsigned dtype, int64_t rank, bool has_memory) {
     Operand(true, arg, dtype, rank, has_memory);
     Operand(false, ret, dtype, rank, has_memory);

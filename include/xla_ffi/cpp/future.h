@@ -392,7 +392,7 @@ struct HostWaiter final : FutureData::Waiter {
 XLA_FFI_SDK_FN inline XLA_FFI_Future* MakeHostFuture(const Caller& caller, FutureData* data) {
   const FutureFunctions functions(caller.api);
   if (!functions) return nullptr;
-  // Made first, because a host's future cannot be given back.
+  // Created first, because a host's future cannot be released.
   auto* const waiter = new (std::nothrow) HostWaiter(caller);
   if (waiter == nullptr) return nullptr;
   // Future_Create expects struct_size 16 and writes `future` after those bytes.
@@ -444,7 +444,7 @@ struct ResultEncoding<stage, Future> {
     return answer.error;
   }
 
-  // Encodes the result for the handler itself.
+  // Encodes the result of the SDK's own handlers, whose errors name the handler.
   XLA_FFI_SDK_HOT static internal::Answer EncodeAnswer(const internal::Caller& caller, Future&& future) {
     internal::FutureData* const data = future.data_;
     if (data == internal::FutureData::Done()) return {};
@@ -461,14 +461,14 @@ struct ResultEncoding<stage, Future> {
       return {internal::CreateError(caller, Error::Internal("a future without a promise was returned")), nullptr};
     }
     if (future.data_->ready()) {
-      // It may have become ready, without an error, since EncodeAnswer checked.
+      // The future may have become ready, without an error, since EncodeAnswer checked.
       const std::optional<Error>& error = future.data_->error();
       return {error.has_value() ? internal::CreateError(caller, *error) : nullptr, nullptr};
     }
     if constexpr (stage == ExecutionStage::kExecute) {
       if (XLA_FFI_Future* const made = internal::MakeHostFuture(caller, future.data_)) return {nullptr, made};
     }
-    // The work uses the operands, which the host may free when the call fails: an error has to wait for it, too.
+    // The work uses the operands, which the host may free when the call fails, so an error must also wait for the work.
     return {internal::AwaitFuture(caller, future.data_), nullptr};
   }
 };

@@ -137,8 +137,8 @@ class HandlerCore {
     return PositionAs(i, kKinds[i] == ElementKind::kInOut ? ElementKind::kArg : kKinds[i]);
   }
 
-  // Operands are not counted if none is bound, because handlers of other stages may only need the attributes; the same
-  // goes for attributes. If an execute handler declares a contract or host memory, everything is counted.
+  // Operands are not counted if none is bound, because handlers of other stages may only need the attributes. The same
+  // applies to attributes. If an execute handler declares a contract or host memory, everything is counted.
   static constexpr bool kCountsAll =
       stage == ExecutionStage::kExecute && !std::is_same_v<Declared, Undeclared>;
   static constexpr bool kCountsArgs = kArgs + kOptionalArgs > 0 || kRemainingArgs || kCountsAll;
@@ -608,7 +608,7 @@ class HandlerCore {
     using Encoding = EncodingOf<stage, Fn, Ts...>;
     constexpr Revision kFloor = FloorOf<stage, Fn, Ts...>();
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
-    // Without a table no error can be created. The question then stays unanswered, which hosts also refuse.
+    // Without a table, no error can be created. The metadata call then gets no answer, which hosts also refuse.
     if (const char* why = xffi_rt_refuse(api, XFFI_RT_IMAGE)) return RefuseHost(api, name_, why);
 #endif
     XLA_FFI_Error* error = AnswerMetadata(api, extension, kFloor, traits_, name_);
@@ -628,7 +628,7 @@ class HandlerCore {
     return nullptr;
   }
 
-  // Gets the type number of the handler's state, if it leaves any.
+  // Gets the type number of the handler's state, if it stores any.
   template <typename Encoding>
   XLA_FFI_SDK_HOT static XLA_FFI_Error* StateType([[maybe_unused]] const XLA_FFI_Api* api,
                                                   [[maybe_unused]] XLA_FFI_TypeId* id) {

@@ -19,7 +19,7 @@ enum class Revision : int {
 #undef XLA_FFI_SDK_REVISION
 };
 
-// A feature of <xla_ffi/facts.h>: the oldest revision that has it, and its name together with that.
+// The oldest revision of a feature in <xla_ffi/facts.h>, and the feature's name followed by that revision.
 #define XLA_FFI_SDK_SINCE(feature) \
   (static_cast<::xla::ffi::internal::Revision>(XLA_FFI_SDK_SINCE_##feature))
 #define XLA_FFI_SDK_FEATURE(feature) XLA_FFI_SDK_NAME_##feature, XLA_FFI_SDK_SINCE(feature)

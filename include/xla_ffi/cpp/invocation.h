@@ -294,7 +294,7 @@ struct CtxBinding<Invocation> {
   using Ctx = Invocation;
 };
 
-// Leaves the object as the stage's state, and passes errors on unchanged.
+// Stores the object as the stage's state, and passes errors on unchanged.
 template <typename T, ExecutionStage stage>
 struct ResultEncoding<stage, StatusOr<std::unique_ptr<T>>> {
   using Plain = ResultEncoding<stage, ErrorOr<std::unique_ptr<T>>>;

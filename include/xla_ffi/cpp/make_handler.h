@@ -66,7 +66,7 @@ XLA_FFI_SDK_FN constexpr auto MakeHandler(std::string_view name,
   return MakeHandlerOf<Declared>(name, binding.binding(), std::move(fn), traits);
 }
 
-// Bindings of other kinds: everything that has a To.
+// Creates a handler from any other object that has a function `To`.
 template <typename B, typename Fn, typename = std::enable_if_t<!IsBinding<std::decay_t<B>>::value>>
 XLA_FFI_SDK_FN auto MakeHandler(std::string_view, B&& binding, Fn fn,
                                 std::initializer_list<Traits> traits = {}) {

@@ -5,10 +5,10 @@
 
 #include "xla_ffi/cpp/binding.h"
 
-// Data shared by all files of a library, with or without exceptions, and of the internal or the external API.
-// State that one file leaves can therefore be found by another one. Only data is here, because each kind of
-// file has its own functions. It is explicitly hidden, because GCC otherwise shares a variable template for a
-// user's type with the whole process.
+// Data shared by all files of a library, with or without exceptions, and of the internal or the external API. A
+// file can therefore find state that a different file stores. Only data is here, because each kind of file has
+// its own functions. It is explicitly hidden, because GCC otherwise shares a variable template for a user's
+// type with the whole process.
 namespace xla::ffi {
 namespace sdk_shared_v1 XLA_FFI_SDK_HIDDEN {
 

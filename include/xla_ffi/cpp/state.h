@@ -1,4 +1,4 @@
-// User types: their registration, user data, and state that one stage leaves for later ones. Part of
+// User types: their registration, user data, and state that one stage stores for later stages. Part of
 // <xla/ffi/api/ffi.h>.
 //
 // A state type has a static `TypeId id`, as in XLA's own headers. It need not be registered. The library registers it
@@ -52,7 +52,7 @@ inline constexpr bool has_type_id_v = false;
 template <typename T>
 inline constexpr bool has_type_id_v<T, std::void_t<decltype(T::id)>> = true;
 
-// Returns the name of a user data type, which is the same for everyone in this image, and only there.
+// Returns the name of a user data type, which is the same for all code in this image, and only there.
 template <typename T>
 XLA_FFI_SDK_FN const std::string& UserDataName() {
   static const auto* const name = [] {
@@ -85,7 +85,7 @@ XLA_FFI_SDK_COLD XLA_FFI_Error* FirstTypeId(const XLA_FFI_Api* api, XLA_FFI_Type
   } else
 #endif
   {
-  // The source registered the type itself. Its number is used, and kept like our own.
+  // The source registered the type itself. Its number is used, and kept like the numbers of other types.
   if (const XLA_FFI_TypeId* named = FindNamed(api, &T::id)) {
     AddType(own_types<T>, api, *named);
     *id = *named;
@@ -236,7 +236,7 @@ struct CtxDecoding<std::optional<UserData<T>>> {
   }
 };
 
-// Tag: the state of type T that a stage left, as a T*. Of instantiate: from r1; of other stages: from r8.
+// Tag: the state of type T that a stage stored, as a T*. State of instantiate: from r1; of other stages: from r8.
 template <typename T, ExecutionStage stage = ExecutionStage::kInstantiate>
 struct State {};
 template <typename T>
@@ -291,7 +291,7 @@ struct CtxDecoding<std::optional<State<T, stage>>> {
   }
 };
 
-// Leaves the object as the stage's state. On failure the object is destroyed.
+// Stores the object as the stage's state. On failure the object is destroyed.
 template <typename T, ExecutionStage stage>
 struct ResultEncoding<stage, ErrorOr<std::unique_ptr<T>>> {
   static_assert(stage != ExecutionStage::kExecute, "the execute stage cannot leave state");
@@ -311,7 +311,7 @@ struct ResultEncoding<stage, ErrorOr<std::unique_ptr<T>>> {
                                               ErrorOr<std::unique_ptr<T>> state) {
     return EncodeAnswer({api, ctx}, std::move(state)).error;
   }
-  // Encodes the result for the handler itself.
+  // Encodes the result of the SDK's own handlers, whose errors name the handler.
   XLA_FFI_SDK_FN static internal::Answer EncodeAnswer(const internal::Caller& caller, ErrorOr<std::unique_ptr<T>>&& state) {
     if (XLA_FFI_PREDICT_FALSE(!state.has_value())) return {internal::CreateError(caller, state.error()), nullptr};
     // If the state's destructor throws, the unique_ptr's destructor would end the process.

@@ -1,6 +1,6 @@
 // Builds messages: text in a fixed buffer, which moves to the heap if it is long. Part of <xla/ffi/api/api.h>.
 //
-// Errors are part of calls, so this avoids streams, growing strings and locales.
+// Errors are created during calls, so this avoids streams, growing strings and locales.
 #ifndef XLA_FFI_SDK_CPP_TEXT_H_
 #define XLA_FFI_SDK_CPP_TEXT_H_
 

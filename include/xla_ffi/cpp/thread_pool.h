@@ -8,8 +8,8 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// One loop. It is freed only after the last pool task has ended. A task that starts late finds the gate closed, and
-// uses nothing of the caller's.
+// The state of one loop. It is freed only after the last pool task has ended. A task that starts late finds the gate
+// closed, and uses no data of the caller.
 class Loop {
  public:
   using Body = void (*)(void* f, int64_t begin, int64_t end);
@@ -131,8 +131,9 @@ class XLA_FFI_SDK_TYPE ThreadPool {
   }
 
   // Calls `f(begin, end)` for ranges of at most `grain` elements that together cover 0 to `count`, each once. The
-  // calling thread and the pool share the work. It returns when all ranges are done, and waits only for ranges that
-  // another thread has started. It therefore also works if the pool has one thread, or runs its tasks late or never.
+  // calling thread and the pool share the work. The function returns when all ranges are done, and waits only for
+  // ranges that another thread has started. It therefore also works if the pool has one thread, or runs its tasks
+  // late or never.
   //
   // With a `grain` of 0 or less, each thread gets about four ranges. `f` is called from several threads at once. If
   // `f` throws, the first exception is rethrown here when all started ranges are done. Not in upstream's header.

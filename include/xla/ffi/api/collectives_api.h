@@ -16,7 +16,7 @@
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 
-// Interpretation of the ids of a group.
+// The kind of ids in a group.
 enum class GroupMode {
   kCrossReplica = XLA_FFI_GROUP_CROSS_REPLICA,
   kCrossPartition = XLA_FFI_GROUP_CROSS_PARTITION,
@@ -37,7 +37,7 @@ struct XLA_FFI_SDK_TYPE WindowLookup {
   size_t offset;
 };
 
-// Resources of a device communicator. All ranks request the same.
+// Resources of a device communicator. All ranks must request the same resources.
 struct XLA_FFI_SDK_TYPE DeviceCommunicatorRequirements {
   int32_t lsa_barrier_count = 0;
 };

@@ -32,7 +32,7 @@ namespace xla {
 
 class XlaBuilder;
 
-// An instruction of a builder. It may be unused, because XLA's documents name some that they do not use.
+// An instruction of a builder. Marked because the code in XLA's documents has unused variables of this type.
 class [[maybe_unused]] XlaOp {
  public:
   XlaOp() = default;
@@ -96,7 +96,7 @@ class XlaBuilder {
     if (status_.ok()) Note(xffi_rt_builder_last(builder_, &last));
     return Build(XlaOp(this, last));
   }
-  // Returns the first error before a program is built.
+  // Returns the first error that occurred before building the program.
   const Status& first_error() const { return status_; }
   // Takes ownership of a status, and keeps the first error.
   void Note(xffi_rt_status* status) {
