@@ -237,8 +237,8 @@ XFFI_INLINE_ void xffi_loop_help_(void* data) {
 }
 
 /* Calls `body(data, begin, end)` for ranges of at most `grain` elements that together cover 0 to `count`, each once.
- * The calling thread and the host's thread pool share the work. It returns when all ranges are done, and waits only for
- * ranges that another thread has started.
+ * The calling thread and the host's thread pool share the work. The function returns when all ranges are done, and
+ * waits only for ranges that another thread has started.
  *
  * It therefore also works if the pool has one thread, or runs its tasks late or never. Without a pool (before r1) or
  * without memory, the calling thread runs all ranges. With a `grain` of 0 or less, each thread gets about four ranges.

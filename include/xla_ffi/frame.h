@@ -564,8 +564,8 @@ XFFI_SLOW_ int64_t xla_ffi_sdk_search(const XLA_FFI_Attrs* attrs, const char* na
 #define XLA_FFI_SDK_HOSTS_ 8
 typedef const XLA_FFI_Api* volatile xla_ffi_sdk_host;
 
-/* Asks the host for the call's stream. A host without streams allocates an error object for each request, which is too
- * slow for every call; hence the cache. */
+/* Asks the host for the call's stream. A host without streams allocates an error object for each request, which is
+ * too slow for every call. Hosts without streams are therefore cached. */
 XFFI_SLOW_ int xla_ffi_sdk_ask_for_stream(const XLA_FFI_CallFrame* frame, xla_ffi_sdk_host* hosts) {
   const XLA_FFI_Api* api = frame->api;
   XLA_FFI_Stream_Get_Args args;

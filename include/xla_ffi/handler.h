@@ -155,8 +155,8 @@ XFFI_MUST_USE_ XFFI_SLOW_ XLA_FFI_Error* xffi_decoded(xffi_call* call) {
   return XFFI_UNLIKELY_(call->problems != 0) ? xffi_refuse_(call) : NULL;
 }
 
-/* Returns an error for a call that should have been refused: the handler succeeded, but did not call xffi_decoded
- * after all fetches, or ignored its error. A handler that fetched nothing reads the frame itself and is trusted. */
+/* Returns an error for a call that should have failed: the handler succeeded, but did not call xffi_decoded after
+ * all fetches, or ignored its error. A handler that fetched nothing reads the frame itself and is trusted. */
 XFFI_COLD_ XLA_FFI_Error* xffi_not_decoded_(xffi_call* call) {
   if (xffi_is_decoded_(call)) return NULL;
   if (call->decoded != call->next_arg + call->next_ret) {

@@ -330,8 +330,8 @@ XFFI_INLINE_ void xffi_load_slot_(const XLA_FFI_Api* api, size_t index, void* fu
   memcpy(function, (const char*)api + offsetof(XLA_FFI_Api, XLA_FFI_Error_Create) + 8 * index, 8);
 }
 
-/* Adds the host's version to an error of its function `what` if the host is newer than this header, because the error may
- * be about arguments that the header does not know. */
+/* Adds the host's version to an error of its function `what` if the host is newer than this header. The error may be
+ * about arguments that the header does not know. */
 XFFI_COLD_ XLA_FFI_Error* xffi_with_version_(const XLA_FFI_Api* api, const char* what, XLA_FFI_Error* error) {
   XLA_FFI_Error_Code code;
   const char* message;

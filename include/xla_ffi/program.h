@@ -15,9 +15,9 @@
  * The conventions are those of runtime.h. In C++, xla/client/xla_builder.h has the interface of XLA's own builder.
  *
  * Shapes are written as in HLO text: "f32[2,3]{1,0}", "(f32[2], (s32[], token[]))"; arrays without a layout are
- * row-major. The caller destroys returned texts with xffi_rt_text_destroy. Mistakes in a program (a missing tuple
- * element, an alias between different shapes, parameters with the same number) are collected: xffi_rt_builder_build
- * reports all of them, with the instructions' names. */
+ * row-major. The caller destroys returned texts with xffi_rt_text_destroy. xffi_rt_builder_build reports all mistakes
+ * in a program together, with the instructions' names: a missing tuple element, an alias between different shapes,
+ * parameters with the same number. */
 
 #ifndef XLA_FFI_PROGRAM_H_
 #define XLA_FFI_PROGRAM_H_

@@ -24,8 +24,8 @@
  *              the time limit, the handler continues to read and write the data. Destroying an open call does not end
  *              it. Functions that run on its thread during a run (a stage of the handler, an allocator) must not use
  *              the call. Work that a handler has put on a stream uses the data until the stream has been waited for
- *              (xffi_rt_stream_synchronize). Sub-byte elements are packed like those of the revision's hosts: with the
- *              first in the low bits from revision 5 on, in the high bits before. */
+ *              (xffi_rt_stream_synchronize). Sub-byte elements are packed like those of the revision's hosts: the first
+ *              is in the low bits from revision 5 on, in the high bits before. */
 
 #ifndef XLA_FFI_RUNTIME_H_
 #define XLA_FFI_RUNTIME_H_
@@ -523,9 +523,8 @@ xffi_rt_status* xffi_rt_call_set_allocator(xffi_rt_call* call,
                                            void (*free)(void* user, void* data, size_t size),
                                            void* user);
 
-/* Sets the executor of the work that handlers start: the tasks that they put on the thread pool and, from revision 9
- * on, the bodies of `async fn` handlers in Rust. By default, tasks run on the runtime's threads, and bodies on threads
- * of their library.
+/* Sets the executor of the work that handlers start: tasks on the thread pool and, from revision 9 on, the bodies of
+ * `async fn` handlers in Rust. By default, tasks run on the runtime's threads, and bodies on threads of their library.
  *   call         the call; affects the next run and those after it.
  *   execute      called with `user`, a task and its data. It must run task(data) once, soon, on a thread that does not
  *                wait for other tasks. It must not run it on the calling thread, because the handler may wait for the
@@ -564,8 +563,8 @@ xffi_rt_status* xffi_rt_call_set_stream(xffi_rt_call* call, void* stream);
 
 /* Sets the time limit of each run. A synchronous handler blocks xffi_rt_call_run beyond the limit, until it returns.
  * Nothing can interrupt a function, so handlers that run for a long time have to poll or be asynchronous. After the
- * limit, xffi_rt_call_run returns, handlers that poll (xla_ffi/cancellation.h) see the call cancelled, and a run that
- * has not started is refused; all as DEADLINE_EXCEEDED (4). A result that is complete later is still accepted. By
+ * limit, xffi_rt_call_run returns, handlers that poll (xla_ffi/cancellation.h) see the cancellation, and a run that has
+ * not started is refused, all with DEADLINE_EXCEEDED (4). A result that is complete later is still accepted. By
  * default, the runtime waits 60 s for asynchronous handlers and cancels none.
  *   call          the call; affects the next run and those after it.
  *   milliseconds  from the start of a run; negative: no limit.
@@ -639,7 +638,7 @@ xffi_rt_status* xffi_rt_call_start(xffi_rt_call* call);
  *   Threads   one at a time per call. */
 xffi_rt_status* xffi_rt_call_run_async(xffi_rt_call* call, void (*callback)(void* user), void* user);
 
-/* Copies a call for another thread: state and user data are the same, operands have the same shapes and, until they are
+/* Copies a call for another thread. State and user data are the same. Operands have the same shapes and, until they are
  * set, the same data. Stages before execute run again.
  *   call     open or not.
  *   out      the call, which the caller destroys with xffi_rt_call_destroy.

@@ -1,7 +1,7 @@
 /* State that one stage stores for later stages, and the types of state and user data. Part of <xla_ffi/handler.h>.
  *
- * A type is registered from inside the library, once per copy of XLA in the process, when the host asks for metadata or
- * at the first use. The program need not register it.
+ * The library registers a type once per copy of XLA in the process, when the host requests metadata or at the first
+ * use. The program need not register it.
  */
 #ifndef XLA_FFI_STATE_H_
 #define XLA_FFI_STATE_H_

@@ -1,5 +1,5 @@
-/* The text of messages: lines assembled piece by piece, which takes a third of the code of printf calls, and a test
- * for bytes that can be shown. Part of <xla_ffi/handler.h> and <xla/ffi/api/api.h>. */
+/* Builds the text of messages piece by piece, which takes a third of the code of printf calls. Also tests
+ * whether bytes can be shown. Part of <xla_ffi/handler.h> and <xla/ffi/api/api.h>. */
 #ifndef XLA_FFI_TEXT_H_
 #define XLA_FFI_TEXT_H_
 

@@ -170,8 +170,8 @@ struct Place {
 inline constexpr int64_t kAbsent = -1;   // an absent optional operand or attribute
 inline constexpr int64_t kMissing = -2;  // an absent required attribute
 
-// True if a decoding has the fast path: `Isa` checks everything, and `Take(void*)` then creates the value, directly in
-// the argument list of the function, without a copy.
+// True if a decoding has the fast path: `Isa` checks everything, and `Take(void*)` then creates the value directly in
+// the function's argument list.
 template <typename D, typename = void>
 inline constexpr bool takes_v = false;
 template <typename D>

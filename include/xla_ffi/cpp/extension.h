@@ -86,9 +86,9 @@ XLA_FFI_SDK_FN inline XLA_FFI_Extension MakeExtensionHeader() {
       XLA_FFI_ExtensionId{T::kExtensionType, T::kMajorVersion, T::kMinorVersion}, nullptr};
 }
 
-// `Ctx<Cancellation>`: a long-running handler polls it, and stops with an error of its own when cancelled. It
-// can outlive the handler's call and be used from any thread. The embedded runtime provides it from r9 on; with
-// any other host a call is never cancelled. Specific to this SDK: XLA's headers do not have it.
+// `Ctx<Cancellation>`: a long-running handler polls this object and returns an error when the call is cancelled. It
+// can outlive the handler's call and be used from any thread. The embedded runtime provides it from r9 on; with any
+// other host a call is never cancelled. Specific to this SDK: XLA's headers do not have it.
 class XLA_FFI_SDK_TYPE Cancellation {
  public:
   XLA_FFI_SDK_FN Cancellation(const Cancellation& other) : raw_(other.raw_) {

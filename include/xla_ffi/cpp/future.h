@@ -433,8 +433,8 @@ XLA_FFI_SDK_COLD XLA_FFI_Error* AwaitFuture(const Caller& caller, Data* data) {
 
 XLA_FFI_SDK_INTERNAL_END
 
-// An asynchronous result. It becomes synchronous if the future is already ready, the host has no futures (r0, r1), or
-// the stage does not support them; the handler then waits for it.
+// An asynchronous result. It becomes synchronous if the future is already ready, or if the host (r0, r1) or the stage
+// does not support futures; the handler then waits.
 template <ExecutionStage stage>
 struct ResultEncoding<stage, Future> {
   template <typename Encoded = std::variant<XLA_FFI_Error*, XLA_FFI_Future*>>

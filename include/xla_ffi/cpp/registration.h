@@ -118,8 +118,8 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* ShareType(const XLA_FFI_Api* api, std::st
   return xffi_type_share_(api, (text << name).c_str(), info != nullptr ? info : &none, id);
 }
 
-// Registers a type of this library with a unique name suffix, so that other libraries, and this library when it
-// is loaded again, do not clash.
+// Registers a type of this library with a unique name suffix. Other libraries, and this library when it is
+// loaded again, then do not clash.
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* RegisterOwnType(const XLA_FFI_Api* api, TypeList& list,
                                                        std::string_view pretty,
                                                        const XLA_FFI_TypeInfo& info,

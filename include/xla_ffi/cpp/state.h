@@ -46,7 +46,7 @@ constexpr std::string_view ShortType(std::string_view type) {
 }
 
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
-// True if a type has an id of its own.
+// True if a type has its own id.
 template <typename T, typename = void>
 inline constexpr bool has_type_id_v = false;
 template <typename T>

@@ -21,8 +21,8 @@
  * `opaque` is the attribute of that name: a string, or an array of any type, whose bytes are passed unchanged. With
  * NULL for the name, `opaque` is empty.
  *
- * Operands of XLA FFI are flat. Without a `structure` the function gets one pointer per leaf, as in current XLA: with
- * one result `out` is that result's data, with several it is an array of pointers.
+ * Operands of XLA FFI are flat. Without a `structure`, the function gets one pointer per leaf, as in current XLA. With
+ * one result, `out` is that result's data; with several, `out` is an array of pointers.
  *
  * With a structure such as "(_, (_)), _ -> (_, _)" (`_` is a leaf, brackets are a tuple), the function gets the
  * documented form. On the CPU that is nested arrays of pointers. On devices it is every node of the shapes in

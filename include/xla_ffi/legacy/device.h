@@ -1,5 +1,5 @@
-/* Tuples for targets of the original custom calls on devices: reads the list of buffers in both of its forms, and
- * writes the arrays of a tuple result from a pool, without stalling the stream.
+/* Tuples for targets of the original custom calls on devices. Reads the list of buffers in both of its forms, and
+ * writes the arrays of a tuple result from a pool without stalling the stream.
  *
  *   static xffi_staging roots = XFFI_STAGING(&events, 16);
  *
@@ -207,9 +207,9 @@ XFFI_INLINE_ void* xffi_leaf_resolve(const xffi_leaf* leaf) {
   return at;
 }
 
-/* Gets the address of a leaf whose root is in device memory. `read` copies from there to the host, in the order of
- * `stream`, and returns when the bytes have arrived: 0, or an error number, which is passed on. A leaf of size zero has
- * no address. */
+/* Gets the address of a leaf whose root is in device memory. `read` copies from device memory to the host, in the order
+ * of `stream`, and waits for the copy. It returns 0 or an error number, which is passed on. A leaf of size zero has no
+ * address. */
 XFFI_INLINE_ int xffi_leaf_fetch(const xffi_leaf* leaf, void* stream,
                                 int (*read)(void* stream, void* to, const void* from, size_t size),
                                 void** address) {
