@@ -1,5 +1,5 @@
-//! Effects of an execution on later ones: memory that was freed incorrectly or is still in use, results that
-//! were checked but not read, and results that the next execution of the same call sees.
+//! Effects of an execution on later executions: memory that was freed incorrectly or is still in use, results
+//! that were checked but not read, and results that the next execution sees.
 
 mod support;
 

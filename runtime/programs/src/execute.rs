@@ -83,7 +83,7 @@ impl Program {
             .collect::<Result<Vec<_>>>()?;
         let mut places = places(self);
         if runtime.revision() < Revision::R5 {
-            // For hosts before r5, the runtime converts packed elements in memory of its own.
+            // For hosts before r5, the runtime converts packed elements in its own memory.
             for (place, leaf) in places.iter_mut().zip(self.result().leaves()) {
                 *place = place.filter(|_| !leaf.shape().dtype().is_packed());
             }
@@ -142,9 +142,9 @@ impl Compiled {
     /// Runs like [`Compiled::run`], but calls write leaves of the result, in pre-order, into the program's tensors. If
     /// possible, these tensors are returned. `context` is used as in [`Compiled::run_with`]; a real XLA ignores it.
     ///
-    /// A leaf is returned in a different tensor, which the caller must copy, in these cases: it is a parameter,
-    /// a constant, in an operand's memory, not row-major, or twice in the result; its elements are packed and
-    /// the host is older than r5; no tensor was given; or the program runs on a real XLA. After a failure, the
+    /// Some leaves are returned in a different tensor, which the caller must copy: parameters, constants, leaves in an
+    /// operand's memory, leaves that are not row-major or are twice in the result, and leaves without a given tensor.
+    /// The same applies to packed elements on hosts before r5, and to all leaves on a real XLA. After a failure, the
     /// tensors' contents are unspecified.
     ///
     /// # Errors

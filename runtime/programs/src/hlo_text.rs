@@ -30,7 +30,7 @@ impl Program {
     /// ```
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` with the line of a syntax error, or with all mistakes that [`Builder::build`] finds;
+    /// `INVALID_ARGUMENT` with the line of a syntax error, or with all mistakes that [`Builder::build`] finds.
     /// `UNIMPLEMENTED` for other instructions and attributes, which a real XLA accepts as StableHLO.
     pub fn from_hlo(text: &str) -> Result<Self> {
         let mut cursor = Cursor::new(text);

@@ -46,8 +46,8 @@ impl Kind {
     }
 }
 
-/// Returns which instructions are live, as after XLA's passes: unused calls are dropped unless they have side
-/// effects, and an array without elements is a constant, however it is computed.
+/// Returns for each instruction whether it is live, as after XLA's passes. Unused calls are dropped unless
+/// they have side effects. An array without elements is a constant, however it is computed.
 ///
 /// Measured with jaxlib 0.12.0's CPU compiler: a call whose results are all unused or empty never runs unless
 /// it has side effects.

@@ -20,9 +20,9 @@ impl Program {
     /// row-major.
     ///
     /// # Errors
-    /// `UNIMPLEMENTED` for anything that StableHLO cannot express: one-bit integers, layouts of operands that
-    /// are tuples or of results that are nested tuples, tokens of a call with a schedule, several called
-    /// computations of one call, and attributes without a text.
+    /// `UNIMPLEMENTED` for anything that StableHLO cannot express: one-bit integers, tokens of a call with a
+    /// schedule, several called computations of one call, and attributes without a text. Also for layouts of
+    /// operands that are tuples, and of results that are nested tuples.
     pub fn to_stablehlo(&self) -> Result<String> {
         let computations = self.computations();
         let mut text = format!("module @{} {{\n", self.name());

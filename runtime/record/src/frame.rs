@@ -1,7 +1,7 @@
 //! Reads call frames. Only this module follows a host's pointers to operands and attributes.
 //!
-//! Hosts pass valid frames, which is what the `SAFETY` comments rely on: lists have as many entries as their
-//! sizes, and spans and values are at their addresses during the call.
+//! The `SAFETY` comments rely on hosts to pass valid frames. Lists then have as many entries as their sizes,
+//! and spans and values are valid during the call.
 
 use crate::call::bytes_of;
 use crate::{Attributes, Value};

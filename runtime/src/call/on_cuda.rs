@@ -166,8 +166,8 @@ impl Call {
     /// they launch: their kinds, and the shapes of kernels. Nothing is executed. Requires the feature `cuda`.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` if the captures differ, or if nothing is captured although there are results: other work
-    /// would be done once, not at each replay. Errors that the handler returns during the capture.
+    /// `FAILED_PRECONDITION` if the captures differ, or if nothing is captured although there are results. Work that
+    /// is not captured would be done once, not at each replay. Errors that the handler returns during the capture.
     pub fn check_capture(self, device: &CudaDevice) -> Result<()> {
         let executable = self.executable.clone();
         let wrong = |what: String| {

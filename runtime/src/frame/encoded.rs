@@ -196,7 +196,8 @@ fn push<T>(list: &mut Vec<T>, value: T) -> *mut c_void {
     at.cast()
 }
 
-/// Decodes attributes from the memory of a handler's frame. Dictionaries that nest too deep are omitted.
+/// Decodes attributes from the memory of a handler's frame. Dictionaries that nest deeper than [`MAX_DEPTH`]
+/// are omitted.
 ///
 /// # Safety
 /// `raw` must be null or a dictionary in the layout of a host of a known revision.

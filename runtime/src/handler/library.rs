@@ -185,7 +185,7 @@ impl Runtime {
     /// such. Only open files that you trust.
     ///
     /// # Errors
-    /// `NOT_FOUND` for a missing file, `INVALID_ARGUMENT` for a file that is not a library for this machine, and the
+    /// `NOT_FOUND` for a missing file. `INVALID_ARGUMENT` for a file that is not a library for this machine. The
     /// loader's message for missing symbols.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Library> {
         Library::open(self, path.as_ref())

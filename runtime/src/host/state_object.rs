@@ -93,7 +93,7 @@ impl Drop for StateObject {
             let finding = Finding::new(Hazard::Unwound, message);
             match self.runtime.upgrade() {
                 Some(runtime) => runtime.note(finding),
-                // The runtime is gone, but the text has to be visible.
+                // The runtime no longer exists, but the text must be visible.
                 None => crate::process::warn(format_args!("{finding}")),
             }
         }

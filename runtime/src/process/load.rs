@@ -80,8 +80,8 @@ fn loaded() -> MutexGuard<'static, Vec<Loaded>> {
 
 /// Loads a library, which stays loaded.
 ///
-/// Loading the same file again returns the same library. If a path was loaded before but now has a different
-/// file, a copy is loaded, because the system's loader returns the old library for the path.
+/// Loading the same file again returns the same library. If the file at a path was replaced, a copy of the
+/// new file is loaded, because the system's loader returns the old library for that path.
 pub fn load_for_good(path: &Path) -> Result<Image> {
     inspect_file(path)?;
     let shown = path.display();

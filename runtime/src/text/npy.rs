@@ -180,8 +180,8 @@ pub fn encode(tensor: &Tensor) -> Result<Vec<u8>> {
 /// Writes arrays into an `.npz` file, a zip archive of uncompressed `.npy` files. Tokens are omitted.
 ///
 /// # Errors
-/// Errors of the file system; also names of 64 KiB or more, 65536 or more arrays, or files of
-/// 4 GiB and more, which need a newer kind of archive.
+/// Errors of the file system. Also names of 64 KiB or more, 65536 or more arrays, and files of 4 GiB or more,
+/// which need a newer kind of archive.
 #[cfg(feature = "npz")]
 pub fn write_npz(path: &Path, arrays: &[(String, &Tensor)]) -> Result<()> {
     let mut archive = Vec::new();

@@ -1,5 +1,5 @@
-/* Sends the host every request that it may reject without crashing, and stores the absl codes of the
- * answers in the order of the tables in tests/support/mod.rs. Uses version 0.5. */
+/* Sends the host every request that it may reject without crashing. The absl codes of the answers
+ * are stored in the order of the tables in tests/support/mod.rs. Uses version 0.5. */
 #include <string.h>
 
 #include "xla/ffi/api/c_api.h"

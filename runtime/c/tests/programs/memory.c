@@ -33,8 +33,9 @@ static void next_target(void* out, const void** in) {
   *(float*)out = *(const float*)in[0] + 1;
 }
 
-/* A program with the result `root`: 0: a call; 1: a call in the parameter's memory; 2: the parameter; 3: the
- * result of a call twice, and that of a call of it. */
+/* Compiles a program. `root` selects its result. 0: a call; 1: a call in the
+ * parameter's memory; 2: the parameter; 3: the result of a call twice, and the
+ * result of a second call on it. */
 static xffi_rt_compiled* compiled(xffi_rt* runtime, const char* shape, int root, int typed) {
   const xffi_rt_alias in_place = {NULL, 0, 0, NULL, 0};
   xffi_rt_custom_call call = XFFI_RT_CUSTOM_CALL_INIT;

@@ -1,5 +1,5 @@
-/* Calls and programs whose first, second, ... allocation fails. Each runs in a process of its own, which ends as
- * runtime.h says: with the right result, a status, or an abort of Rust's allocator. */
+/* Calls and programs whose first, second, ... allocation fails. Each runs in its own process, which
+ * ends as runtime.h documents: with the right result, a status, or an abort of Rust's allocator. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -194,7 +194,7 @@ pub(super) fn inside<R: Send + 'static>(
     let (sender, answer) = mpsc::channel();
     let ticket = NEXT_TICKET.fetch_add(1, Ordering::Relaxed);
     let job = move |table| {
-        // The receiver waits below; if it is gone, the result is not needed any more.
+        // The receiver waits below; if it was dropped, the result is no longer needed.
         let _nobody_waits = sender.send(job(table));
     };
     jobs().insert(ticket, Box::new(job));

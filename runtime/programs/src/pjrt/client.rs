@@ -116,8 +116,8 @@ impl Client {
     /// therefore uses the handlers' function table, from inside a call.
     ///
     /// # Errors
-    /// `NOT_FOUND` without an execute stage; errors from the XLA copy, with its version; `UNIMPLEMENTED` for a
-    /// record stage if its version is below 0.4, and on platforms other than `cpu`, whose operands are in device
+    /// `NOT_FOUND` without an execute stage. Errors from the XLA copy, with its version. `UNIMPLEMENTED` for a
+    /// record stage if that version is below 0.4, and on platforms other than `cpu`, whose operands are in device
     /// memory.
     pub fn register(&self, name: &str, bundle: &Bundle) -> Result<()> {
         if bundle.get(Stage::Execute).is_none() {
@@ -166,8 +166,8 @@ impl Client {
     /// Errors from the XLA copy if the name is in use.
     ///
     /// # Safety
-    /// In this XLA copy, the name (and `wanted`, if it is not 0) must identify exactly one type, for all code that
-    /// looks up objects with it, including libraries. The deleter destroys objects of that type.
+    /// In this XLA copy, the name (and `wanted`, if it is not 0) must identify exactly one type for all code,
+    /// including libraries. The deleter destroys objects of that type.
     pub unsafe fn register_type(&self, name: &str, wanted: i64, info: TypeInfo) -> Result<i64> {
         self.extension()?
             .register_type(name, wanted, info)

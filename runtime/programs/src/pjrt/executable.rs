@@ -191,7 +191,7 @@ impl Launch {
         std::thread::Builder::new()
             .name("pjrt launch".into())
             .spawn(move || {
-                // After the limit, the receiver is gone.
+                // After the time limit, the receiver is dropped.
                 let _nobody_waits = sender.send(self.execute());
             })
             .map_err(|error| {

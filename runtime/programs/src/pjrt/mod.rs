@@ -76,8 +76,8 @@ impl Plugin {
     /// Loads a plugin and initialises it.
     ///
     /// # Errors
-    /// `NOT_FOUND` if the file is missing, `INVALID_ARGUMENT` if it is not a library or not a plugin,
-    /// `FAILED_PRECONDITION` if its PJRT is older than 0.57, and errors from the plugin.
+    /// `NOT_FOUND` if the file is missing. `INVALID_ARGUMENT` if it is not a library or not a plugin.
+    /// `FAILED_PRECONDITION` if its PJRT is older than 0.57. Errors from the plugin.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let within = |error: Error| error.within(format_args!("PJRT plugin {}", path.display()));

@@ -202,7 +202,7 @@ fn calls_that_nobody_reads_do_not_run() {
         // This call's result is only used by a call whose own result is not used.
         let inner = b.custom_call(CustomCall::ffi("absent", [x], f32s(&[2])));
         b.custom_call(CustomCall::ffi("absent", [inner], f32s(&[2])));
-        // Only arrays without elements are used; the other one would not fit into memory.
+        // Only arrays without elements are used; the other array would not fit into memory.
         let pair = Tree::tuple([empty.clone(), f32s(&[1 << 50])]);
         let pair = b.custom_call(CustomCall::ffi("absent", [x], pair));
         let nothing = b.get_tuple_element(pair, 0);

@@ -87,8 +87,8 @@ fn check(test: &str, folder: &Path, library: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&done.stdout).trim().to_owned())
 }
 
-/// Writes a program for check.py, with arguments and the expected result, or only to be parsed; and the parts
-/// that jaxlib's text of it must contain.
+/// Writes a program for check.py, with arguments and the expected result, or only to be parsed. Also writes
+/// the parts that jaxlib's text of the program must contain.
 fn write(
     folder: &Path,
     name: &str,
