@@ -21,7 +21,7 @@ typedef struct xffi_dict {
   const XLA_FFI_Attrs* attrs;
   const char* path;
   uint64_t seen[4];
-  struct xffi_kept_* kept; /* null, or where every copy marks requested fields */
+  struct xffi_kept_* kept; /* the marks of requested fields, shared by all copies; or null */
   int asked;               /* whether a field was requested by name, even an absent one */
 } xffi_dict;
 #define XFFI_SEEN_ 256
@@ -54,9 +54,9 @@ typedef struct xffi_call {
   int open_attrs; /* set to 1 to accept attributes and fields that were not requested */
   int problems;
   int64_t decoded; /* number of fetched operands at the last xffi_decoded, or -1 */
-  XLA_FFI_Error_Code code; /* of the error that lists the problems */
+  XLA_FFI_Error_Code code; /* the code of the error that lists the problems */
   size_t text_size;
-  char text[1200]; /* filled only if there are problems */
+  char text[1200]; /* the problems' text */
 } xffi_call;
 
 /* A buffer. `count` is the number of elements. `present` is 0 for an optional operand that is absent. */

@@ -42,7 +42,7 @@ inline xffi_rt* runtime() {
 // parts of a static library that nothing refers to, so call it when the program starts: Require({"my_server.scale"}).
 // It first registers the original custom calls that this program is linked with.
 inline xla::Status Require(const std::vector<const char*>& names, const char* platform = "Host") {
-#if defined(XFFI_LEGACY_UNKNOWN)  // the original custom calls
+#if defined(XFFI_LEGACY_UNKNOWN)  // this program registers original custom calls
   for (const xffi_legacy_target* target = xla_ffi_legacy_targets(); target != nullptr;
        target = target->next) {
     if (xffi_rt_status* status = xffi_rt_register_legacy(

@@ -127,7 +127,7 @@ XFFI_SLOW_ xla_ffi_sdk_fault xla_ffi_sdk_find_fault(const XLA_FFI_Buffer* buf, u
   uint64_t rest;
   int over = 0, empty = 0;
   *elements = 0;
-  if (bits == 0 && dtype != XLA_FFI_DataType_TOKEN) return xla_ffi_sdk_fault_count; /* a newer host's: of no known size */
+  if (bits == 0 && dtype != XLA_FFI_DataType_TOKEN) return xla_ffi_sdk_fault_count; /* a newer host's type: of unknown size */
   if (rank < 0 || (rank > 0 && buf->dims == NULL)) return xla_ffi_sdk_fault_count;
   for (i = 0; i < rank; ++i) {
     const int64_t dim = buf->dims[i];
@@ -303,7 +303,7 @@ XFFI_COLD_ void xla_ffi_sdk_put_pass(xla_ffi_sdk_line* line, unsigned dtype, con
   if (xla_ffi_sdk_read_integer(got, scalar->value, &whole)) {
     if (got == XLA_FFI_DataType_U64 && whole < 0) return; /* exceeds an int64_t, not handled here */
     real = (double)whole;
-    fits = kind < 3 || (uint64_t)(whole >> (dtype == XLA_FFI_DataType_F32 ? 24 : 53)) + 1 <= 1; /* exactly */
+    fits = kind < 3 || (uint64_t)(whole >> (dtype == XLA_FFI_DataType_F32 ? 24 : 53)) + 1 <= 1; /* without rounding */
     xffi_snprintf_(text, sizeof(text), "%lld", (long long)whole);
   } else if (got == XLA_FFI_DataType_F64 || got == XLA_FFI_DataType_F32) {
     if (got == XLA_FFI_DataType_F64) {

@@ -18,7 +18,7 @@ typedef struct xffi_promise {
   const char *handler, *stage; /* for messages */
   XLA_FFI_Future* future; /* set before the state becomes BOUND */
   XLA_FFI_Error_Code code;
-  char* message; /* null, or owned */
+  char* message; /* owned by the promise, or null */
   long state;
 } xffi_promise;
 
@@ -68,7 +68,7 @@ XFFI_COLD_ void xffi_promise_signal_(xffi_promise* promise) {
     xffi_load_slot_(api, slot + 2, &set);
     error = set(&args);
   }
-  if (error != NULL) xffi_error_free(api, error); /* the error cannot be reported any more */
+  if (error != NULL) xffi_error_free(api, error); /* the error can no longer be reported */
 }
 
 /* Completes a promise with success, from any thread. The host is signalled here if the handler has already

@@ -54,7 +54,7 @@ typedef struct xffi_handler_info_ {
   xffi_revision floor; /* the oldest revision that has everything the handler needs */
   XLA_FFI_Handler_Traits traits;
   xffi_type* state; /* the type of an instantiate handler's state, or null */
-  int host_only; /* whether its operands must be in host memory */
+  int host_only; /* whether operands must be in host memory */
 } xffi_handler_info_;
 
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_refuse_(xffi_call* call) {

@@ -191,7 +191,7 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_create_(const XLA_FFI_Api* a
                   : code;
   XFFI_ERROR_FUNCTION_(api, XLA_FFI_Error_Create, create);
   if (XFFI_LIKELY_(create != NULL)) return create(&args);
-  fprintf(stderr, "xla-ffi: the host gave no means to report an error: %s\n", text); /* the last resort */
+  fprintf(stderr, "xla-ffi: the host gave no means to report an error: %s\n", text); /* no other way to report */
   return NULL;
 }
 

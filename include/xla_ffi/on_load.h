@@ -32,7 +32,7 @@ typedef struct xla_ffi_sdk_enrolling {
   const char* library;
   void (*enroll)(const XLA_FFI_Api* api, const char* library, const void* context);
   const void* context;
-  const XLA_FFI_Api* hosts[16]; /* that were found */
+  const XLA_FFI_Api* hosts[16]; /* the hosts that were found */
   int host_count;
 } xla_ffi_sdk_enrolling;
 
@@ -84,7 +84,7 @@ XLA_FFI_SDK_ON_LOAD_ void xla_ffi_sdk_ask_image(xla_ffi_sdk_enrolling* own, void
     if (api->struct_size < XLA_FFI_SDK_SIZE_R0) {
       fprintf(stderr, "xla-ffi: %s, registered on load" XLA_FFI_SDK_TEXT_BEFORE_R0 "\n", own->library);
     } else {
-      xla_ffi_sdk_stay(); /* before a host can call a handler */
+      xla_ffi_sdk_stay(); /* must be done before a host can call a handler */
       own->enroll(api, own->library, own->context);
     }
   }

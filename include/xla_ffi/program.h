@@ -279,7 +279,7 @@ xffi_rt_status* xffi_rt_program_result_shape(const xffi_rt_program* program, cha
 #define XFFI_RT_TUPLES_TODAY 0        /* one pointer per leaf, as in current XLA */
 #define XFFI_RT_TUPLES_CPU_ROOTS 1    /* CPU: the root of each tuple, as first documented */
 #define XFFI_RT_TUPLES_DEVICE_NODES 2 /* devices: every node, as first documented */
-#define XFFI_RT_TUPLES_DEVICE_NULLS 3 /* the same, with null for the inner nodes of operands */
+#define XFFI_RT_TUPLES_DEVICE_NULLS 3 /* every node, with null for the inner nodes of operands */
 
 /* The options for compiling a program. Fields that are 0 have no effect. */
 typedef struct xffi_rt_compile_options {

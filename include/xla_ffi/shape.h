@@ -46,7 +46,7 @@ typedef struct xla_ffi_sdk_shapes {
   const char* next; /* the next entry */
   const char* entry; /* the current entry, and its end */
   const char* end;
-  int64_t index; /* of the current entry's operand */
+  int64_t index; /* index of the current entry's operand */
   int64_t next_index;
   int is_arg, next_is_arg;
   int sizes;
@@ -140,8 +140,8 @@ typedef struct xla_ffi_sdk_dim {
   const char* name;
   size_t length;
   int64_t times, over, plus;
-  int is_name; /* only a name */
-  int is_right; /* its numbers are valid and nothing follows; the name is not checked */
+  int is_name; /* whether the dimension is only a name */
+  int is_right; /* whether the numbers are valid and nothing follows; the name is not checked */
 } xla_ffi_sdk_dim;
 
 XFFI_HOT_ xla_ffi_sdk_dim xla_ffi_sdk_read_dim(const char* at, const char* end) {

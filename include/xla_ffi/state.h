@@ -21,7 +21,7 @@ typedef struct xffi_type_entry_ {
 typedef struct xffi_type {
   const char* name;
   void (*deleter)(void* object);
-  xffi_type_entry_* entries; /* one per XLA copy, newest first; never shortened */
+  xffi_type_entry_* entries; /* one per XLA copy, newest first; never removed */
   int shared;               /* 1 for XFFI_SHARED_TYPE */
 } xffi_type;
 

@@ -118,7 +118,7 @@ class XLA_FFI_SDK_TYPE ScratchAllocator {
     }
     kept->data = args.data;
     first_ = kept;
-    if (reinterpret_cast<uintptr_t>(args.data) % alignment != 0) return std::nullopt;  // freed with the others
+    if (reinterpret_cast<uintptr_t>(args.data) % alignment != 0) return std::nullopt;  // freed with the other memory
     return args.data;
   }
 
@@ -140,7 +140,7 @@ class XLA_FFI_SDK_TYPE ScratchAllocator {
       args.size = first_->size;
       args.data = first_->data;
       XLA_FFI_Error* error = XLA_FFI_SDK_ASK(api_, XLA_FFI_DeviceMemory_Free, &args);
-      if (error != nullptr) internal::DestroyError(api_, error);  // cannot be reported
+      if (error != nullptr) internal::DestroyError(api_, error);  // the error cannot be reported
       delete std::exchange(first_, first_->next);
     }
   }

@@ -130,7 +130,7 @@ XLA_FFI_SDK_COLD inline bool RefuseFrame(const XLA_FFI_CallFrame* frame,
                                          XLA_FFI_Error** error) {
   Text text;
   if (frame->struct_size < offsetof(XLA_FFI_CallFrame, ctx) || frame->api == nullptr) {
-    return true;  // cannot be reported
+    return true;  // the error cannot be reported
   }
   XLA_FFI_Error_Code code = XLA_FFI_Error_Code_INVALID_ARGUMENT;
   // Before r0 the stages had different numbers, so that every call from such a host gets here.

@@ -715,7 +715,7 @@ class HandlerCore {
   Fn fn_;
   std::string_view name_;
   BoundNames<sizeof...(Ts)> names_;
-  int64_t rank_[kRoom] = {};  // of the attributes
+  int64_t rank_[kRoom] = {};  // rank of each attribute among the sorted names
   bool first_[kRoom] = {};    // whether an attribute is the first with its name
   int64_t distinct_ = 0;          // number of distinct attribute names
   XLA_FFI_Handler_Traits traits_;

@@ -87,7 +87,7 @@ class BoundName {
 
   constexpr std::string_view text() const { return text_; }
 
-  Limits limits = {};  // of an attribute
+  Limits limits = {};  // bounds of an attribute
 
  private:
   std::string_view text_;

@@ -12,7 +12,7 @@ XLA_FFI_SDK_INTERNAL_BEGIN
 // An operand of a contract.
 struct PlannedEntry {
   bool is_arg = true;
-  int index = 0;       // among the arguments or the results
+  int index = 0;       // index among the arguments or the results
   int words = 0;       // number of dimensions, without an ellipsis
   bool token = false;  // an operand of any shape
   int ellipsis = -1;   // number of dimensions before the ellipsis, or -1
@@ -21,7 +21,7 @@ struct PlannedEntry {
 // A dimension with a name or a number.
 struct PlannedDim {
   int entry = 0;
-  int place = 0;  // index; after an ellipsis, counted from the end (-1 is the last)
+  int place = 0;  // index of the dimension; after an ellipsis, counted from the end (-1 is the last)
   int64_t size = -1;
   std::string_view name;
   int same = -1;  // the first dimension with the same name, or -1

@@ -298,7 +298,7 @@ struct ResultEncoding<stage, ErrorOr<std::unique_ptr<T>>> {
 
   XLA_FFI_SDK_COLD static XLA_FFI_Error* RegisterState(const XLA_FFI_Api* api,
                                                        XLA_FFI_TypeId* id) {
-    if (XFFI_NEWEST_KNOWN_ < XFFI_R8 && xffi_is_newer_(api)) return nullptr;  // the call says why
+    if (XFFI_NEWEST_KNOWN_ < XFFI_R8 && xffi_is_newer_(api)) return nullptr;  // the execute call reports the reason
     return internal::TypeIdFor<T>(api, id);
   }
   XLA_FFI_SDK_COLD static XLA_FFI_TypeId state_type_id(const XLA_FFI_Api* api) {

@@ -36,9 +36,9 @@ typedef enum xffi_form {
 
 /* A leaf of an operand. */
 typedef struct xffi_leaf {
-  void* address; /* null if the list does not have it: read it through the root */
-  void* root;    /* root of its operand; the leaf itself if that is not a tuple */
-  const size_t* path; /* its index in each tuple, starting at the root */
+  void* address; /* null if the list does not contain the leaf: read the address through the root */
+  void* root;    /* root of the leaf's operand; the leaf itself if the operand is not a tuple */
+  const size_t* path; /* the leaf's index in each tuple, starting at the root */
   size_t depth;
 } xffi_leaf;
 
@@ -231,17 +231,17 @@ XFFI_INLINE_ int xffi_leaf_fetch(const xffi_leaf* leaf, void* stream,
 typedef struct xffi_events {
   int (*device_of)(void* stream, int* device);    /* events are only used on the device they were created for */
   int (*create)(void* stream, void** event);      /* an event for the device of a stream */
-  int (*record)(void* event, void* stream);       /* records it on a stream, after the work on it */
-  int (*is_complete)(void* event, int* complete); /* whether the stream has reached it; does not wait */
+  int (*record)(void* event, void* stream);       /* records an event on a stream, after the work on the stream */
+  int (*is_complete)(void* event, int* complete); /* whether the stream has reached the event; does not wait */
   /* Enqueues a copy from host to device memory. `from` stays valid until an event after the copy is complete. */
   int (*copy)(void* stream, void* to, const void* from, size_t size);
 } xffi_events;
 
 typedef enum xffi_slot_state_ {
   XFFI_SLOT_FREE_,
-  XFFI_SLOT_BUSY_,  /* in use until its event is complete */
+  XFFI_SLOT_BUSY_,  /* in use until the slot's event is complete */
   XFFI_SLOT_TAKEN_, /* held by a call */
-  XFFI_SLOT_LOST_   /* the end of its copy is unknown: neither used again nor counted */
+  XFFI_SLOT_LOST_   /* the end of the slot's copy is unknown: neither used again nor counted */
 } xffi_slot_state_;
 
 /* Host memory with an event. */

@@ -31,7 +31,7 @@ typedef struct xffi_proto_shape {
   const int64_t* dims;
   const int64_t* minor_to_major; /* one per dimension, or null */
   size_t rank;
-  size_t num_elements; /* of a tuple */
+  size_t num_elements; /* number of elements of a tuple */
   size_t nodes;        /* number of shapes, including this one and nested ones */
 } xffi_proto_shape;
 
@@ -46,8 +46,8 @@ typedef struct xffi_proto_reader_ {
 
 typedef struct xffi_proto_field_ {
   uint64_t number;
-  uint64_t value;           /* if it is a number */
-  const unsigned char* bytes; /* otherwise; or null */
+  uint64_t value;           /* the field's value if it is numeric */
+  const unsigned char* bytes; /* the field's value if it consists of bytes; otherwise null */
   size_t size;
 } xffi_proto_field_;
 

@@ -105,7 +105,7 @@ XFFI_STATUS_HIDDEN_ void XlaCustomCallStatusSetSuccess(XlaCustomCallStatus* stat
   found = xffi_status_host_function_("XlaCustomCallStatusSetSuccess",
                                     (void (*)(void))XlaCustomCallStatusSetSuccess);
   memcpy((void*)&host, &found, sizeof(host));
-  if (host != NULL) host(status); /* otherwise: a new status already is a success */
+  if (host != NULL) host(status); /* without a host function, a new status is already a success */
 }
 
 XFFI_STATUS_HIDDEN_ void XlaCustomCallStatusSetFailure(XlaCustomCallStatus* status,

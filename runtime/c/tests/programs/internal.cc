@@ -250,7 +250,7 @@ static void TheContext(xffi_rt* runtime) {
       RIGHT(ffi::TakeStatus(xffi_rt_call_set_user_data(call.get(), context.data())));
       CHECK(Has(context.Insert(std::make_unique<int>(1)), "calls have this user data already"));
     }
-    CHECK(Offset::living == 1);  // the call's object
+    CHECK(Offset::living == 1);  // only the call's object remains
     CHECK(Has(Run(call.get()), "no computation"));
     RIGHT(ffi::SetCalledComputation(call.get(), std::make_unique<float>(1.0f)));
     CHECK(Has(Run(call.get()), "no computation"));

@@ -94,7 +94,7 @@ static open start(float first) {
   right(xffi_rt_call_ret(it.call, XLA_FFI_DataType_F32, 1, &dims, it.y));
   right(xffi_rt_call_set_time_limit(it.call, 20));
   CHECK(!xffi_rt_call_is_open(it.call));
-  right(xffi_rt_call_wait(it.call, -1)); /* Nothing to wait for. */
+  right(xffi_rt_call_wait(it.call, -1)); /* There is nothing to wait for. */
   wrong(xffi_rt_call_run(it.call), DEADLINE_EXCEEDED, "late (execute)");
   CHECK(xffi_rt_call_is_open(it.call));
   return it;
