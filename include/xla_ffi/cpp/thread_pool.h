@@ -152,7 +152,8 @@ class XLA_FFI_SDK_TYPE ThreadPool {
   // Returns the number of threads; 0 if the host does not report it.
   XLA_FFI_SDK_FN int64_t num_threads() const {
     int64_t count = 0;
-    if (internal::HostRevision(api_) < XLA_FFI_SDK_SINCE(THREAD_POOL_SIZE)) return count;  // a different slot
+    // Older hosts have a different function in this slot.
+    if (internal::HostRevision(api_) < XLA_FFI_SDK_SINCE(THREAD_POOL_SIZE)) return count;
     auto args = internal::ContextArgs<XLA_FFI_ThreadPool_NumThreads_Args>(
         ctx_, XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE);
     args.num_threads = &count;
