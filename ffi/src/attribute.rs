@@ -56,7 +56,7 @@ pub trait Attribute<'f>: Sized {
     /// The attribute's type in the manifest.
     const TYPE: AttrType;
 
-    /// The entries of a dictionary, if they are known. Callers learn their types from the manifest.
+    /// The known entries if the attribute is a dictionary. The manifest shows their types to callers.
     const MEMBERS: &'static [Param] = &[];
 
     /// Decodes a value. Returns `None` if it has a different type. With `narrow`, values of wider types are also

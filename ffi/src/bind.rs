@@ -22,8 +22,8 @@ use crate::bind::remaining::{RemainingArgs, RemainingRets};
 use crate::future::outlives::impl_outlives_call;
 use crate::param::bind::Bind;
 
-/// Returns true if the call has the parameter's value. For context parts, availability is checked
-/// when they are decoded.
+/// Returns true if the call has the parameter's operand or attribute. A context part counts as
+/// present; decoding it fails if the host lacks it.
 #[inline(always)]
 fn present(frame: &Frame<'_>, at: &At) -> bool {
     match at.param.kind {
@@ -40,8 +40,8 @@ fn present(frame: &Frame<'_>, at: &At) -> bool {
 /// An optional parameter, which is `None` if the operand, the attribute or the context part is absent.
 /// An optional context part does not raise the handler's minimum revision (its floor).
 ///
-/// User data and state are `None` if the host has none to give. If the host does not know their type,
-/// or has an object of a different type, the call is rejected.
+/// User data and state are `None` if the host has no object. The call is rejected if the host does not
+/// know the type, or if its object has a different type.
 // SAFETY: `T` upholds the contract of `Bind`.
 unsafe impl<'f, T: Bind<'f>> Bind<'f> for Option<T> {
     const PARAM: Param = T::PARAM.optional();
@@ -78,12 +78,12 @@ unsafe impl<'f, T: Bind<'f>> Bind<'f> for Option<T> {
     }
 }
 
-/// The meaning of the call frame's name in a default expression. Used by the macros.
+/// A value that hides the call frame from a default expression. Used by the macros.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Hidden;
 
-/// Decodes an attribute with a default, which is used if the attribute is absent.
+/// Decodes an attribute, or returns the default if the attribute is absent.
 #[doc(hidden)]
 #[inline(always)]
 pub fn or_default<'f, T: Bind<'f>>(
@@ -97,8 +97,9 @@ pub fn or_default<'f, T: Bind<'f>>(
     }
 }
 
-/// Returns the declaration of a parameter that a derived type is made from. It must be read-only,
-/// because such types are created before operands are checked for shared memory.
+/// Returns the declaration of the parameter that a `#[derive(Bind)]` type is created from. The
+/// parameter must be read-only, because the type is created before operands are checked for shared
+/// memory.
 #[doc(hidden)]
 #[must_use]
 #[track_caller]

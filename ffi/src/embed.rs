@@ -2,14 +2,16 @@
 //!
 //! A [`Runtime`] registers handlers and calls them. A handler with a parameter of type [`Invocation`] uses the
 //! runtime's own objects. These are the stream, device allocator, thread pool, state, user data, options, called
-//! computation and the operands' shapes. Such a handler refuses calls of any other host (a real XLA, or a runtime in
-//! another shared library) with `FAILED_PRECONDITION`. From r7 on it also refuses their registration. A handler takes
-//! its context from one API: using both is a compile error.
+//! computation and the operands' shapes. Such a handler refuses calls of any other host (a real XLA, or a runtime in a
+//! different shared library) with `FAILED_PRECONDITION`. From r7 on it also refuses their registration. A handler must
+//! use either `Invocation` or the context types of this crate; using both is a compile error.
 //!
-//! A panic in a handler is an error of its call, so this crate does not compile with `panic = "abort"`. A handler that is
-//! not asynchronous blocks its caller until it returns, also beyond its time limit ([`Call::time_limit`]).
+//! A panic in a handler becomes an error of the call, so this crate does not compile with `panic = "abort"`. A handler
+//! that is not asynchronous blocks its caller until it returns, even if this exceeds the call's time limit
+//! ([`Call::time_limit`]).
 //!
-//! The caller of a handler gets an error together with its source ([`Error::with_source`](crate::Error::with_source)).
+//! The caller of a handler receives the handler's error together with its source
+//! ([`Error::with_source`](crate::Error::with_source)).
 //!
 //! ```
 //! use xla_ffi::{embed::{self, DType, Invocation, Shape}, prelude::*};
@@ -80,7 +82,7 @@ pub mod device {
 }
 
 pub mod record {
-    //! The record stage: a recorder of commands, like the command buffers of a GPU.
+    //! The record stage: a recorder that stores commands, as a GPU's command buffer does.
     pub use xla_ffi_runtime::{Command, KernelArg, Recorded, Recorder};
 }
 
@@ -90,7 +92,7 @@ pub mod collectives {
 }
 
 pub mod value {
-    //! Trees and arrays beyond [`Tensor`](super::Tensor), layouts, and DLPack.
+    //! Trees, arrays other than [`Tensor`](super::Tensor), layouts, and DLPack.
     pub use xla_ffi_runtime::{
         ALIGNMENT, ArrayShape, AttributeArray, LEAST_ALIGNMENT, ParseError, Tree, ValueShape,
         dlpack,
@@ -106,7 +108,7 @@ pub mod abi {
 }
 
 /// Returns the functions of a handler of this program, for [`Runtime::handler`] and [`Runtime::register`]. `H` is the
-/// name of the handler, or of the type with its stages; `library!` does not have to list it.
+/// name of the handler function, or of the type with the stages. The handler need not be listed in `library!`.
 ///
 /// ```
 /// use xla_ffi::{embed, prelude::*};
@@ -127,8 +129,8 @@ pub fn bundle<H: HandlerType>() -> Bundle {
     let mut bundle = Bundle::default();
     for stage in Stage::ALL {
         if let Some(entry) = H::ENTRIES[stage as usize] {
-            // SAFETY: an entry point that the macros created for the stage with this number. It belongs to the image of
-            // the calling code, and so does the runtime.
+            // SAFETY: the macros created this entry point for the stage with this number. The entry point and the
+            // runtime belong to the image of the calling code.
             bundle = unsafe { bundle.with(stage, entry) };
         }
     }
@@ -201,7 +203,7 @@ impl<'f> Deref for Invocation<'f> {
     }
 }
 
-// SAFETY: it does not bind an operand.
+// SAFETY: an `Invocation` does not bind an operand.
 unsafe impl<'f> Bind<'f> for Invocation<'f> {
     const PARAM: Param = Param::context(INTERNAL, Revision::R0);
 
@@ -245,7 +247,7 @@ unsafe impl<'f> Bind<'f> for Invocation<'f> {
 pub struct UserData(Arc<xla_ffi_runtime::UserData>);
 
 impl UserData {
-    /// Returns user data without objects, for calls of this runtime; calls of a different runtime refuse it.
+    /// Creates user data without objects, for calls on `runtime`; other runtimes reject it.
     #[must_use]
     pub fn new(runtime: &Runtime) -> Self {
         Self(Arc::new(xla_ffi_runtime::UserData::new(runtime)))
@@ -254,8 +256,8 @@ impl UserData {
     /// Returns this user data with one more object.
     ///
     /// # Errors
-    /// `ALREADY_EXISTS` for a second object of a type, `FAILED_PRECONDITION` if clones exist already or the runtime is
-    /// gone. The value is dropped.
+    /// `ALREADY_EXISTS` for a second object of a type, `FAILED_PRECONDITION` if the user data has been cloned or the
+    /// runtime no longer exists. On error, `value` is dropped.
     pub fn with<T: HostType>(mut self, value: T) -> Result<Self, Error> {
         let objects = Arc::get_mut(&mut self.0).ok_or_else(|| {
             Error::new(
@@ -273,7 +275,7 @@ impl UserData {
         Ok(self)
     }
 
-    /// Returns the object of this type.
+    /// Returns the object of type `T`, or `None` if there is none.
     #[must_use]
     pub fn get<T: HostType>(&self) -> Option<&T> {
         self.0.get()
@@ -286,8 +288,8 @@ impl From<UserData> for Arc<xla_ffi_runtime::UserData> {
     }
 }
 
-/// Registers a handler that is linked into the program, for [`Runtime::register_static`]. Takes its name and platform
-/// for custom calls, and the function or the type with its stages.
+/// Registers a handler that is linked into the program, for [`Runtime::register_static`]. Takes the custom call
+/// target's name, the platform, and the handler function or the type with the stages.
 ///
 /// ```
 /// use xla_ffi::{embed::{self, Runtime}, prelude::*};

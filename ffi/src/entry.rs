@@ -1,5 +1,5 @@
-//! The entry point that all exported handlers share: it checks the frame, decodes the call, runs it
-//! and returns the result.
+//! The entry point that all exported handlers share: it checks the call frame, decodes the call,
+//! runs the handler and returns the outcome.
 
 pub(crate) mod diagnose;
 pub(crate) mod metadata;
@@ -40,7 +40,7 @@ pub trait Handler {
     const ENTRIES: Entries;
 }
 
-/// Stage number `STAGE` of a handler; implemented by the macros.
+/// The stage with number `STAGE` of a handler; implemented by the macros.
 pub trait Stage<const STAGE: u32>: Handler {
     /// The stage's parameters.
     const PARAMS: &'static [Param];
@@ -137,7 +137,7 @@ unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *mut 
     answer.unwrap_or_else(|panic| panicked(frame, &H::INFO, panic))
 }
 
-/// Handles a frame that is too short for a call but may be a metadata request.
+/// Handles a frame that is too short for a call but may be a metadata call.
 ///
 /// # Safety
 /// The same as for [`entry`].
@@ -164,7 +164,7 @@ unsafe fn enter_short(
     unsafe { refuse_short_frame(raw, info, stage) }
 }
 
-/// Finishes [`enter`] for handlers that may leave the call pending.
+/// Handles the rest of [`enter`] for handlers that may leave the call pending.
 ///
 /// # Safety
 /// `raw` is the host's call frame.
@@ -201,7 +201,8 @@ unsafe fn enter_pending<H: Stage<S>, const S: u32>(
     }
 }
 
-/// Returns true if a parameter may leave the call pending.
+/// Returns true if the call may be pending after the handler returns, because a parameter is a
+/// [`Later`](crate::Later).
 const fn takes_later(params: &[Param]) -> bool {
     let (mut count, mut i) = (0, 0);
     while i < params.len() {

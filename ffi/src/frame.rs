@@ -110,7 +110,7 @@ impl<'f> Frame<'f> {
         })
     }
 
-    /// Returns the same frame for a call that may stay pending.
+    /// Returns this frame with the place where a promise records that the call is pending.
     #[inline(always)]
     pub(crate) fn with_pending(mut self, pending: &'f Pending) -> Self {
         self.pending = Some(pending);

@@ -158,8 +158,8 @@ pub trait Kept: Send + 'static {
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
 ///
-/// Hosts have futures since r2 (jaxlib 0.4.34). On older hosts, the call waits for the promise when the handler
-/// returns, so the handler needs no special code.
+/// Hosts have futures since r2 (jaxlib 0.4.34). On older hosts, the call waits for the promise after the handler
+/// returns, so handlers need no code for this case.
 pub struct Later<'f> {
     frame: Frame<'f>,
     pending: &'f Pending,
@@ -198,8 +198,7 @@ impl Later<'_> {
         self.frame.host().has_futures()
     }
 
-    /// Returns a promise that owns the operands it may access. From now on, the call is pending, whatever the handler
-    /// returns.
+    /// Returns a promise that owns `operands`. From now on, the call is pending, whatever the handler returns.
     ///
     /// If the handler returns an error, the host receives it when the promise is completed or dropped. The error then
     /// replaces the promise's outcome. The host's future is created when the handler returns, if the call is still

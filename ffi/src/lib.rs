@@ -47,8 +47,8 @@
 //! [`macro@Bind`].
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-// Checked here and not in a macro, because handlers reach a program through `library!`, registration or the internal
-// API.
+// The check is here and not in a macro, because programs can use handlers through `library!`, registration or the
+// internal API.
 #[cfg(panic = "abort")]
 compile_error!("a panic in a handler must not take the host down: build with panic = \"unwind\"");
 
@@ -143,7 +143,7 @@ pub mod later {
 }
 
 pub mod element {
-    //! Element types that Rust lacks, and views of rows and results.
+    //! Element types without an equivalent in Rust, and views of rows and results.
     pub use crate::frame::element::{
         F8E3M4, F8E4M3, F8E4M3B11FNUZ, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU,
     };
@@ -279,7 +279,7 @@ pub use xla_ffi_macros::Bind;
 ///
 /// # Details
 pub use xla_ffi_macros::HostType;
-/// Turns a function into a handler: the code of a custom call.
+/// Turns a function into a handler: the code that runs for a custom call.
 ///
 /// # Example
 /// ```
@@ -372,7 +372,7 @@ pub use xla_ffi_macros::library;
 ///
 /// # Details
 pub use xla_ffi_macros::stateful;
-/// The raw ABI, for everything that this crate does not wrap.
+/// The raw declarations of the ABI, for features that this crate does not wrap.
 pub use xla_ffi_sys as sys;
 pub use xla_ffi_sys::{Revision, XLA_FFI_DataType as DataType};
 

@@ -33,7 +33,7 @@ pub enum Kind {
     Context,
 }
 
-/// How often an operand or attribute may occur in a call.
+/// How often a parameter's operand or attribute may occur in a call.
 ///
 /// ```
 /// use xla_ffi::{Bind, Buffer, RemainingArgs, bind::Presence};
@@ -48,7 +48,7 @@ pub enum Presence {
     Required,
     /// At most once.
     Optional,
-    /// Any number of times: all that remain.
+    /// Any number of times: all remaining operands.
     Variadic,
 }
 
@@ -146,7 +146,7 @@ impl Param {
         param
     }
 
-    /// Returns this operand with its memory allowed on a device.
+    /// Returns this operand declaration, changed to allow device memory.
     #[must_use]
     pub const fn on_device(mut self) -> Self {
         self.device = true;
@@ -161,14 +161,14 @@ impl Param {
         param
     }
 
-    /// Returns this attribute as a dictionary with the given entries.
+    /// Returns this attribute declaration with the known entries of its dictionary.
     #[must_use]
     pub const fn with_members(mut self, members: &'static [Param]) -> Self {
         self.members = members;
         self
     }
 
-    /// Creates the declaration of several attributes.
+    /// Creates the declaration of a struct whose fields are attributes of the handler.
     #[must_use]
     pub const fn attributes(members: &'static [Param]) -> Self {
         let mut param = Self::new(Kind::Attrs);
@@ -185,7 +185,7 @@ impl Param {
         param
     }
 
-    /// Returns this context part with the type that the host carries.
+    /// Returns this context part with the type that must be registered with the host.
     pub(crate) const fn of_type(
         mut self,
         host_type: Option<fn() -> &'static crate::frame::host_type::KnownType>,
@@ -215,7 +215,7 @@ impl Param {
         self
     }
 
-    /// Returns this parameter as optional, which no longer requires a revision.
+    /// Returns this parameter as optional. An optional parameter does not raise the handler's minimum revision.
     ///
     /// # Panics
     /// If the parameter is variadic.
@@ -231,8 +231,8 @@ impl Param {
         self
     }
 
-    /// Returns this parameter as variadic. It cannot also be [`Param::optional`], because it must be the last of its
-    /// kind.
+    /// Returns this parameter as variadic: it takes all remaining operands. A variadic parameter cannot be
+    /// [`Param::optional`].
     #[must_use]
     pub const fn variadic(mut self) -> Self {
         self.presence = Presence::Variadic;
@@ -247,7 +247,7 @@ impl Param {
         self
     }
 
-    /// Returns this parameter with conversion from wider types.
+    /// Returns this parameter, changed to accept values of wider types if they fit.
     #[must_use]
     pub const fn narrowed(mut self) -> Self {
         self.narrow = true;
@@ -270,7 +270,7 @@ impl Param {
         self
     }
 
-    /// Panics if the attribute cannot have its options. Used by the macros at compile time.
+    /// Panics if the attribute's type does not allow its options. Used by the macros at compile time.
     #[doc(hidden)]
     #[track_caller]
     pub const fn check_options(&self) {
@@ -291,7 +291,7 @@ impl Param {
         );
     }
 
-    /// Panics if the operand cannot have its layout. Used by the macros at compile time.
+    /// Panics if the operand's kind or rank does not allow its layout. Used by the macros at compile time.
     #[doc(hidden)]
     #[track_caller]
     pub const fn check_layout(&self) {
@@ -341,7 +341,7 @@ impl Param {
 /// The context name of parameters that use the internal API.
 pub(crate) const INTERNAL: &str = "internal";
 
-/// Panics if a stage's context parameters use both APIs. Used by the macros at compile time.
+/// Panics if a stage uses both `Invocation` and other context parameters. Used by the macros at compile time.
 #[track_caller]
 pub const fn assert_one_api(params: &[Param]) {
     let (mut internal, mut external, mut i) = (false, false, 0);
@@ -385,7 +385,7 @@ pub enum AttrType {
 }
 
 impl AttrType {
-    /// Returns the name in the manifest: `f32`, `[i64]`, `str`, `dict` or `any`.
+    /// Returns the type's name in the manifest, for example `f32`, `[i64]`, `str`, `dict` or `any`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         macro_rules! of {
@@ -437,7 +437,7 @@ pub enum Layout {
     Row,
     /// The first dimension varies fastest.
     Column,
-    /// The dimensions in order, slowest first.
+    /// The order of the dimensions, from slowest to fastest varying.
     Order(&'static [usize]),
 }
 
@@ -446,7 +446,7 @@ pub enum Layout {
 pub struct Bound {
     /// The JSON text in the manifest.
     pub json: &'static str,
-    /// The number.
+    /// The bound as a number.
     pub value: Wide,
 }
 

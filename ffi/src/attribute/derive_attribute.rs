@@ -17,15 +17,15 @@ pub trait Attributes<'f>: Sized {
     /// The fields, sorted by name.
     const MEMBERS: &'static [Param];
 
-    /// Decodes the fields and returns them with the number of entries used. The first entry is
-    /// probably at `cursor`.
+    /// Decodes the fields from the dictionary. Returns the struct and the number of entries used.
+    /// The first entry is probably at index `cursor`.
     fn decode(dictionary: Dictionary<'f>, cursor: usize) -> Option<(Self, usize)>;
 
     /// Reports what is wrong with each field.
     fn explain(dictionary: Dictionary<'f>, problems: &mut Problems<'_>);
 }
 
-/// The type of a field: an attribute or an `Option` of one.
+/// The type of a field: an attribute type or an `Option` of an attribute type.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an attribute",
     label = "not a number, `bool`, a string, an array or a type that implements `Attribute`",
@@ -35,7 +35,7 @@ pub trait Member<'f>: Sized {
     /// The field's declaration in the manifest.
     const PARAM: Param;
 
-    /// Decodes the value, which may be absent.
+    /// Decodes the field from an attribute, which may be absent.
     fn from_value(value: Option<AttrValue<'f>>, narrow: bool) -> Option<Self>;
 
     /// Reports what is wrong with the entry `name`.
@@ -186,14 +186,14 @@ pub fn explain_variants(value: AttrValue<'_>, types: &[AttrType]) -> String {
     text + ", got " + &value.describe()
 }
 
-/// Returns true if the call has the attribute at this place. Used by the macros.
+/// Returns true if the call has the attribute of the parameter at `at`. Used by the macros.
 #[must_use]
 pub fn has_attr(frame: &Frame<'_>, at: &At) -> bool {
     frame.attrs().get(at.param.name, at.attr).is_some()
 }
 
 impl Range {
-    /// Returns true unless the value is a number that breaks a bound. Absent values and other types
+    /// Returns true unless the value is a number outside the range. Absent values and other types
     /// are reported elsewhere.
     #[inline(always)]
     #[must_use]
@@ -201,7 +201,7 @@ impl Range {
         (self.min.is_none() && self.max.is_none()) || self.broken(value).is_none()
     }
 
-    /// Returns the number and the bound that it breaks, with the bound's name.
+    /// Returns the violated bound with its name, and the number that violates it.
     fn broken(&self, value: Option<AttrValue<'_>>) -> Option<(&'static str, Bound, Wide)> {
         let value = value?;
         let number = value.number()?;
@@ -219,7 +219,7 @@ impl Range {
         Some(("most ", max, number))
     }
 
-    /// Reports the bound that the value of the attribute `name` breaks.
+    /// Reports which bound the value of the attribute `name` violates.
     #[cold]
     pub(crate) fn explain(&self, value: AttrValue<'_>, name: &str, problems: &mut Problems<'_>) {
         let Some((which, bound, number)) = self.broken(Some(value)) else {

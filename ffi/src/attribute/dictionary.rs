@@ -103,8 +103,8 @@ impl<'f> Dictionary<'f> {
         })
     }
 
-    /// Returns the entry `name`, probably at `cursor`, and advances the cursor. Used by
-    /// `#[derive(Attribute)]`.
+    /// Returns the entry `name`, which is probably at index `cursor`, and advances `cursor`. Used
+    /// by `#[derive(Attribute)]`.
     #[doc(hidden)]
     #[inline(always)]
     pub fn next(&self, name: &str, cursor: &mut usize) -> Option<AttrValue<'f>> {

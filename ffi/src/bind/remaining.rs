@@ -1,4 +1,4 @@
-//! Any number of operands.
+//! Parameters for any number of operands.
 
 use crate::error::problems::Problems;
 use crate::error::{Error, Result};

@@ -6,11 +6,11 @@ use crate::frame::Frame;
 use crate::frame::call_handle::CallHandle;
 use xla_ffi_sys::Revision;
 
-/// Reports if a call's result is no longer wanted. Handlers that run for a long time should check this regularly
-/// and stop early. It remains valid after the handler returns, for asynchronous handlers.
+/// Reports if a call is cancelled, that is, its result is no longer wanted. Long-running handlers should check
+/// this regularly and stop early. Asynchronous handlers can still use the value after they return.
 ///
-/// The embedded runtime provides it from r9 on: its callers cancel calls, set deadlines and shut the runtime
-/// down. Other hosts do not, so their calls are never cancelled.
+/// Only the embedded runtime, from r9 on, cancels calls: when its callers request this, set deadlines or shut
+/// the runtime down.
 ///
 /// ```
 /// use xla_ffi::{Cancellation, prelude::*};
@@ -41,20 +41,20 @@ use xla_ffi_sys::Revision;
 pub struct Cancellation(CallHandle);
 
 impl Cancellation {
-    /// Returns true if the result is no longer wanted. Cheap enough for a check every few microseconds.
+    /// Returns true if the call is cancelled. This is cheap enough for a check every few microseconds.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.reason().is_some()
     }
 
-    /// Returns why the result is no longer wanted, as an error code. It is `Cancelled` by a canceller,
-    /// `DeadlineExceeded` after the time limit, or `Unavailable` after a shutdown of the runtime.
+    /// Returns the reason for the cancellation: `Cancelled` by a canceller, `DeadlineExceeded` after the time
+    /// limit, or `Unavailable` after a shutdown of the runtime.
     #[must_use]
     pub fn reason(&self) -> Option<ErrorCode> {
         self.0.cancelled()
     }
 
-    /// Returns an error if the result is no longer wanted: `cancellation.check()?`.
+    /// Returns an error if the call is cancelled: `cancellation.check()?`.
     ///
     /// # Errors
     /// An error with the code of [`Cancellation::reason`].
@@ -69,8 +69,8 @@ impl Cancellation {
         })
     }
 
-    /// Retains a host's extension. The call is never cancelled if the extension is null or has a different
-    /// layout.
+    /// Retains a host's cancellation extension. If the extension is null or has a different layout, the call is
+    /// never cancelled.
     ///
     /// # Safety
     /// `raw` must be null or an extension that is alive.
@@ -83,7 +83,7 @@ impl Cancellation {
 
 impl<'f> Context<'f> for Cancellation {
     const NAME: &'static str = "cancellation";
-    // Hosts without the extension never cancel.
+    // The type is available on every revision, because calls on hosts without the extension are never cancelled.
     const SINCE: Revision = Revision::R0;
 
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {

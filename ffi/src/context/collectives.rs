@@ -32,15 +32,15 @@ use xla_ffi_sys::{
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Group<'a> {
-    /// The interpretation of the ids.
+    /// How the host interprets the ids: as replicas, partitions or both.
     pub mode: XLA_FFI_CollectiveGroupMode,
-    /// The groups of ids.
+    /// The replica groups, each a list of ids.
     pub groups: &'a [&'a [i64]],
     /// Distinguishes communicators of the same groups.
     pub id: i64,
 }
 
-/// Memory to register with a communicator; see [`Collectives::request_window`].
+/// A region of memory to register with a communicator; see [`Collectives::request_window`].
 ///
 /// ```
 /// use xla_ffi::ext::MemoryRegion;
@@ -105,12 +105,12 @@ pub struct MemoryRegion {
 pub struct Window<'f> {
     /// The platform's window (`ncclWindow_t` on CUDA), valid as long as the execution.
     pub raw: *mut XLA_FFI_Window,
-    /// The distance from its start to the address, in bytes.
+    /// The distance from the window's start to the requested address, in bytes.
     pub offset: usize,
     _call: PhantomData<&'f ()>,
 }
 
-/// Resources of a device communicator; see [`DeviceCommunicator`].
+/// The resources that a device communicator needs; see [`DeviceCommunicator`].
 ///
 /// ```
 /// use xla_ffi::ext::DeviceCommunicatorRequirements;
@@ -234,7 +234,7 @@ pub struct Collectives<'f> {
 }
 
 impl<'f> Collectives<'f> {
-    /// Returns the functions that every version has.
+    /// Returns the extension's functions that exist in every version.
     fn first(&self) -> XLA_FFI_Collectives_Extension_R9 {
         // SAFETY: `take` checked that the struct is at least as long as that of version 0.1, a prefix of
         // later ones.
@@ -377,9 +377,9 @@ impl<'f> Collectives<'f> {
     }
 
     /// Requests in the prepare stage a device communicator, and the communicator of the same group. All
-    /// ranks request the same. Equal requests share their barriers, so their kernels must run in order.
-    /// If operations run at the same time, give their groups different `id`s. [`DeviceCommunicator`] has
-    /// an example.
+    /// ranks must make the same request. Equal requests share their barriers, so their kernels must run
+    /// in order. If operations run at the same time, give their groups different `id`s.
+    /// [`DeviceCommunicator`] has an example.
     ///
     /// # Errors
     /// `UNIMPLEMENTED` before version 0.3 of the extension, otherwise the host's error.
@@ -407,8 +407,8 @@ impl<'f> Collectives<'f> {
     }
 
     /// Returns the device communicator that the prepare stage requested with the same group and
-    /// requirements, in later stages. Windows that its kernels use must be of the same group.
-    /// [`DeviceCommunicator`] has an example.
+    /// requirements, in later stages. Windows that the communicator's kernels use must belong to the
+    /// same group. [`DeviceCommunicator`] has an example.
     ///
     /// # Errors
     /// As for [`Collectives::request_device_communicator`].

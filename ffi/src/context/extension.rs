@@ -1,5 +1,4 @@
-//! Features outside the core ABI that a host may pass: extensions, custom options, and the raw
-//! call.
+//! Parameters for extensions of the ABI, custom options, and the raw call.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -12,7 +11,7 @@ use crate::frame::Frame;
 use crate::frame::host::Host;
 use xla_ffi_sys::{Feature, Revision, XLA_FFI_Api, XLA_FFI_Extension, XLA_FFI_InvokeContext};
 
-/// The extension of the context with number `ID`: 128 for recording, 129 for collectives.
+/// The extension of the call's context with number `ID`: 128 for recording, 129 for collectives.
 ///
 /// Available since r9 (jaxlib 0.11.1). A call without the extension is rejected, unless the
 /// parameter is an `Option`.
@@ -48,13 +47,14 @@ pub struct Extension<'f, const ID: i64> {
 }
 
 impl<const ID: i64> Extension<'_, ID> {
-    /// Returns the head of the extension. The fields after it depend on the version.
+    /// Returns the head of the extension. The fields after the head depend on the extension's
+    /// version.
     #[must_use]
     pub fn as_raw(&self) -> *const XLA_FFI_Extension {
         self.raw.as_ptr()
     }
 
-    /// Returns the major and the minor version.
+    /// Returns the extension's major and minor version.
     #[must_use]
     pub fn version(&self) -> (i32, i32) {
         // SAFETY: the host keeps the extension alive during the call, and its head has the same

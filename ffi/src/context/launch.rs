@@ -27,7 +27,7 @@ pub struct Launch {
     pub cluster: [u32; 3],
     /// Dynamic shared memory per block, in bytes.
     pub shared_bytes: u32,
-    /// Whether the kernel may start before the preceding one has ended (programmatic dependent launch). Requires
+    /// Whether the kernel may start before the preceding kernel has ended (programmatic dependent launch). Requires
     /// compute capability 9.0.
     pub overlaps: bool,
 }
@@ -60,8 +60,8 @@ impl Launch {
 
     /// Returns this launch with dynamic shared memory, in bytes per block.
     ///
-    /// If more than 48 KiB is requested, the limit of the kernel is raised at launch. With
-    /// [`Recorder`](crate::ext::Recorder), XLA does this.
+    /// For more than 48 KiB, the launch raises the kernel's limit. With [`Recorder`](crate::ext::Recorder), XLA
+    /// raises it.
     #[must_use]
     pub const fn with_shared_memory(mut self, bytes: u32) -> Self {
         self.shared_bytes = bytes;
@@ -209,7 +209,7 @@ operand! {
 /// assert_eq!(kinds, [(8, false), (4, false), (8, true)]);
 /// ```
 pub trait KernelArgs {
-    /// Stores the values and passes pointers to them to `use_them`.
+    /// Stores the arguments' values and passes pointers to the values to `use_them`.
     fn with_raw_args<R>(self, use_them: impl FnOnce(&[RawArg]) -> R) -> R;
 }
 

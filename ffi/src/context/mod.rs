@@ -33,20 +33,20 @@ use crate::error::Result;
 use crate::frame::Frame;
 use xla_ffi_sys::Revision;
 
-/// A part of the context.
+/// A type that is decoded from a part of the call's context.
 pub(crate) trait Context<'f>: Sized {
-    /// The name in the manifest.
+    /// The part's name in the manifest.
     const NAME: &'static str;
-    /// The oldest revision that supports it.
+    /// The oldest revision that supports the part.
     const SINCE: Revision;
     /// The user type that must be registered with the host before the call.
     const TYPE: Option<fn() -> &'static crate::frame::host_type::KnownType> = None;
 
-    /// Gets it from the host.
+    /// Gets the part from the host.
     fn from_frame(frame: &Frame<'f>) -> Result<Self>;
 
-    /// Gets a part that may be absent. An error means that something is wrong, even for an
-    /// `Option`.
+    /// Gets the part, or `None` if it is absent. An error rejects the call, even if the parameter
+    /// is an `Option`.
     #[inline]
     fn find(frame: &Frame<'f>) -> Result<Option<Self>> {
         Ok(Self::from_frame(frame).ok())

@@ -14,7 +14,7 @@ struct Loop {
     chunks: usize,
     next: AtomicUsize,
     // Invariant: a helper uses `body` only while it holds a `Running`, which it gets only while the
-    // gate is open. The caller of `run` holds a `Closing`. It therefore neither returns nor unwinds
+    // gate is open. The caller of `run` holds a `Closing`, so `run` neither returns nor unwinds
     // before the gate is closed and `running` is 0.
     body: *const (dyn Fn(usize) + Sync),
     gate: Mutex<Gate>,
@@ -194,8 +194,8 @@ mod loom_tests {
         true
     }
 
-    /// Each chunk runs once, the caller sees the helpers' writes, and a late helper does not enter.
-    /// The caller owns the cells again as soon as the loop is over.
+    /// Tests that each chunk runs once, the caller sees the helpers' writes, and a late helper runs
+    /// no chunk. The caller owns the cells again as soon as the loop is over.
     #[test]
     fn loom_a_loop_ends_when_nobody_is_inside() {
         loom::model(|| {
@@ -214,7 +214,7 @@ mod loom_tests {
         });
     }
 
-    /// A panic on any thread is rethrown by the caller after all helpers have left.
+    /// Tests that the caller rethrows a helper's panic after all helpers have ended.
     #[test]
     fn loom_a_panic_waits_for_the_others() {
         std::panic::set_hook(Box::new(|_| {}));

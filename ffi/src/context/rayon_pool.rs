@@ -2,7 +2,7 @@
 //!
 //! - A pool is created once and kept, because creating it takes longer than most calls. The library is then pinned,
 //!   because the pool's threads would otherwise outlive its code.
-//! - A forked child process has none of its parent's threads, so the parent's pools are rejected there.
+//! - A forked child process has none of its parent's threads, so using the parent's pools in the child is an error.
 //! - A worker of another rayon pool runs other work of its pool while it waits. This could be another call of the same
 //!   handler, on the first call's stack and while it holds locks. Such a worker therefore waits for a new thread
 //!   instead.
@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::future::executor::refuse_forked;
 use rayon_core::ThreadPoolBuilder;
 
-/// Returns the pool with `threads` threads, and creates it if necessary.
+/// Returns the rayon pool with `threads` threads, and creates the pool if necessary.
 fn pool(threads: usize) -> Result<&'static rayon_core::ThreadPool> {
     static STARTER: OnceLock<u32> = OnceLock::new();
     static POOLS: Mutex<Vec<(usize, &rayon_core::ThreadPool)>> = Mutex::new(Vec::new());
@@ -70,7 +70,7 @@ impl ThreadPool<'_> {
     /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     ///
-    /// Inside a loop on the host's pool, it does not compile:
+    /// Inside a loop on the host's pool, a call does not compile:
     ///
     /// ```compile_fail,E0277
     /// use xla_ffi::prelude::*;

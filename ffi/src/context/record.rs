@@ -16,7 +16,7 @@ use xla_ffi_sys::{
     XLA_FFI_RecordAction, XLA_FFI_RecordApi, XLA_FFI_RecordFrame, XLA_FFI_SourceFormat,
 };
 
-/// The code of a recorded kernel. The host copies it.
+/// The code of a recorded kernel, which the host copies.
 ///
 /// ```
 /// use xla_ffi::ext::KernelSource;
@@ -155,7 +155,7 @@ impl<'f> Recorder<'f> {
         self.frame().action == XLA_FFI_RecordAction::Update
     }
 
-    /// Returns the number of commands that exist.
+    /// Returns the number of commands that exist in the host's command buffer.
     #[must_use]
     pub fn len(&self) -> usize {
         let count = self.frame().num_commands;
@@ -369,7 +369,7 @@ impl<'f> Recorder<'f> {
             .ok_or_else(|| Error::internal("the host's recorder has no functions"))
     }
 
-    /// Creates or updates the next command.
+    /// Calls `create` or `update` for the next command and counts it.
     fn step(
         &self,
         after: &[Command<'f>],

@@ -11,9 +11,9 @@ use crate::frame::Frame;
 use crate::frame::host::Host;
 use xla_ffi_sys::{Feature, Revision, XLA_FFI_InvokeContext};
 
-/// The largest alignment that XLA accepts on every platform (`XLA_FFI_DeviceMemory_Allocate` in its `ffi_api.cc`).
+/// The largest alignment that may be requested from XLA on every platform (see XLA's `ffi_api.cc`).
 const ASKED: usize = 16;
-/// The alignment of XLA's allocators on GPUs, whatever alignment is requested.
+/// The alignment that XLA's GPU allocators guarantee, whatever alignment is requested.
 const GIVEN: usize = 256;
 
 /// The host's allocator of device memory. CPU hosts do not have one. Available since r0 (jaxlib 0.4.31).

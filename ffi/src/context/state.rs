@@ -13,7 +13,7 @@ const INSTANTIATE: u32 = XLA_FFI_ExecutionStage::INSTANTIATE.0;
 const PREPARE: u32 = XLA_FFI_ExecutionStage::PREPARE.0;
 const INITIALIZE: u32 = XLA_FFI_ExecutionStage::INITIALIZE.0;
 
-/// Passes a state to the host.
+/// Passes a state to the host, which stores it for later stages.
 pub(crate) fn store_state<T: HostType>(frame: &Frame<'_>, stage: u32, state: T) -> Result<()> {
     let host = frame.host();
     host.needs_state()?;
@@ -37,7 +37,7 @@ fn has_stream(frame: &Frame<'_>) -> bool {
     unsafe { frame.host().stream(frame.ctx()) }.is_ok()
 }
 
-/// A reason why a state is unavailable.
+/// The reason why a state is unavailable.
 enum Missing {
     /// The state was not set.
     Absent(Error),
@@ -53,7 +53,7 @@ impl From<Missing> for Error {
     }
 }
 
-/// Gets the state that `stage` created. Used by the macros.
+/// Gets the state that an earlier stage, `stage`, created. Used by the macros.
 #[doc(hidden)]
 #[inline]
 pub fn load_state<'f, T: HostType>(frame: &Frame<'f>, stage: u32) -> Result<&'f T> {

@@ -1,8 +1,8 @@
 //! The device stream, and the debug check for handlers that are compatible with command buffers.
 //!
 //! XLA captures the execute stage of such a handler once and replays the launched work. A call that
-//! waits for the stream breaks the capture. Memory that was allocated for the captured call is owned by
-//! other code when it is replayed. The check covers operations that use this crate. It exists in debug
+//! waits for the stream breaks the capture. Memory that was allocated for the captured call belongs to
+//! other code during the replay. The check covers operations that use this crate. It exists in debug
 //! builds only, because it costs every call a thread-local access.
 
 use std::cell::Cell;
@@ -80,7 +80,7 @@ pub(crate) struct Replayed {
 }
 
 impl Replayed {
-    /// Marks the stage if the handler is command buffer compatible.
+    /// Marks the running execute stage if the handler is declared compatible with command buffers.
     #[cfg(debug_assertions)]
     pub(crate) fn enter(handler: &'static str, traits: u32, stage: u32) -> Option<Self> {
         use xla_ffi_sys::{XLA_FFI_ExecutionStage, XLA_FFI_Handler_TraitsBits};
@@ -104,7 +104,8 @@ impl Drop for Replayed {
     }
 }
 
-/// Rejects the operation `what` in debug builds if a compatible handler is executing.
+/// Returns an error for the operation `what` in debug builds if a handler that is compatible with
+/// command buffers is executing.
 ///
 /// # Errors
 /// `FAILED_PRECONDITION` with the handler's name and the `remedy`.

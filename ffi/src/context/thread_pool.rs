@@ -11,9 +11,9 @@ use xla_ffi_sys::{Feature, Revision, XLA_FFI_InvokeContext};
 /// The host's pool of CPU threads. Available since r1 (jaxlib 0.4.33); its size since r3 (jaxlib
 /// 0.4.38).
 ///
-/// The loops distribute chunks to the pool and to the calling thread. The calling thread waits only
-/// for chunks that another thread has started. The loops therefore also work with one thread, without
-/// a pool, and if tasks start late or never. Each loop allocates memory.
+/// Its loops run chunks on the pool and on the calling thread, which waits only for chunks that
+/// another thread has started. Loops therefore work even with one thread, without a pool, or if tasks
+/// start late or never. Each loop allocates memory.
 ///
 /// ```
 /// use xla_ffi::prelude::*;
@@ -84,7 +84,7 @@ impl ThreadPool<'_> {
             .map_err(|_| Error::internal(format!("the host reports a pool of {threads} threads")))
     }
 
-    /// Runs `task` on the pool at any later time and on any thread. If it panics, the panic is only
+    /// Schedules `task` to run later on any thread of the pool. If the task panics, the panic is only
     /// printed.
     ///
     /// ```
@@ -190,7 +190,7 @@ impl ThreadPool<'_> {
         grain: usize,
         body: impl Fn(usize, &mut [T]) + Sync,
     ) {
-        /// The start of the slice. Threads that share it use disjoint parts.
+        /// The start of a slice whose disjoint parts different threads use.
         struct Shared<T>(*mut T);
         // SAFETY: each thread accesses its own part, and T is Send.
         unsafe impl<T: Send> Sync for Shared<T> {}
@@ -212,7 +212,7 @@ impl ThreadPool<'_> {
     }
 }
 
-/// Runs a boxed task.
+/// Runs a boxed task; the host calls this function on its pool.
 unsafe extern "C" fn run_boxed(data: *mut std::ffi::c_void) {
     // SAFETY: the pointer comes from `spawn`, and the host calls a task once.
     let task = unsafe { Box::from_raw(data.cast::<Box<dyn FnOnce() + Send>>()) };

@@ -1,4 +1,4 @@
-//! User data.
+//! User data: objects that a program passes to its handlers.
 
 use std::ops::Deref;
 

@@ -1,4 +1,4 @@
-//! The context of a stream.
+//! CUDA contexts, and values that are cached per context.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -70,7 +70,7 @@ impl Drop for Current {
 }
 
 impl CudaContext {
-    /// Returns the driver's handle, which XLA owns.
+    /// Returns the driver's handle of the context, which XLA owns.
     #[must_use]
     pub fn as_raw(self) -> sys::CUcontext {
         self.0
@@ -145,8 +145,8 @@ impl CudaContext {
             .map(|count| *count)
     }
 
-    /// Returns the context for cudarc's safe interface. XLA owns it: it is never destroyed here, and cudarc adds no
-    /// events to streams.
+    /// Returns the context for cudarc's safe interface. XLA owns the context, so this value never destroys it, and
+    /// cudarc adds no events to streams.
     ///
     /// # Errors
     /// Any error of the driver.
@@ -245,7 +245,7 @@ impl<T> PerContext<T> {
         Ok(new)
     }
 
-    /// Passes the value to `look` if it was created.
+    /// Passes the value for `context` to `look`, if the value exists already.
     #[inline]
     pub(super) fn look<R>(
         &self,

@@ -32,8 +32,8 @@ fn start() -> Result<()> {
     check("cuInit", started)
 }
 
-/// Converts a result of the driver. Any result other than `CUDA_SUCCESS` becomes an error that
-/// names the call.
+/// Converts a status code of the driver to a `Result`. Any result other than `CUDA_SUCCESS` becomes
+/// an error that names the call.
 #[inline]
 pub fn check(call: &str, result: CUresult) -> Result<()> {
     if result == CUresult::CUDA_SUCCESS {

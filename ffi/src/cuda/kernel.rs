@@ -14,7 +14,7 @@ use crate::context::launch::{KernelArgs, Launch};
 use crate::error::{Error, Result};
 use cudarc::driver::{CudaSlice, CudaStream, sys};
 
-/// A kernel, looked up once per context.
+/// A kernel of a module, which is looked up once per context.
 ///
 /// ```no_run
 /// use xla_ffi::cuda::{Kernel, Module, Stream};
@@ -94,8 +94,8 @@ impl Kernel {
         &self.name
     }
 
-    /// Returns the driver's handle in a context, and loads the module if necessary. If an initialize
-    /// stage calls this, later calls need not load anything.
+    /// Returns the driver's handle of the kernel in a context, and loads the module if necessary.
+    /// Call this in an initialize stage to avoid loading in later calls.
     ///
     /// # Errors
     /// The errors of [`Module::load`], and `NOT_FOUND` if the module has no kernel with this name.

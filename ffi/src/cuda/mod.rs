@@ -38,5 +38,5 @@ pub use kernel::{Kernel, View};
 pub use module::{Image, Module};
 pub use stream::Stream;
 
-/// The bindings that this module uses, for functions that it does not wrap.
+/// The crate of CUDA bindings that this module uses, for functions that this module does not wrap.
 pub use cudarc;

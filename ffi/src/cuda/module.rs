@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use cudarc::driver::sys;
 use cudarc::nvrtc::{result, sys as nvrtc};
 
-/// The format of a module, detected from its bytes.
+/// The format of a module's code, detected from its bytes.
 ///
 /// ```
 /// use xla_ffi::cuda::Image;
@@ -27,7 +27,7 @@ pub enum Image {
     FatBinary,
     /// PTX text, which the driver compiles.
     Ptx,
-    /// CUDA C++, which NVRTC compiles for the current device.
+    /// CUDA C++ source code, which NVRTC compiles for the current device.
     Source,
 }
 
@@ -126,7 +126,7 @@ impl Module {
         Image::of(&self.image)
     }
 
-    /// Returns the driver's handle in a context, and loads the module if necessary.
+    /// Returns the driver's handle of the module in a context, and loads the module if necessary.
     ///
     /// Loading allocates memory. If the handler's execute stage is captured, load the module in the
     /// initialize stage.
@@ -199,8 +199,8 @@ impl Drop for Loaded {
     }
 }
 
-/// Permits calls that a stream capture on this or another thread would otherwise prohibit, until
-/// dropped. This is safe, because they do not use the captured stream.
+/// Permits driver calls that a stream capture on any thread would otherwise prohibit, until dropped.
+/// This is safe, because these calls do not use the captured stream.
 pub(super) struct Relaxed {
     before: sys::CUstreamCaptureMode,
 }

@@ -1,4 +1,4 @@
-//! XLA's stream.
+//! The CUDA stream of a call.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use xla_ffi_sys::{Feature, Revision};
 
 /// The CUDA stream of the call, which XLA owns. A handler adds its work to this stream and returns.
 ///
-/// The call fails if there is no driver. [`crate::Stream`] provides only the raw pointer. Available since r0 (jaxlib
-/// 0.4.31).
+/// The call fails if there is no CUDA driver. Use [`crate::Stream`] if you need only the raw pointer. Available since
+/// r0 (jaxlib 0.4.31).
 ///
 /// ```no_run
 /// use xla_ffi::cuda::Stream;
@@ -108,8 +108,7 @@ impl Stream<'_> {
     ///
     /// # Safety
     /// The returned value and everything created from it is used during the call only. If the handler is compatible
-    /// with command buffers, it must not wait or allocate through this value, because this is not checked.
-    /// handler is compatible with command buffers: nothing checks it there.
+    /// with command buffers, it must not wait or allocate through the value; debug builds do not check this.
     pub unsafe fn to_cudarc(&self) -> Result<Arc<cudarc::driver::CudaStream>> {
         let context = self.context()?.to_cudarc()?;
         // SAFETY: XLA's stream belongs to this context and is alive during the call. The caller does not use the
@@ -124,7 +123,7 @@ impl Stream<'_> {
     ///
     /// # Safety
     /// The same as for [`Stream::to_cudarc`]. In addition, the elements are not written. The slice is not swapped with
-    /// another one (`mem::swap`), which would free the host's memory.
+    /// a different slice (`mem::swap`), which would free the host's memory.
     pub unsafe fn view<T: Element, const RANK: usize>(
         &self,
         buffer: &DeviceBuffer<'_, T, RANK>,
@@ -142,7 +141,7 @@ impl Stream<'_> {
     ///
     /// # Safety
     /// The same as for [`Stream::to_cudarc`]. In addition, only one view of the result exists at a time. Its slice is
-    /// not swapped with another one (`mem::swap`), which would free the host's memory.
+    /// not swapped with a different slice (`mem::swap`), which would free the host's memory.
     pub unsafe fn view_out<T: Element, const RANK: usize>(
         &self,
         out: &DeviceOut<'_, T, RANK>,
@@ -180,7 +179,7 @@ impl Stream<'_> {
         check("cuMemcpyDtoDAsync", answer)
     }
 
-    /// Sets all bytes of `to` on the stream.
+    /// Sets all bytes of `to` to `byte` on the stream.
     ///
     /// # Errors
     /// Any error of the driver.

@@ -19,7 +19,7 @@ pub struct Given {
     default: Option<i64>,
 }
 
-/// A reason why an attribute does not provide a size.
+/// The reason why an attribute does not provide a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotGiven {
     /// The attribute is absent and has no default.
@@ -71,7 +71,7 @@ const fn integer(info: &HandlerInfo, name: &str) -> Option<&'static Param> {
     }
 }
 
-/// Returns the literal default of an integer attribute.
+/// Returns the default of an integer attribute if it is a literal.
 const fn default(attr: &Param) -> Option<i64> {
     let Some(json) = attr.default else {
         return None;
@@ -83,7 +83,7 @@ const fn default(attr: &Param) -> Option<i64> {
 }
 
 impl Given {
-    /// Returns the size in this call.
+    /// Returns the attribute's value in this call as a size.
     #[inline(always)]
     pub(crate) fn size(&self, frame: &Frame<'_>) -> Result<i64, NotGiven> {
         let size = match frame.attrs().get(self.name, self.position) {

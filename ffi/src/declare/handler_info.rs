@@ -9,7 +9,7 @@ use xla_ffi_sys::{Feature, Revision, XLA_FFI_ExecutionStage};
 /// One stage of a handler.
 #[derive(Clone, Copy, Debug)]
 pub struct StageInfo {
-    /// The number of the stage in the ABI.
+    /// The stage's number in the ABI.
     pub stage: u32,
     /// The stage's parameters.
     pub params: &'static [Param],
@@ -31,7 +31,7 @@ pub struct StateInfo {
 pub struct HandlerInfo {
     /// The name of the custom call target.
     pub name: &'static str,
-    /// The platforms that it is registered for.
+    /// The platforms that the handler is registered for.
     pub platforms: &'static [&'static str],
     /// The handler's stages.
     pub stages: &'static [StageInfo],
@@ -70,10 +70,10 @@ pub(crate) struct AttrNames {
 }
 
 impl AttrNames {
-    /// The capacity of the list.
+    /// The maximum number of names in the list.
     const MOST: usize = 24;
 
-    /// Returns the names.
+    /// Returns the names as a slice.
     pub(crate) fn as_slice(&self) -> &[&'static str] {
         self.names.get(..self.count).unwrap_or_default()
     }
@@ -112,15 +112,15 @@ impl HandlerInfo {
         &[]
     }
 
-    /// Returns true if a parameter of any stage uses this part of the context.
+    /// Returns true if a parameter of any stage uses the context part with the name `context`.
     #[cfg(feature = "internal")]
     pub(crate) fn takes(&self, context: &str) -> bool {
         let mut params = self.stages.iter().flat_map(|stage| stage.params);
         params.any(|param| param.context == context)
     }
 
-    /// Registers the types of user data that parameters use with the host. Errors are reported when
-    /// the parameter is decoded.
+    /// Registers with the host the user data types of the handler's parameters. A failure is
+    /// reported when the parameter is decoded.
     pub(crate) fn register_types(&self, host: Host) {
         let params = self.stages.iter().flat_map(|stage| stage.params);
         for host_type in params.filter_map(|param| param.host_type) {
@@ -278,21 +278,21 @@ pub struct Gradient {
     pub residuals: Option<&'static [&'static str]>,
 }
 
-/// How calls may be batched.
+/// How `vmap` may batch the calls of a handler.
 #[derive(Clone, Copy, Debug)]
 pub enum Batch {
-    /// As the shape contract allows.
+    /// Not declared: calls may be batched if the shape contract allows it.
     Undeclared,
-    /// `leading`, `sequential` or `none`.
+    /// One of the words `leading`, `sequential` and `none`.
     Word(&'static str),
-    /// Whether each argument may have one more leading dimension.
+    /// For each argument, whether it may have one more leading dimension.
     Each(&'static [bool]),
-    /// By a different handler.
+    /// By a call of the handler with this name.
     Handler(&'static str),
 }
 
 impl At {
-    /// Returns the place of parameter `index` of a stage. Used by the macros.
+    /// Returns the place of a stage's parameter `index` in the call. Used by the macros.
     #[doc(hidden)]
     #[must_use]
     pub const fn parameter(info: &HandlerInfo, params: &'static [Param], index: usize) -> Self {

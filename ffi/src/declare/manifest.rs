@@ -34,9 +34,9 @@ pub type OperandShape = (XLA_FFI_DataType, &'static [i64]);
 pub struct ListedTarget {
     /// The target's name.
     pub name: &'static str,
-    /// The platforms that it is registered for.
+    /// The platforms that the target is registered for.
     pub platforms: &'static [&'static str],
-    /// The function that hosts call with this convention.
+    /// The function that hosts call with the convention `convention`.
     pub function: unsafe extern "C" fn(),
     /// The name of the calling convention.
     pub convention: &'static str,
@@ -44,7 +44,7 @@ pub struct ListedTarget {
     pub signature: u32,
     /// The number of the `CustomCallApiVersion` for all platforms.
     pub api_version: usize,
-    /// The arguments and results, if they are the same in all calls.
+    /// The shapes of the arguments and results, if they are the same in all calls.
     pub shapes: Option<(&'static [OperandShape], &'static [OperandShape])>,
     /// The form and the structure of its tuples, if it has any.
     pub tuples: Option<(&'static str, &'static str)>,
@@ -110,7 +110,7 @@ impl<const N: usize> Text<N> {
         self.byte(b'}')
     }
 
-    /// Starts an entry with its name and platforms. The object remains open.
+    /// Writes the start of an entry, with its name and platforms, and leaves the JSON object open.
     const fn head(mut self, name: &str, platforms: &[&str]) -> Self {
         self = self.raw("{\"name\":").string(name);
         self = self.raw(",\"platforms\":[");
@@ -367,7 +367,7 @@ impl<const N: usize> Text<N> {
         self
     }
 
-    /// Appends an attribute and the known entries if it is a dictionary.
+    /// Appends an attribute, with its known entries if it is a dictionary.
     const fn attr(mut self, attr: &Param, from: Option<&str>) -> Self {
         self = self.raw("{\"name\":").string(attr.name);
         if let Some(dictionary) = from {

@@ -9,7 +9,8 @@ use crate::declare::manifest::Library;
 use crate::frame::host::Host;
 use xla_ffi_sys::*;
 
-/// The names of the function that returns a host's table: XLA's C++ name and the C name of its header.
+/// The symbols of the function that returns a host's table: XLA's mangled C++ name, and the C name in its
+/// header.
 const GETTERS: [&CStr; 2] = [c"_ZN3xla3ffi12GetXlaFfiApiEv", c"XLA_FFI_GetApi"];
 
 type Register = unsafe extern "C" fn(*const XLA_FFI_Api, *const c_char) -> *mut XLA_FFI_Error;
@@ -84,8 +85,8 @@ fn tables() -> BTreeSet<*const XLA_FFI_Api> {
     found
 }
 
-/// Returns the paths of all loaded files. They are collected first, because the loader must not be called during
-/// the iteration.
+/// Returns the paths of all loaded libraries. All paths are collected first, because the loader must not be
+/// called during the iteration.
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
 fn loaded() -> Vec<CString> {
     unsafe extern "C" fn note(

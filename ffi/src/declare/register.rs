@@ -86,7 +86,7 @@ pub unsafe fn register(
 
 /// Placeholders for library entries that already have a compile error. Used by `library!`.
 pub trait Missing {
-    /// A handler without a name.
+    /// A description of a handler without a name.
     const LISTED: Listed = (&NOBODY, NOTHING, &[]);
     /// A handler that is never registered.
     const REGISTRABLE: Registrable = (&NOBODY, [None; 5]);

@@ -119,8 +119,8 @@ pub struct Computed {
 }
 
 impl Computed {
-    /// Returns the size for a value of the name, or the reason why there is none. Must match `Computed::of`
-    /// of `xla-ffi-contract`; a test below compares them.
+    /// Returns the computed size if the named size is `size`, or the reason why there is none. Must match
+    /// `Computed::of` of `xla-ffi-contract`; a test below compares them.
     #[inline(always)]
     fn of(self, size: i64) -> Result<i64, &'static str> {
         let product = size.checked_mul(self.times).ok_or("is too large")?;
@@ -141,7 +141,7 @@ impl Computed {
 pub struct Entry {
     /// The operand's dimensions.
     pub dims: &'static [Dim],
-    /// Whether the entry covers all remaining operands.
+    /// Whether the entry describes all remaining operands.
     pub repeats: bool,
 }
 

@@ -1,11 +1,11 @@
-//! A handler's response to a host's metadata request.
+//! A handler's response to a host's metadata call.
 
 use crate::declare::handler_info::HandlerInfo;
 use crate::frame::host::Host;
 use xla_ffi_sys::*;
 
-/// Answers a metadata call, with an error if the handler cannot work with this host. Returns `None`
-/// if the call is not a metadata call.
+/// Answers a metadata call. The answer is an error if the handler cannot work with this host.
+/// Returns `None` if the call is not a metadata call.
 ///
 /// # Safety
 /// `raw` is a host's call frame that includes the pointer to the function table and has an extension

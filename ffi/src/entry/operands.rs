@@ -89,7 +89,7 @@ pub fn has_no_overlap<H: Stage<S>, const S: u32, const N: usize>(frame: &Frame<'
     !can_overlap(&starts, args) || !has_overlap(*frame, H::PARAMS)
 }
 
-/// Returns true if a number from index `args` on may equal a preceding one. False positives are possible.
+/// Returns true if an address from index `args` on may equal a preceding address. False positives are possible.
 #[inline(always)]
 fn can_overlap<const N: usize>(starts: &[usize; N], args: usize) -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -99,8 +99,8 @@ fn can_overlap<const N: usize>(starts: &[usize; N], args: usize) -> bool {
     (args..N).any(|ret| starts[..ret].contains(&starts[ret]))
 }
 
-/// Does the same with the low halves of addresses, four at a time. For 8 arguments and 8 results, this takes half the
-/// time. It also compares two arguments if they are in the same group of four as the first result.
+/// Compares the low halves of addresses, four at a time. For 8 arguments and 8 results, this takes half the time of
+/// the portable version. Arguments in the same group of four as the first result are also compared with each other.
 #[cfg(target_arch = "x86_64")]
 #[expect(
     clippy::multiple_unsafe_ops_per_block,
@@ -231,7 +231,7 @@ fn has_overlap(frame: Frame<'_>, params: &[Param]) -> bool {
     !problems.is_empty()
 }
 
-/// Does the same for many operands, by sorting them.
+/// Returns true if a result starts where another operand starts; sorts the operands, for calls with many of them.
 #[inline(never)]
 fn has_overlap_of_many(frame: Frame<'_>, params: &[Param]) -> bool {
     let mut all = placed(&frame, params);

@@ -15,7 +15,7 @@ use crate::frame::pending::Flow;
             `mut y: Out<f32>`"
 )]
 pub trait Outcome {
-    /// Converts the value to the outcome of the call.
+    /// Converts the handler's return value to the outcome of the call.
     fn outcome(self) -> Result<()>;
 }
 
@@ -40,7 +40,7 @@ impl<E: Failure> Outcome for Result<(), E> {
     note = "implement `From<{Self}> for xla_ffi::Error`, or return `Result<()>` and use `map_err`"
 )]
 pub trait Failure: Sized {
-    /// Converts the error to one that every host can receive.
+    /// Converts the handler's error to an [`Error`], which every host can receive.
     fn error(self) -> Error;
 }
 
@@ -52,7 +52,7 @@ impl<E: Into<Error>> Failure for E {
     }
 }
 
-/// The return type of the other stages: `()`, a state, or a `Result` with either.
+/// The return type of stages other than execute: `()`, a state, or a `Result` with either.
 #[diagnostic::on_unimplemented(
     message = "this stage cannot return `{Self}`",
     note = "return `Result<()>`, or `Result<T>` where `T` is state and has `#[derive(xla_ffi::HostType)]`"
@@ -114,7 +114,7 @@ pub fn completed(outcome: impl Outcome) -> Result<()> {
     outcome.outcome()
 }
 
-/// Converts the return value of another stage. Used by the macros.
+/// Converts the return value of a stage other than execute. Used by the macros.
 #[doc(hidden)]
 pub fn finish_stage<T: StageOutcome, const STAGE: u32>(frame: &Frame<'_>, outcome: T) -> Flow {
     outcome.flow(frame, STAGE)

@@ -15,7 +15,7 @@ use xla_ffi_sys::*;
 
 // Frames are passed by value, because a frame is one pointer and then stays in a register.
 
-/// Rejects a frame that is too short.
+/// Returns an error for a frame that is too short.
 ///
 /// # Safety
 /// `raw` is a call frame. Its `struct_size`, or that of a list in it, is too small.
@@ -42,7 +42,7 @@ pub(crate) unsafe fn refuse_short_frame(
     refuse(host, info, stage, ErrorCode::InvalidArgument, &[&why])
 }
 
-/// Rejects a call for a single reason.
+/// Returns an error for a call that is rejected for a single reason.
 fn refuse(
     host: Host,
     info: &HandlerInfo,
@@ -64,7 +64,7 @@ pub(crate) fn wrong_stage(frame: Frame<'_>, info: &HandlerInfo, stage: u32) -> *
     refuse(frame.host(), info, stage, ErrorCode::InvalidArgument, &why)
 }
 
-/// Examines a call that did not decode again and reports everything that is wrong with it.
+/// Decodes a rejected call again and reports everything that is wrong with it.
 #[cold]
 #[inline(never)]
 pub(crate) fn mismatch(
@@ -105,8 +105,8 @@ pub(crate) fn panicked(
 #[inline(never)]
 pub(crate) fn failed(frame: Frame<'_>, info: &HandlerInfo, error: Error) -> *mut XLA_FFI_Error {
     let error = named(error, info.name, frame.stage());
-    // An error with a source is passed as an object only to this image's embedded runtime, because no other host can
-    // read or free it.
+    // An error with a source is passed as a Rust object only to this image's embedded runtime, because no other host
+    // can read or free the object.
     #[cfg(feature = "internal")]
     if std::error::Error::source(&error).is_some() && super::outcome::invocation(&frame).is_ok() {
         return xla_ffi_runtime::internal::raise(error);

@@ -1,4 +1,4 @@
-//! Detects results that a successful handler never wrote.
+//! Detects results that a successful handler did not write.
 //!
 //! Only debug builds have this module.
 
@@ -43,7 +43,7 @@ fn open(frame: &Frame<'_>, info: &'static HandlerInfo, params: &[Param]) -> Ledg
             let Some((start, bytes)) = frame.ret(index).and_then(RawBuffer::place) else {
                 continue;
             };
-            // Memory of an argument on the device that the caller aliased with the result.
+            // Skip device results whose memory the caller aliased with an argument.
             let mut args = (0..frame.arg_count()).filter_map(|arg| frame.arg(arg)?.place());
             if args.any(|(arg, _)| arg == start) {
                 continue;

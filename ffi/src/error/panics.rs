@@ -78,7 +78,7 @@ pub(crate) fn destroy<T>(value: T) -> std::thread::Result<()> {
 /// Drops the payload of a panic, and catches a panic of its destructor.
 pub(crate) fn discard(panic: Box<dyn Any + Send>) {
     if let Err(again) = destroy(panic) {
-        // The payload of the second panic leaks, because its destructor could panic again, without end.
+        // The payload of the second panic is leaked, because its destructor could also panic.
         std::mem::forget(again);
     }
 }

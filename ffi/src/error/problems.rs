@@ -50,16 +50,16 @@ use xla_ffi_sys::XLA_FFI_ExecutionStage;
 /// ```
 #[derive(Debug)]
 pub struct Problems<'a> {
-    // All problems share one string, so a rejected call needs few allocations.
+    // All problems are in one string, so that a rejected call needs few allocations.
     text: &'a mut String,
     // The offset of the first problem in the text.
     start: usize,
     separator: &'static str,
     count: usize,
     pub(crate) other_than_lacks: bool,
-    /// The term for an attribute in messages; within a dictionary, it is an entry.
+    /// The term for an attribute in messages: "attribute", or "entry" within a dictionary.
     pub(crate) noun: &'static str,
-    /// The error code that a context part requires, whatever other problems there are.
+    /// The error code that replaces the code that follows from the problems.
     code: Option<ErrorCode>,
 }
 
@@ -77,7 +77,7 @@ impl<'a> Problems<'a> {
         }
     }
 
-    /// Returns the text after a separator, ready for the next problem.
+    /// Appends a separator and returns the text, so that the caller can append the next problem.
     pub(crate) fn next(&mut self) -> &mut String {
         if self.count > 0 {
             self.text.push_str(self.separator);
@@ -95,7 +95,7 @@ impl<'a> Problems<'a> {
         put(text, &[what, ": ", error.message()]);
     }
 
-    /// Rejects the whole call with this code, because it arrived at an unsupported host.
+    /// Sets the code of the rejection, because the host is unsupported.
     #[cfg(feature = "internal")]
     pub(crate) fn refuse(&mut self, code: ErrorCode) {
         self.code = Some(code);
@@ -111,7 +111,7 @@ impl<'a> Problems<'a> {
         })
     }
 
-    /// Returns the text, ready for a one-line problem that names the parameter.
+    /// Appends a separator and returns the text, so that the caller can append one line that names the parameter.
     pub(crate) fn line(&mut self) -> &mut String {
         self.other_than_lacks = true;
         self.next()
@@ -135,18 +135,18 @@ impl<'a> Problems<'a> {
     }
 }
 
-/// Writes pieces of text.
+/// Appends pieces of text.
 #[inline(never)]
 pub(crate) fn put(text: &mut String, pieces: &[&str]) {
     pieces.iter().for_each(|piece| text.push_str(piece));
 }
 
-/// Writes a number.
+/// Appends a number in decimal.
 pub(crate) fn number(text: &mut String, number: i64) {
     text.push_str(&number.to_string());
 }
 
-/// Writes dimensions: `[2, 3]`.
+/// Appends dimensions in the form `[2, 3]`.
 pub(crate) fn dims(text: &mut String, dims: &[i64]) {
     let mut before = "[";
     for dim in dims {
@@ -165,7 +165,8 @@ pub(crate) fn stage_name(stage: u32) -> Cow<'static, str> {
     }
 }
 
-/// Adds the handler's name and the stage to an error that the handler returned, unless its text has the name already.
+/// Adds the handler's name and the stage to an error that the handler returned, unless its text already starts with
+/// the name.
 pub(crate) fn named(error: Error, handler: &str, stage: u32) -> Error {
     match error.message().strip_prefix(handler) {
         Some(rest) if rest.starts_with(" (") => error,
@@ -173,7 +174,8 @@ pub(crate) fn named(error: Error, handler: &str, stage: u32) -> Error {
     }
 }
 
-/// Returns the message and the code of a rejected call: the handler, the stage, and the problems that `tell` adds.
+/// Returns the message and the code for a rejected call. The message has the handler, the stage, and the problems
+/// that `tell` adds.
 pub(crate) fn message(
     handler: &str,
     stage: u32,
@@ -187,7 +189,8 @@ pub(crate) fn message(
     let mut code = problems.code();
     match count {
         0 => {
-            // The first attempt keeps no host error, because it is the path of calls that succeed.
+            // The second attempt found no problem, so the first failed for a temporary reason whose error was not
+            // kept.
             code = ErrorCode::Unavailable;
             text.push_str(
                 "a request to the host failed and succeeded when it was repeated; call again",

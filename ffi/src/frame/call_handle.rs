@@ -14,7 +14,8 @@ use xla_ffi_sys::{
 pub(crate) struct CallHandle(Option<Object>);
 
 type Function<R> = unsafe extern "C" fn(*const c_void) -> R;
-/// A task, which is called once: with 1 on a thread of the program, or with 0 if the program does not run it.
+/// A task. The host calls it once: with `run` 1 on a thread of the program, or with 0 if the program does not run
+/// tasks.
 type Task = unsafe extern "C" fn(data: *mut c_void, run: i32);
 
 /// A retained object of the host.
@@ -69,7 +70,7 @@ impl CallHandle {
         found.map_or_else(|_| Self::default(), |raw| unsafe { Self::retained(raw) })
     }
 
-    /// Returns why the result is no longer wanted, as a code.
+    /// Returns the reason for the call's cancellation as an error code, or `None` if the call is not cancelled.
     pub(crate) fn cancelled(&self) -> Option<ErrorCode> {
         let object = self.0.as_ref()?;
         // SAFETY: the object is retained.
@@ -84,7 +85,7 @@ impl CallHandle {
             .is_some_and(|object| object.execute.is_some())
     }
 
-    /// Runs the task on one of the program's threads.
+    /// Passes the task to the program, which runs it on one of its threads.
     ///
     /// # Safety
     /// The program must [have threads](CallHandle::has_threads), and any thread must be allowed to call the task
@@ -96,7 +97,8 @@ impl CallHandle {
         }
     }
 
-    /// Retains a host's extension. Returns an empty handle if it is null or has a different layout.
+    /// Retains the object of a host's cancellation extension. Returns an empty handle if the extension is null or
+    /// has a different layout.
     ///
     /// # Safety
     /// `raw` must be null or an extension that is alive.
@@ -110,7 +112,7 @@ impl CallHandle {
         {
             return Self::default();
         }
-        // SAFETY: its size is at least that of this struct.
+        // SAFETY: the extension's size is at least that of this struct.
         let raw = unsafe { extension.cast::<XFFI_Cancellation_Extension>().read() };
         let (Some(is_cancelled), Some(retain), Some(release)) =
             (raw.is_cancelled, raw.retain, raw.release)

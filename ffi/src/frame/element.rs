@@ -1,4 +1,4 @@
-//! Element types of buffers and arrays that Rust lacks.
+//! Element types of buffers and arrays that have no equivalent in Rust.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -32,7 +32,7 @@ elements! {
 
 /// A boolean as XLA stores it: a byte that is 0 or 1.
 ///
-/// It is not a Rust `bool`, because bytes from other code may have any value. Every nonzero byte is true.
+/// This type replaces Rust's `bool`, because bytes from other code may have any value. Every nonzero byte is true.
 ///
 /// ```
 /// use xla_ffi::Pred;
@@ -75,7 +75,7 @@ macro_rules! eight_bit_floats {
         $(
             $(#[$meta])*
             ///
-            /// It holds the bits as XLA stores them. Use a separate crate for arithmetic.
+            /// The value holds the bits as XLA stores them. Use a separate crate for arithmetic.
             ///
             /// ```
             #[doc = concat!("use xla_ffi::{element::", stringify!($name), ", prelude::*};")]
@@ -153,7 +153,7 @@ impl DataTypes {
     /// All element types except tokens, including future ones.
     pub const ANY: Self = Self(u64::MAX);
 
-    /// Returns the set with only this type.
+    /// Returns the set that contains only `dtype`.
     #[must_use]
     pub const fn only(dtype: XLA_FFI_DataType) -> Self {
         Self(1 << (dtype.0 & 63))
@@ -242,7 +242,8 @@ impl fmt::Display for DataTypes {
     }
 }
 
-/// Returns the name. Not inlined, so that a library has one table of names instead of one per caller.
+/// Returns the name of an element type. Not inlined, so that a library has one table of names instead of one per
+/// caller.
 #[inline(never)]
 fn own_name(dtype: XLA_FFI_DataType) -> Option<&'static str> {
     dtype.name()
@@ -326,7 +327,7 @@ pub(crate) const fn rank(rank: usize) -> Option<usize> {
     if rank == ANY_RANK {
         return None;
     }
-    // A frame's rank is signed, and the dimensions must fit in memory.
+    // The limit ensures that the rank fits in the frame's signed number, and the dimensions in memory.
     assert!(rank <= u32::MAX as usize, "this rank is too large");
     Some(rank)
 }

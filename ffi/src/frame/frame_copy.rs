@@ -10,7 +10,8 @@ use crate::frame::raw_attribute::{RawAttr, RawAttrs};
 use crate::frame::raw_buffer::RawBuffer;
 use xla_ffi_sys::*;
 
-/// The copied frame. Everything that it points to is in `kept`, except the data and the context.
+/// A copied frame. Everything that the frame points to is in `kept`, except the operands' data and
+/// the context.
 pub(crate) struct OwnedFrame {
     // Invariant: a boxed frame. It is not a `Box`, because frames are read through copies of this
     // pointer while this value moves.
@@ -26,7 +27,7 @@ impl Drop for OwnedFrame {
     }
 }
 
-// SAFETY: it is not written after creation, and it is not tied to a thread.
+// SAFETY: the copy is not written after creation, and it is not tied to a thread.
 unsafe impl Send for OwnedFrame {}
 
 /// Stores copies at stable addresses.
@@ -135,7 +136,7 @@ impl Keeper {
                 }),
             );
         }
-        // An unknown kind. No attribute type decodes it, because its tag matches none.
+        // The kind is unknown. The tag 0 matches no attribute type, so decoding fails.
         (XLA_FFI_AttrType(0), std::ptr::null_mut())
     }
 }

@@ -63,7 +63,7 @@ fn newest_known() -> Revision {
     Revision::ALL[XLA_FFI_NEWEST_KNOWN.load(Relaxed) as usize]
 }
 
-/// A function of the table that returns an error or null.
+/// The type of a function of the table that returns an error or null.
 type Call<A> = unsafe extern "C" fn(args: *mut A) -> *mut XLA_FFI_Error;
 
 impl Host {
@@ -89,8 +89,8 @@ impl Host {
         !self.api.is_null() && unsafe { (*self.api).struct_size } < Revision::R0.api_struct_size()
     }
 
-    /// Returns the error for a host that predates r0; `what` was requested. Returns null if the layout of the
-    /// table is unknown.
+    /// Returns the error that rejects a call or a registration, `what`, on a host that predates r0. Returns null if the
+    /// layout of the table is unknown.
     #[cold]
     pub(crate) fn refuse_before_r0(self, what: &str) -> *mut XLA_FFI_Error {
         let text = [what, wording::BEFORE_R0].concat();
@@ -116,13 +116,12 @@ impl Host {
         (major, minor)
     }
 
-    /// Returns true if the host's version is at least that of `revision`, which the library knows. r1 to r6 have the
-    /// same version.
+    /// Returns true if the host's version is at least that of `revision`. r1 to r6 have the same version.
     pub(crate) fn at_least(self, revision: Revision) -> bool {
         revision <= newest_known() && self.version() >= (0, revision.minor_version())
     }
 
-    /// Returns the newest version that both the host and the library know.
+    /// Returns the newest version that both the host and the library know, or that of `floor` if it is newer.
     pub(crate) fn common_version(self, floor: Revision) -> (i32, i32) {
         let floor = (0, floor.minor_version());
         self.version()
@@ -185,7 +184,7 @@ impl Host {
         Revision::ALL.into_iter().find(fits).unwrap_or(unknown)
     }
 
-    /// Returns the address of a function's slot, or `None` if the table does not have it.
+    /// Returns the address of a function's slot, or `None` if the host's table lacks the slot.
     #[inline]
     fn slot(self, slot: Slot) -> Option<*const c_void> {
         if self.api.is_null() {
@@ -236,7 +235,7 @@ impl Host {
         })
     }
 
-    /// Returns a function that returns an error, or `None` if it is missing or null.
+    /// Returns the function in a slot, or `None` if the slot is missing or null.
     #[inline]
     fn function<A>(self, slot: Slot) -> Option<Call<A>> {
         let place = self.slot(slot)?;
@@ -245,14 +244,15 @@ impl Host {
         unsafe { *place.cast::<Option<Call<A>>>() }
     }
 
-    /// Returns true if the host has a function.
+    /// Returns true if the host's table has the function.
     #[must_use]
     #[inline]
     pub fn has(self, slot: Slot) -> bool {
         self.function::<c_void>(slot).is_some()
     }
 
-    /// Calls a function and converts its error; `feature` is what the caller requests.
+    /// Calls a function of the table and converts its error. `feature` is the requested feature, for the error if the
+    /// host lacks the function.
     ///
     /// # Safety
     /// `A` is the argument struct for `slot` in the host's revision, with all fields set.
@@ -355,7 +355,7 @@ impl Host {
 
     #[cold]
     fn read_error(self, error: *mut XLA_FFI_Error) -> Error {
-        // Hosts before r9 set only the message, and they accept the larger struct.
+        // Hosts before r9 accept the larger struct and set only the message.
         let mut details = XLA_FFI_Error_GetDetails_Args {
             struct_size: XLA_FFI_Error_GetDetails_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),

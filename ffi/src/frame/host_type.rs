@@ -253,8 +253,8 @@ impl KnownType {
         self.ids.note(host, stored_bit(stage, stream));
     }
 
-    /// Returns true if [`KnownType::note_stored`] recorded this. jaxlib crashes if a CPU call requests the state of a
-    /// stage that CPU hosts do not run.
+    /// Returns true if [`KnownType::note_stored`] was called with these arguments. jaxlib crashes if a CPU call
+    /// requests the state of a stage that CPU hosts do not run.
     pub(crate) fn was_stored(&self, host: Host, stage: u32, stream: bool) -> bool {
         self.ids.notes(host) & stored_bit(stage, stream) != 0
     }
@@ -341,7 +341,7 @@ pub trait HostType: Send + Sync + Sized + 'static {
     fn registration() -> &'static Registration<Self>;
 }
 
-/// The data about a type in one copy of XLA.
+/// A type's number in one copy of XLA, and notes about the type there.
 struct Known {
     id: i64,
     notes: AtomicU8,
@@ -384,13 +384,14 @@ impl TypeIdsByHost {
         }
     }
 
-    /// Returns the number in a copy of XLA.
+    /// Returns the type's number in a copy of XLA, or `None` if it is not registered there.
     #[inline]
     pub(crate) fn id(&self, host: Host) -> Option<i64> {
         self.with(host, |known| known.id)
     }
 
-    /// Returns the number in a copy of XLA, and calls `ask` if it has none yet.
+    /// Returns the type's number in a copy of XLA. If there is none yet, calls `ask` and stores the number that it
+    /// returns.
     #[inline(never)]
     pub(crate) fn add(&self, host: Host, ask: impl FnOnce() -> Result<i64>) -> Result<i64> {
         let mut others = self.others();
@@ -407,12 +408,12 @@ impl TypeIdsByHost {
         Ok(id)
     }
 
-    /// Sets bits that [`TypeIdsByHost::notes`] returns.
+    /// Sets bits for a copy of XLA, which [`TypeIdsByHost::notes`] returns.
     pub(crate) fn note(&self, host: Host, bits: u8) {
         self.with(host, |known| known.notes.fetch_or(bits, Ordering::Relaxed));
     }
 
-    /// Returns all bits that were set.
+    /// Returns all bits that were set for a copy of XLA.
     pub(crate) fn notes(&self, host: Host) -> u8 {
         self.with(host, |known| known.notes.load(Ordering::Relaxed))
             .unwrap_or(0)

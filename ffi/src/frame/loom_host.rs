@@ -63,7 +63,7 @@ pub(crate) fn bare() -> Host {
     unsafe { Host::new(std::ptr::null()) }
 }
 
-/// Returns a host with futures and little else.
+/// Returns a host whose table has only the functions for futures.
 pub(crate) fn with_futures() -> Host {
     static TABLE: OnceLock<usize> = OnceLock::new();
     let table = *TABLE.get_or_init(|| {

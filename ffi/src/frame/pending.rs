@@ -40,10 +40,10 @@ struct Call {
     failure: UnsafeCell<Option<Error>>,
     // Owned by the return until it acts, then by the other party.
     waiter: UnsafeCell<Waiter>,
-    // Checked when both parties have acted.
+    // The results that must be written, which are checked when both parties have acted.
     #[cfg(debug_assertions)]
     results: Results,
-    // Lets loom report a memory leak.
+    // Makes loom report a leak of this memory.
     #[cfg(loom)]
     #[expect(dead_code, reason = "its drop is what counts")]
     alive: loom::alloc::Track<()>,
@@ -60,14 +60,14 @@ type HandlerStage = (&'static str, u32);
 enum Waiter {
     /// The outcome is not reported.
     Nobody,
-    /// Through the host's future. An error of the handler replaces the outcome.
+    /// The host's future reports the outcome. An error of the handler replaces the outcome.
     Future {
         host: Host,
         future: *mut XLA_FFI_Future,
         of: HandlerStage,
         failure: Option<Error>,
     },
-    /// To the return, which waits because the host has no futures.
+    /// The return waits at this gate for the outcome, because the host has no futures.
     Gate(Arc<Gate>),
 }
 
@@ -134,7 +134,7 @@ pub(crate) struct Completion {
 // SAFETY: hosts allow futures to be completed on any thread, and the state decides who owns the
 // memory.
 unsafe impl Send for Completion {}
-// SAFETY: a shared reference gives access to nothing.
+// SAFETY: a shared reference gives no access to the call.
 unsafe impl Sync for Completion {}
 
 impl Completion {
@@ -422,7 +422,7 @@ mod loom_tests {
     use super::*;
     use crate::frame::loom_host;
 
-    /// How the completion ends.
+    /// How the completion ends in a test.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum End {
         Well,
@@ -448,7 +448,7 @@ mod loom_tests {
         }
     }
 
-    /// With and without futures, the host receives the outcome exactly once.
+    /// Tests that the host receives the outcome exactly once, with and without futures.
     #[test]
     fn loom_the_second_to_speak_tells_the_host() {
         models(loom_host::both(), |host, end| {
@@ -463,7 +463,7 @@ mod loom_tests {
         });
     }
 
-    /// An error of the handler takes precedence over the completion's outcome.
+    /// Tests that an error of the handler takes precedence over the completion's outcome.
     #[test]
     fn loom_an_error_of_the_handlers_waits_for_the_completion() {
         models(loom_host::both(), |host, end| {

@@ -34,8 +34,8 @@ pub(crate) struct RawAttrs<'f> {
 #[derive(Clone, Copy)]
 pub(crate) struct RawAttr<'f> {
     tag: XLA_FFI_AttrType,
-    // The address of the value's pointer, which is read once the tag is known. Two loads with two branches are faster
-    // than two loads that are combined into one test.
+    // The address of the value's pointer, which is read only after the tag is checked. This is faster than reading
+    // both and combining the checks.
     place: *const *mut c_void,
     _frame: PhantomData<&'f ()>,
 }
@@ -135,8 +135,8 @@ impl<'f> RawAttrs<'f> {
     }
 
     /// Returns the index of the attribute `name`, or the number of attributes if there is none.
-    // `#[inline]`, although it is never inlined: the compiler sees in the caller's crate that it writes nothing, so
-    // values need not be read again.
+    // `#[inline]` makes the body visible in the caller's crate. The compiler then sees that the function writes
+    // nothing, and does not read values again. The function is never inlined.
     #[cold]
     #[inline]
     fn position(self, name: &str) -> usize {

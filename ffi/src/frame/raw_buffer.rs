@@ -29,7 +29,7 @@ impl<T> Clone for Typed<'_, T> {
 impl<T> Copy for Typed<'_, T> {}
 
 impl<T: Element> Typed<'_, T> {
-    /// Returns the dimensions as an array. The caller has a fixed rank.
+    /// Returns the dimensions as an array. The caller has checked that the rank is `RANK`.
     #[inline]
     pub(crate) fn shape<const RANK: usize>(&self) -> [usize; RANK] {
         let mut shape = [0; RANK];
@@ -152,7 +152,7 @@ impl<'f> RawBuffer<'f> {
     }
 }
 
-/// Converts dimensions to unsigned numbers. None of them is negative, or they are not used.
+/// Converts dimensions to unsigned numbers. The caller must not use the numbers if a dimension is negative.
 #[inline(always)]
 fn unsigned(dims: &[i64]) -> &[usize] {
     // SAFETY: both types have the same size and alignment on 64-bit hosts (checked in lib.rs).
@@ -193,8 +193,8 @@ fn count(dims: &[i64], size: usize) -> Option<usize> {
     (len.saturating_mul(size) <= isize::MAX as usize).then_some(len)
 }
 
-/// Functions for slices that are written element by element. The standard library's versions require a newer Rust
-/// than this crate's minimum version.
+/// Functions for uninitialized slices that are written element by element. The standard library's versions require
+/// a newer Rust than this crate's minimum version.
 pub(crate) mod uninit {
     use std::mem::MaybeUninit;
 

@@ -12,8 +12,7 @@
 //! * A thread ends after it has had no job for [`IDLE`].
 //! * A forked child has none of its parent's threads. If the parent has started any, jobs are refused in the child.
 //! * A library must not be unmapped while it has threads. The first thread pins it (`RTLD_NODELETE`), so that `dlclose`
-//!   does not unmap it. Joining the threads when the library is unloaded would wait for users' code with the loader's
-//!   lock held.
+//!   does not unmap it. Joining the threads during unloading would wait for users' code with the loader's lock held.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +22,7 @@ use std::time::{Duration, Instant};
 use crate::error::{Error, Result};
 use crate::frame::call_handle::CallHandle;
 
-/// A job for a thread. It destroys its data itself, and does not unwind.
+/// A job for a thread of the executor. A job destroys its own data and does not unwind.
 pub(crate) trait Job: Send {
     /// Runs the job.
     fn run(self: Box<Self>);
@@ -36,10 +35,10 @@ pub(crate) trait Job: Send {
 /// The maximum number of threads, unless the environment sets it.
 const MOST_THREADS: (&str, usize) = ("XLA_FFI_ASYNC_THREADS", 512);
 
-/// The number of waiting jobs from which new calls are refused, unless the environment sets it.
+/// The number of waiting jobs at which new calls are refused, unless the environment sets it.
 const MOST_WAITING: (&str, usize) = ("XLA_FFI_ASYNC_QUEUE", 16384);
 
-/// Returns a limit from the environment, if it is set and not 0.
+/// Returns a limit from an environment variable, or the default if the variable is not set or is 0.
 #[cfg(not(loom))]
 fn limit((variable, default): (&str, usize)) -> usize {
     let given = std::env::var(variable).ok();
@@ -53,7 +52,7 @@ const STUCK: Duration = Duration::from_secs(1);
 /// The time without a job after which a thread ends.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// The usual stack size of threads.
+/// The stack size of each thread in bytes.
 const STACK: usize = 8 << 20;
 
 struct Executor {
@@ -74,7 +73,7 @@ struct State {
     has_warned: bool,
 }
 
-/// Runs `job` soon on a thread. If too many jobs wait, a job that `starts` a call is refused.
+/// Queues `job` for a thread. If too many jobs are waiting, a job that starts a call (`starts`) is refused.
 #[cfg(not(loom))]
 pub(crate) fn run(job: Box<dyn Job>, program: &CallHandle, starts: bool) {
     static CURRENT: OnceLock<(u32, Executor)> = OnceLock::new();
@@ -181,7 +180,7 @@ impl Executor {
         )
     }
 
-    /// Handles a thread that the system did not start.
+    /// Handles the failure of the system to start a thread. If no other thread exists, refuses all waiting jobs.
     #[cold]
     fn on_missing_thread(&self) {
         let mut state = self.lock();
@@ -248,13 +247,13 @@ fn pin_now() {
     if unsafe { libc::dladdr(here, info.as_mut_ptr()) } == 0 {
         return;
     }
-    // SAFETY: written by dladdr.
+    // SAFETY: dladdr succeeded, so it wrote `info`.
     let info = unsafe { info.assume_init() };
-    // A library that is in memory is not loaded again. If this is the program itself, there may be no file of that
-    // name, and pinning is not needed. SAFETY: a C string from the loader.
+    // `RTLD_NOLOAD` loads nothing. For the program itself, the call may fail, but pinning is not needed. SAFETY: the
+    // name is a C string of the loader.
     unsafe { libc::dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) };
 }
 
-/// Does nothing on other platforms, where the threads' own references to the library have to suffice.
+/// Does nothing on other platforms, which rely on the threads' own references to the library.
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 fn pin_now() {}

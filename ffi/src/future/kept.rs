@@ -1,7 +1,7 @@
 //! Single operands that outlive the handler, which [`Later`](crate::Later) passes to a promise.
 //!
-//! Asynchronous bodies use the ordinary parameters and can keep attributes, so they get a copy of the whole frame
-//! instead (`frame_copy`). Here, a handler that keeps two operands copies only their dimensions.
+//! A promise copies only the dimensions of its operands. The bodies of `async fn` handlers can also keep attributes,
+//! so they use a copy of the whole frame (`frame_copy`).
 
 use std::ffi::c_void;
 use std::ops::Range;
@@ -31,7 +31,7 @@ struct Parts<T> {
 // which first consumes this value.
 unsafe impl<T: Send + Sync> Send for Parts<T> {}
 
-/// Returns the first dimension of a result, along which the parts of a call divide it.
+/// Returns the size of a result's first dimension, which the parts of a call divide among them.
 fn first(dims: &[usize]) -> Result<Option<usize>> {
     match dims.first() {
         Some(rows) => Ok(Some(*rows)),

@@ -40,7 +40,7 @@ use crate::future::{Kept, Promise};
 /// # Safety
 /// Pieces with disjoint rows access no common byte of a result. The value of `shared` accesses no results.
 pub unsafe trait Divide: Kept + Sized {
-    /// The arguments. Results are replaced by `()`.
+    /// The type of the operands without results: each result is replaced by `()`.
     type Shared: Kept;
 
     /// Returns the size of the results' first dimension, or `None` if there are no results.
@@ -68,7 +68,7 @@ pub unsafe trait Divide: Kept + Sized {
     unsafe fn shared(&self) -> Self::Shared;
 }
 
-/// The action after all parts are complete. Its argument is the first error, if any.
+/// The action that runs after all parts are complete. Its argument is the first error, if any.
 type End = Box<dyn FnOnce(Result<()>) + Send>;
 
 struct Latch {
@@ -77,7 +77,7 @@ struct Latch {
     end: Mutex<Option<End>>,
 }
 
-/// The obligation to count the latch down once.
+/// The obligation of a part to count the latch down once.
 struct CountDown(Option<Arc<Latch>>);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -105,8 +105,8 @@ impl CountDown {
             let end = lock(&latch.end).take();
             let error = lock(&latch.error).take();
             if let Some(end) = end {
-                // This drops values of the user, including those of other parts, and may itself run in a
-                // destructor during unwinding. A panic must not prevent the call from completing.
+                // The action drops users' values, including those of other parts, and may run during
+                // unwinding. A panic must not prevent the call from completing.
                 let ended = std::panic::catch_unwind(AssertUnwindSafe(|| {
                     end(error.map_or(Ok(()), Err));
                 }));
@@ -403,7 +403,7 @@ impl<K: Divide> Promise<K> {
     }
 }
 
-/// Explores all orders in which the parts of a call can end.
+/// Tests all orders in which the parts of a call can end.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
@@ -429,7 +429,7 @@ mod loom_tests {
         }
     }
 
-    /// The thread of the last part receives both shares, and the call ends once.
+    /// Tests that the thread of the last part receives both shares, and that the call ends once.
     #[test]
     fn loom_the_last_part_ends_the_call() {
         for end in ENDS {

@@ -1,9 +1,8 @@
 //! Runs the future of an `async fn` handler on the program's threads if the host provides them, otherwise on threads of
 //! this library ([`executor`]).
 //!
-//! Users' code runs in two cases: when a body is polled and when it is destroyed. Both are guarded, hold no lock of
-//! this library, and happen on these threads. The only exception is a host without futures, for which the call has to
-//! wait anyway: there, the handler's thread polls first.
+//! Users' code runs when a body is polled and when it is destroyed. Both run on these threads, catch panics, and hold
+//! no lock of this library. On a host without futures, the call must wait anyway, so the handler's thread polls first.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -30,7 +29,8 @@ struct Work {
 }
 
 impl Work {
-    /// Destroys the body, then completes the call: a body must not access an operand after the completion.
+    /// Destroys the body, then completes the call. The order matters, because a body must not access an operand after
+    /// the completion.
     fn end(self, outcome: Result<()>) {
         let Self {
             body,
@@ -58,7 +58,7 @@ enum State {
     Idle(Work),
     /// The body is queued for polling.
     Scheduled(Work),
-    /// The body is being polled; if it is woken meanwhile, it is polled again.
+    /// The body is being polled. If it is woken meanwhile, it is polled again.
     Polled {
         woken: bool,
     },
@@ -114,8 +114,8 @@ impl Task {
         }
     }
 
-    /// Polls the scheduled body once. If it was woken meanwhile, it goes to the end of the queue, so that a body that
-    /// always wakes itself does not block others.
+    /// Polls the scheduled body once. If it was woken meanwhile, queues it again after the other bodies, so that a body
+    /// that always wakes itself does not block them.
     fn run(self: Arc<Self>) {
         let polled = State::Polled { woken: false };
         let State::Scheduled(mut work) = std::mem::replace(&mut *self.state(), polled) else {
@@ -148,7 +148,7 @@ impl Task {
     }
 }
 
-/// A poll of the body.
+/// Polls the body when a thread runs the job.
 impl executor::Job for Arc<Task> {
     fn run(self: Box<Self>) {
         Task::run(*self);
@@ -159,7 +159,7 @@ impl executor::Job for Arc<Task> {
     }
 }
 
-/// The end of a call that can no longer be woken.
+/// The job that ends a call whose body can no longer be woken.
 struct End(Work);
 
 impl executor::Job for End {
@@ -169,13 +169,13 @@ impl executor::Job for End {
         )));
     }
 
-    /// Runs the end on the calling thread: it only destroys the body and completes the call.
+    /// Ends the call on the calling thread; this only destroys the body and completes the call.
     fn refuse(self: Box<Self>, _: Error) {
         self.run();
     }
 }
 
-/// The body can no longer be woken. The executor destroys it, because the thread that dropped the last waker may hold
+/// Ends the call when the last waker is dropped. The executor destroys the body, because the dropping thread may hold
 /// any lock.
 impl Drop for Task {
     fn drop(&mut self) {
@@ -186,8 +186,7 @@ impl Drop for Task {
     }
 }
 
-/// Starts an asynchronous call; for the macros. `start` decodes a copy of the frame, for any lifetime, and returns the
-/// body.
+/// Starts an asynchronous call. `start` decodes a copy of the frame and returns the body. Used by the macros.
 #[doc(hidden)]
 pub fn start_async(
     frame: &Frame<'_>,
@@ -233,12 +232,12 @@ mod loom_tests {
     use xla_ffi_sys::*;
 
     thread_local! {
-        /// The body of the call that is started. All threads of a model run on one thread of the system, so a
-        /// thread-local is enough.
+        /// The body of the next call. A thread-local suffices, because loom runs all threads of a model on one system
+        /// thread.
         static BODY: RefCell<Option<Body<'static>>> = const { RefCell::new(None) };
     }
 
-    /// Calls an asynchronous handler with this body; returns true on success.
+    /// Calls an asynchronous handler with this body. Returns true if the call succeeds.
     fn call(host: Host, body: Body<'static>) -> bool {
         // SAFETY: the struct has only numbers and pointers, which may be zero.
         let mut raw: XLA_FFI_CallFrame = unsafe { std::mem::zeroed() };
@@ -247,14 +246,14 @@ mod loom_tests {
         raw.rets.struct_size = XLA_FFI_Rets::STRUCT_SIZE;
         raw.attrs.struct_size = XLA_FFI_Attrs::STRUCT_SIZE;
         raw.api = host.api();
-        // SAFETY: a complete frame without operands.
+        // SAFETY: the frame is complete and has no operands.
         let frame = unsafe { Frame::new(&raw const raw) }.unwrap();
         BODY.set(Some(body));
         let flow = start_async(&frame, "the model", |_| Ok(BODY.take().unwrap()));
         loom_host::went_well(flow)
     }
 
-    /// The timer of the book on asynchronous Rust, which wakes while it holds its lock.
+    /// The timer from the book "Asynchronous Programming in Rust", which wakes the task while it holds its lock.
     #[derive(Default)]
     struct Timer {
         ready: bool,
@@ -300,7 +299,7 @@ mod loom_tests {
         }
     }
 
-    /// Two threads wake the body at once, or while it is polled: it is polled again, by one thread at a time.
+    /// Tests that a body that two threads wake, possibly during a poll, is polled again by one thread at a time.
     #[test]
     fn loom_wakes_meet() {
         let mut model = loom::model::Builder::new();
@@ -326,7 +325,7 @@ mod loom_tests {
         });
     }
 
-    /// The last waker is dropped during or after a poll: the call fails instead of hanging.
+    /// Tests that the call fails instead of hanging if the last waker is dropped during or after a poll.
     #[test]
     fn loom_a_body_that_nobody_wakes_fails() {
         for host in loom_host::both() {

@@ -14,8 +14,8 @@ use crate::param::{Kind, Param};
 /// An argument and a result that share their memory: the elements are changed in place.
 ///
 /// This parameter uses the next argument *and* the next result. The caller must declare the alias
-/// (`input_output_aliases={i: j}` in `jax.ffi.ffi_call`). If the memory differs, the call is rejected with an error
-/// that explains this. Available since r0 (jaxlib 0.4.31).
+/// (`input_output_aliases={i: j}` in `jax.ffi.ffi_call`). If the two have different memory, the call is rejected with
+/// an error that explains this. Available since r0 (jaxlib 0.4.31).
 ///
 /// ```
 /// use xla_ffi::prelude::*;
@@ -136,7 +136,7 @@ impl<T: Element, const RANK: usize> std::fmt::Debug for InOut<'_, T, RANK> {
     }
 }
 
-/// Returns true if an argument and a result are the same array.
+/// Returns true if an argument and a result have the same address and shape.
 #[inline(always)]
 fn are_one<T>(arg: Typed<'_, T>, ret: Typed<'_, T>) -> bool {
     arg.dims == ret.dims && (arg.data == ret.data || ret.len == 0)

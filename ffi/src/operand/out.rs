@@ -73,7 +73,7 @@ pub struct Out<'f, T, const RANK: usize = ANY_RANK> {
     name: &'static str,
 }
 
-/// Returns the error for a handler that writes the wrong number of elements to a result.
+/// Returns the error for a handler that provides the wrong number of elements for a result.
 #[cold]
 #[inline(never)]
 pub(crate) fn miscounted(name: &str, expected: usize, what: &str, got: usize) -> Error {

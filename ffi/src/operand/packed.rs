@@ -47,7 +47,7 @@ macro_rules! packed_elements {
     ($($(#[$meta:meta])* $name:ident $bits:literal $value:ty, $from:expr;)*) => {
         $(
             $(#[$meta])*
-            /// A marker that names the element type and has no values.
+            /// A marker type without values that represents the element type.
             ///
             /// ```
             #[doc = concat!("use xla_ffi::{Packed, element::{PackedElement, ", stringify!($name), "}};")]

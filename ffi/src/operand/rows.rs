@@ -23,12 +23,12 @@ macro_rules! rows {
         $(#[$meta])*
         pub struct $name<'a, T> {
             rows: $chunks<'a, T>,
-            // Invariant: 0 if `rows` was not empty at first.
+            // Invariant: 0 if the operand has elements.
             empty: usize,
         }
 
         impl<'a, T> $name<'a, T> {
-            /// Creates the rows of elements with these dimensions.
+            /// Creates an iterator over the rows of an operand with the dimensions `dims`.
             #[inline]
             pub(crate) fn new(elements: $item, dims: &[usize]) -> Self {
                 let (empty, length) = rows(dims);
@@ -80,7 +80,7 @@ macro_rules! rows {
         impl<T> FusedIterator for $name<'_, T> {}
 
         impl<'a, T> $name<'a, T> {
-            /// Returns row `n` of the empty rows.
+            /// Skips `n` empty rows and returns the next empty row.
             #[inline]
             fn nth_empty(&mut self, n: usize) -> Option<$item> {
                 let left = self.empty.checked_sub(n).filter(|left| *left > 0);

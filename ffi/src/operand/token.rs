@@ -1,4 +1,4 @@
-//! Tokens: operands that carry order and no data.
+//! Tokens: operands that order operations and have no data.
 
 use std::marker::PhantomData;
 

@@ -12,7 +12,7 @@ use crate::param::{Param, Presence};
 use xla_ffi_sys::{ELEMENT_TYPES, Feature, XLA_FFI_DataType};
 
 impl Problems<'_> {
-    /// Checks an argument, which may be missing.
+    /// Reports problems of an argument, which may be missing.
     #[doc(hidden)]
     pub fn arg(&mut self, frame: &Frame<'_>, at: &At, align: usize) {
         if at.arg >= frame.arg_count() {
@@ -22,7 +22,7 @@ impl Problems<'_> {
         self.operand(frame, "argument", at.arg, raw, &at.param, align);
     }
 
-    /// Checks a result, which may be missing.
+    /// Reports problems of a result, which may be missing.
     #[doc(hidden)]
     pub fn ret(&mut self, frame: &Frame<'_>, at: &At, align: usize) {
         if at.ret >= frame.ret_count() {
@@ -194,8 +194,8 @@ pub(crate) fn operand(raw: RawBuffer<'_>, param: &Param, align: usize) -> Option
     Some(text)
 }
 
-/// Suggests a fix for an element type: cast the argument if this loses nothing, or declare the result
-/// differently.
+/// Suggests a fix for a wrong element type: cast the argument if no value is lost, or declare the result with a
+/// different type.
 fn advise(text: &mut String, raw: RawBuffer<'_>, param: &Param, is_arg: bool) {
     if param.dtypes.is_any() {
         return;
@@ -219,7 +219,7 @@ fn advise(text: &mut String, raw: RawBuffer<'_>, param: &Param, is_arg: bool) {
     }
 }
 
-/// Writes a buffer's type as text: `F32[2, 3]`.
+/// Appends a buffer's element type and dimensions, for example `F32[2, 3]`.
 pub(crate) fn show(text: &mut String, raw: RawBuffer<'_>) {
     text.push_str(&name(raw.dtype()));
     dims(text, raw.raw_dims());

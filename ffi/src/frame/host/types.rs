@@ -7,8 +7,8 @@ use crate::frame::host::Host;
 use xla_ffi_sys::*;
 
 impl Host {
-    /// Registers a handler. A record stage requires r9; without it, every host accepts the short
-    /// struct.
+    /// Registers a handler. Handlers with a record stage require r9. All other handlers use the short
+    /// struct, which every host accepts.
     pub(crate) fn register(
         self,
         name: &str,
@@ -50,7 +50,7 @@ impl Host {
     }
 
     /// Registers a user type and returns its number in this copy of XLA. The number is `wanted`,
-    /// unless that is 0 or the host predates r5. On r0, the number is not usable.
+    /// unless `wanted` is 0 or the host predates r5. On r0, the number is not usable.
     pub(crate) fn register_type(
         self,
         name: &str,
@@ -130,7 +130,8 @@ fn taken_number(name: &str, refusal: &str) -> Option<i64> {
 }
 
 impl Host {
-    /// Returns an error if the host has no usable state: r0 has the functions, but they crash.
+    /// Returns an error if the host has no usable state. Hosts of r0 have the functions, but they
+    /// crash.
     pub(crate) fn needs_state(self) -> Result<()> {
         if self.at_least(Feature::State.since()) {
             Ok(())
@@ -139,7 +140,7 @@ impl Host {
         }
     }
 
-    /// Returns an error if only the instantiate stage can store state.
+    /// Returns an error if the host supports state only for the instantiate stage.
     pub(crate) fn has_stage_state(self) -> Result<()> {
         if self.at_least(Feature::StageState.since()) {
             Ok(())
