@@ -154,8 +154,8 @@ element_types! {
     F8E8M0FNU 8 Float R3;
 }
 
-/// The size in bits by type number, so that a lookup needs one load. Unknown types have the size
-/// `UNKNOWN`.
+/// The sizes of elements in bits, indexed by type number, so that a lookup needs one load. Unknown
+/// types have the size `UNKNOWN`.
 const BITS: [u8; 34] = {
     let mut bits = [UNKNOWN; 34];
     let mut i = 0;

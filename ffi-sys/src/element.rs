@@ -94,7 +94,7 @@ elements! {
     num_complex::Complex<f64> => C128;
 }
 
-/// Conversion from a number of a different type. Integers must fit exactly; floats are rounded to nearest.
+/// Conversion from a number of a different type. Integers must fit exactly; floats are rounded to the nearest value.
 trait Narrow: Sized {
     fn from_int(value: i128) -> Option<Self>;
     fn from_float(value: f64) -> Option<Self>;

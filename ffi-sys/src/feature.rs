@@ -24,7 +24,7 @@ macro_rules! features {
                 }
             }
 
-            /// Returns the name of its constants in C, for example `"RUN_ID"`.
+            /// Returns the feature's name in C constants, for example `"RUN_ID"`.
             #[must_use]
             pub const fn constant(self) -> &'static str {
                 match self {
@@ -68,7 +68,7 @@ features! {
     TypeDeleters "TYPE_DELETERS" = Revision::R7;
     /// State that the prepare and initialize stages store.
     StageState "STAGE_STATE" = Revision::R8;
-    /// Error codes from the host's functions.
+    /// Error codes in the errors that the host's functions return.
     ErrorCodes "ERROR_CODES" = Revision::R9;
     /// Extensions of the context.
     Extensions "EXTENSIONS" = Slot::InvokeContextFindExtension.since();

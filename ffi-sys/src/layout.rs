@@ -37,7 +37,7 @@ pub struct StructLayout {
 
 /// A struct of the ABI with a known layout.
 pub trait Layout {
-    /// The layout, checked at compile time.
+    /// The struct's layout, which is checked at compile time.
     const LAYOUT: StructLayout;
 }
 
@@ -46,9 +46,9 @@ pub trait Layout {
 pub struct Enumerator {
     /// The C name.
     pub name: &'static str,
-    /// Its value.
+    /// The enumerator's value.
     pub value: u32,
-    /// The first jaxlib whose header has it.
+    /// The first jaxlib whose header has the enumerator.
     pub since: &'static str,
 }
 

@@ -67,8 +67,8 @@ pub struct XlaFfiLegacyStatus {
 impl XlaFfiLegacyStatus {
     /// The first bytes of a status with this layout.
     pub const MAGIC: [u8; 16] = *b"XLAFFI-STATUS-1\0";
-    /// The alignment of such objects in bytes. Whatever the page size, the 32 bytes from an aligned address on
-    /// are within one page.
+    /// The alignment of statuses with this layout in bytes. Whatever the page size, the 32 bytes from an
+    /// aligned address on are within one page.
     pub const ALIGNMENT: usize = 65536;
 }
 

@@ -10,8 +10,8 @@ pub const JAXLIBS: [&str; 12] = [
     "0.11.1", "0.12.0",
 ];
 
-/// Releases that were soon withdrawn from the package index, with their revisions according to their headers. They
-/// are supported, but not recommended.
+/// Releases that were soon withdrawn from the package index, with their revisions according to their headers. These
+/// releases are supported, but not recommended.
 pub const YANKED_JAXLIBS: [(&str, Revision); 1] = [("0.4.32", Revision::R1)];
 
 /// One layout of the ABI, from the first in a jaxlib release (`R0`) to the newest known (`R10`).
@@ -42,7 +42,7 @@ pub enum Revision {
     R10 = 10,
 }
 
-/// The columns: minor version, function slots, first and last jaxlib, name.
+/// The data of one revision: minor version, number of function slots, first and last jaxlib, name.
 type Row = (i32, usize, &'static str, Option<&'static str>, &'static str);
 const ROWS: [Row; 11] = [
     (0, 11, "0.4.31", Some("0.4.31"), "r0"),

@@ -10,11 +10,12 @@ use core::ffi::c_void;
 /// How a runtime handles state arguments with the layout of a different version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateReading {
-    /// It reads the arguments correctly.
+    /// The runtime reads the arguments correctly.
     Right,
-    /// It rejects the call because of the size. Handlers that use XLA's headers may then crash.
+    /// The runtime rejects the arguments because of their size. Handlers that use XLA's headers may
+    /// then crash.
     Refused,
-    /// It reads wrong bytes as the type and the state, which causes an error or a crash.
+    /// The runtime reads wrong bytes as the type and the state, which causes an error or a crash.
     Misread,
 }
 
@@ -23,9 +24,8 @@ impl StateReading {
     /// compiled for version 0.`minor` and is accepted there.
     ///
     /// The layout of version 0.1 has the deleter after the state, 0.2 omits the deleter, and 0.3
-    /// has the stage before the type. The first two start alike. Runtimes from r9, and jaxlib
-    /// 0.10.0 to 0.11.0, distinguish the second from the third by size.
-    /// the third by its size.
+    /// has the stage before the type. The first two layouts start with the same fields. Runtimes
+    /// from r9, and jaxlib 0.10.0 to 0.11.0, distinguish the second layout from the third by size.
     #[must_use]
     pub const fn of(revision: Revision, minor: i32) -> Self {
         match (minor, revision as u8) {

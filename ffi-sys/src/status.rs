@@ -187,7 +187,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Creates a finding.
+    /// Creates a finding with a description.
     #[doc(hidden)]
     #[must_use]
     pub fn new(hazard: Hazard, message: impl Into<String>) -> Self {
@@ -228,11 +228,11 @@ impl fmt::Display for Finding {
 pub struct Error {
     code: ErrorCode,
     message: Cow<'static, str>,
-    // Shared, because this keeps the code that drops it small.
+    // In an `Arc`, because this keeps the code that drops an error small.
     details: Option<Arc<Details>>,
 }
 
-/// The parts that most errors lack.
+/// The optional parts of an error, which most errors lack.
 #[derive(Clone, Debug, Default)]
 struct Details {
     from_handler: bool,
@@ -262,7 +262,7 @@ macro_rules! constructors {
 }
 
 impl Error {
-    /// Creates an error.
+    /// Creates an error with a code and a text.
     #[must_use]
     pub fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
         Self {
@@ -313,7 +313,7 @@ impl Error {
         self
     }
 
-    /// Adds findings.
+    /// Adds findings to the error.
     #[doc(hidden)]
     #[must_use]
     pub fn with_findings(mut self, findings: impl IntoIterator<Item = Finding>) -> Self {
@@ -321,7 +321,7 @@ impl Error {
         self
     }
 
-    /// Changes the code.
+    /// Replaces the error's code.
     #[doc(hidden)]
     #[must_use]
     pub fn with_code(mut self, code: ErrorCode) -> Self {
@@ -332,7 +332,7 @@ impl Error {
     /// Adds the prefix `context: ` to the text.
     #[must_use]
     pub fn within(mut self, context: impl fmt::Display) -> Self {
-        // Usually large enough: this adds the handler's name on every failing call.
+        // The capacity usually suffices for the prefix, which has the handler's name.
         let mut text = String::with_capacity(self.message.len() + 64);
         // Writing to a string cannot fail.
         let _ = fmt::Write::write_fmt(&mut text, format_args!("{context}: "));
@@ -382,7 +382,7 @@ impl Error {
     }
 }
 
-// Implemented by hand without the details, which makes libraries smaller.
+// Implemented by hand to omit the details, which makes libraries smaller.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
