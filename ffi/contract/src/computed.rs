@@ -5,9 +5,9 @@ use std::fmt;
 /// A computed size of a result: `times * name / over + plus`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Computed {
-    /// The text as written.
+    /// The computed size as written in the contract.
     pub text: String,
-    /// The index of its name in [`Contract::names`](crate::Contract::names).
+    /// The index of the named size in [`Contract::names`](crate::Contract::names).
     pub name: usize,
     /// The factor of the named size; not 0.
     pub times: u32,
@@ -59,17 +59,17 @@ impl Computed {
     }
 }
 
-/// The parts of a computed size, as written.
+/// The parts of a computed size such as `3*n/2-1`, as written.
 pub(crate) struct Parts<'a> {
     pub(crate) times: Option<&'a str>,
     pub(crate) name: &'a str,
     pub(crate) over: Option<&'a str>,
-    /// The last number, with its sign.
+    /// The added or subtracted number, with its sign.
     pub(crate) plus: Option<(char, &'a str)>,
 }
 
 impl<'a> Parts<'a> {
-    /// Splits a word into parts; `None` for a word without an operator.
+    /// Splits the text of a dimension into parts. Returns `None` if it has no operator.
     pub(crate) fn of(text: &'a str) -> Option<Self> {
         if !text.contains(['+', '-', '*', '/']) {
             return None;

@@ -3,25 +3,25 @@
 
 use crate::Entry;
 
-/// An entry's properties apart from sizes.
+/// The properties of a contract's entry, apart from sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
-    /// Number of dimensions without `...`.
+    /// The number of dimensions, not counting `...`.
     pub dims: usize,
-    /// Whether `...` is among them.
+    /// Whether the entry contains `...`.
     pub ellipsis: bool,
-    /// Whether it ends in `*`.
+    /// Whether the entry ends in `*`.
     pub repeats: bool,
-    /// Whether it ends in `?`.
+    /// Whether the entry ends in `?`.
     pub optional: bool,
-    /// Whether it is `token`.
+    /// Whether the entry is `token`.
     pub token: bool,
 }
 
-/// The properties a handler declares for an operand, as far as they must match the entry.
+/// The properties that a handler declares for an operand and that the contract's entry must match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Declared {
-    /// Number of dimensions; `None` for any.
+    /// The number of dimensions; `None` for any number.
     pub rank: Option<usize>,
     /// Whether the declaration covers all remaining operands.
     pub repeats: bool,
@@ -34,11 +34,11 @@ pub struct Declared {
 /// A disagreement between an entry and its operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clash {
-    /// One of them is a token, the other an array.
+    /// One of the two is a token, the other an array.
     Token,
-    /// The number of operands: exactly one, optional, or all remaining ones.
+    /// The two differ in presence: required, optional, or all remaining operands.
     Presence,
-    /// The number of dimensions.
+    /// The two differ in the number of dimensions.
     Rank,
 }
 
@@ -58,7 +58,8 @@ impl Entry {
 }
 
 impl Form {
-    /// Returns why no call, or not every call that the operand allows, fits the entry; `None` if they agree.
+    /// Returns the disagreement if some call that the declaration allows cannot fit the entry, and `None`
+    /// otherwise.
     ///
     /// ```
     /// use xla_ffi_contract::{Clash, Contract, Declared};

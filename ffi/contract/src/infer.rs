@@ -16,13 +16,13 @@ impl fmt::Display for Misfit {
 
 impl std::error::Error for Misfit {}
 
-/// The value of a word, and where it was defined.
+/// The value of a name or of `...`, and the operand or attribute that determined it.
 struct Known<T> {
     value: T,
     from: String,
 }
 
-/// The values of a contract's words, as far as attributes and arguments define them.
+/// The values of a contract's names and of `...`, as far as attributes and arguments determine them.
 struct Sizes {
     named: Vec<Option<Known<i64>>>,
     ellipsis: Option<Known<Vec<i64>>>,
@@ -88,7 +88,7 @@ impl Contract {
         ))
     }
 
-    /// Returns the sizes that attributes define.
+    /// Returns the sizes that attributes determine.
     fn attributes(&self, attrs: &[(&str, i128)]) -> Result<Sizes, Misfit> {
         let mut named = Vec::new();
         for name in &self.names {
@@ -158,7 +158,7 @@ impl Contract {
 }
 
 impl Sizes {
-    /// Stores the values of the entry's words, if `dims` fit the entry.
+    /// Stores the values of the entry's names and of `...`, if `dims` fit the entry.
     fn learn(
         &mut self,
         contract: &Contract,

@@ -3,11 +3,11 @@
 //! In `"b n k, b k m -> b n m"`, operands are separated by commas and dimensions by blanks. A dimension is a name
 //! (the same size wherever it occurs), a number, or `_` (any size). Once per operand it may be `...`: any number of
 //! dimensions, the same ones wherever it occurs. `()` is a scalar and `token` a token. `?` after an operand means
-//! that it may be absent, `*` that it describes all remaining operands.
+//! that the operand may be absent. `*` means that the entry describes all remaining operands.
 //!
-//! A name may be the name of an integer attribute of the handler, and then has the attribute's value. A dimension of
-//! a result may be computed from a name: `2*n`, `n/2`, `n+1`, `n-1`, or several of these in this order, `3*n/2-1`,
-//! without blanks. A division with a remainder is an error, and so is a negative size.
+//! If a name is also the name of an integer attribute of the handler, the size is the attribute's value. A dimension
+//! of a result may be computed from a name: `2*n`, `n/2`, `n+1`, `n-1`, or several of these in this order,
+//! `3*n/2-1`, without blanks. A division with a remainder is an error, and so is a negative size.
 //!
 //! The macros compile contracts into comparisons. The command line infers the results' shapes from the contract in a
 //! manifest. Both use this parser. Python has its own, `python/xla_ffi/_contract.py`; `tests/python.rs` checks that
@@ -27,15 +27,15 @@ use computed::Parts;
 /// A dimension of an operand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Dim {
-    /// The size at this index of [`Contract::names`].
+    /// A named size, by its index in [`Contract::names`].
     Name(usize),
-    /// This exact size.
+    /// A fixed size.
     Size(u32),
     /// `_`: any size.
     Any,
     /// `...`: any number of dimensions.
     Ellipsis,
-    /// `2*n`, `n/2`, `n+1`: computed from a name; only in results.
+    /// `2*n`, `n/2`, `n+1`: a size that is computed from a named size; only in results.
     Computed(Computed),
 }
 
@@ -44,7 +44,7 @@ pub enum Dim {
 pub struct Entry {
     /// The text as written.
     pub text: String,
-    /// Its dimensions; empty for scalars and tokens.
+    /// The operand's dimensions; empty for scalars and tokens.
     pub dims: Vec<Dim>,
     /// Whether the entry describes all remaining operands.
     pub repeats: bool,
@@ -154,9 +154,9 @@ impl Contract {
             && given(&self.names, attributes) == given(&other.names, others)
     }
 
-    /// Returns true if the arguments may leave a size unknown that is needed to check the results. That is the case
-    /// if no argument has the name, or if only optional arguments have it and a result computes with it. The name
-    /// must then be an attribute.
+    /// Returns true if the arguments may not determine the named size, although the results need it. This is the
+    /// case if no argument has the name, or if only optional arguments have it and a result computes with it. The
+    /// name must then be that of an attribute.
     ///
     /// ```
     /// use xla_ffi_contract::Contract;
@@ -245,7 +245,7 @@ impl Contract {
         let Some(parts) = Parts::of(text) else {
             return Ok(Dim::Name(self.name(text, text)?));
         };
-        // The name is parsed first, because a word without a name is not a computation.
+        // The name is parsed first, because a dimension without a name is not a computed size.
         let name = self.name(parts.name, text)?;
         let part = |part: Option<&str>, none: u32| match part {
             None => Ok(none),
@@ -311,7 +311,8 @@ fn number(text: &str) -> Result<Option<u32>, String> {
     Ok(Some(number))
 }
 
-/// Returns true for white space between words: ASCII blanks, the same in every language.
+/// Returns true for ASCII white space. Other white space does not separate words, so that the parsers of all
+/// languages agree.
 fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t'..='\r')
 }

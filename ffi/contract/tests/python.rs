@@ -1,5 +1,5 @@
 //! Compares this crate with the second parser of contracts, in the Python package, on a table of cases and on
-//! random ones. Results and messages must be identical.
+//! random cases. Results and messages must be identical.
 
 use std::process::{Command, Stdio};
 
@@ -50,7 +50,7 @@ impl Case {
     }
 }
 
-/// Returns an `i64` or a `u64` as JSON, the types of attributes.
+/// Converts an attribute's value, an `i64` or a `u64`, to JSON.
 fn number(value: i128) -> Value {
     match i64::try_from(value) {
         Ok(value) => value.into(),
@@ -103,7 +103,7 @@ fn python(cases: &[Case]) -> Option<Vec<Value>> {
     };
     let cases: Vec<Value> = cases.iter().map(Case::json).collect();
     let input = child.stdin.take().expect("a pipe");
-    // Python reads all of its input before it writes.
+    // Writing all cases first cannot block, because Python reads all of its input before it writes.
     serde_json::to_writer(&input, &cases).expect("Python reads");
     drop(input);
     let output = child.wait_with_output().expect("Python ends");
@@ -111,7 +111,7 @@ fn python(cases: &[Case]) -> Option<Vec<Value>> {
     Some(serde_json::from_slice(&output.stdout).expect("JSON"))
 }
 
-/// Checks that Python gives the same answers.
+/// Asserts that Python gives the same answers.
 fn agree(cases: &[Case], answers: &[Value]) {
     let Some(pythons) = python(cases) else { return };
     assert_eq!(pythons.len(), cases.len());
@@ -187,8 +187,8 @@ fn word() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Generates the arguments or the results. `computed` words are errors among arguments, so arguments get fewer
-/// of them.
+/// Generates the arguments or the results. Computed sizes are errors in arguments, so arguments have few of
+/// them (`computed` is false).
 fn side(computed: bool) -> impl Strategy<Value = String> {
     // Some of these characters separate words, others do not.
     let odd = [
@@ -198,7 +198,7 @@ fn side(computed: bool) -> impl Strategy<Value = String> {
     let blank = prop_oneof![30 => Just(" "), 1 => prop::sample::select(odd.to_vec())];
     let words = (vec(word(), 1..4), blank).prop_map(move |(mut words, blank)| {
         if !computed && words.iter().any(|word| word.len() > 1) {
-            // Some cases keep these words, so that errors are tested, too.
+            // Some cases keep these words, to test the errors.
             let rare = words.concat().len() % 7 == 0;
             words.retain(|word| rare || word.len() == 1 || word == "...");
         }

@@ -5,7 +5,7 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::LitStr;
 use xla_ffi_contract::{Computed, Dim, Entry, Form};
 
-/// Generates an entry's form, which `xla_ffi` compares with a parameter.
+/// Generates an entry's form, which `xla_ffi` compares with a parameter's declaration.
 fn form(entry: &Entry) -> TokenStream {
     let Form {
         dims,
@@ -41,7 +41,7 @@ fn computed(computed: &Computed) -> TokenStream {
     }
 }
 
-/// A contract and its literal.
+/// A parsed contract and the string literal that contains it.
 pub(crate) struct Contract {
     text: LitStr,
     grammar: xla_ffi_contract::Contract,
@@ -102,7 +102,7 @@ impl Contract {
     }
 
     /// Generates compile-time checks: the numbers of entries and operands must agree, each entry must fit its
-    /// parameter, and each name must get its size from somewhere.
+    /// parameter, and an argument or an attribute must determine each named size.
     pub(crate) fn fits_params(&self, params: &TokenStream, info: &TokenStream) -> TokenStream {
         let (args, rets) = (self.grammar.args.len(), self.grammar.rets.len());
         let text = self.text.value();

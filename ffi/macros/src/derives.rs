@@ -28,7 +28,7 @@ fn implementation(ty: &TokenStream, made: &TokenStream) -> TokenStream {
 /// The name that a type shares with other libraries, and its number if the program chose one.
 #[derive(Default)]
 struct Shared {
-    /// The position of `unsafe`.
+    /// The position of the author's `unsafe`.
     span: Option<Span>,
     name: Option<LitStr>,
     id: Option<LitInt>,
@@ -126,7 +126,8 @@ pub(crate) fn bind(item: TokenStream) -> syn::Result<TokenStream> {
     let find = quote_spanned!(span=> <#from as ::xla_ffi::Bind<#lifetime>>::find(#frame, #at));
     let made = quote_spanned!(span=> <Self as ::core::convert::TryFrom<#from>>::try_from);
     Ok(quote! {
-        // SAFETY: the type that it is made from upholds the contract of `Bind`, and is only read.
+        // SAFETY: the parameter type that it is created from upholds the contract of `Bind`, and is
+        // only read.
         unsafe impl<#lifetime> ::xla_ffi::Bind<#lifetime> for #ident #type_generics {
             const PARAM: ::xla_ffi::bind::Param = ::xla_ffi::__private::readable(#param);
 

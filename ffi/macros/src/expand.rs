@@ -23,7 +23,7 @@ pub(crate) const INSTANTIATE: u32 = 0;
 /// The number of the execute stage.
 pub(crate) const EXECUTE: u32 = 3;
 
-/// One stage of a handler, read from a function.
+/// One stage of a handler, parsed from a function.
 pub(crate) struct Stage {
     pub(crate) number: u32,
     /// The type that represents the handler.
@@ -36,7 +36,7 @@ pub(crate) struct Stage {
     pub(crate) is_async: bool,
     pub(crate) span: Span,
     pub(crate) params: Vec<Parameter>,
-    /// The position of the return type.
+    /// The position of the return type, for compiler messages.
     output: Span,
 }
 
@@ -208,7 +208,7 @@ impl Stage {
         }
     }
 
-    /// Generates the return of the generated function before the author's function is called.
+    /// Generates an early return, for calls in which the author's function does not run.
     fn end(&self, flow: TokenStream) -> TokenStream {
         let flow = quote!(::xla_ffi::__private::Flow::#flow);
         match self.is_async {
@@ -412,9 +412,9 @@ pub(crate) fn handler(
     })
 }
 
-/// Returns the name of the macro from which `library!` gets a handler or a legacy target (`what`). If it does not
-/// exist, the compiler's error shows this name, so the name describes what is missing. The digest keeps names different
-/// enough that the compiler does not suggest a similar one.
+/// Returns the name of the macro from which `library!` gets a handler or a legacy target (`what`). If the macro does
+/// not exist, the compiler's error shows this name, so the name describes the missing item. A digest in the name keeps
+/// the compiler from suggesting a similar name.
 pub(crate) fn export_name(what: &str, ident: &Ident) -> Ident {
     let digest = ident
         .to_string()
@@ -425,10 +425,10 @@ pub(crate) fn export_name(what: &str, ident: &Ident) -> Ident {
     format_ident!("no_{}_{}_{:012x}", what, ident, digest >> 16)
 }
 
-/// The items and names of all handlers so far.
+/// The item and the target name of each handler that has been expanded so far.
 static HANDLERS: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 
-/// Returns the error for an entry of `library!` that is a handler's name instead of its item.
+/// Returns the error for an entry of `library!` that is a handler's target name instead of its Rust item.
 pub(crate) fn named_otherwise(path: &syn::Path) -> Option<syn::Error> {
     let last = path.get_ident()?.to_string();
     let handlers = HANDLERS.lock().ok()?;
@@ -478,7 +478,8 @@ fn unlisted(ident: &Ident) -> Ident {
     )
 }
 
-/// Generates a use of the warning item from [`export_macro`], if the handler is in this crate rather than `origin`.
+/// Generates a use of the warning item from [`export_macro`], if `origin`, the crate that defines the handler, is this
+/// crate.
 pub(crate) fn listed(path: &syn::Path, origin: &LitStr) -> Option<TokenStream> {
     let mut path = path.clone();
     let last = path.segments.last_mut()?;
@@ -487,7 +488,7 @@ pub(crate) fn listed(path: &syn::Path, origin: &LitStr) -> Option<TokenStream> {
     is_own.then(|| quote!(const _: () = #path();))
 }
 
-/// Generates the same use for a handler of a legacy target, which no library needs to list.
+/// Generates a use of the warning item for a handler of a legacy target, which no library needs to list.
 pub(crate) fn use_handler(path: &syn::Path) -> Option<TokenStream> {
     let mut export = path.clone();
     let last = export.segments.last_mut()?;
@@ -511,13 +512,14 @@ pub(crate) fn or_failed(ident: &Ident, handler: syn::Result<TokenStream>) -> Tok
     }
 }
 
-/// Generates a macro of this name, which calls the macro that `library!` names, with `known` and the data of
+/// Generates the macro `macro_name`. It calls the macro that `library!` passes to it, with `known` and the data from
 /// `library!`.
 pub(crate) fn export_as(macro_name: &Ident, known: &TokenStream) -> TokenStream {
     let body = quote! {
         ([$($export:tt)*] $($library:tt)*) => { $($export)*! { #known $($library)* } };
     };
-    // Libraries in other crates can list the handlers of a crate they depend on. All its macros share one module.
+    // Libraries in dependent crates can also list this crate's handlers. Exported macros share one namespace, so each
+    // gets a number.
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let kinds = crate::root::crate_types();
     if kinds

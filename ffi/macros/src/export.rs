@@ -145,11 +145,11 @@ pub(crate) fn used(items: TokenStream) -> syn::Result<TokenStream> {
     Ok(crate::expand::listed(&path, &origin).unwrap_or_default())
 }
 
-/// Names of functions that programs call. The head of the file describes their sources.
+/// Names of C functions, which handlers must not export. The head of the file describes their sources.
 const CALLED: &str = include_str!("reserved.txt");
 
 /// Returns true if a symbol belongs to the C library or is reserved for it. ISO C reserves names that begin with two
-/// underscores, or with an underscore and a capital (`__errno_location`, `_Unwind_Resume`).
+/// underscores, or with an underscore and a capital letter (`__errno_location`, `_Unwind_Resume`).
 pub(crate) fn is_reserved(symbol: &str) -> bool {
     if let Some(rest) = symbol.strip_prefix('_') {
         if rest.starts_with(|c: char| c == '_' || c.is_ascii_uppercase()) {

@@ -22,7 +22,7 @@ struct Target {
     attributes: Vec<Attribute>,
     vis: Visibility,
     name: Ident,
-    /// The author's `unsafe`, which promises that a bare function has the right form.
+    /// The author's `unsafe`, which promises that a bare function has the declared convention.
     unsafety: Option<Token![unsafe]>,
     convention: Convention,
     function: Path,
@@ -317,7 +317,7 @@ fn promise(unsafety: &Token![unsafe], expression: &TokenStream) -> TokenStream {
     quote_spanned!(unsafety.span=> unsafe { #expression })
 }
 
-/// Expands `unsafe EXPRESSION` in the way of [`promise`].
+/// Expands `unsafe EXPRESSION` as [`promise`] does.
 pub(crate) fn promised(items: TokenStream) -> syn::Result<TokenStream> {
     struct Promised(Token![unsafe], TokenStream);
     impl Parse for Promised {

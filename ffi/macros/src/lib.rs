@@ -34,21 +34,21 @@ fn expanded(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
 /// * `shape = "…"`: a shape contract; see [`shape`](../xla_ffi/shape/index.html).
 /// * `platforms = ["…"]`: the platforms to register for; default: `["cpu"]`.
 /// * `open_attrs`: ignore unknown attributes instead of refusing the call.
-/// * `command_buffer_compatible`: every call launches the same device operations.
+/// * `command_buffer_compatible`: every call launches the same device operations, so XLA may capture and replay them.
 /// * `vjp = "…"`: the library's handler that computes cotangents of the arguments, for reverse mode. It takes the
 ///   `residuals`, then a cotangent per float or complex result, and returns one per float or complex argument. With
 ///   `forward = "…"`, that handler replaces this one in reverse mode, and returns the residuals as further results.
 /// * `jvp = "…"`: the handler that computes tangents of the results. It takes the residuals, then a tangent per float
-///   or complex argument. With `transpose = "…"`, a handler with the operands of a `vjp`, reverse mode works, too.
+///   or complex argument. With `transpose = "…"`, a handler with the operands of a `vjp`, reverse mode also works.
 /// * `linear`: the results are linear in the float and complex arguments. With `transpose`, both modes work.
 /// * `residuals = ["…"]`: the operands of this handler, by parameter name, that those handlers receive first; default:
 ///   all arguments.
-/// * `batch = "leading"`, `"sequential"` or `"none"`: batch calls with an additional leading dimension on all
-///   operands, one by one, or not at all; or a list with `"leading"` or `"shared"` per argument. Operands with a
-///   leading dimension must accept every rank, as `Buffer<f32>` does. `batch_with = "…"`: batch with a different
-///   handler, all of whose operands have an additional leading dimension.
+/// * `batch = "leading"`: a batch is one call whose operands all have an additional leading dimension. `"sequential"`:
+///   one call per batch element. `"none"`: batching is an error. A list has `"leading"` or `"shared"` (without this
+///   dimension) per argument. Operands with a leading dimension must accept every rank, as `Buffer<f32>` does.
+///   `batch_with = "…"`: batch with a different handler, all of whose operands have an additional leading dimension.
 /// * `nondeterministic`: equal calls may give different results.
-/// * `floor = "r5"`: the oldest revision that the handler supports, even if the parameters need less.
+/// * `floor = "r5"`: the oldest revision that the handler supports, even if the parameters support older revisions.
 ///
 /// # Options of a parameter, `#[attr(…)]`
 /// * `default = EXPR`: the value if the attribute is absent; `default` without a value uses the default of its type.
@@ -79,7 +79,7 @@ pub fn handler(options: TokenStream, item: TokenStream) -> TokenStream {
 /// In the `impl` block, functions named `instantiate`, `prepare`, `initialize`, `execute` and `record` are the stages;
 /// other functions are unchanged. `execute` is required. `instantiate` creates the state, `Self`, once per call site
 /// when the program is compiled. Later stages receive it as `&self`, and the host drops it with the executable.
-/// `prepare` and `initialize` may return state of their own, of a type that derives
+/// `prepare` and `initialize` may return their own state, of a type that derives
 /// [`HostType`](../xla_ffi/trait.HostType.html).
 ///
 /// The options are the same as for [`macro@handler`]; the default name is the type's name. Every stage receives all
@@ -109,7 +109,7 @@ pub fn stateful(options: TokenStream, item: TokenStream) -> TokenStream {
 /// `xla_ffi_legacy_targets`, with which hosts find them.
 ///
 /// `register_on_load` in the list is for hosts that only load a file. When the library is loaded, it looks for a
-/// host's function table in the process, and calls `xla_ffi_register` with it. It is silent if there is no host;
+/// host's function table in the process, and calls `xla_ffi_register` with it. If there is no host, nothing happens;
 /// refused registrations are reported on stderr.
 ///
 /// ```text
@@ -186,8 +186,8 @@ pub fn derive_bind(item: TokenStream) -> TokenStream {
     expanded(derives::bind(item.into()))
 }
 
-/// Turns a type into one that hosts can carry: state of a prepare or initialize stage, or user data, which the program
-/// that embeds XLA passes to handlers.
+/// Lets hosts store a type: as state of a prepare or initialize stage, or as user data, which the program that embeds
+/// XLA passes to handlers.
 ///
 /// The type is known within one image: the program, or one shared library. If handlers are linked into the program,
 /// nothing else is needed.

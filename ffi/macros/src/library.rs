@@ -143,7 +143,7 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
     }
     let legacy = &library.legacy;
     let legacy_list = (!legacy.is_empty()).then(|| legacy_list(&name, alias));
-    // One element per entry; none if its `cfg` is false.
+    // Each entry adds one element, or none if its `cfg` is false.
     let list = |entries: &[Entry], of: TokenStream, constant: TokenStream| {
         let elements = entries.iter().enumerate().map(|(index, entry)| {
             let cfgs = &entry.cfgs;
@@ -187,7 +187,7 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
     });
     Ok(quote! {
         const _: () = {
-            // Each entry defines the constants of its number, unless it causes a compile error.
+            // Each entry implements the constants for its own number `N`, unless it causes a compile error.
             struct __Handler<const N: usize>;
             struct __Target<const N: usize>;
             #[allow(unused_imports, reason = "for entries with an error")]

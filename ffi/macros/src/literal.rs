@@ -8,7 +8,7 @@ use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, ExprLit, Lit, LitStr, Meta, Token};
 
-/// Returns an error at these tokens.
+/// Returns a compile error that points at these tokens.
 pub(crate) fn refuse<T>(at: impl ToTokens, why: impl Display) -> syn::Result<T> {
     Err(syn::Error::new_spanned(at, why))
 }

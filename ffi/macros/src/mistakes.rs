@@ -1,4 +1,5 @@
-//! Mistakes that are visible in a function. The compiler's own errors would name traits that users do not write.
+//! Detects mistakes that are visible in a handler's source. The compiler's own errors would name traits that users do
+//! not write.
 
 use crate::literal::refuse;
 use crate::parameter::Parameter;
@@ -34,7 +35,7 @@ fn argument<'a>(ty: &'a Type, names: &[&str]) -> Option<&'a Type> {
     types.next().filter(|_| is_named(ty, names))
 }
 
-/// Refuses a type that the parameter or field `name` cannot have. `attr`: it has `#[attr(…)]`.
+/// Refuses a type that the parameter or field `name` cannot have. `attr` is true if it has `#[attr(…)]`.
 pub(crate) fn refuse_type(name: &Ident, ty: &Type, attr: bool) -> Result<()> {
     let inner = argument(ty, &["Option"]).unwrap_or(ty);
     let operand = argument(inner, &OPERANDS);
@@ -82,7 +83,7 @@ pub(crate) fn refuse_type(name: &Ident, ty: &Type, attr: bool) -> Result<()> {
     refuse(at, format!("`{name}` {why}"))
 }
 
-/// Refuses a return type that must have been meant as a result of the call.
+/// Refuses a return type that is a value, because a handler writes its results to parameters.
 pub(crate) fn refuse_output(ty: &Type) -> Result<()> {
     const VALUES: [&str; 7] = ["f32", "f64", "i32", "i64", "bool", "Vec", "Buffer"];
     let value = argument(ty, &["Result"]).unwrap_or(ty);
@@ -141,7 +142,7 @@ impl VisitMut for Results {
     }
 
     fn visit_expr_for_loop_mut(&mut self, each: &mut ExprForLoop) {
-        // Visited before the loop's pattern shadows a name.
+        // The iterated expression is visited first, because the loop's pattern may shadow a name.
         self.visit_expr_mut(&mut each.expr);
         visit_expr_for_loop_mut(self, each);
     }

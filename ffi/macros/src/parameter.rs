@@ -83,7 +83,7 @@ impl AttrOptions {
         self.min.is_some() || self.max.is_some()
     }
 
-    /// Returns true if the range contains no values, or not the literal default.
+    /// Returns true if the range is empty or excludes the literal default.
     fn has_empty_range(&self) -> bool {
         let number = |json: Option<String>| json?.parse::<f64>().ok();
         let (min, max) = (number(self.min.clone()), number(self.max.clone()));
@@ -312,14 +312,15 @@ impl Parameter {
         if self.options.name.is_some() {
             return name;
         }
-        // Rust marks an unused parameter as `_before`.
+        // A leading underscore only marks the parameter as unused.
         match name.trim_start_matches('_') {
             "" => name,
             bare => bare.to_owned(),
         }
     }
 
-    /// Returns the bound type: a wrapper for structs of attributes.
+    /// Returns the type that implements `Bind`: a wrapper if `flatten` is set, otherwise the parameter's
+    /// type.
     fn bound(&self) -> TokenStream {
         let ty = &self.ty;
         if self.options.flatten {
@@ -421,8 +422,9 @@ pub(crate) fn place(ty: &syn::Type) -> proc_macro2::Span {
     ty.span()
 }
 
-/// Returns a name in the code around a parameter. It is resolved at the macro's call site, because the
-/// parameter's type may come from a different macro, which does not know these names.
+/// Returns an identifier of the code that is generated around a parameter. It is resolved at the macro's
+/// call site, because the parameter's type may come from a different macro, which does not know these
+/// names.
 pub(crate) fn ours(name: &str) -> Ident {
     Ident::new(name, proc_macro2::Span::call_site())
 }

@@ -42,7 +42,8 @@ fn replace(tokens: TokenStream, name: &str) -> TokenStream {
     replaced.collect()
 }
 
-/// Returns true if `::` after this word continues a path; after `impl` or `as` it starts one.
+/// Returns true if `::` after this word continues a path; after `impl` or `as` it starts a new
+/// path.
 fn is_of_path(ident: &Ident) -> bool {
     let text = ident.to_string();
     ["crate", "self", "super", "Self"].contains(&text.as_str())

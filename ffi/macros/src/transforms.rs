@@ -8,24 +8,24 @@ use proc_macro2::{Span, TokenStream};
 use quote::quote;
 use syn::{Expr, LitStr};
 
-/// How calls may be batched.
+/// How `vmap` may batch calls.
 pub(crate) enum Batch {
-    /// A word for all operands.
+    /// One mode for all operands: `leading`, `sequential` or `none`.
     Word(&'static str),
-    /// Whether each argument may have the additional dimension.
+    /// For each argument, whether it may have the additional leading dimension.
     Each(Vec<bool>),
-    /// A different handler.
+    /// The name of the handler that computes a batch.
     Handler(LitStr),
 }
 
-/// The options of a handler about transformations.
+/// A handler's options for derivatives and batching.
 #[derive(Default)]
 pub(crate) struct Transforms {
     pub(crate) vjp: Option<LitStr>,
     pub(crate) forward: Option<LitStr>,
     pub(crate) jvp: Option<LitStr>,
     pub(crate) transpose: Option<LitStr>,
-    /// The position of `linear`.
+    /// The position of the option `linear`, if it is set.
     pub(crate) linear: Option<Span>,
     pub(crate) residuals: Option<(Vec<LitStr>, Span)>,
     pub(crate) batch: Option<Batch>,
@@ -74,7 +74,7 @@ pub(crate) fn residuals(expr: &Expr) -> syn::Result<(Vec<LitStr>, Span)> {
 }
 
 impl Transforms {
-    /// Refuses meaningless combinations.
+    /// Refuses meaningless combinations of options.
     pub(crate) fn check(&self) -> syn::Result<()> {
         let error = |span: Span, why: &str| Err(syn::Error::new(span, why));
         let span = |name: &Option<LitStr>| name.as_ref().map(LitStr::span);
@@ -118,7 +118,8 @@ impl Transforms {
         let Some((residuals, _)) = &self.residuals else {
             return Ok(());
         };
-        // The residuals are then results of the forward handler.
+        // With a forward handler, the residuals are its results, so they need not be operands of this
+        // handler.
         if self.forward.is_some() {
             return Ok(());
         }

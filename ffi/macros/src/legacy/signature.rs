@@ -38,7 +38,7 @@ impl Parse for Shape {
 #[derive(Default)]
 pub(super) struct Nodes {
     pub(super) leaves: Vec<Shape>,
-    /// The structure, such as `(_, _), _`.
+    /// The structure of the tuples, such as `(_, _), _`.
     pub(super) structure: String,
     pub(super) count: usize,
 }
@@ -87,17 +87,18 @@ impl Shape {
     }
 }
 
-/// A calling convention of targets.
+/// A calling convention of the original custom calls.
 #[derive(Clone, Copy)]
 pub(super) struct Convention {
-    /// The variant of `Function`.
+    /// The name of the variant of `xla_ffi_legacy::Function`.
     variant: &'static str,
     pub(super) is_cpu: bool,
     pub(super) has_opaque: bool,
     pub(super) has_status: bool,
 }
 
-/// The name in `legacy!`, the variant's name, and the properties: CPU form, opaque bytes, status.
+/// For each convention: the name in `legacy!`, the variant's name, and whether it has the CPU form,
+/// opaque bytes and a status.
 const ALL: [(&str, &str, [bool; 3]); 5] = [
     ("cpu", "Cpu", [true, false, false]),
     ("cpu_status", "CpuStatus", [true, false, true]),
@@ -107,7 +108,7 @@ const ALL: [(&str, &str, [bool; 3]); 5] = [
 ];
 
 impl Convention {
-    /// Returns the convention with either of its names.
+    /// Returns the convention that has this name in `legacy!` or as a variant.
     pub(super) fn named(wanted: &str) -> Option<Self> {
         let mut all = ALL.iter();
         let found = all.find(|(name, variant, _)| [*name, *variant].contains(&wanted));
@@ -126,7 +127,7 @@ impl Convention {
         })
     }
 
-    /// Returns the variant of `Function`.
+    /// Returns the identifier of the variant of `xla_ffi_legacy::Function`.
     pub(super) fn variant(self) -> Ident {
         Ident::new(self.variant, Span::call_site())
     }
@@ -160,10 +161,10 @@ impl Convention {
 /// The tuple options of a target.
 #[derive(Default)]
 pub(super) struct Tuples {
-    /// `"leaves"` or `"roots"`.
+    /// The form of the tuples: `"leaves"` or `"roots"`.
     pub(super) form: Option<LitStr>,
     pub(super) structure: Option<LitStr>,
-    /// The pool that writes the result's tuples, on devices.
+    /// The pool that writes the tuples of the result on devices.
     pub(super) pool: Option<Path>,
 }
 
