@@ -29,20 +29,20 @@ use xla_ffi_sys::*;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Function {
-    /// CPU, `API_VERSION_ORIGINAL`.
+    /// A CPU function with `API_VERSION_ORIGINAL`.
     Cpu(XlaCustomCallCpu),
-    /// CPU, `API_VERSION_STATUS_RETURNING`.
+    /// A CPU function with `API_VERSION_STATUS_RETURNING`.
     CpuStatus(XlaCustomCallCpuStatus),
-    /// Devices, `API_VERSION_ORIGINAL`.
+    /// A device function with `API_VERSION_ORIGINAL`.
     Gpu(XlaCustomCallGpu),
-    /// Devices, `API_VERSION_STATUS_RETURNING` and `API_VERSION_STATUS_RETURNING_UNIFIED`.
+    /// A device function with `API_VERSION_STATUS_RETURNING` or `API_VERSION_STATUS_RETURNING_UNIFIED`.
     GpuStatus(XlaCustomCallGpuStatus),
-    /// CPU, `API_VERSION_STATUS_RETURNING_UNIFIED`.
+    /// A CPU function with `API_VERSION_STATUS_RETURNING_UNIFIED`.
     CpuUnified(XlaCustomCallCpuUnified),
 }
 
 impl Function {
-    /// Returns its name in the manifest.
+    /// Returns the convention's name in the manifest.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Cpu(_) => "cpu",
@@ -53,7 +53,7 @@ impl Function {
         }
     }
 
-    /// Returns the `CustomCallApiVersion` number with which every platform calls it.
+    /// Returns the `CustomCallApiVersion` number with which every platform calls the function.
     pub(crate) const fn api_version(self) -> usize {
         match self {
             Self::Cpu(_) | Self::Gpu(_) => 1,
@@ -62,7 +62,7 @@ impl Function {
         }
     }
 
-    /// Returns the number of its signature.
+    /// Returns the number of the function's signature.
     pub(super) const fn signature(self) -> u32 {
         match self {
             Self::Cpu(_) => XlaFfiLegacyTarget::CPU,
@@ -82,7 +82,7 @@ impl Function {
             Self::GpuStatus(function) => function as *const (),
             Self::CpuUnified(function) => function as *const (),
         };
-        // SAFETY: a function's address; it is cast back to its real type before a call.
+        // SAFETY: the pointer is a function's address, which is cast back to its real type before a call.
         unsafe { std::mem::transmute::<*const (), unsafe extern "C" fn()>(function) }
     }
 
@@ -91,8 +91,8 @@ impl Function {
     }
 }
 
-/// A function that enqueues a copy of pointers to device memory on a stream. The source is only valid until the
-/// function returns.
+/// A function that copies pointers from host to device memory, asynchronously on a stream. The source is only
+/// valid until the function returns.
 ///
 /// ```
 /// use xla_ffi_legacy::CopyToDevice;
@@ -139,9 +139,9 @@ pub struct Adapter {
     pub function: Function,
     /// The tuples of operands and results.
     pub structure: Option<&'static str>,
-    /// Inspects the operands.
+    /// The function that inspects the operands before a call.
     pub describe: Option<Describe>,
-    /// Copies tuples to a device.
+    /// The function that copies the pointers of tuples to a device.
     pub copy: Option<CopyToDevice>,
 }
 
@@ -153,7 +153,7 @@ macro_rules! all {
             frame: Frame<'f>,
         }
 
-        // SAFETY: only addresses and shapes; the adapted function dereferences them.
+        // SAFETY: the type holds only addresses and shapes; the adapted function dereferences the addresses.
         unsafe impl<'f> Bind<'f> for $name<'f> {
             const PARAM: Param = Param::operand(Kind::$kind, DataTypes::ANY, None)
                 .variadic()
@@ -199,7 +199,7 @@ all! {
 ///
 /// # Errors
 /// The failure in the function's status, `INVALID_ARGUMENT` if the structure does not describe the call, errors
-/// from `describe` and `copy`, and a missing stream.
+/// from `describe` and `copy`, and an error if a device call has no stream.
 pub unsafe fn call(
     adapter: &Adapter,
     args: Args<'_>,
@@ -249,7 +249,7 @@ struct Pointers<'a> {
 }
 
 impl Pointers<'_> {
-    /// Returns the address of a leaf, arguments before results.
+    /// Returns the address of leaf `index`; the leaves of arguments precede those of results.
     fn leaf(&self, index: usize) -> Option<*mut c_void> {
         let args = self.operands.arg_count();
         let frame = self.operands.frame;
@@ -308,7 +308,7 @@ impl Pointers<'_> {
         for (index, operand) in operands.iter().enumerate() {
             let root = builder.node(operand).ok_or_else(wrong)?;
             if is_cpu {
-                // On the CPU, the list only has the roots.
+                // On the CPU, the function receives only the roots.
                 builder.list.truncate(index);
                 builder.list.push(root);
             }

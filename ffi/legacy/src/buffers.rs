@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use super::structure::{Node, parse};
 use xla_ffi::{Error, Result};
 
-/// The entries of the list.
+/// The form of a device target's list of buffers.
 ///
 /// ```
 /// use xla_ffi_legacy::{Buffers, Form};
@@ -20,14 +20,14 @@ use xla_ffi::{Error, Result};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Each leaf, as in current XLA.
+    /// The list has each leaf, as in current XLA.
     Leaves,
-    /// Each node, with tuples before their elements, as first documented. Nodes inside operands may be null,
-    /// and are then read through their roots; the target writes the tuples of the result.
+    /// The list has each node, tuples before their elements, as first documented. Nodes inside operands may
+    /// be null and are then read through their roots. The target writes the tuples of the result.
     Nodes,
 }
 
-/// A leaf of an operand.
+/// A leaf of an operand: the operand itself, or an array in its tuples.
 ///
 /// ```
 /// use std::ffi::c_void;
@@ -48,34 +48,35 @@ pub enum Form {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
-    /// Its address; null if the list does not have it.
+    /// The leaf's address; null if the list lacks it.
     address: *mut c_void,
-    /// The root of its operand; the leaf itself if the operand is not a tuple.
+    /// The address of the operand's root: the leaf's own address if the operand is not a tuple.
     root: *mut c_void,
-    /// Its index in each tuple, starting at the root.
+    /// The path from the root to the leaf, as the index in each tuple.
     path: Vec<usize>,
 }
 
 impl Leaf {
-    /// Returns its address, unless it must be read through its root.
+    /// Returns the leaf's address, or `None` if it must be read through the root.
     #[must_use]
     pub fn address(&self) -> Option<*mut c_void> {
         (!self.address.is_null()).then_some(self.address)
     }
 
-    /// Returns the root of its operand, in device memory.
+    /// Returns the address of the operand's root, in device memory.
     #[must_use]
     pub fn root(&self) -> *mut c_void {
         self.root
     }
 
-    /// Returns its index in each tuple, starting at the root, so that a kernel can follow the root.
+    /// Returns the path from the root to the leaf, as the index in each tuple. A kernel can follow this
+    /// path.
     #[must_use]
     pub fn path(&self) -> &[usize] {
         &self.path
     }
 
-    /// Returns its address, reading it through the root if the list does not have it.
+    /// Returns the leaf's address. If the list lacks it, reads it through the root.
     ///
     /// # Safety
     /// The operand's tuples must be readable here: on the device, or on its stream if host and device share
@@ -98,7 +99,7 @@ impl Leaf {
     }
 }
 
-// SAFETY: only addresses; dereferencing them is unsafe and the user's responsibility.
+// SAFETY: the type holds only addresses; dereferencing them is unsafe and the user's responsibility.
 unsafe impl Send for Leaf {}
 // SAFETY: as above.
 unsafe impl Sync for Leaf {}
@@ -119,13 +120,13 @@ unsafe impl Sync for Leaf {}
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// The array.
+    /// The tuple's array in device memory, which the target writes.
     pub table: *mut *mut c_void,
     /// The addresses of the tuple's elements.
     pub elements: Vec<*mut c_void>,
 }
 
-// SAFETY: only addresses; dereferencing them is unsafe and the user's responsibility.
+// SAFETY: the type holds only addresses; dereferencing them is unsafe and the user's responsibility.
 unsafe impl Send for Root {}
 // SAFETY: as above.
 unsafe impl Sync for Root {}
@@ -160,7 +161,7 @@ pub struct Buffers {
     roots: Vec<Root>,
 }
 
-// SAFETY: only addresses; dereferencing them is unsafe and the user's responsibility.
+// SAFETY: the type holds only addresses; dereferencing them is unsafe and the user's responsibility.
 unsafe impl Send for Buffers {}
 // SAFETY: as above.
 unsafe impl Sync for Buffers {}
@@ -232,7 +233,7 @@ struct Reader {
 
 impl Reader {
     /// # Safety
-    /// The list has one more entry.
+    /// The list has at least one more entry.
     unsafe fn next(&mut self) -> *mut c_void {
         self.at += 1;
         // SAFETY: the caller upholds this function's safety contract.

@@ -1,4 +1,5 @@
-//! Events and copies on the streams of the embedded runtime's CPU device. Feature `internal`.
+//! Events and copies on the streams of the embedded runtime's CPU device. Requires the feature
+//! `internal`.
 
 use std::ffi::c_void;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -8,7 +9,7 @@ use super::staging::Device;
 use xla_ffi::{Error, Result};
 use xla_ffi_runtime::{CpuStream, DeviceStream};
 
-/// The streams of the embedded runtime, all of one device.
+/// A [`Device`] for the streams of the embedded runtime, which all belong to one device.
 ///
 /// ```
 /// use xla_ffi_legacy::{CpuStreams, Root, Staging};
@@ -30,7 +31,7 @@ use xla_ffi_runtime::{CpuStream, DeviceStream};
 pub struct CpuStreams;
 
 impl CpuStreams {
-    /// Creates the platform.
+    /// Creates the platform for [`Staging`](crate::Staging).
     #[must_use]
     pub const fn new() -> Self {
         Self
@@ -45,7 +46,7 @@ impl CpuStreams {
     }
 }
 
-/// A point on a stream.
+/// An event: a point on a stream of the embedded runtime.
 ///
 /// ```
 /// use xla_ffi_legacy::{CpuEvent, CpuStreams, Device};

@@ -60,7 +60,7 @@ pub unsafe fn copy_addresses(
     check("cuMemcpyHtoDAsync", copied)
 }
 
-/// A stream of our own, which does not wait implicitly for other streams.
+/// A stream that this crate creates and that does not wait implicitly for other streams.
 struct Own(sys::CUstream);
 
 impl Own {
@@ -68,7 +68,7 @@ impl Own {
     fn new() -> Result<Self> {
         let mut raw = std::ptr::null_mut();
         let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
-        // SAFETY: a context is current; destroyed in `drop`.
+        // SAFETY: a context is current; `drop` destroys the stream.
         check("cuStreamCreate", unsafe {
             sys::cuStreamCreate(&raw mut raw, flags)
         })?;
@@ -78,14 +78,15 @@ impl Own {
 
 impl Drop for Own {
     fn drop(&mut self) {
-        // SAFETY: created once; the driver keeps what the stream still needs.
+        // SAFETY: the stream was created once; the driver keeps the resources that its work needs.
         let _ = unsafe { sys::cuStreamDestroy_v2(self.0) };
     }
 }
 
-/// Returns the address of an operand's leaf. If the list of buffers does not have it, the operand's tuples are read
-/// from device memory. This happens on a separate stream, after the work on the program's stream. The calling
-/// thread waits for that; the program's stream does not. Null for a leaf of size zero without an address.
+/// Returns the address of an operand's leaf. If the list of buffers lacks it, the operand's tuples are read from
+/// device memory. This happens on a separate stream, after the work on the program's stream. The calling thread
+/// waits for the read; the program's stream does not. The address is null for a leaf of size zero without an
+/// address.
 ///
 /// ```no_run
 /// use std::ffi::c_void;
@@ -131,7 +132,7 @@ pub unsafe fn resolve(stream: *mut c_void, leaf: &Leaf) -> Result<*mut c_void> {
         }
         let from = at as u64 + (index * size_of::<*mut c_void>()) as u64;
         let to = (&raw mut at).cast();
-        // SAFETY: a tuple is an array of its elements' addresses in device memory; `at` is valid until the copy has
+        // SAFETY: a tuple is an array of its elements' addresses in device memory. `at` is valid until the copy has
         // run.
         let copied =
             unsafe { sys::cuMemcpyDtoHAsync_v2(to, from, size_of::<*mut c_void>(), own.0) };
@@ -155,7 +156,7 @@ pub unsafe fn resolve(stream: *mut c_void, leaf: &Leaf) -> Result<*mut c_void> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Events;
 
-/// A point on a CUDA stream.
+/// A CUDA event: a point on a stream.
 ///
 /// ```no_run
 /// use xla_ffi::cuda::Stream;
@@ -176,13 +177,13 @@ pub struct Event {
     context: CudaContext,
 }
 
-// SAFETY: a handle; the driver's functions on it may be called from any thread.
+// SAFETY: it is a handle, and the driver's functions on it may be called from any thread.
 unsafe impl Send for Event {}
 
 impl Drop for Event {
     fn drop(&mut self) {
         if let Ok(_current) = self.context.make_current() {
-            // SAFETY: created once; the driver keeps what a stream still needs.
+            // SAFETY: the event was created once; the driver keeps the resources that a stream's work needs.
             let _ = unsafe { sys::cuEventDestroy_v2(self.raw) };
         }
     }
@@ -208,7 +209,7 @@ unsafe impl Device for Events {
         let _current = context.make_current()?;
         let mut raw = std::ptr::null_mut();
         let flags = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
-        // SAFETY: the context is current; destroyed in `drop`.
+        // SAFETY: the context is current; `drop` destroys the event.
         check("cuEventCreate", unsafe {
             sys::cuEventCreate(&raw mut raw, flags)
         })?;

@@ -3,8 +3,8 @@
 //!
 //! * [`adapt!`](crate::adapt) turns such a function into a handler of XLA FFI, which every XLA can call and which
 //!   can report failures.
-//! * [`legacy!`](macro@crate::legacy) turns a handler, or a bare function, into a target of the original
-//!   conventions, for programs that still call those.
+//! * [`legacy!`](macro@crate::legacy) turns a handler, or a bare function, into a target of the original conventions,
+//!   for programs that still call such targets.
 //! * [`Buffers`] reads a device's list of buffers in both of its forms; [`Staging`] writes the tuples of a result
 //!   without stalling the stream; [`ShapeProto`] reads a shape from opaque bytes.
 
@@ -44,20 +44,19 @@ pub use target::{Shapes, register};
 /// | `gpu_status` | the same with a last `XlaCustomCallStatus*` |
 ///
 /// The function is a handler, and can be safe code. Its errors and panics are written to the status, or to standard
-/// error if the convention has none. Calls carry no sizes, so you declare the element types and dimensions of all
-/// operands. Alternatively, `shapes = unsafe FUNCTION` computes [`Shapes`] from the opaque bytes, and promises that
-/// no operand has fewer elements. As with every target of these conventions, a call with smaller operands than
-/// declared is undefined behaviour. With several results, the CPU forms receive an array of pointers, as in current
-/// XLA.
+/// error if the convention has no status. Calls carry no sizes, so you declare the element types and dimensions of all
+/// operands. Alternatively, `shapes = unsafe FUNCTION` computes [`Shapes`] from the opaque bytes, and promises that no
+/// operand has fewer elements. As with every target of these conventions, a call with smaller operands than declared is
+/// undefined behaviour. With several results, the CPU forms receive an array of pointers, as in current XLA.
 ///
 /// Brackets around shapes form tuples of any depth: `(f32[128], f32[2048]) -> (f32[2048], (f32[2048]))`. The handler
-/// receives their leaves as operands and results, in pre-order. Programs pass tuples in one of two forms. A call
-/// does not show which one, so `tuples` must declare it:
+/// receives their leaves as operands and results, in pre-order. Programs pass tuples in one of two forms. A call does
+/// not reveal the form, so `tuples` must declare it:
 ///
 /// | `tuples` | on the CPU | on devices |
 /// |---|---|---|
 /// | `"leaves"`: XLA from jaxlib 0.4.32 on | one pointer per leaf of the operands; a tuple result is one array of all its leaves | one pointer per leaf |
-/// | `"roots"`: the original documents, jaxlib 0.4.31 | one pointer per operand and one for the result; a tuple's pointer is to an array of its elements' pointers | every node: operands' tuples are read, results' are written |
+/// | `"roots"`: the original documents, jaxlib 0.4.31 | one pointer per operand and one for the result; a tuple's pointer is to an array of its elements' pointers | one pointer per node; operands' tuples are read, results' tuples are written |
 ///
 /// A null or misaligned array of a tuple is an error. Device targets with `"roots"` need a `static` [`Staging`]:
 /// `pool = TUPLES`. It writes the tuples of the result after the handler's work on the stream. If nodes inside
@@ -198,9 +197,9 @@ struct Chapter;
 ///   function's `opaque` bytes.
 /// * `copy = FUNCTION`: an `unsafe` [`CopyToDevice`], for a structure on devices.
 ///
-/// A failure in the function's status becomes an `INTERNAL` error with the complete message; bytes that are not
-/// UTF-8 are shown as `\xNN`. The function must not unwind: for C++ functions that throw, use the adapter in
-/// `xla_ffi/legacy/adapt.h`. Since r0.
+/// A failure in the function's status becomes an `INTERNAL` error with the complete message; bytes that are not UTF-8
+/// are shown as `\xNN`. The function must not unwind: for C++ functions that throw, use the adapter in
+/// `xla_ffi/legacy/adapt.h`. Available since r0 (jaxlib 0.4.31).
 #[macro_export]
 macro_rules! adapt {
     ($($(#[$meta:meta])* $vis:vis $name:ident = $unsafety:tt $convention:ident($function:path)

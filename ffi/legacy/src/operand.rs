@@ -1,4 +1,5 @@
-//! An adapter author's view of a call: operands of any type, on the host or on a device, and the opaque bytes.
+//! The operands and opaque bytes of an adapted call. Operands have any type and are on the host or on a
+//! device.
 
 use std::ffi::c_void;
 
@@ -224,7 +225,7 @@ impl Descriptor {
 pub struct Opaque<'f>(&'f [u8]);
 
 impl<'f> Opaque<'f> {
-    /// No bytes.
+    /// The value without bytes.
     pub const EMPTY: Self = Self(&[]);
 
     /// Returns the bytes.

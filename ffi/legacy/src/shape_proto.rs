@@ -7,7 +7,7 @@ use xla_ffi_sys::XLA_FFI_DataType as DataType;
 const DEPTH: usize = 32;
 /// The maximum number of dimensions.
 const RANK: usize = 64;
-/// The number that represents a tuple among the element types.
+/// The element type number that marks a tuple.
 const TUPLE: u64 = 13;
 
 /// A shape from the bytes of an `xla::ShapeProto`, which are the `opaque` of targets whose shapes vary between
@@ -31,9 +31,9 @@ const TUPLE: u64 = 13;
 pub enum ShapeProto {
     /// An array, or a token.
     Array {
-        /// Its element type.
+        /// The array's element type.
         dtype: DataType,
-        /// Its dimensions, none of which is negative.
+        /// The array's dimensions, none of which is negative.
         dims: Vec<i64>,
         /// The order of the dimensions in memory, innermost first; empty if the shape has none.
         minor_to_major: Vec<i64>,
@@ -42,14 +42,14 @@ pub enum ShapeProto {
     Tuple(Vec<Self>),
 }
 
-/// A field of a message.
+/// A field of a protobuf message.
 enum Field<'a> {
     Number(u64),
     Bytes(&'a [u8]),
     Passed,
 }
 
-/// The rest of a message.
+/// The unread rest of a protobuf message.
 struct Reader<'a>(&'a [u8]);
 
 fn wrong<T>(what: &str) -> Result<T> {
@@ -226,7 +226,7 @@ mod tests {
             &F32[..],
             &message(3, &[2, 3]),
             &message(5, &message(1, &[0, 1])),
-            // Unknown fields, of every kind.
+            // Unknown fields of every kind are skipped.
             &message(6, &[0, 0]),
             &[0x3d, 1, 2, 3, 4],
             &[0x41, 1, 2, 3, 4, 5, 6, 7, 8],
@@ -249,7 +249,7 @@ mod tests {
             array(DataType::TOKEN, &[], &[]),
         ])]);
         assert_eq!(ShapeProto::parse(&nested).unwrap(), wanted);
-        // Not packed, as older writers produce it.
+        // The numbers are not packed, as older writers produce them.
         let old = [&F32[..], &[0x18, 2, 0x18, 3]].concat();
         assert_eq!(
             ShapeProto::parse(&old).unwrap(),

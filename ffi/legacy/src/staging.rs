@@ -1,8 +1,8 @@
 //! Writes the tuples of a result without stalling the stream.
 //!
-//! An asynchronous copy transfers the addresses from host to device memory. Its source must stay valid until
-//! the device has run it. Therefore the source is a slot of host memory with an event that is recorded after
-//! the copy. A slot is reused when its event is complete, which later calls check without waiting.
+//! An asynchronous copy transfers the addresses from host to device memory. The source must stay valid until
+//! the device has run the copy. Therefore the source is a slot of host memory with an event that is recorded
+//! after the copy. A slot is reused when its event is complete, which later calls check without waiting.
 
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::buffers::{Leaf, Root};
 use xla_ffi::{Error, Result};
 
-/// The platform functions that the pool needs.
+/// The functions of a platform that a [`Staging`] pool needs.
 ///
 /// ```
 /// use std::ffi::c_void;
@@ -70,7 +70,7 @@ pub unsafe trait Device: Send + Sync {
     /// A point on a stream. Dropping it does not wait.
     type Event: Send;
 
-    /// Returns the number of a stream's device. Events are only used on the device they were created for.
+    /// Returns the number of a stream's device. An event is only used on the device that it was created for.
     ///
     /// # Errors
     /// Errors from the platform.
@@ -108,7 +108,7 @@ pub unsafe trait Device: Send + Sync {
     /// this size.
     ///
     /// # Errors
-    /// Errors from the platform; nothing must have been enqueued then.
+    /// Errors from the platform. An implementation that returns an error must not have enqueued anything.
     unsafe fn copy(
         &self,
         to: *mut *mut c_void,
@@ -116,16 +116,16 @@ pub unsafe trait Device: Send + Sync {
         stream: *mut c_void,
     ) -> Result<()>;
 
-    /// Returns the address of an operand's leaf, reading it through its root in device memory if the list does
-    /// not have it. In that case, the calling thread waits for the work on the stream.
+    /// Returns the address of an operand's leaf, reading it through its root in device memory if the list lacks
+    /// it. In that case, the calling thread waits for the work on the stream.
     ///
     /// # Safety
     /// The stream is the call's stream. When its current work has finished, the leaf's root must lead to tuples
     /// of its structure.
     ///
     /// # Errors
-    /// Errors from the platform; `UNIMPLEMENTED` if the list does not have the address and the platform does
-    /// not implement this.
+    /// Errors from the platform; `UNIMPLEMENTED` if the list lacks the address and the platform does not
+    /// implement this function.
     unsafe fn resolve(&self, stream: *mut c_void, leaf: &Leaf) -> Result<*mut c_void> {
         let _ = stream;
         leaf.address().ok_or_else(|| {
@@ -137,7 +137,7 @@ pub unsafe trait Device: Send + Sync {
     }
 }
 
-/// Host memory with an event. The pool keeps the oldest slot first.
+/// Host memory for the source of a copy, with the event after the copy. The pool keeps the oldest slot first.
 struct Slot<Event> {
     device: u64,
     event: Event,
@@ -148,7 +148,7 @@ struct Slot<Event> {
 // SAFETY: this process never dereferences the addresses.
 unsafe impl<Event: Send> Send for Slot<Event> {}
 
-/// A pool of slots, for any number of threads, streams and devices.
+/// A pool of host memory slots from which tuples are copied to devices, for any number of threads and streams.
 ///
 /// At most `capacity` slots are allocated per device. If all are in use, the calling thread waits for the
 /// oldest one; streams never wait.
@@ -214,7 +214,7 @@ impl<D: Device> Staging<D> {
         }
     }
 
-    /// Returns the platform.
+    /// Returns the platform's functions.
     pub(super) fn device(&self) -> &D {
         &self.device
     }
@@ -223,7 +223,7 @@ impl<D: Device> Staging<D> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enqueues the writing of tuples on a stream.
+    /// Enqueues on a stream the copies that write tuples.
     ///
     /// # Safety
     /// Each table is device memory with room for its elements, and stays allocated until the stream has written

@@ -1,4 +1,4 @@
-//! The statuses of the status-returning conventions: those of this library, and those of hosts.
+//! Statuses of the status-returning conventions, created by this library or by hosts.
 
 use std::ffi::{c_char, c_int};
 use std::mem::offset_of;
@@ -111,9 +111,9 @@ pub(super) fn text(bytes: &[u8]) -> String {
 mod host {
     use std::ffi::c_void;
 
-    /// Returns true if memory is mapped at the start of a page. It uses no file descriptor, unlike the embedded
-    /// runtime's probe, because it runs inside a host's call. Only one address in 65536 is probed, where a
-    /// host's own status hardly ever is.
+    /// Returns true if memory is mapped at the start of a page. The probe uses no file descriptor, unlike the
+    /// embedded runtime's, because it runs inside a host's call. Only multiples of 65536 are probed, and a
+    /// host's own status is rarely at such an address.
     pub(super) fn is_mapped(page: *mut c_void, size: usize) -> bool {
         // SAFETY: the kernel only checks the address; with this flag nothing is written.
         unsafe { libc::msync(page, size, libc::MS_ASYNC) == 0 }
@@ -137,14 +137,14 @@ type Set = unsafe extern "C" fn(*mut XlaFfiLegacyStatus, c_int, *const c_char, u
 /// Reads a field of a head.
 ///
 /// # Safety
-/// There are 32 readable bytes, and a `T` at this offset.
+/// 32 bytes at `head` are readable, and there is a `T` at `offset`.
 unsafe fn field<T>(head: *mut XlaFfiLegacyStatus, offset: usize) -> T {
     // SAFETY: the caller upholds this function's safety contract.
     unsafe { head.wrapping_byte_add(offset).cast::<T>().read() }
 }
 
-/// Returns the status as one of this SDK's, by its address and its contents; `None` for others, which are not
-/// read.
+/// Returns the status if this SDK created it, which its address and contents show. Returns `None` for other
+/// statuses.
 fn ours(status: *mut XlaCustomCallStatus) -> Option<*mut XlaFfiLegacyStatus> {
     let head = status.cast::<XlaFfiLegacyStatus>();
     if head.is_null() || head as usize % XlaFfiLegacyStatus::ALIGNMENT != 0 {
@@ -154,7 +154,7 @@ fn ours(status: *mut XlaCustomCallStatus) -> Option<*mut XlaFfiLegacyStatus> {
     if !host::is_mapped(head.cast(), size_of::<XlaFfiLegacyStatus>()) {
         return None;
     }
-    // SAFETY: mapped, and the head of an object with this alignment does not cross a page boundary.
+    // SAFETY: the page is mapped, and the head of an object with this alignment does not cross a page boundary.
     let magic = unsafe { head.cast::<[u8; 16]>().read() };
     // SAFETY: as above.
     let this =
@@ -244,7 +244,7 @@ unsafe fn write(status: *mut XlaCustomCallStatus, failure: Option<&[u8]>) {
     ));
 }
 
-/// Passes a status to the host's own function; returns `false` if there is none.
+/// Passes the status to the host's own function. Returns `false` if the host exports none.
 ///
 /// # Safety
 /// As for [`set_failure`].

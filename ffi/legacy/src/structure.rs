@@ -39,7 +39,7 @@ const fn blank(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Returns the end of a node.
+/// Returns the position after the node that starts at `at`, or `None` if there is no node.
 const fn node(text: &[u8], at: usize) -> Option<usize> {
     if at >= text.len() {
         return None;
@@ -70,7 +70,7 @@ const fn node(text: &[u8], at: usize) -> Option<usize> {
     }
 }
 
-/// A node of a shape.
+/// A node of a shape: a leaf or a tuple.
 #[derive(Clone, Debug)]
 pub(super) enum Node {
     Leaf,
@@ -104,9 +104,9 @@ pub(super) struct Builder<Leaf> {
     /// The arrays of all tuples; [`Node::slots`] gives their total size.
     pub(super) slots: Vec<*mut c_void>,
     pub(super) used: usize,
-    /// Every node in pre-order.
+    /// The address of every node, in pre-order.
     pub(super) list: Vec<*mut c_void>,
-    /// Returns the leaf with a number.
+    /// A function that returns the address of the leaf with a number.
     pub(super) leaf: Leaf,
     pub(super) leaves: usize,
     /// The address of the first slot as the function sees it: in `slots` itself, or in device memory.
@@ -114,7 +114,7 @@ pub(super) struct Builder<Leaf> {
 }
 
 impl Node {
-    /// Returns the number of elements in all its tuples.
+    /// Returns the number of elements in all tuples of the node.
     pub(super) fn slots(&self) -> usize {
         match self {
             Self::Leaf => 0,

@@ -1,5 +1,5 @@
-//! The host of handlers that are called through an original convention: a function table of this library with
-//! errors and, on devices, the stream. Missing functions are reported as with any other host.
+//! A host for handlers that are called through an original convention. Its function table has the error
+//! functions and, on devices, the stream. Handlers report missing functions as on any other host.
 
 use std::ffi::{CStr, c_void};
 
@@ -13,7 +13,7 @@ pub(super) struct Context {
 /// An error of this host.
 pub(super) struct Failure {
     code: XLA_FFI_Error_Code,
-    /// Ends with a NUL.
+    /// The message, which ends with a NUL.
     message: Vec<u8>,
 }
 
@@ -65,7 +65,7 @@ unsafe extern "C" fn details(args: *mut XLA_FFI_Error_GetDetails_Args) {
 unsafe extern "C" fn destroy(args: *mut XLA_FFI_Error_Destroy_Args) {
     // SAFETY: handlers pass complete arguments.
     let error = unsafe { (*args).error };
-    // SAFETY: an error of this host, which is not used afterwards.
+    // SAFETY: the error was created by this host and is not used afterwards.
     drop(unsafe { Failure::from_raw(error) });
 }
 

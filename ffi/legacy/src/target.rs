@@ -40,7 +40,7 @@ pub struct Shapes {
     pub rets: Vec<(XLA_FFI_DataType, Vec<i64>)>,
 }
 
-/// How the shapes of a target's operands are known, since calls of the original conventions carry no sizes.
+/// The source of the shapes of a target's operands, because calls of the original conventions carry no sizes.
 #[derive(Clone, Copy, Debug)]
 pub enum Layout {
     /// The shapes are always the same: arguments and results.
@@ -70,9 +70,9 @@ pub struct TargetInfo {
     pub platforms: &'static [&'static str],
     /// The function.
     pub function: Function,
-    /// The operands; `None` for a bare function.
+    /// The shapes of the operands; `None` for a bare function.
     pub layout: Option<Layout>,
-    /// Their tuples, if any.
+    /// The tuples of the operands and the result, if any.
     pub tuples: Option<Tuples>,
 }
 
@@ -170,7 +170,7 @@ pub fn targets(once: &Once, infos: &[&'static ListedTarget]) -> *const XlaFfiLeg
     once.call_once(|| {
         for info in infos {
             for platform in info.platforms {
-                // The author promised in `legacy!` that the function is right.
+                // The author promised in `legacy!` that the function has this convention.
                 let registered =
                     register_erased(info.name, platform, info.function, info.signature);
                 if let Err(error) = registered {
@@ -187,9 +187,9 @@ pub fn targets(once: &Once, infos: &[&'static ListedTarget]) -> *const XlaFfiLeg
 pub struct Call {
     /// The target's name.
     pub name: &'static str,
-    /// Its operands.
+    /// The shapes of the target's operands.
     pub layout: Layout,
-    /// Their tuples.
+    /// The tuples of the operands and the result.
     pub tuples: Option<Tuples>,
     /// The attribute that receives the opaque bytes.
     pub attribute: &'static str,
@@ -266,7 +266,8 @@ pub unsafe fn call_device_roots<H: Stage<EXECUTE>, D: Device>(
 type Find<'a> = &'a dyn Fn(usize, &mut [*mut c_void]) -> Result<()>;
 
 impl Call {
-    /// Reports the outcome of the call; the function for shapes and the platform's functions may panic.
+    /// Runs the call and reports the outcome. A panic, for example of the author's function for shapes,
+    /// becomes an error.
     fn answer(&self, run: impl FnOnce() -> Result<()>) {
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
         let outcome = outcome.unwrap_or_else(|panic| {
@@ -330,7 +331,7 @@ impl Call {
         for (pointer, buffer) in pointers.iter_mut().zip(&mut buffers) {
             *pointer = std::ptr::from_mut(buffer).cast();
         }
-        // All operands are buffers, so one list of tags is enough for arguments and results.
+        // All operands are buffers, so arguments and results can share one list of tags.
         let mut types = vec![XLA_FFI_ArgType::BUFFER; shapes.len()];
         let value = Value::decode::<H>(self.attribute, opaque)?;
         let name = XLA_FFI_ByteSpan {

@@ -12,8 +12,8 @@ use xla_ffi::{Error, Result};
 pub struct Tuples {
     /// The structure of the operands and the result, such as `"(_, _), _ -> (_, (_))"`.
     pub structure: &'static str,
-    /// The form of the pointers: leaves, as in current XLA; or, as first documented, the roots of operands and
-    /// result on the CPU, and every node on devices.
+    /// The form of the pointers: the leaves, as in current XLA, or the form that was first documented. In that
+    /// form, the CPU passes the roots, and devices pass every node.
     pub form: Form,
 }
 
@@ -77,7 +77,7 @@ pub(super) unsafe fn on_host(
         // SAFETY: the caller guarantees the list's entries.
         *leaf = unsafe { ins.wrapping_add(index).read() }.cast_mut();
     }
-    // A tuple of one leaf is also an array, unlike a leaf.
+    // A tuple of one leaf is passed as an array, but a leaf is not.
     let is_leaf = match tuples {
         None => of_rets.len() == 1,
         Some(tuples) => !tuples.structure.trim_end().ends_with(')'),
@@ -136,7 +136,7 @@ unsafe fn follow(
     Ok(())
 }
 
-/// The list of a device call with every node.
+/// The list of buffers of a device call, with every node.
 pub(super) struct OnDevice<'a, D: Device> {
     pool: &'a Staging<D>,
     stream: *mut c_void,
@@ -161,7 +161,8 @@ impl<'a, D: Device> OnDevice<'a, D> {
         })
     }
 
-    /// Finds the leaves; operands' leaves without an address in the list are found through their roots.
+    /// Finds the leaves of operands and result. An operand's leaf without an address in the list is found
+    /// through the root.
     pub(super) fn leaves(&self, leaves: &mut [*mut c_void]) -> Result<()> {
         for (index, root) in self.buffers.roots().iter().enumerate() {
             if root.table.is_null() && !root.elements.is_empty() {

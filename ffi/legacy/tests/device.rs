@@ -13,7 +13,7 @@ fn stream_of(handle: *mut c_void) -> Arc<CpuStream> {
     CpuStream::from_handle(handle).expect("a stream of this runtime")
 }
 
-/// A[i] = B[i % 128] + C[i], run later on the stream.
+/// Enqueues A[i] = B[i % 128] + C[i] on the stream.
 fn launch(stream: *mut c_void, a: *mut f32, b: *const f32, c: *const f32, more: f32) {
     let addresses = [a as usize, b as usize, c as usize];
     stream_of(stream).enqueue(Box::new(move || {
@@ -22,15 +22,15 @@ fn launch(stream: *mut c_void, a: *mut f32, b: *const f32, c: *const f32, more: 
         for i in 0..2048 {
             // SAFETY: B has 128 elements; the buffers are valid until the stream has run.
             let b = unsafe { (b as *const f32).wrapping_add(i % 128).read() };
-            // SAFETY: C has 2048.
+            // SAFETY: C has 2048 elements.
             let c = unsafe { (c as *const f32).wrapping_add(i).read() };
-            // SAFETY: A has 2048.
+            // SAFETY: A has 2048 elements.
             unsafe { (a as *mut f32).wrapping_add(i).write(b + c + more) };
         }
     }));
 }
 
-/// The safe form of the kernel.
+/// A handler in safe code that launches the kernel.
 #[xla_ffi::handler(platforms = ["CUDA"])]
 fn tiled_add(
     b: DeviceBuffer<f32, 1>,
@@ -103,7 +103,7 @@ unsafe extern "C" fn nodes(
     let buffers = buffers.expect("a structure");
     let on_stream = buffers.clone();
     let handle = stream as usize;
-    // Replaces a kernel: reads its operands through the root, on the stream.
+    // This task replaces a kernel: it reads the operands through the root, on the stream.
     stream_of(stream).enqueue(Box::new(move || {
         let [b, c] = [0, 1].map(|i| {
             // SAFETY: the root is readable on the stream.
@@ -237,7 +237,7 @@ fn tuples_through_roots_and_the_pool() {
     let [b, c] = operands.leaves();
     let pair = [Tree::tuple([b, c])];
     for null_inputs in [false, true] {
-        // More calls at once than the pool has slots.
+        // There are more simultaneous calls than the pool has slots.
         let mut outputs: Vec<[Vec<f32>; 2]> = (0..12)
             .map(|_| [(); 2].map(|()| vec![f32::NAN; 2048]))
             .collect();
@@ -254,7 +254,7 @@ fn tuples_through_roots_and_the_pool() {
         for call in launched {
             call.wait().expect("the roots are written");
         }
-        // The replacement for the kernel enqueues once more.
+        // The task that replaces the kernel enqueues another task.
         streams
             .iter()
             .for_each(|stream| stream.synchronize().unwrap());

@@ -8,7 +8,7 @@ use xla_ffi_legacy::{CpuStreams, Shapes, Staging};
 use xla_ffi_runtime::legacy::{ApiVersion, Invocation, TupleForm};
 use xla_ffi_runtime::{CpuDevice, CpuStream, DeviceStream, Runtime, Tree};
 
-/// (x + y, z - x) on integers; refuses a negative z.
+/// Computes (x + y, z - x) on integers; refuses a negative z.
 #[xla_ffi::handler(shape = "n, n, n -> n, n")]
 fn mix(
     x: Buffer<i32, 1>,
@@ -31,7 +31,7 @@ fn double(x: Buffer<i32, 1>, mut y: Out<i32, 1>) -> Result<()> {
     Ok(())
 }
 
-/// The same in device memory, run later on the stream.
+/// Enqueues the computation of `mix` in device memory on the stream.
 #[xla_ffi::handler(platforms = ["CUDA"])]
 fn mix_later(
     x: DeviceBuffer<i32, 1>,
@@ -49,7 +49,7 @@ fn mix_later(
     let stream = CpuStream::from_handle(stream.as_raw()).expect("a stream of this runtime");
     stream.enqueue(Box::new(move || {
         for i in 0..2 {
-            // SAFETY: two elements each, which are valid until the stream has run.
+            // SAFETY: each operand has two elements, which are valid until the stream has run.
             let [x, y, z] = ins.map(|x| unsafe { (x as *const i32).wrapping_add(i).read() });
             for (out, value) in outs.iter().zip([x + y, z - x]) {
                 // SAFETY: as above.
@@ -60,7 +60,7 @@ fn mix_later(
     Ok(())
 }
 
-/// Reads the opaque byte: the number of elements, or 255 for one operand less.
+/// Reads the opaque byte: the number of elements, or 255 for shapes with one operand less.
 fn sizes(opaque: &[u8]) -> Result<Shapes> {
     let [n] = opaque else {
         return Err(Error::invalid_argument("one byte says the size"));
