@@ -13,7 +13,7 @@ use xla_ffi::embed::bundle;
 use xla_ffi::prelude::*;
 use xla_ffi_runtime::{Attributes, Call, DType, Executable, PreparedCall, Revision, Shape};
 
-/// The newest revision, the first with futures, and one without.
+/// A revision without futures, the first with futures, and the newest.
 const REVISIONS: [Revision; 3] = [Revision::R0, Revision::R2, Revision::R10];
 
 /// A test that hangs fails after this time.
@@ -191,7 +191,7 @@ fn together(calls: impl IntoIterator<Item = Call>) -> Vec<Result<i64, String>> {
     ended.collect()
 }
 
-/// Blocks its thread until all calls do so.
+/// Blocks its thread until all calls have blocked theirs.
 #[xla_ffi::handler]
 async fn blocks(calls: i64, when: &str, mut y: Out<i64, 0>) {
     static BARRIERS: Mutex<Vec<(i64, Arc<Barrier>)>> = Mutex::new(Vec::new());

@@ -15,12 +15,12 @@ use xla_ffi::{
 /// The number of handlers below that are running. Tests wait for it, so they run one after the other.
 static AT_WORK: AtomicUsize = AtomicUsize::new(0);
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-/// While it is locked, the future of `late` stays pending.
+/// While this mutex is locked, the future of `late` stays pending.
 static OPEN: Mutex<()> = Mutex::new(());
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// Works until there is a reason not to, which the error has.
+/// Works until `reason` returns a code, and returns an error with this code.
 fn work(reason: impl Fn() -> Option<ErrorCode>) -> Error {
     AT_WORK.fetch_add(1, Ordering::SeqCst);
     let reason = loop {
@@ -232,12 +232,12 @@ fn executions_are_counted_by_handler_and_outcome() {
     for _ in 0..3 {
         prepared.invoke().unwrap();
     }
-    // Successes of calls that are alive and of some that are gone.
+    // Successes are counted for existing calls and for dropped calls.
     clone.invoke().unwrap();
     drop(clone);
     asked().run().unwrap();
     assert_eq!(row("asks"), Some((0, 5, vec![])));
-    // Refusals.
+    // Refused calls are counted by error code.
     let canceller = Canceller::new();
     canceller.cancel();
     for _ in 0..2 {
@@ -250,7 +250,8 @@ fn executions_are_counted_by_handler_and_outcome() {
     prepared.invoke().unwrap_err();
     let mut failed = vec![(ErrorCode::Cancelled, 2), (ErrorCode::DeadlineExceeded, 1)];
     assert_eq!(row("asks"), Some((0, 5, failed.clone())));
-    // A time limit counts once, also when the handler ends later with a different error, and when its call is gone.
+    // An exceeded time limit counts once, even if the handler later ends with a different error or the call is
+    // dropped.
     let late = call(&runtime, "late", bundle::<late>()).time_limit(Some(Duration::from_millis(20)));
     let mut open = late.clone().prepare().unwrap();
     let mut gone = late.prepare().unwrap();
@@ -259,7 +260,7 @@ fn executions_are_counted_by_handler_and_outcome() {
     open.wait().unwrap_err();
     gone.start().unwrap();
     drop(gone);
-    // Both see their time limit, and are held.
+    // Both calls exceed their time limit, but the locked mutex keeps them open.
     std::thread::sleep(Duration::from_millis(40));
     await_work(0);
     assert_eq!(

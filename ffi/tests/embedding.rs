@@ -235,7 +235,8 @@ fn a_handler_of_another_image_is_refused_when_it_is_registered() {
     }
 }
 
-/// Two images of the same source, as if only one of them was rebuilt. Neither reads the other's objects.
+/// Two images of the same source may differ in layout if only one is rebuilt. Neither reads the other's
+/// objects.
 #[test]
 fn a_derived_type_is_known_within_one_image() {
     let library = another_image();

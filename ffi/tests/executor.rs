@@ -18,7 +18,7 @@ fn open() -> libloading::os::unix::Library {
     unsafe { libloading::os::unix::Library::open(Some(path()), flags) }.unwrap()
 }
 
-/// Calls `double_async` once, which sleeps and is woken by a thread of its own.
+/// Calls `double_async` once. The handler sleeps and is woken by a thread that it starts.
 fn double(library: &libloading::os::unix::Library, delay: i64) -> Result<(), Error> {
     // SAFETY: `library!` exports handlers by their names.
     let handler = unsafe { library.get(b"double_async") }.unwrap();

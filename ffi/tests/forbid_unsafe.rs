@@ -28,7 +28,7 @@ pub struct Options<'a> {
     times: i64,
 }
 
-/// A choice.
+/// An attribute with two choices.
 #[derive(Attribute)]
 #[repr(i32)]
 pub enum Mode {
@@ -38,7 +38,7 @@ pub enum Mode {
     Twice = 2,
 }
 
-/// A store.
+/// User data.
 #[derive(HostType)]
 pub struct Store(i64);
 
@@ -65,7 +65,7 @@ pub fn everything(
     Ok(())
 }
 
-/// Completes later.
+/// Completes through a promise.
 #[xla_ffi::handler]
 pub fn later(x: Buffer<f32>, y: Out<f32>, later: Later) -> Result<()> {
     let promise = later.promise((x, y));
@@ -75,7 +75,7 @@ pub fn later(x: Buffer<f32>, y: Out<f32>, later: Later) -> Result<()> {
     Ok(())
 }
 
-/// Completes later.
+/// Completes as an `async fn`.
 #[xla_ffi::handler]
 pub async fn asynchronous(x: Buffer<f32>, mut y: Out<f32>, name: &str) -> Result<()> {
     std::future::ready(name.len()).await;

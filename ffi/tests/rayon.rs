@@ -1,4 +1,4 @@
-//! Work on rayon's threads: the number of threads for all kinds of callers, panics, and forked children.
+//! Tests `ThreadPool::rayon`: the number of threads for all kinds of callers, panics, and forked children.
 
 use rayon::prelude::*;
 use std::cell::Cell;
@@ -112,7 +112,7 @@ fn on_the_host(pool: ThreadPool) -> Result<()> {
 }
 
 /// As in XLA on CPU, handlers run as tasks of the host's pool. The host's threads here belong to a different rayon
-/// pool. Without special care, a waiting thread of that pool would start the next call.
+/// pool. A waiting thread of that pool must not start the next call.
 #[test]
 fn calls_on_the_hosts_threads_wait_for_one_pool() {
     const SIZE: usize = 4;

@@ -1,4 +1,5 @@
-//! Requests of a server: executions as futures, threads of `async fn` handlers, handlers that the linker left out.
+//! Tests features for servers: executions as futures, threads of `async fn` handlers, and handlers that the linker
+//! omitted.
 
 use std::future::Future;
 use std::pin::pin;
@@ -15,12 +16,12 @@ use xla_ffi::{Cancellation, ErrorCode, Revision};
 
 const LONG: Duration = Duration::from_secs(30);
 
-/// Who holds it keeps the calls below open.
+/// While this mutex is locked, calls of `blocks` stay open.
 static GATE: Mutex<()> = Mutex::new(());
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
 
-/// Blocks its thread at the gate.
+/// Blocks its thread until `GATE` is unlocked.
 #[xla_ffi::handler]
 async fn blocks(mut y: Out<i64, 0>) {
     INSIDE.fetch_add(1, Ordering::SeqCst);
@@ -29,7 +30,7 @@ async fn blocks(mut y: Out<i64, 0>) {
     y.fill(7);
 }
 
-/// Waits without a thread until the call is cancelled, which it asks each millisecond.
+/// Waits without a thread until the call is cancelled, and checks this every millisecond.
 #[xla_ffi::handler]
 async fn polls(cancellation: Cancellation) -> Result<()> {
     loop {
@@ -38,7 +39,7 @@ async fn polls(cancellation: Cancellation) -> Result<()> {
     }
 }
 
-/// Never ends.
+/// Stays pending, and stores its wakers in `HUNG`.
 #[xla_ffi::handler]
 async fn hangs() {
     std::future::poll_fn::<(), _>(|context| {
@@ -74,7 +75,7 @@ fn number(runtime: &Runtime) -> Call {
     call::<blocks>(runtime).ret(Shape::new(DType::S64, []).unwrap())
 }
 
-/// An executor of one thread, without any crate.
+/// Runs a future on the calling thread, without an executor crate.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     struct Unpark(std::thread::Thread);
     impl Wake for Unpark {
@@ -103,7 +104,7 @@ fn executions_are_futures_for_any_executor() {
         .unwrap();
     tokio.block_on(call.invoke_async()).unwrap();
     assert_eq!(call.ret_bytes(0).unwrap(), 7_i64.to_ne_bytes());
-    // Many at once on one thread.
+    // One thread waits for many calls at the same time.
     let mut calls: Vec<_> = (0..20).map(|_| call.try_clone().unwrap()).collect();
     let held = GATE.lock().unwrap();
     let all = futures::future::join_all(calls.iter_mut().map(|call| call.invoke_async()));
@@ -127,7 +128,8 @@ fn executions_are_futures_for_any_executor() {
 #[test]
 fn a_future_ends_with_its_time_limit_and_may_be_dropped() {
     let runtime = Runtime::default();
-    // A handler that does not look: the limit wakes the future. One that does ends by itself, with the same code.
+    // `hangs` ignores the limit, which therefore wakes the future. `polls` checks the limit and ends with the same
+    // code.
     for call in [call::<hangs>(&runtime), call::<polls>(&runtime)] {
         let mut call = call.prepare().unwrap();
         let limit = Duration::from_millis(50);
@@ -137,7 +139,7 @@ fn a_future_ends_with_its_time_limit_and_may_be_dropped() {
         assert_eq!(error.code(), ErrorCode::DeadlineExceeded);
         assert!(begun.elapsed() >= limit && begun.elapsed() < LONG);
     }
-    // A limit that is over, and a call that is cancelled, do not start.
+    // After its future is dropped, a call can still be cancelled. A cancelled call does not start again.
     let canceller = Canceller::new();
     let mut call = call::<polls>(&runtime)
         .canceller(&canceller)
@@ -168,7 +170,7 @@ fn a_future_ends_with_its_time_limit_and_may_be_dropped() {
     );
 }
 
-/// Threads of the program, which count what they run.
+/// Threads of the program, which count the tasks that they receive.
 struct Threads {
     run: AtomicUsize,
     drops: bool,
@@ -215,13 +217,13 @@ fn the_programs_executor_runs_async_handlers() {
             Some(vec![i64::from(is_theirs)]),
             "{revision}"
         );
-        // The start and the wake.
+        // Starting the body and waking it are one task each.
         assert_eq!(
             threads.run.load(Ordering::SeqCst),
             2 * usize::from(is_theirs)
         );
     }
-    // A task that is dropped fails its call.
+    // If the program drops a task, the call fails.
     let runtime = Runtime::default();
     let executor: Arc<dyn Executor> = Arc::new(Threads {
         run: AtomicUsize::new(0),
@@ -233,7 +235,7 @@ fn the_programs_executor_runs_async_handlers() {
     assert!(error.message().contains("executor"), "{error}");
 }
 
-/// The limits are read once: the test runs itself in a process with others.
+/// The limits are read once per process, so the test runs itself in a child process with different limits.
 #[test]
 fn threads_of_async_handlers_have_a_limit_and_a_queue() {
     const NAME: &str = "threads_of_async_handlers_have_a_limit_and_a_queue";
@@ -272,12 +274,12 @@ fn threads_of_async_handlers_have_a_limit_and_a_queue() {
             std::thread::sleep(Duration::from_millis(1));
         }
         if index == 3 {
-            // The fourth waits for long: the next is worth a warning.
+            // The fourth call waits so long that the next call causes a warning.
             std::thread::sleep(Duration::from_millis(1100));
             assert_eq!(threads() - before, 3);
         }
     }
-    // Three run and five wait. What is under way is not refused.
+    // Three calls run and five wait. Calls that have started are not refused.
     assert_eq!(refused, 20 - 3 - 5);
     HUNG.lock().unwrap().drain(..).for_each(Waker::wake);
     assert!(under_way.is_open());

@@ -200,7 +200,7 @@ fn communicators_and_windows_are_fetched_after_they_were_asked_for() {
         "{error}"
     );
     assert!(run(Revision::R10, "{windows = false, forget = true}").is_err());
-    // A host without the extension.
+    // A host without the extension rejects the call.
     let (_, text) = failed(
         call::<Exchange>("{windows = false, forget = false}")
             .arg(vector(&[1.0_f32, 2.0]))
@@ -212,7 +212,8 @@ fn communicators_and_windows_are_fetched_after_they_were_asked_for() {
     );
 }
 
-/// Requests a device communicator with some barriers and gets one with as many, or others.
+/// Requests a device communicator with `barriers` barriers, then gets one with `barriers + other`
+/// barriers.
 struct OnDevice;
 
 #[xla_ffi::stateful(name = "on_device", platforms = ["cuda"])]
@@ -255,7 +256,7 @@ fn run_on_device(
     extend: impl Fn(xla_ffi_runtime::Call) -> xla_ffi_runtime::Call,
 ) -> Result<Vec<i64>> {
     let call = on::<OnDevice>(Revision::R10, attrs)
-        // SAFETY: nobody follows the address.
+        // SAFETY: the address is never dereferenced.
         .stream(unsafe { HostStream::borrowed(0x5000 as *mut c_void) })
         .ret(shape(DType::S64, &[4]));
     let outcome = extend(call).run()?;
@@ -290,7 +291,8 @@ fn device_communicators_are_those_of_the_requested_group_and_barriers() {
     }
 }
 
-/// Gets a communicator, and a device communicator if there are any: 0 if not.
+/// Returns the addresses of a communicator and of a device communicator, which is 0 if the host has
+/// none.
 #[xla_ffi::handler(platforms = ["cuda"])]
 fn fetched(collectives: Collectives, y: DeviceOut<i64, 1>) -> Result<()> {
     let communicator = collectives.communicator(PAIR)?.as_ptr() as i64;
@@ -310,7 +312,7 @@ fn newer_and_older_versions_of_collectives_serve_what_they_have() {
         _: *const RawCollectives,
         args: *mut XLA_FFI_Communicator_Get_Args,
     ) -> *mut XLA_FFI_Error {
-        // SAFETY: the handler's own arguments.
+        // SAFETY: the handler passes complete arguments.
         unsafe { (*args).communicator = 0xC0FFEE as *mut _ };
         std::ptr::null_mut()
     }
@@ -318,7 +320,7 @@ fn newer_and_older_versions_of_collectives_serve_what_they_have() {
         _: *const RawCollectives,
         args: *mut XLA_FFI_DeviceCommunicator_Get_Args,
     ) -> *mut XLA_FFI_Error {
-        // SAFETY: the handler's own arguments.
+        // SAFETY: the handler passes complete arguments.
         unsafe { (*args).device_communicator = 0xD3C0DE as *const _ };
         std::ptr::null_mut()
     }
@@ -344,7 +346,7 @@ fn newer_and_older_versions_of_collectives_serve_what_they_have() {
         raw[0].get_communicator = Some(get);
         raw[0].get_device_communicator = has_functions.then_some(get_for_device as _);
         let call = on::<fetched>(Revision::R10, "{}").ret(shape(DType::S64, &[2]));
-        // SAFETY: nobody follows the address.
+        // SAFETY: the address is never dereferenced.
         let call = call.stream(unsafe { HostStream::borrowed(0x5000 as *mut c_void) });
         // SAFETY: the extension outlives the call.
         let outcome = unsafe { call.extension((&raw const raw[0]).cast()) }.run();
@@ -369,7 +371,7 @@ fn scratch_arrays(scratch: Scratch, y: DeviceOut<i64, 1>) -> Result<()> {
     assert!(none.is_empty() && none.as_device_mut_ptr().is_null());
     assert_eq!((some.len(), some.byte_size()), (100, 800));
     assert_eq!(some.as_device_mut_ptr() as usize % 256, 0);
-    // The size of an empty operand.
+    // The allocation for an empty operand has size 0.
     let nowhere = scratch.allocate(0, 64)?;
     assert_eq!(nowhere.as_ptr() as usize, 64);
     // SAFETY: it was allocated above with this size and was never used.

@@ -34,7 +34,7 @@ mod hostile {
     }
 }
 
-/// Literals and types that reach the options as macro fragments, which are in invisible groups.
+/// Passes literals and types to the options as macro fragments, which are in invisible groups.
 macro_rules! fragments {
     ($name:literal, $shape:expr, $platforms:expr, $platform:literal, $floor:expr, $batch:expr, $default:literal, $negative:literal,
      $order:expr, $doc:literal, $element:ty, $handler:ident) => {

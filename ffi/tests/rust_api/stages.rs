@@ -33,7 +33,7 @@ impl Counter {
         })
     }
 
-    /// An ordinary function.
+    /// A function that is not a stage.
     fn step(&self) -> i64 {
         self.next.fetch_add(Self::STEP, Ordering::Relaxed)
     }
@@ -120,7 +120,7 @@ impl Staged {
     }
 }
 
-/// Covers the states of the prepare and initialize stages.
+/// Tests that later stages receive the states of the prepare and initialize stages.
 #[test]
 fn every_stage_leaves_state_for_the_later_ones() {
     for revision in [Revision::R8, Revision::R9, Revision::R10] {
@@ -166,7 +166,7 @@ fn every_stage_leaves_state_for_the_later_ones() {
     assert!(metadata.is_command_buffer_compatible());
 }
 
-/// A function that is registered for the wrong stage.
+/// Tests the errors of functions that are registered for the wrong stage.
 #[test]
 fn wrong_stages_are_told() {
     let all = bundle::<Counter>();

@@ -36,8 +36,7 @@ impl StdFuture for Elsewhere {
     }
 }
 
-/// Uses parameters that end with the call: dimensions, names, strings, arrays, dictionaries and
-/// state.
+/// Attributes that borrow from the call frame.
 #[derive(xla_ffi::Attribute)]
 struct Options<'a> {
     name: &'a str,

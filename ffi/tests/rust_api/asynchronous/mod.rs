@@ -135,7 +135,7 @@ xla_ffi::library! { name = "asynchronous_promises"; add_one, fail_later }
 /// Operands that the promise of a different call lends.
 type Lent = (KeptBuffer<f32, 1>, KeptOut<f32, 1>, KeptAnyOut);
 
-/// The promise that lends them.
+/// The promise whose operands `borrows` tries to keep.
 static LENDER: Mutex<Option<Promise<Lent>>> = Mutex::new(None);
 
 #[xla_ffi::handler]
