@@ -6,8 +6,8 @@ use core::fmt;
 
 /// A type whose values are the elements of buffers.
 ///
-/// It is implemented for numbers; `xla_ffi` adds booleans (`Pred`) and 8-bit floats. The feature `half` adds the 16-bit
-/// floats of `half`, and `complex` adds the complex numbers of `num_complex`.
+/// The trait is implemented for numbers; `xla_ffi` adds booleans (`Pred`) and 8-bit floats. The feature `half` adds the
+/// 16-bit floats of `half`, and `complex` adds the complex numbers of `num_complex`.
 ///
 /// ```
 /// use xla_ffi_sys::{Element, XLA_FFI_DataType as DataType};
@@ -47,7 +47,7 @@ pub unsafe trait Element: Copy + Send + Sync + fmt::Debug + 'static {
 macro_rules! elements {
     ($($ty:ty => $dtype:ident $(with $narrowed:item)?;)*) => {
         $(
-            // SAFETY: it is a plain number or byte of the named type, and every bit pattern is valid.
+            // SAFETY: the type is a plain number or byte of the named element type, and every bit pattern is valid.
             unsafe impl Element for $ty {
                 const DTYPE: XLA_FFI_DataType = XLA_FFI_DataType::$dtype;
                 $($narrowed)?

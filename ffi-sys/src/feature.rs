@@ -46,7 +46,7 @@ features! {
     Stream "STREAM" = Slot::StreamGet.since();
     /// Device memory for the duration of a call.
     ScratchMemory "SCRATCH_MEMORY" = Slot::DeviceMemoryAllocate.since();
-    /// The metadata call, with which a host learns what a handler needs.
+    /// The metadata call, in which a host reads a handler's requirements.
     Metadata "METADATA" = Revision::R1;
     /// State that the instantiate stage stores. r0 has the functions, but they crash.
     State "STATE" = Revision::R1;

@@ -200,7 +200,7 @@ pub(crate) const fn text(bytes: &[u8]) -> &str {
     }
 }
 
-/// Declares an opaque type of the host, which is used only behind pointers.
+/// Declares an opaque type of the host, which is used only through pointers.
 macro_rules! opaque {
     ($(#[$meta:meta])* $name:ident) => {
         $(#[$meta])*

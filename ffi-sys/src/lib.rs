@@ -1,8 +1,8 @@
 //! The ABI of XLA's foreign function interface (FFI) as Rust declarations.
 //!
-//! It has every struct, enumeration, constant and function table that an XLA runtime and a custom call exchange. It
-//! covers every *revision* of a released jaxlib ([`Revision`]). The feature `std` adds the error type of all crates of
-//! the SDK ([`Error`]).
+//! This crate has every struct, enumeration, constant and function table that an XLA runtime and a custom call
+//! exchange. It covers every *revision* of a released jaxlib ([`Revision`]). The feature `std` adds the error type of
+//! all crates of the SDK ([`Error`]).
 //!
 //! A struct that is the same in all revisions is declared once. If an older revision has a different layout, it has a
 //! second declaration whose name ends in the revision (`XLA_FFI_State_Set_Args_R0`). One extension belongs to this SDK

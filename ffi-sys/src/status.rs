@@ -172,7 +172,7 @@ hazards! {
     Unwound = "unwound",
     /// A result or part of it was not written. Only calls that reject unwritten results check this.
     UnwrittenResult = "unwritten-result",
-    /// Scratch memory was not freed. XLA does not free what handlers allocate.
+    /// Scratch memory was not freed. XLA does not free this memory itself.
     ScratchLeak = "scratch-leak",
 }
 

@@ -84,21 +84,21 @@ pub unsafe extern "C" fn entry<H: Stage<S>, const S: u32>(
 /// The same as for [`entry`].
 #[inline(always)]
 unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: it is the first field in all revisions.
+    // SAFETY: the frame's size is its first field in all revisions.
     let size = unsafe { (*raw).struct_size };
     if size < FRAME_SIZE {
-        // SAFETY: it is the caller's frame.
+        // SAFETY: the caller guarantees a valid frame.
         return unsafe { enter_short(raw, &H::INFO, S) };
     }
     // SAFETY: the field is within the frame's size.
     let extensions = unsafe { (*raw).extension_start };
     if !extensions.is_null() {
-        // SAFETY: it is the caller's frame, which has an extension chain.
+        // SAFETY: the caller guarantees a valid frame, which has an extension chain.
         if let Some(answer) = unsafe { answer_metadata(raw, &H::INFO) } {
             return answer;
         }
     }
-    // SAFETY: it is the caller's frame, used during the call only.
+    // SAFETY: the caller guarantees a valid frame, which is used during the call only.
     let Some(frame) = (unsafe { Frame::new(raw) }) else {
         // SAFETY: as above.
         return unsafe { refuse_short_frame(raw, &H::INFO, S) };
@@ -117,7 +117,7 @@ unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *mut 
     #[cfg(debug_assertions)]
     let _results = crate::entry::unwritten::Scope::enter(&frame, &H::INFO, H::PARAMS, S);
     if const { takes_later(H::PARAMS) } {
-        // SAFETY: it is the caller's frame.
+        // SAFETY: the caller guarantees a valid frame.
         return unsafe { enter_pending::<H, S>(raw, frame) };
     }
     // The result is created inside the closure, because it fits in a register and because explaining
@@ -126,7 +126,7 @@ unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *mut 
         std::panic::catch_unwind(AssertUnwindSafe(move || match checked!(H::call(&frame)) {
             Flow::Done => std::ptr::null_mut(),
             Flow::Pending(future) => {
-                // SAFETY: only hosts with futures create them, and the frames of those hosts have
+                // SAFETY: only hosts with futures create futures, and the frames of those hosts have
                 // the field `future`.
                 unsafe { (*raw).future = future.cast() };
                 std::ptr::null_mut()
@@ -148,19 +148,20 @@ unsafe fn enter_short(
     info: &HandlerInfo,
     stage: u32,
 ) -> *mut XLA_FFI_Error {
-    // SAFETY: it is the first field in all revisions.
+    // SAFETY: the frame's size is its first field in all revisions.
     let size = unsafe { (*raw).struct_size };
     if size >= std::mem::offset_of!(XLA_FFI_CallFrame, ctx) {
         // SAFETY: the field is within the frame's size.
         let extensions = unsafe { (*raw).extension_start };
         if !extensions.is_null() {
-            // SAFETY: it is the caller's frame, which refers to its host and has an extension chain.
+            // SAFETY: the caller guarantees a valid frame, which refers to its host and has an
+            // extension chain.
             if let Some(answer) = unsafe { answer_metadata(raw, info) } {
                 return answer;
             }
         }
     }
-    // SAFETY: it is the caller's frame.
+    // SAFETY: the caller guarantees a valid frame.
     unsafe { refuse_short_frame(raw, info, stage) }
 }
 
@@ -184,7 +185,7 @@ unsafe fn enter_pending<H: Stage<S>, const S: u32>(
             },
             (call, _) => call,
         };
-        // SAFETY: it is the caller's frame.
+        // SAFETY: the caller guarantees a valid frame.
         return unsafe { settle(raw, frame, &H::INFO, call, flow) };
     }
     #[cfg(debug_assertions)]
@@ -240,7 +241,7 @@ unsafe fn settle(
     match call.settle(frame.host(), (info.name, frame.stage()), error) {
         Flow::Failed(error) => failed(frame, info, error),
         Flow::Pending(future) => {
-            // SAFETY: only hosts with futures create them, and the frames of those hosts have the
+            // SAFETY: only hosts with futures create futures, and the frames of those hosts have the
             // field `future`.
             unsafe { (*raw).future = future.cast() };
             std::ptr::null_mut()

@@ -86,7 +86,7 @@ impl<'f> Frame<'f> {
     /// `raw` points to the call frame of the current call, which lives as long as `'f`.
     #[inline(always)]
     pub(crate) unsafe fn new(raw: *const XLA_FFI_CallFrame) -> Option<Self> {
-        // SAFETY: it is the caller's frame, and `struct_size` is its first field in all revisions.
+        // SAFETY: the caller guarantees a valid frame, and `struct_size` is the first field in all revisions.
         let size = unsafe { (*raw).struct_size };
         if size < FRAME_SIZE {
             return None;

@@ -222,7 +222,7 @@ impl Later<'_> {
 /// The name of this context part, by which the entry point recognizes it.
 pub(crate) const CONTEXT: &str = "future";
 
-// SAFETY: it uses no operand.
+// SAFETY: the value uses no operand.
 unsafe impl<'f> Bind<'f> for Later<'f> {
     const PARAM: Param = Param::context(CONTEXT, Revision::R0);
 

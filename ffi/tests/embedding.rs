@@ -69,7 +69,7 @@ fn user_data_is_made_before_or_after_registration() {
         assert_eq!(data(&before), [5, 10], "{revision}");
         assert_eq!(data(&after), [7, 14], "{revision}");
         assert_eq!(answer(call(&runtime)), [-1, -2], "{revision}");
-        // This also works after the handler has registered the type.
+        // Objects can also be added after the handler has registered the type.
         let late = embed::UserData::new(&runtime).with(Store::of(8));
         assert_eq!(data(&late.expect("known")), [8, 16], "{revision}");
         assert_eq!(dropped.load(Ordering::SeqCst), 0);
@@ -243,7 +243,7 @@ fn a_derived_type_is_known_within_one_image() {
     let copy = library.with_file_name("libanother_image_copy.so");
     std::fs::copy(&library, &copy).expect("a copy");
     let [first, second] = [library, copy].map(|path| {
-        // SAFETY: it is the library of these tests, whose initializers do nothing.
+        // SAFETY: the library belongs to these tests, and its initializers do nothing.
         let library = unsafe { libloading::Library::new(path) }.expect("it loads");
         // SAFETY: the function has this type.
         let name =

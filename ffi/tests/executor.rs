@@ -14,7 +14,7 @@ fn path() -> PathBuf {
 
 fn open() -> libloading::os::unix::Library {
     let flags = libloading::os::unix::RTLD_NOW;
-    // SAFETY: it is an example of this repository.
+    // SAFETY: the library is an example of this repository.
     unsafe { libloading::os::unix::Library::open(Some(path()), flags) }.unwrap()
 }
 
@@ -22,7 +22,7 @@ fn open() -> libloading::os::unix::Library {
 fn double(library: &libloading::os::unix::Library, delay: i64) -> Result<(), Error> {
     // SAFETY: `library!` exports handlers by their names.
     let handler = unsafe { library.get(b"double_async") }.unwrap();
-    // SAFETY: it is a handler, and it is called while its library is open.
+    // SAFETY: the function is a handler, and it is called while its library is open.
     let bundle = unsafe { Bundle::execute(*handler) };
     let runtime = Runtime::with_threads(Revision::R10, 1);
     let attributes = Attributes::parse(&format!("{{delay_ms = {delay} : i64}}")).unwrap();
@@ -48,7 +48,7 @@ fn in_child(check: impl Fn() -> bool) {
         unsafe { libc::_exit(i32::from(!outcome.unwrap_or(false))) };
     }
     let mut status = -1;
-    // SAFETY: it is a child of this process.
+    // SAFETY: `child` is a child of this process.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(status, 0, "{status:#x}");
 }

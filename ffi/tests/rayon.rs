@@ -182,7 +182,7 @@ fn a_child_that_is_forked_after_the_first_call_is_refused() {
         unsafe { libc::_exit(i32::from(!is_refused.unwrap_or(false))) };
     }
     let mut status = -1;
-    // SAFETY: it is a child of this process.
+    // SAFETY: `child` is a child of this process.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(status, 0, "{status:#x}");
 }

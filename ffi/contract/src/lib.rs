@@ -2,8 +2,8 @@
 //!
 //! In `"b n k, b k m -> b n m"`, operands are separated by commas and dimensions by blanks. A dimension is a name
 //! (the same size wherever it occurs), a number, or `_` (any size). Once per operand it may be `...`: any number of
-//! dimensions, the same ones wherever it occurs. `()` is a scalar and `token` a token. `?` after an operand means
-//! that the operand may be absent. `*` means that the entry describes all remaining operands.
+//! dimensions, the same dimensions wherever it occurs. `()` is a scalar and `token` a token. `?` after an operand
+//! means that the operand may be absent. `*` means that the entry describes all remaining operands.
 //!
 //! If a name is also the name of an integer attribute of the handler, the size is the attribute's value. A dimension
 //! of a result may be computed from a name: `2*n`, `n/2`, `n+1`, `n-1`, or several of these in this order,

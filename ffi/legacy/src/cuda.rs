@@ -177,7 +177,7 @@ pub struct Event {
     context: CudaContext,
 }
 
-// SAFETY: it is a handle, and the driver's functions on it may be called from any thread.
+// SAFETY: the value is a handle, which the driver's functions accept on any thread.
 unsafe impl Send for Event {}
 
 impl Drop for Event {

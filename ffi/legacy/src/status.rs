@@ -183,9 +183,9 @@ pub unsafe fn set_success(status: *mut XlaCustomCallStatus) {
 /// Sets the status to a failure with a message of arbitrary bytes, like the C function
 /// `XlaCustomCallStatusSetFailure`. The last write counts.
 ///
-/// This works on statuses that this SDK creates (an adapter's or the embedded runtime's). Any other status is
-/// passed to the host's function if the host exports one; no jaxlib does. Otherwise the message is printed to
-/// standard error and the status is not changed.
+/// The function can write statuses that this SDK creates (an adapter's or the embedded runtime's). Any other
+/// status is passed to the host's function if the host exports one; no jaxlib does. Otherwise the message is
+/// printed to standard error and the status is not changed.
 ///
 /// ```
 /// # use std::ffi::c_void;

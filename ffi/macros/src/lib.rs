@@ -26,8 +26,8 @@ fn expanded(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
 
 /// Turns a function into a handler: the code that runs for a custom call.
 ///
-/// The function can still be called directly. The type of each parameter determines what it receives from the call;
-/// see the crate's documentation. `async` functions complete through a future of the host.
+/// The function can still be called directly. The type of each parameter determines which part of the call it
+/// receives; see the crate's documentation. `async` functions complete through a future of the host.
 ///
 /// # Options
 /// * `name = "…"`: the name of the custom call target; default: the function's name.

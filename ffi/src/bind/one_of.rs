@@ -107,7 +107,7 @@ impl<S, const RANK: usize> std::fmt::Debug for OneOf<'_, S, RANK> {
     }
 }
 
-// SAFETY: it reads only the argument at its place.
+// SAFETY: the value reads only the argument at its place.
 unsafe impl<'f, S: Elements, const RANK: usize> Bind<'f> for OneOf<'f, S, RANK> {
     const PARAM: Param = Param::operand(Kind::Arg, S::DTYPES, rank(RANK));
 
@@ -204,7 +204,7 @@ impl<S, const RANK: usize> std::fmt::Debug for OneOfOut<'_, S, RANK> {
     }
 }
 
-// SAFETY: it accesses only the result at its place.
+// SAFETY: the value accesses only the result at its place.
 unsafe impl<'f, S: Elements, const RANK: usize> Bind<'f> for OneOfOut<'f, S, RANK> {
     const PARAM: Param = Param::operand(Kind::Ret, S::DTYPES, rank(RANK));
 

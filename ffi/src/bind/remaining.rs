@@ -190,7 +190,7 @@ impl std::fmt::Debug for RemainingArgs<'_> {
     }
 }
 
-// SAFETY: it reads only the arguments from its place on.
+// SAFETY: the value reads only the arguments from its place on.
 
 unsafe impl<'f> Bind<'f> for RemainingArgs<'f> {
     const PARAM: Param = Param::operand(Kind::Arg, DataTypes::ANY, None).variadic();
@@ -449,7 +449,7 @@ impl std::fmt::Debug for RemainingRets<'_> {
     }
 }
 
-// SAFETY: it accesses only the results from its place on.
+// SAFETY: the value accesses only the results from its place on.
 
 unsafe impl<'f> Bind<'f> for RemainingRets<'f> {
     const PARAM: Param = Param::operand(Kind::Ret, DataTypes::ANY, None).variadic();

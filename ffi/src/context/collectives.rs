@@ -283,7 +283,7 @@ impl<'f> Collectives<'f> {
             num_groups: groups.len(),
             communication_id: group.id,
         };
-        // SAFETY: the host's function; the lists live until it returns.
+        // SAFETY: the function belongs to the host, and the lists live until it returns.
         let error = unsafe { request(self.raw.as_ptr(), &raw mut args) };
         self.host.check(error)
     }
@@ -306,7 +306,7 @@ impl<'f> Collectives<'f> {
             communication_id: group.id,
             communicator: std::ptr::null_mut(),
         };
-        // SAFETY: the host's function; the lists live until it returns.
+        // SAFETY: the function belongs to the host, and the lists live until it returns.
         let error = unsafe { get(self.raw.as_ptr(), &raw mut args) };
         self.host.check(error)?;
         NonNull::new(args.communicator)
@@ -341,7 +341,7 @@ impl<'f> Collectives<'f> {
             regions: regions.as_ptr(),
             num_regions: regions.len(),
         };
-        // SAFETY: the host's function; the lists live until it returns.
+        // SAFETY: the function belongs to the host, and the lists live until it returns.
         let error = unsafe { request(self.raw.as_ptr(), &raw mut args) };
         self.host.check(error)
     }
@@ -366,7 +366,7 @@ impl<'f> Collectives<'f> {
             window: std::ptr::null_mut(),
             window_offset: 0,
         };
-        // SAFETY: the host's function; the lists live until it returns.
+        // SAFETY: the function belongs to the host, and the lists live until it returns.
         let error = unsafe { get(self.raw.as_ptr(), &raw mut args) };
         self.host.check(error)?;
         Ok(Window {
@@ -401,7 +401,8 @@ impl<'f> Collectives<'f> {
             communication_id: group.id,
             requirements: &raw const requirements,
         };
-        // SAFETY: the host's function; the lists and requirements live until it returns.
+        // SAFETY: the function belongs to the host, and the lists and requirements live until it
+        // returns.
         let error = unsafe { request(self.raw.as_ptr(), &raw mut args) };
         self.host.check(error)
     }
@@ -433,7 +434,8 @@ impl<'f> Collectives<'f> {
             byte_size: 0,
             version: 0,
         };
-        // SAFETY: the host's function; the lists and requirements live until it returns.
+        // SAFETY: the function belongs to the host, and the lists and requirements live until it
+        // returns.
         let error = unsafe { get(self.raw.as_ptr(), &raw mut args) };
         self.host.check(error)?;
         Ok(DeviceCommunicator {

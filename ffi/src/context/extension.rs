@@ -69,7 +69,7 @@ impl<'f, const ID: i64> Context<'f> for Extension<'f, ID> {
     const SINCE: Revision = Feature::Extensions.since();
 
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
-        // SAFETY: it is the frame's own context.
+        // SAFETY: the context belongs to the frame.
         let raw = unsafe { frame.host().extension(frame.ctx(), ID) }?;
         let raw = NonNull::new(raw.cast_mut())
             .ok_or_else(|| Error::not_found(format!("the context has no extension {ID}")))?;
@@ -120,7 +120,7 @@ impl<'f> Context<'f> for CustomOptions<'f> {
     const SINCE: Revision = Feature::CustomOptions.since();
 
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
-        // SAFETY: it is the frame's own context, which lives as long as the frame.
+        // SAFETY: the context belongs to the frame and lives as long as the frame.
         let raw = unsafe { frame.host().custom_options(frame.ctx()) }?;
         Ok(Self(Dictionary::new(raw)))
     }

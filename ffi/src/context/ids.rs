@@ -39,7 +39,7 @@ impl<'f> Context<'f> for RunId {
     const SINCE: Revision = Feature::RunId.since();
 
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
-        // SAFETY: it is the frame's own context.
+        // SAFETY: the context belongs to the frame.
         unsafe { frame.host().run_id(frame.ctx()) }.map(Self)
     }
 }
@@ -83,7 +83,7 @@ impl<'f> Context<'f> for DeviceOrdinal {
     const SINCE: Revision = Feature::DeviceOrdinal.since();
 
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
-        // SAFETY: it is the frame's own context.
+        // SAFETY: the context belongs to the frame.
         unsafe { frame.host().device_ordinal(frame.ctx()) }.map(Self)
     }
 }

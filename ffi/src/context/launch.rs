@@ -23,7 +23,8 @@ pub struct Launch {
     pub grid: [u32; 3],
     /// Number of threads per block along each dimension.
     pub block: [u32; 3],
-    /// Number of blocks per cluster along each dimension; ones disable clusters. Requires compute capability 9.0.
+    /// Number of blocks per cluster along each dimension; `[1, 1, 1]` disables clusters. Requires compute capability
+    /// 9.0.
     pub cluster: [u32; 3],
     /// Dynamic shared memory per block, in bytes.
     pub shared_bytes: u32,

@@ -238,7 +238,7 @@ impl<'f> Recorder<'f> {
                 after,
                 |frame, api, after, out| {
                     let create = api.create_launch.ok_or("create_launch")?;
-                    // SAFETY: it is a function of the host, and all pointers are valid until it returns.
+                    // SAFETY: the function belongs to the host, and all pointers are valid until it returns.
                     Ok(unsafe {
                         create(
                             frame.record_ctx,
@@ -285,7 +285,7 @@ impl<'f> Recorder<'f> {
             after,
             |frame, api, after, out| {
                 let create = api.create_memcpy_d2d.ok_or("create_memcpy_d2d")?;
-                // SAFETY: it is a function of the host, and all pointers are valid until it returns.
+                // SAFETY: the function belongs to the host, and all pointers are valid until it returns.
                 Ok(unsafe {
                     create(
                         frame.record_ctx,
@@ -316,7 +316,7 @@ impl<'f> Recorder<'f> {
             after,
             |frame, api, after, out| {
                 let create = api.create_empty_command.ok_or("create_empty_command")?;
-                // SAFETY: it is a function of the host, and all pointers are valid until it returns.
+                // SAFETY: the function belongs to the host, and all pointers are valid until it returns.
                 Ok(unsafe { create(frame.record_ctx, after.as_ptr(), after.len() as u32, out) })
             },
             |_, _, _| Ok(std::ptr::null_mut()),

@@ -87,14 +87,14 @@ impl<'f> Scratch<'f> {
         ) {
             return Ok(nowhere);
         }
-        // SAFETY: it is the call's own context, which lives for 'f.
+        // SAFETY: the context belongs to the call, which lives for 'f.
         let data = unsafe { self.host.allocate(self.ctx, size, alignment.min(ASKED)) }?;
         let data = NonNull::new(data).ok_or_else(|| {
             Error::resource_exhausted(format!("{size} bytes of scratch memory are not available"))
         })?;
         self.taken.borrow_mut().push((data, size));
         if data.addr().get() % alignment != 0 {
-            // SAFETY: it was allocated above with this size and was never used.
+            // SAFETY: the memory was allocated above with this size and was never used.
             unsafe { self.free(data, size) }?;
             return Err(Error::internal(format!(
                 "the host's scratch memory is not aligned to {alignment}"
@@ -165,7 +165,7 @@ impl<'f> Scratch<'f> {
         if let Some(index) = taken.iter().rposition(|own| *own == (data, size)) {
             taken.swap_remove(index);
         }
-        // SAFETY: it is the call's own context; the caller guarantees that the memory is valid.
+        // SAFETY: the context belongs to the call, and the caller guarantees that the memory is valid.
         unsafe { self.host.free(self.ctx, size, data.as_ptr()) }
     }
 }

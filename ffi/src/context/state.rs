@@ -20,7 +20,7 @@ pub(crate) fn store_state<T: HostType>(frame: &Frame<'_>, stage: u32, state: T) 
     let host_type = T::registration().erased();
     let id = host_type.id(host)?;
     let state = Box::into_raw(Box::new(state));
-    // SAFETY: it is the frame's own context, and the deleter drops a box of T.
+    // SAFETY: the context belongs to the frame, and the deleter drops a box of T.
     let stored =
         unsafe { host.set_state(frame.ctx(), stage, id, state.cast(), host_type.deleter()) };
     if stored.is_err() {
@@ -33,7 +33,7 @@ pub(crate) fn store_state<T: HostType>(frame: &Frame<'_>, stage: u32, state: T) 
 }
 
 fn has_stream(frame: &Frame<'_>) -> bool {
-    // SAFETY: it is the frame's own context.
+    // SAFETY: the context belongs to the frame.
     unsafe { frame.host().stream(frame.ctx()) }.is_ok()
 }
 
@@ -72,7 +72,7 @@ fn find_state<'f, T: HostType>(frame: &Frame<'f>, stage: u32) -> Result<&'f T, M
             crate::error::problems::stage_name(stage)
         ))));
     }
-    // SAFETY: it is the frame's own context.
+    // SAFETY: the context belongs to the frame.
     let state = unsafe { host.state(frame.ctx(), stage, id) }.map_err(|error| {
         if host.is_absent_error(&error, "not set") {
             Missing::Absent(error)

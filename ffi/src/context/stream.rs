@@ -55,7 +55,7 @@ impl<'f> Context<'f> for Stream<'f> {
 
     #[inline]
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
-        // SAFETY: it is the frame's own context.
+        // SAFETY: the context belongs to the frame.
         let raw = unsafe { frame.host().stream(frame.ctx()) }?;
         Ok(Self {
             raw,

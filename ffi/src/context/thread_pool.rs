@@ -11,9 +11,9 @@ use xla_ffi_sys::{Feature, Revision, XLA_FFI_InvokeContext};
 /// The host's pool of CPU threads. Available since r1 (jaxlib 0.4.33); its size since r3 (jaxlib
 /// 0.4.38).
 ///
-/// Its loops run chunks on the pool and on the calling thread, which waits only for chunks that
-/// another thread has started. Loops therefore work even with one thread, without a pool, or if tasks
-/// start late or never. Each loop allocates memory.
+/// The pool's loops run chunks on its threads and on the calling thread, which waits only for chunks
+/// that another thread has started. Loops therefore work even with one thread, without a pool, or if
+/// tasks start late or never. Each loop allocates memory.
 ///
 /// ```
 /// use xla_ffi::prelude::*;
@@ -78,7 +78,7 @@ impl ThreadPool<'_> {
     /// [`ErrorCode::Unimplemented`](crate::ErrorCode::Unimplemented) on older hosts, and the host's
     /// error if the context has no pool.
     pub fn size(&self) -> Result<usize> {
-        // SAFETY: it is the call's own context, which lives for 'f.
+        // SAFETY: the context belongs to the call, which lives for 'f.
         let threads = unsafe { self.host.num_threads(self.ctx) }?;
         usize::try_from(threads)
             .map_err(|_| Error::internal(format!("the host reports a pool of {threads} threads")))
@@ -110,8 +110,8 @@ impl ThreadPool<'_> {
     pub fn spawn(&self, task: impl FnOnce() + Send + 'static) -> Result<()> {
         let task: Box<Box<dyn FnOnce() + Send>> = Box::new(Box::new(task));
         let data = Box::into_raw(task);
-        // SAFETY: it is the call's own context. `run_boxed` takes ownership of the box, and the host
-        // calls it once.
+        // SAFETY: the context belongs to the call. `run_boxed` takes ownership of the box, and the
+        // host calls it once.
         let scheduled = unsafe { self.host.schedule(self.ctx, run_boxed, data.cast()) };
         if scheduled.is_err() {
             // SAFETY: the host did not take the task, so it is still owned here.

@@ -71,7 +71,7 @@ impl<'f, T: HostType> Context<'f> for UserData<'f, T> {
     fn find(frame: &Frame<'f>) -> Result<Option<Self>> {
         let host = frame.host();
         let id = T::registration().erased().id(host)?;
-        // SAFETY: it is the frame's own context.
+        // SAFETY: the context belongs to the frame.
         let data = match unsafe { host.user_data(frame.ctx(), id) } {
             Ok(data) => data,
             Err(error) if host.is_absent_error(&error, "not found in execution context") => {

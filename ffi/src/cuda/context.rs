@@ -38,7 +38,7 @@ use cudarc::driver::sys;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CudaContext(pub(super) sys::CUcontext);
 
-// SAFETY: it is a handle, and the driver's functions on it may be called from any thread.
+// SAFETY: the value is a handle, which the driver's functions accept on any thread.
 unsafe impl Send for CudaContext {}
 // SAFETY: as above.
 unsafe impl Sync for CudaContext {}

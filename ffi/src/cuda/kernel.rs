@@ -66,7 +66,7 @@ enum Source {
 #[derive(Clone, Copy, Debug)]
 struct Function(sys::CUfunction);
 
-// SAFETY: it is a handle, and the driver's functions on it may be called from any thread.
+// SAFETY: the value is a handle, which the driver's functions accept on any thread.
 unsafe impl Send for Function {}
 // SAFETY: as above.
 unsafe impl Sync for Function {}
@@ -236,7 +236,7 @@ unsafe fn launch_with_attributes(
         value,
     };
     let [x, y, z] = launch.cluster;
-    // SAFETY: it is a union of numbers, so all zeros are valid.
+    // SAFETY: the type is a union of numbers, for which all zeros are valid.
     let mut cluster: sys::CUlaunchAttributeValue = unsafe { std::mem::zeroed() };
     cluster.clusterDim = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
     // SAFETY: as above.
@@ -311,7 +311,7 @@ impl<T> View<T> {
 
 impl<T> Drop for View<T> {
     fn drop(&mut self) {
-        // SAFETY: it is taken once, here.
+        // SAFETY: the slice is taken once, here.
         let slice = unsafe { ManuallyDrop::take(&mut self.slice) };
         // Releases the stream and keeps the memory.
         slice.leak();

@@ -147,7 +147,7 @@ struct Loaded {
     context: CudaContext,
 }
 
-// SAFETY: both are handles, and the driver's functions on them may be called from any thread.
+// SAFETY: both values are handles, which the driver's functions accept on any thread.
 unsafe impl Send for Loaded {}
 // SAFETY: as above.
 unsafe impl Sync for Loaded {}

@@ -55,7 +55,7 @@ pub struct Stream<'f> {
     _call: PhantomData<&'f ()>,
 }
 
-// SAFETY: it is a handle, and the driver's functions on it may be called from any thread.
+// SAFETY: the value is a handle, which the driver's functions accept on any thread.
 unsafe impl Send for Stream<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Stream<'_> {}
@@ -232,7 +232,7 @@ impl<'f> Context<'f> for Stream<'f> {
     const SINCE: Revision = Feature::Stream.since();
 
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
-        // SAFETY: it is the frame's own context.
+        // SAFETY: the context belongs to the frame.
         let raw = unsafe { frame.host().stream(frame.ctx()) }?;
         // SAFETY: the host's stream lives as long as the call.
         unsafe { Self::from_raw(raw) }

@@ -97,7 +97,7 @@ fn loaded() -> Vec<CString> {
         // SAFETY: the loader passes a valid description of a library.
         let name = unsafe { (*info).dlpi_name };
         if !name.is_null() {
-            // SAFETY: it is a C string of the loader.
+            // SAFETY: the name is a C string of the loader.
             let name = unsafe { CStr::from_ptr(name) };
             if !name.is_empty() {
                 // SAFETY: `paths` is the pointer that `loaded` passes.

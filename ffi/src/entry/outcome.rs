@@ -131,6 +131,6 @@ pub fn finish_state<S, const STAGE: u32>(frame: &Frame<'_>, outcome: impl Makes<
 pub(crate) fn invocation<'f>(
     frame: &Frame<'f>,
 ) -> Result<xla_ffi_runtime::internal::Invocation<'f>> {
-    // SAFETY: it is the frame of the current call.
+    // SAFETY: the frame belongs to the current call.
     unsafe { xla_ffi_runtime::internal::Invocation::from_frame(frame.raw()) }
 }

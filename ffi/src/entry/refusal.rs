@@ -25,7 +25,7 @@ pub(crate) unsafe fn refuse_short_frame(
     info: &HandlerInfo,
     stage: u32,
 ) -> *mut XLA_FFI_Error {
-    // SAFETY: it is the first field of every frame.
+    // SAFETY: the size is the first field of every frame.
     let size = unsafe { (*raw).struct_size };
     if size < 32 {
         crate::error::panics::warn(format_args!(
@@ -139,7 +139,7 @@ pub(crate) fn ask_for_stream(frame: Frame<'_>) -> bool {
         return true;
     }
     crate::error::panics::install();
-    // SAFETY: it is the frame's own context.
+    // SAFETY: the context belongs to the frame.
     let stream = unsafe { frame.host().stream(frame.ctx()) };
     if stream.is_ok_and(|stream| !stream.is_null()) {
         return false;

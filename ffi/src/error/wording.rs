@@ -36,23 +36,23 @@ pub const fn feature(feature: Feature) -> &'static str {
 
 /// Separates a feature from the first jaxlib that has it.
 pub const FIRST_JAXLIB: &str = ": the first jaxlib that has it is ";
-/// Separates that jaxlib from the host.
+/// Separates the first jaxlib that has a feature from the host's version.
 pub const THIS_HOST: &str = "; this host speaks ";
-/// Precedes the host's version; its revision follows in brackets.
+/// Precedes the host's version. The host's revision follows the version in brackets.
 pub const VERSION: &str = "XLA FFI ";
-/// Follows the version of a host that is newer than every revision that the library knows.
+/// Follows the host's version if the host is newer than every revision that the library knows.
 pub const NEWER_HOST: &str = ", which is newer than this library: build it with a newer xla-ffi";
 /// Separates a feature from the minor version of the host's extension.
 pub const THIS_EXTENSION: &str = ": this host has version 0.";
 /// Separates the extension's name from the first jaxlib that has the feature.
 pub const NEWER_EXTENSION: &str = " extension; the first jaxlib that has 0.2 is ";
 
-/// Follows the name of what was to be registered or called, if the host predates r0.
+/// Follows the name of the handler or library that a host before r0 registers or calls.
 pub const BEFORE_R0: &str = ": this host has the typed FFI from before its first revision, as in jaxlib 0.4.29, \
     0.4.30 and TensorFlow 2.17, which calls handlers in another way; the oldest that is supported is jaxlib 0.4.31";
 
-/// Follows an element type smaller than a byte if the host sent no number for it. Used by C and C++,
-/// which decode an operand without access to its host.
+/// Follows the name of an element type smaller than a byte if the host sent no number for the type.
+/// Used by C and C++, which decode an operand without access to its host.
 pub const WITHOUT_NUMBER: &str = " arrives without its type in this XLA and packed the other way \
     round; the first jaxlib that has it is ";
 
@@ -66,11 +66,11 @@ pub const BYTES: &str = " takes more bytes than can be addressed";
 pub const NULL_DATA: &str = " has a null data pointer";
 /// Precedes the address of a misaligned operand.
 pub const IS_AT: &str = " is at ";
-/// Separates that address from the alignment that the element type requires.
+/// Separates a misaligned operand's address from the alignment that the element type requires.
 pub const NOT_A_MULTIPLE: &str = ", which is not a multiple of ";
 /// Separates a result from the operand that shares its memory.
 pub const OVERLAPS: &str = " overlaps ";
-/// Follows that operand if it is an argument.
+/// Follows the operand that shares a result's memory, if that operand is an argument.
 pub const ALIASED: &str =
     "; if the caller aliases them (input_output_aliases), declare an in-out operand";
 /// Reports an in-out operand whose argument and result have different addresses. Their indices
@@ -85,9 +85,9 @@ pub const DEVICE: &str = "the call has a device stream, but the handler reads an
     for platform \"cpu\" only";
 /// Reports a call frame that is too short. Its size and the expected size follow.
 pub const SHORT_FRAME: &str = "the call frame or one of its lists is shorter than the ABI's";
-/// Reports that a handler is called at the wrong stage, which follows.
+/// Reports that a handler is called in the wrong stage. The stage's name follows.
 pub const CALLED_AT: &str = "called in stage ";
-/// Follows that stage.
+/// Follows the name of the wrong stage in which a handler is called.
 pub const OWN_STAGE: &str = "; register each function of the handler for its own stage";
 
 /// Returns the message for a feature of version 0.2 of an extension on a host with version 0.`minor`.

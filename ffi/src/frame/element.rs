@@ -10,7 +10,7 @@ pub use xla_ffi_sys::{Element, Wide};
 macro_rules! elements {
     ($($ty:ident => $dtype:ident;)*) => {
         $(
-            // SAFETY: it is one byte of the named type, and every bit pattern is valid.
+            // SAFETY: the type is one byte of the named element type, and every bit pattern is valid.
             unsafe impl Element for $ty {
                 const DTYPE: XLA_FFI_DataType = XLA_FFI_DataType::$dtype;
             }

@@ -189,7 +189,7 @@ impl OwnedFrame {
     /// Returns the copy as a frame. It has the context of the call, which is valid only until the
     /// call returns.
     pub(crate) fn frame(&self) -> Option<Frame<'_>> {
-        // SAFETY: it is a complete frame that lives as long as `self`.
+        // SAFETY: the frame is complete and lives as long as `self`.
         unsafe { Frame::new(self.raw.as_ptr()) }
     }
 }

@@ -279,8 +279,8 @@ impl Host {
         Error::new(error.code(), format!("{text}{this}{self}{newer}"))
     }
 
-    /// Returns an error on a newer host if the library knows no revision from r8 on, because until r8 hosts changed the layouts
-    /// of types and state, and misread older ones.
+    /// Returns an error on a newer host if the library knows no revision from r8 on, because until r8 the layouts of
+    /// types and state changed, and hosts misread older layouts.
     fn has_known_types(self) -> Result<()> {
         if newest_known() >= Revision::R8 || !self.is_newer() {
             return Ok(());
@@ -373,7 +373,7 @@ impl Host {
             }
         }
         if !details.message.is_null() {
-            // SAFETY: it is a C string that lives as long as the error, which is destroyed below.
+            // SAFETY: the message is a C string that lives as long as the error, which is destroyed below.
             let text = unsafe { std::ffi::CStr::from_ptr(details.message) };
             message = text.to_string_lossy().into_owned();
         }

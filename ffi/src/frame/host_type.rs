@@ -13,7 +13,8 @@ use xla_ffi_sys::XLA_FFI_UNKNOWN_TYPE_ID;
 
 /// The registration of a type that hosts store, with a separate number for each copy of XLA.
 ///
-/// It must be a `static` for exactly the type `T`. The derive macros create it; by hand, it looks like this:
+/// The registration must be a `static` for exactly the type `T`. The derive macros create it; by hand, it looks like
+/// this:
 ///
 /// ```
 /// use xla_ffi::{HostType, bind::Registration};
@@ -109,7 +110,7 @@ impl<T: Send + Sync + 'static> Registration<T> {
     ///
     /// # Safety
     /// The same as for [`Registration::user_data`], for the number instead of the name. XLA assigns numbers from 1 on
-    /// to other types and does not skip chosen ones, so choose a number that it never reaches.
+    /// to other types and does not skip chosen numbers, so choose a number that XLA never reaches.
     ///
     /// # Panics
     /// If `id` is not greater than 0.

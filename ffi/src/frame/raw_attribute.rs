@@ -206,21 +206,21 @@ impl<'f> RawAttr<'f> {
 
     #[inline(always)]
     pub(crate) fn scalar(self) -> Option<RawScalar<'f>> {
-        // SAFETY: it is the ABI's type for a scalar.
+        // SAFETY: the ABI defines this type for scalars.
         let scalar: &XLA_FFI_Scalar = unsafe { self.value(XLA_FFI_AttrType::SCALAR) }?;
         (!scalar.value.is_null()).then_some(RawScalar { scalar })
     }
 
     #[inline(always)]
     pub(crate) fn array(self) -> Option<RawArray<'f>> {
-        // SAFETY: it is the ABI's type for an array.
+        // SAFETY: the ABI defines this type for arrays.
         let array: &XLA_FFI_Array = unsafe { self.value(XLA_FFI_AttrType::ARRAY) }?;
         Some(RawArray { array })
     }
 
     #[inline(always)]
     pub(crate) fn string(self) -> Option<&'f [u8]> {
-        // SAFETY: it is the ABI's type for a string, a byte span.
+        // SAFETY: the ABI defines this type, a byte span, for strings.
         let span: &XLA_FFI_ByteSpan = unsafe { self.value(XLA_FFI_AttrType::STRING) }?;
         // A null pointer with a nonzero length is not an empty string.
         if span.ptr.is_null() && span.len != 0 {
@@ -232,9 +232,9 @@ impl<'f> RawAttr<'f> {
 
     #[inline(always)]
     pub(crate) fn dictionary(self) -> Option<RawAttrs<'f>> {
-        // SAFETY: it is the ABI's type for a dictionary.
+        // SAFETY: the ABI defines this type for dictionaries.
         let dictionary: &XLA_FFI_Attrs = unsafe { self.value(XLA_FFI_AttrType::DICTIONARY) }?;
-        // SAFETY: it lives as long as the frame.
+        // SAFETY: the dictionary lives as long as the frame.
         unsafe { RawAttrs::from_host(dictionary) }
     }
 }

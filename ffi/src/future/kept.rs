@@ -119,7 +119,7 @@ macro_rules! detach {
             type At<'a> = $name<'a, T, RANK>;
 
             fn at(&mut self) -> Self::At<'_> {
-                // SAFETY: it is the view of an operand of this kind, and its data outlives this value.
+                // SAFETY: the view belongs to an operand of this kind, and its data outlives this value.
                 unsafe { $name::from_view(self.0.view()) }
             }
         }

@@ -13,9 +13,9 @@ use crate::operand::untyped::{AnyBuffer, AnyOut};
 
 /// A parameter that an asynchronous handler may keep after the call has returned.
 ///
-/// It accesses only operand data, copies, and objects that live until the call completes. All parameters of an
-/// `async fn` handler must implement this trait. Types that derive [`Bind`](macro@crate::Bind) implement it if the
-/// type that they are made from does.
+/// Such a parameter accesses only operand data, copies, and objects that live until the call completes. All
+/// parameters of an `async fn` handler must implement this trait. Types that derive [`Bind`](macro@crate::Bind)
+/// implement it if the type that they are made from does.
 ///
 /// ```
 /// use xla_ffi::{Bind, prelude::*};
@@ -59,7 +59,7 @@ pub unsafe trait OutlivesCall {}
 macro_rules! impl_outlives_call {
     ($({$($generics:tt)*} $ty:ty;)*) => {
         $(
-            // SAFETY: it holds operand data, copies, or an object that the host keeps.
+            // SAFETY: the type holds operand data, copies, or an object that the host keeps.
             unsafe impl<$($generics)*> crate::future::outlives::OutlivesCall for $ty {}
         )*
     };
@@ -89,7 +89,7 @@ impl_outlives_call! {
 #[derive(Debug)]
 pub struct MadeFrom<'f, T>(PhantomData<(&'f (), T)>);
 
-// SAFETY: it has the properties of the type that it is made from.
+// SAFETY: a derived type has the properties of the type that it is made from.
 unsafe impl<T: OutlivesCall> OutlivesCall for MadeFrom<'_, T> {}
 
 // SAFETY: attributes are copied with the frame.

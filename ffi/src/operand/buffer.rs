@@ -12,7 +12,7 @@ use crate::param::{Kind, Param};
 
 /// An argument with elements of type `T` in row-major order, whatever layout the caller's array has.
 ///
-/// It dereferences to a slice of its elements. `RANK` fixes the number of dimensions; by default, any rank is
+/// A `Buffer` dereferences to a slice of its elements. `RANK` fixes the number of dimensions; by default, any rank is
 /// accepted. A call whose argument has a different element type, rank, alignment or number of elements is rejected.
 /// Available since r0 (jaxlib 0.4.31).
 ///
@@ -46,7 +46,7 @@ pub struct Buffer<'f, T, const RANK: usize = ANY_RANK> {
     view: Typed<'f, T>,
 }
 
-// SAFETY: it consists of a shared slice of elements and a slice of dimensions.
+// SAFETY: the value consists of two shared slices, of elements and of dimensions.
 unsafe impl<T: Sync, const RANK: usize> Send for Buffer<'_, T, RANK> {}
 // SAFETY: as above.
 unsafe impl<T: Sync, const RANK: usize> Sync for Buffer<'_, T, RANK> {}
@@ -155,7 +155,7 @@ impl<T: Element, const RANK: usize> std::fmt::Debug for Buffer<'_, T, RANK> {
     }
 }
 
-// SAFETY: it reads only the argument at its place.
+// SAFETY: the value reads only the argument at its place.
 
 unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for Buffer<'f, T, RANK> {
     const PARAM: Param = Param::operand(Kind::Arg, DataTypes::only(T::DTYPE), rank(RANK));

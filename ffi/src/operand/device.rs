@@ -55,8 +55,8 @@ macro_rules! device {
             _elements: PhantomData<*mut T>,
         }
 
-        // SAFETY: it holds an address and a shape. Dereferencing the address is `unsafe` and up to
-        // the user.
+        // SAFETY: the type holds an address and a shape. Dereferencing the address is `unsafe` and
+        // up to the user.
         unsafe impl<T: Send, const RANK: usize> Send for $name<'_, T, RANK> {}
         // SAFETY: as above.
         unsafe impl<T: Sync, const RANK: usize> Sync for $name<'_, T, RANK> {}
@@ -113,7 +113,7 @@ macro_rules! device {
             }
         }
 
-        // SAFETY: it does not access the operand's memory.
+        // SAFETY: the value does not access the operand's memory.
         unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for $name<'f, T, RANK> {
             const PARAM: Param =
                 Param::operand(Kind::$kind, DataTypes::only(T::DTYPE), rank(RANK)).on_device();
@@ -141,8 +141,8 @@ macro_rules! any_device {
             place: Place<'f>,
         }
 
-        // SAFETY: it holds an address and a shape. Dereferencing the address is `unsafe` and up to
-        // the user.
+        // SAFETY: the type holds an address and a shape. Dereferencing the address is `unsafe` and
+        // up to the user.
         unsafe impl Send for $any<'_> {}
         // SAFETY: as above.
         unsafe impl Sync for $any<'_> {}
@@ -192,7 +192,7 @@ macro_rules! any_device {
             }
         }
 
-        // SAFETY: it does not access the operand's memory.
+        // SAFETY: the value does not access the operand's memory.
         unsafe impl<'f> Bind<'f> for $any<'f> {
             const PARAM: Param = Param::operand(Kind::$kind, DataTypes::ANY, None).on_device();
 

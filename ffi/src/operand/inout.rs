@@ -59,7 +59,7 @@ pub struct InOut<'f, T, const RANK: usize = ANY_RANK> {
     view: Typed<'f, T>,
 }
 
-// SAFETY: it is a unique slice of numbers.
+// SAFETY: the value is a unique slice of numbers.
 unsafe impl<T: Send, const RANK: usize> Send for InOut<'_, T, RANK> {}
 // SAFETY: as above.
 unsafe impl<T: Sync, const RANK: usize> Sync for InOut<'_, T, RANK> {}
@@ -142,7 +142,7 @@ fn are_one<T>(arg: Typed<'_, T>, ret: Typed<'_, T>) -> bool {
     arg.dims == ret.dims && (arg.data == ret.data || ret.len == 0)
 }
 
-// SAFETY: it accesses only the argument and the result at its place, which are the same array.
+// SAFETY: the value accesses only the argument and the result at its place, which are the same array.
 
 unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for InOut<'f, T, RANK> {
     const PARAM: Param = Param::operand(Kind::InOut, DataTypes::only(T::DTYPE), rank(RANK));

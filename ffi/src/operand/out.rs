@@ -87,7 +87,7 @@ fn about(name: &str, text: &str) -> String {
     ["result", blank, marks, name, marks, ": ", text].concat()
 }
 
-// SAFETY: it is a unique slice of elements and a shared slice of dimensions.
+// SAFETY: the value is a unique slice of elements and a shared slice of dimensions.
 unsafe impl<T: Send, const RANK: usize> Send for Out<'_, T, RANK> {}
 // SAFETY: as above; a shared reference gives no access to the elements.
 unsafe impl<T: Sync, const RANK: usize> Sync for Out<'_, T, RANK> {}
@@ -321,7 +321,7 @@ impl<T: Element, const RANK: usize> std::fmt::Debug for Out<'_, T, RANK> {
     }
 }
 
-// SAFETY: it accesses only the result at its place.
+// SAFETY: the value accesses only the result at its place.
 
 unsafe impl<'f, T: Element, const RANK: usize> Bind<'f> for Out<'f, T, RANK> {
     const PARAM: Param = Param::operand(Kind::Ret, DataTypes::only(T::DTYPE), rank(RANK));

@@ -263,7 +263,7 @@ const fn param<P: PackedElement>(kind: Kind, rank: Option<usize>) -> Param {
     param
 }
 
-// SAFETY: it accesses only the operand at its place.
+// SAFETY: the value accesses only the operand at its place.
 
 unsafe impl<'f, P: PackedElement, const RANK: usize> Bind<'f> for Packed<'f, P, RANK> {
     const PARAM: Param = param::<P>(Kind::Arg, rank(RANK));
@@ -375,7 +375,7 @@ impl<'f, P: PackedElement, const RANK: usize> PackedOut<'f, P, RANK> {
     }
 }
 
-// SAFETY: it accesses only the operand at its place.
+// SAFETY: the value accesses only the operand at its place.
 
 unsafe impl<'f, P: PackedElement, const RANK: usize> Bind<'f> for PackedOut<'f, P, RANK> {
     const PARAM: Param = param::<P>(Kind::Ret, rank(RANK));

@@ -56,7 +56,7 @@ pub struct TokenOut<'f>(PhantomData<&'f ()>);
 
 macro_rules! token {
     ($name:ident $kind:ident $operand:ident $index:ident) => {
-        // SAFETY: it accesses no memory.
+        // SAFETY: the value accesses no memory.
         unsafe impl<'f> Bind<'f> for $name<'f> {
             const PARAM: Param = Param::operand(
                 Kind::$kind,

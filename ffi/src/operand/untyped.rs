@@ -138,7 +138,7 @@ impl std::fmt::Debug for AnyBuffer<'_> {
     }
 }
 
-// SAFETY: it reads only the argument at its place.
+// SAFETY: the value reads only the argument at its place.
 
 unsafe impl<'f> Bind<'f> for AnyBuffer<'f> {
     const PARAM: Param = Param::operand(Kind::Arg, DataTypes::ANY, None);
@@ -206,7 +206,7 @@ pub struct AnyOut<'f> {
     name: &'static str,
 }
 
-// SAFETY: it is a unique view of memory.
+// SAFETY: the value is a unique view of memory.
 unsafe impl Send for AnyOut<'_> {}
 // SAFETY: a shared reference gives no access to the elements.
 unsafe impl Sync for AnyOut<'_> {}
@@ -304,7 +304,7 @@ impl std::fmt::Debug for AnyOut<'_> {
     }
 }
 
-// SAFETY: it accesses only the result at its place.
+// SAFETY: the value accesses only the result at its place.
 
 unsafe impl<'f> Bind<'f> for AnyOut<'f> {
     const PARAM: Param = Param::operand(Kind::Ret, DataTypes::ANY, None);

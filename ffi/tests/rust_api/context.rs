@@ -271,7 +271,7 @@ fn scratch(scratch: Scratch, mut y: Out<i64, 0>) -> Result<()> {
     assert_ne!(first, second);
     let array = scratch.array::<f64>(3)?.as_device_mut_ptr();
     assert_eq!(array as usize % 256, 0);
-    // SAFETY: it was allocated above with this size.
+    // SAFETY: the memory was allocated above with this size.
     unsafe { scratch.free(first, 64)? };
     y.fill(first.as_ptr() as i64 % 64);
     Ok(())
@@ -305,7 +305,7 @@ fn scratch_memory() {
     }
     assert_eq!(runtime.take_findings(), []);
     assert_eq!(allocator.living(), 0);
-    // The same code as jaxlib's on CPU.
+    // The code is the same as in jaxlib on CPU.
     let (code, text) = failed(call::<scratch>("{}").ret(shape(DType::S64, &[])));
     assert_eq!(code, ErrorCode::InvalidArgument, "{text}");
 }
@@ -417,9 +417,9 @@ fn chosen(store: UserData<Chosen>, mut y: Out<i64, 0>) -> Result<()> {
 fn user_data() {
     for revision in Revision::ALL {
         let runtime = Runtime::new(revision);
-        // A number that the program has chosen.
+        // The program chooses the type's number.
         let info = TypeInfo::default();
-        // SAFETY: it is the type that `chosen` takes.
+        // SAFETY: the type is the one that `chosen` takes.
         unsafe { runtime.register_type("test.chosen", 4242, info) }.unwrap();
         let executable = load::<chosen>(&runtime, "{}").unwrap();
         let mut object = Chosen(11);

@@ -95,7 +95,7 @@ fn one_body_makes_and_updates_commands() {
         assert_eq!(args[3], KernelArg::Value(0.5_f32.to_ne_bytes().to_vec()));
         let after: Vec<_> = made.iter().map(|command| command.after.clone()).collect();
         assert_eq!(after, [vec![], vec![0], vec![1], vec![0, 2]]);
-        // The same body updates the commands.
+        // Running the stage again updates the commands.
         call.record(&mut recorder).unwrap();
         let updated = recorder.commands();
         let updates: Vec<_> = updated.iter().map(|command| command.updates).collect();
@@ -374,7 +374,7 @@ fn scratch_arrays(scratch: Scratch, y: DeviceOut<i64, 1>) -> Result<()> {
     // The allocation for an empty operand has size 0.
     let nowhere = scratch.allocate(0, 64)?;
     assert_eq!(nowhere.as_ptr() as usize, 64);
-    // SAFETY: it was allocated above with this size and was never used.
+    // SAFETY: the memory was allocated above with this size and was never used.
     unsafe { scratch.free(nowhere, 0) }?;
     scratch.allocate(0, 256)?;
     let too_many = scratch.array::<f64>(usize::MAX / 4).unwrap_err();

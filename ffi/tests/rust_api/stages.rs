@@ -133,8 +133,8 @@ fn every_stage_leaves_state_for_the_later_ones() {
         assert_eq!(ret::<i64>(&outcome, 0), [7, 8, 83]);
         let outcome = call("{base = 7 : i64, extra = 2 : i64}").run().unwrap();
         assert_eq!(ret::<i64>(&outcome, 0), [7, 9, 93]);
-        // jaxlib crashes if a CPU call requests the state of stages that did not run, so the host
-        // is not asked.
+        // jaxlib crashes if a CPU call requests the state of stages that did not run, so the
+        // library does not query the host.
         let fresh = Runtime::new(revision);
         let error = load::<Staged>(&fresh, "{base = 7 : i64}")
             .unwrap()
@@ -148,8 +148,8 @@ fn every_stage_leaves_state_for_the_later_ones() {
             error.message().contains("the prepare stage did not run"),
             "{error}"
         );
-        // If the stages have already run on a host, the host is asked. The embedded runtime reports
-        // the missing state.
+        // If the stages have already run on a host, the library queries the host. The embedded
+        // runtime then reports the missing state.
         let error = call("{base = 7 : i64}")
             .stages(Stages::Cpu)
             .run()
@@ -172,7 +172,7 @@ fn wrong_stages_are_told() {
     let all = bundle::<Counter>();
     let execute = all.get(Stage::Execute).unwrap();
     let instantiate = all.get(Stage::Instantiate).unwrap();
-    // SAFETY: it is a handler of this program.
+    // SAFETY: the function is a handler of this program.
     let swapped = unsafe { Bundle::execute(instantiate) };
     // SAFETY: as above.
     let swapped = unsafe { swapped.with(Stage::Instantiate, execute) };

@@ -136,7 +136,7 @@ fn own_types_outlive_the_call() {
 /// A result with two elements, implemented by hand.
 struct Pair<'f>(Out<'f, f32, 1>);
 
-// SAFETY: it accesses only the result at its place.
+// SAFETY: the value accesses only the result at its place.
 unsafe impl<'f> Bind<'f> for Pair<'f> {
     const PARAM: Param = <Out<'f, f32, 1> as Bind<'f>>::PARAM;
 
@@ -154,7 +154,7 @@ unsafe impl<'f> Bind<'f> for Pair<'f> {
     }
 }
 
-// SAFETY: it holds only a result and nothing of the call's context.
+// SAFETY: the type holds only a result and nothing of the call's context.
 unsafe impl OutlivesCall for Pair<'_> {}
 
 #[xla_ffi::handler]

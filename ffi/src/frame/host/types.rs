@@ -74,8 +74,8 @@ impl Host {
             type_id: &raw mut id,
             type_info: &raw const info,
         };
-        // SAFETY: every revision accepts this size (40, up to `type_id`). r7 and later read
-        // `type_info` after it regardless of the size; older ones do not.
+        // SAFETY: every revision accepts this size (40, up to `type_id`). Hosts from r7 on read
+        // `type_info` after it regardless of the size; older hosts do not.
         unsafe { self.call(Slot::TypeRegister, Feature::UserTypes, &mut args) }?;
         Ok(id.type_id)
     }
