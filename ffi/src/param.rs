@@ -19,17 +19,17 @@ use xla_ffi_sys::{Revision, XLA_FFI_DataType};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The next argument.
+    /// The parameter receives the next argument.
     Arg,
-    /// The next result.
+    /// The parameter receives the next result.
     Ret,
-    /// The next argument and the next result, which share their memory.
+    /// The parameter receives the next argument and the next result, which share their memory.
     InOut,
-    /// The attribute with the parameter's name.
+    /// The parameter receives the attribute with its name.
     Attr,
-    /// Several attributes, listed in [`Param::members`](crate::bind::Param::members).
+    /// The parameter receives several attributes, listed in [`Param::members`](crate::bind::Param::members).
     Attrs,
-    /// A part of the call's context.
+    /// The parameter receives a part of the call's context.
     Context,
 }
 
@@ -44,11 +44,11 @@ pub enum Kind {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// Exactly once.
+    /// The operand or attribute occurs exactly once.
     Required,
-    /// At most once.
+    /// The operand or attribute occurs at most once.
     Optional,
-    /// Any number of times: all remaining operands.
+    /// The parameter receives all remaining operands, of which there may be any number.
     Variadic,
 }
 
@@ -376,11 +376,11 @@ pub enum AttrType {
     Scalar(XLA_FFI_DataType),
     /// An array of an element type.
     Array(XLA_FFI_DataType),
-    /// A string.
+    /// A string attribute.
     String,
-    /// A dictionary.
+    /// A dictionary of attributes.
     Dictionary,
-    /// Any type.
+    /// An attribute of any type.
     Any,
 }
 
@@ -444,7 +444,7 @@ pub enum Layout {
 /// The minimum or maximum value of an attribute.
 #[derive(Clone, Copy, Debug)]
 pub struct Bound {
-    /// The JSON text in the manifest.
+    /// The bound as JSON text, for the manifest.
     pub json: &'static str,
     /// The bound as a number.
     pub value: Wide,

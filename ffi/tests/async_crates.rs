@@ -1,5 +1,5 @@
-//! `async fn` handlers that use common crates: timers that wake while they hold a lock, channels and joins. Also
-//! tests bodies that block, that wake each other in long chains, and that are never woken.
+//! Tests `async fn` handlers that use common crates: timers that wake while they hold a lock, channels and joins.
+//! Also tests bodies that block, that wake each other in long chains, and that are never woken.
 #![forbid(unsafe_code)]
 
 use futures::stream::{FuturesUnordered, StreamExt};
@@ -267,7 +267,7 @@ fn chains_of_thousands_of_wakers_do_not_recurse() {
     assert!(all.into_iter().eq(0..LINKS));
 }
 
-/// Passes its waker to code that drops it.
+/// A future that passes its waker to code that drops the waker.
 struct Abandoned;
 
 impl Future for Abandoned {

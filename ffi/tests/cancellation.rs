@@ -1,5 +1,5 @@
-//! Calls whose result is no longer needed: cancellation in Rust handlers, deadlines, waiting for calls and
-//! shutdown. Also tests the runtime's call counters.
+//! Tests calls whose result is no longer needed: cancellation in Rust handlers, deadlines, waiting for calls
+//! and shutdown. Also tests the runtime's call counters.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,5 @@
-//! The embedded runtime in a program that links its handlers, with `xla-ffi` as its only dependency.
+//! Tests the embedded runtime in a program that links its handlers, with `xla-ffi` as its only
+//! dependency.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! The threads of `async fn` handlers during the life of a process: forked children and closed libraries.
+//! Tests the threads of `async fn` handlers in forked children and after their library is closed.
 
 use std::path::PathBuf;
 use std::process::Command;

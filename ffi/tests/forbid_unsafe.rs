@@ -1,4 +1,4 @@
-//! A crate that forbids unsafe code can use every feature.
+//! Tests that a crate that forbids unsafe code can use every feature.
 #![forbid(unsafe_code)]
 #![deny(warnings, missing_docs, unreachable_pub, unused, clippy::all)]
 
@@ -32,17 +32,17 @@ pub struct Options<'a> {
 #[derive(Attribute)]
 #[repr(i32)]
 pub enum Mode {
-    /// Once.
+    /// The mode whose integer is 1.
     Once = 1,
-    /// Twice.
+    /// The mode whose integer is 2.
     Twice = 2,
 }
 
-/// User data.
+/// User data that holds a number.
 #[derive(HostType)]
 pub struct Store(i64);
 
-/// Every kind of parameter.
+/// A handler with every kind of parameter.
 #[xla_ffi::handler(shape = "n n, ... -> ..., n n")]
 #[allow(clippy::too_many_arguments, reason = "one of each kind")]
 pub fn everything(

@@ -1,5 +1,5 @@
-//! The internal API: handlers that are linked with the runtime receive its objects. On other hosts,
-//! they reject the call.
+//! Tests the internal API: handlers that are linked with the runtime receive its objects. On other
+//! hosts, they reject the call.
 
 use std::sync::Arc;
 

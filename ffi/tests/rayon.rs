@@ -31,7 +31,7 @@ static SEEN: [Seen; 8] = [const {
 }; 8];
 
 impl Seen {
-    /// Does some work and records it.
+    /// Computes a number and records the thread that does this.
     fn work(&self, index: i64) -> i64 {
         let working = self.working.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(working, Ordering::SeqCst);

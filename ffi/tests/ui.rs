@@ -1,5 +1,5 @@
-//! Error messages for incorrect uses of the macros. Code that must compile has its own tests
-//! (`rust_api/hygiene.rs`), so a single cargo run can check all cases here.
+//! Tests the compile errors of incorrect uses of the macros. Code that must compile has its own
+//! tests (`rust_api/hygiene.rs`), so a single cargo run can check all cases here.
 //!
 //! The expected messages are in the `.stderr` file of each case. To update them, run
 //! `TRYBUILD=overwrite cargo test -p xla-ffi --test ui`.

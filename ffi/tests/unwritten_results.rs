@@ -1,4 +1,4 @@
-//! Debug builds report a handler that succeeds without accessing a result.
+//! Tests that debug builds report a handler that succeeds without accessing a result.
 #![cfg(debug_assertions)]
 
 use xla_ffi::prelude::*;

@@ -1,4 +1,4 @@
-//! Sizes that are computed from other sizes.
+//! Result sizes that a contract computes from named sizes, such as `2*n`.
 
 use std::fmt;
 

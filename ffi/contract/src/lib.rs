@@ -42,7 +42,7 @@ pub enum Dim {
 /// An operand of a contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The text as written.
+    /// The operand's entry as written in the contract.
     pub text: String,
     /// The operand's dimensions; empty for scalars and tokens.
     pub dims: Vec<Dim>,
@@ -57,13 +57,13 @@ pub struct Entry {
 /// A parsed contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contract {
-    /// The text as written.
+    /// The contract's text as written.
     pub text: String,
     /// The names of sizes, in the order in which they occur.
     pub names: Vec<String>,
-    /// The arguments.
+    /// The entries of the arguments, in order.
     pub args: Vec<Entry>,
-    /// The results.
+    /// The entries of the results, in order.
     pub rets: Vec<Entry>,
 }
 

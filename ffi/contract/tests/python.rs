@@ -10,7 +10,7 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use xla_ffi_contract::{Contract, Dim};
 
-/// A contract and its inputs.
+/// A test case: a contract and the inputs of its inference.
 #[derive(Clone, Debug)]
 struct Case {
     contract: String,
@@ -19,7 +19,7 @@ struct Case {
 }
 
 impl Case {
-    /// Returns this crate's answer.
+    /// Returns the result or the message of this crate for the case.
     fn answer(&self) -> Value {
         let contract = match Contract::parse(&self.contract) {
             Ok(contract) => contract,
@@ -87,7 +87,7 @@ def answer(case):
 json.dump([answer(case) for case in json.load(sys.stdin)], sys.stdout)
 "#;
 
-/// Returns the Python package's answers; `None` without Python.
+/// Returns the Python package's results and messages, or `None` if there is no Python.
 fn python(cases: &[Case]) -> Option<Vec<Value>> {
     let root = xla_ffi_testing::root();
     let python = std::env::var_os("XLA_FFI_PYTHON").unwrap_or_else(|| "python3".into());
@@ -111,7 +111,7 @@ fn python(cases: &[Case]) -> Option<Vec<Value>> {
     Some(serde_json::from_slice(&output.stdout).expect("JSON"))
 }
 
-/// Asserts that Python gives the same answers.
+/// Asserts that Python returns the same results and messages as this crate.
 fn agree(cases: &[Case], answers: &[Value]) {
     let Some(pythons) = python(cases) else { return };
     assert_eq!(pythons.len(), cases.len());
@@ -156,7 +156,7 @@ fn the_table() {
     agree(&cases, &answers);
 }
 
-/// Generates words, most of which are dimensions.
+/// Generates a word of an entry, usually a dimension.
 fn word() -> impl Strategy<Value = String> {
     let name = prop::sample::select(vec!["n", "m", "n", "m", "n", "m", "k", "q_1", "_"]);
     let number = prop_oneof![

@@ -135,9 +135,9 @@ pub type Describe = fn(operands: &Operands<'_>, opaque: &mut Descriptor) -> Resu
 /// An adapted function and how to call it. Created by [`adapt!`](crate::adapt).
 #[derive(Clone, Copy, Debug)]
 pub struct Adapter {
-    /// The function.
+    /// The adapted function, with its convention.
     pub function: Function,
-    /// The tuples of operands and results.
+    /// The structure of the tuples that the function expects, if any.
     pub structure: Option<&'static str>,
     /// The function that inspects the operands before a call.
     pub describe: Option<Describe>,
@@ -198,8 +198,8 @@ all! {
 /// The function may be called with these operands, as its author promised.
 ///
 /// # Errors
-/// The failure in the function's status, `INVALID_ARGUMENT` if the structure does not describe the call, errors
-/// from `describe` and `copy`, and an error if a device call has no stream.
+/// The failure in the function's status, and errors from `describe` and `copy`. `INVALID_ARGUMENT` if the
+/// structure does not describe the call, and an error if a device call has no stream.
 pub unsafe fn call(
     adapter: &Adapter,
     args: Args<'_>,
@@ -240,7 +240,7 @@ pub unsafe fn call(
     unsafe { call.enter(out, &mut list) }
 }
 
-/// One call of an adapted function.
+/// The data of one call of an adapted function.
 struct Pointers<'a> {
     adapter: &'a Adapter,
     operands: Operands<'a>,

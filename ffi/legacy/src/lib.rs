@@ -5,8 +5,8 @@
 //!   can report failures.
 //! * [`legacy!`](macro@crate::legacy) turns a handler, or a bare function, into a target of the original conventions,
 //!   for programs that still call such targets.
-//! * [`Buffers`] reads a device's list of buffers in both of its forms; [`Staging`] writes the tuples of a result
-//!   without stalling the stream; [`ShapeProto`] reads a shape from opaque bytes.
+//! * [`Buffers`] reads a device target's list of buffers in both forms. [`Staging`] writes the tuples of a result
+//!   without stalling the stream. [`ShapeProto`] reads a shape from opaque bytes.
 
 mod adapt;
 mod buffers;

@@ -200,7 +200,7 @@ impl Descriptor {
         Self::default()
     }
 
-    /// Appends bytes.
+    /// Appends bytes to the descriptor.
     pub fn extend(&mut self, bytes: &[u8]) {
         self.0.extend_from_slice(bytes);
     }
@@ -225,10 +225,10 @@ impl Descriptor {
 pub struct Opaque<'f>(&'f [u8]);
 
 impl<'f> Opaque<'f> {
-    /// The value without bytes.
+    /// An `Opaque` without bytes.
     pub const EMPTY: Self = Self(&[]);
 
-    /// Returns the bytes.
+    /// Returns the bytes of the attribute.
     #[must_use]
     pub fn as_bytes(self) -> &'f [u8] {
         self.0

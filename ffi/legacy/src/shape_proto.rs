@@ -38,7 +38,7 @@ pub enum ShapeProto {
         /// The order of the dimensions in memory, innermost first; empty if the shape has none.
         minor_to_major: Vec<i64>,
     },
-    /// A tuple.
+    /// A tuple with the shapes of its elements.
     Tuple(Vec<Self>),
 }
 

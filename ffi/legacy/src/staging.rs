@@ -256,7 +256,8 @@ impl<D: Device> Staging<D> {
         Ok(())
     }
 
-    /// Returns a slot that no copy uses.
+    /// Takes a slot that no copy uses. If there is none, creates a slot, or waits for the oldest slot at the
+    /// capacity.
     fn take(
         &self,
         slots: &mut Vec<Slot<D::Event>>,

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use xla_ffi_sys::{XlaCustomCallStatus, XlaFfiLegacyStatus};
 
-/// A status of this library.
+/// A status that this library creates: the head that all SDK statuses share, and the failure.
 #[repr(C)]
 struct Object {
     head: XlaFfiLegacyStatus,
@@ -134,7 +134,7 @@ mod host {
 /// The type of the function that writes a status.
 type Set = unsafe extern "C" fn(*mut XlaFfiLegacyStatus, c_int, *const c_char, usize);
 
-/// Reads a field of a head.
+/// Reads a field of an SDK status's head.
 ///
 /// # Safety
 /// 32 bytes at `head` are readable, and there is a `T` at `offset`.

@@ -5,12 +5,12 @@ use std::ffi::{CStr, c_void};
 
 use xla_ffi_sys::*;
 
-/// The context of one call.
+/// The context of one call, which has the call's stream.
 pub(super) struct Context {
     pub(super) stream: *mut c_void,
 }
 
-/// An error of this host.
+/// An error object that this host creates for handlers.
 pub(super) struct Failure {
     code: XLA_FFI_Error_Code,
     /// The message, which ends with a NUL.

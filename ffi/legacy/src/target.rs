@@ -34,9 +34,9 @@ const EXECUTE: u32 = XLA_FFI_ExecutionStage::EXECUTE.0;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shapes {
-    /// The arguments.
+    /// The element type and the dimensions of each argument.
     pub args: Vec<(XLA_FFI_DataType, Vec<i64>)>,
-    /// The results.
+    /// The element type and the dimensions of each result.
     pub rets: Vec<(XLA_FFI_DataType, Vec<i64>)>,
 }
 
@@ -53,22 +53,22 @@ impl Layout {
     /// Creates a layout from a function of the opaque bytes, for `legacy!`.
     ///
     /// # Safety
-    /// For the opaque bytes of every program that calls the target, `shapes` returns an error, or the types of
-    /// the program's operands with at most as many elements.
+    /// For the opaque bytes of every call, `shapes` returns an error, or the types of the call's operands with
+    /// at most their numbers of elements.
     #[must_use]
     pub const unsafe fn from_opaque(shapes: fn(opaque: &[u8]) -> Result<Shapes>) -> Self {
         Self::FromOpaque(shapes)
     }
 }
 
-/// The properties of a target in `legacy!`.
+/// The properties of a target, as declared in `legacy!`.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetInfo {
-    /// The name.
+    /// The target's name.
     pub name: &'static str,
     /// The platforms to register for.
     pub platforms: &'static [&'static str],
-    /// The function.
+    /// The function that hosts call, with its convention.
     pub function: Function,
     /// The shapes of the operands; `None` for a bare function.
     pub layout: Option<Layout>,
@@ -105,11 +105,11 @@ impl TargetInfo {
     note = "make one with `xla_ffi_legacy::legacy!`"
 )]
 pub trait LegacyTarget {
-    /// The properties of the target.
+    /// The target's properties, as declared in `legacy!`.
     const INFO: TargetInfo;
 }
 
-/// The newest target of this library.
+/// The head of this library's list of targets, which is the target that was registered last.
 static NEWEST: AtomicPtr<XlaFfiLegacyTarget> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Registers a target in this library's list, which hosts read (`xla_ffi_legacy_targets`). Use it for names

@@ -7,7 +7,7 @@ use super::staging::{Device, Staging};
 use super::structure::{Node, parse};
 use xla_ffi::{Error, Result};
 
-/// The tuples of a target in `legacy!`.
+/// The tuples of a target's operands and result, as declared in `legacy!`.
 #[derive(Clone, Copy, Debug)]
 pub struct Tuples {
     /// The structure of the operands and the result, such as `"(_, _), _ -> (_, (_))"`.

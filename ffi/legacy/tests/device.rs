@@ -266,7 +266,7 @@ fn tuples_through_roots_and_the_pool() {
     assert!(POOL.slots() <= 2);
 }
 
-/// A gate that blocks a stream.
+/// A gate that blocks a stream until it is opened.
 struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
 impl Gate {
@@ -286,7 +286,7 @@ impl Gate {
     }
 }
 
-/// Tables of `width` pointers with different contents.
+/// Device tables of `width` pointers, with the different pointers to write to each.
 struct Tables {
     tables: Vec<Box<[*mut c_void]>>,
     roots: Vec<Root>,

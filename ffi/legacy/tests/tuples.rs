@@ -147,7 +147,7 @@ impl Operands {
         self.0.each_mut().map(|x| x.as_mut_ptr().cast())
     }
 
-    /// `(x, ((), y)), z -> ((sum), rest)`.
+    /// Returns pointers to the operands as the tuples `(x, ((), y)), z -> ((sum), rest)`.
     fn trees(&mut self) -> ([Tree<*mut c_void>; 2], Tree<*mut c_void>) {
         let [x, y, z, sum, rest] = self.pointers().map(Tree::Leaf);
         let pair = Tree::tuple([x, Tree::tuple([Tree::tuple([]), y])]);

@@ -1,4 +1,4 @@
-//! `#[derive(Attribute)]`.
+//! Expands `#[derive(Attribute)]`.
 
 use crate::literal::refuse;
 use crate::parameter::{AttrOptions, ours, place};

@@ -1,4 +1,4 @@
-//! Shape contracts. `xla_ffi::shape` describes the grammar.
+//! Generates the checks of shape contracts. `xla_ffi::shape` describes the grammar.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};

@@ -1,4 +1,4 @@
-//! `#[derive(HostType)]` and `#[derive(Bind)]`.
+//! Expands `#[derive(HostType)]` and `#[derive(Bind)]`.
 
 use crate::literal::refuse;
 use crate::parameter::{ours, place};

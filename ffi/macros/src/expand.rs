@@ -16,7 +16,7 @@ use syn::{FnArg, LitStr, ReturnType, Signature};
 // The macros' own copy of ABI facts. The macros do not depend on ffi-sys, because building a library would then have to
 // wait for it.
 
-/// The stages in the order of their numbers.
+/// The names of the stages, indexed by stage number.
 pub(crate) const STAGES: [&str; 5] = ["instantiate", "prepare", "initialize", "execute", "record"];
 /// The number of the stage that creates the state.
 pub(crate) const INSTANTIATE: u32 = 0;

@@ -1,4 +1,4 @@
-//! The exported symbols of one handler.
+//! Generates the exported symbols of one handler.
 
 use crate::expand::{EXECUTE, STAGES};
 use crate::literal::refuse;

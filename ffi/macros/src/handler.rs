@@ -1,4 +1,4 @@
-//! `#[handler]` and `#[stateful]`.
+//! Expands `#[handler]` and `#[stateful]`.
 
 use crate::expand;
 use crate::expand::{EXECUTE, INSTANTIATE, STAGES, Stage};

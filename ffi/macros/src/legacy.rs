@@ -1,4 +1,4 @@
-//! `legacy!`: targets of the original conventions.
+//! Expands `legacy!`, which defines targets of the original conventions.
 
 mod signature;
 

@@ -101,8 +101,8 @@ pub fn stateful(options: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// If the crate's only type is `cdylib`, the symbols are `rms_norm` (execute), `Solver_instantiate` …,
 /// `xla_ffi_register` and `xla_ffi_manifest`. In every crate type, the functions also have names with the library's
-/// name as prefix, `my_ops__rms_norm`, so that several libraries can be linked into one program. The default library
-/// name is the crate's name.
+/// name as prefix, `my_ops__rms_norm`. One program can therefore link several libraries. The default library name is
+/// the crate's name.
 ///
 /// Targets of the original custom calls, made by [`legacy!`](../xla_ffi_legacy/macro.legacy.html), are listed as
 /// `legacy PATH`. They get symbols and an entry in the manifest, and the library exports the function
@@ -156,7 +156,7 @@ pub fn __export(items: TokenStream) -> TokenStream {
     expanded(export::export(items.into()))
 }
 
-/// Turns a type into an attribute.
+/// Makes a type usable as an attribute of handlers.
 ///
 /// * A struct with named fields is a dictionary, or with `#[attr(flatten)]` several attributes of the handler. Fields
 ///   take `#[attr(default = …)]`, `#[attr(name = "…")]`, `#[attr(narrow)]` and `#[attr(min = …, max = …)]`; `Option`

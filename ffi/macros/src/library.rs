@@ -1,4 +1,4 @@
-//! `library!`.
+//! Expands `library!`.
 
 use crate::literal::refuse;
 use crate::parameter::ours;

@@ -105,8 +105,8 @@ pub(crate) fn panicked(
 #[inline(never)]
 pub(crate) fn failed(frame: Frame<'_>, info: &HandlerInfo, error: Error) -> *mut XLA_FFI_Error {
     let error = named(error, info.name, frame.stage());
-    // An error with a source is passed as a Rust object only to this image's embedded runtime, because no other host
-    // can read or free the object.
+    // Only this image's embedded runtime receives an error with its source as a Rust object, because no other host can
+    // read or free it.
     #[cfg(feature = "internal")]
     if std::error::Error::source(&error).is_some() && super::outcome::invocation(&frame).is_ok() {
         return xla_ffi_runtime::internal::raise(error);

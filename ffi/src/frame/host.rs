@@ -267,8 +267,8 @@ impl Host {
             .map_err(|error| self.with_version(feature, error))
     }
 
-    /// Adds the host's version to an error of its function if the host is newer than the library, because the error may be
-    /// about arguments that the library does not know.
+    /// Adds the host's version to an error of its function if the host is newer than the library. The error may concern
+    /// arguments that the library does not know.
     #[cold]
     fn with_version(self, feature: Feature, error: Error) -> Error {
         if !self.is_newer() {
@@ -279,8 +279,8 @@ impl Host {
         Error::new(error.code(), format!("{text}{this}{self}{newer}"))
     }
 
-    /// Returns an error on a newer host if the library knows no revision from r8 on, because until r8 the layouts of
-    /// types and state changed, and hosts misread older layouts.
+    /// Returns an error on a newer host if the library knows no revision from r8 on. The layouts of types and state
+    /// changed until r8, and hosts misread older layouts.
     fn has_known_types(self) -> Result<()> {
         if newest_known() >= Revision::R8 || !self.is_newer() {
             return Ok(());

@@ -137,7 +137,7 @@ impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
         self.view
     }
 
-    /// Wraps a view of an operand.
+    /// Creates an argument from a view of its elements.
     ///
     /// # Safety
     /// `view` describes an operand of this type, and its data is valid for `'f`.

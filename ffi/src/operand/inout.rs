@@ -118,7 +118,7 @@ impl<'f, T: Element, const RANK: usize> InOut<'f, T, RANK> {
         self.view
     }
 
-    /// Wraps a view of an operand.
+    /// Creates an in-out operand from a view of its elements.
     ///
     /// # Safety
     /// `view` describes an operand of this type, and its data is valid for `'f`.

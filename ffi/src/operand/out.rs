@@ -304,7 +304,7 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
         self.view
     }
 
-    /// Wraps a view of an operand.
+    /// Creates a result from a view of its elements.
     ///
     /// # Safety
     /// `view` describes an operand of this type, and its data is valid for `'f`.

@@ -1,4 +1,4 @@
-//! Text and JSON at compile time.
+//! Builds and compares text and JSON at compile time.
 
 pub(crate) const fn same(a: &str, b: &str) -> bool {
     matches!(order(a, b), std::cmp::Ordering::Equal)

@@ -1,6 +1,6 @@
 //! A crate of handlers for other libraries that renames its dependency `xla-ffi`.
 
-/// The handlers.
+/// The handlers that other libraries list.
 pub mod ops {
     use my_ffi::{Attribute, Bind, HostType, prelude::*};
 
@@ -11,7 +11,7 @@ pub mod ops {
         by: i64,
     }
 
-    /// A parameter made from a different one.
+    /// A parameter type that is derived from an attribute.
     #[derive(Bind)]
     #[bind(from = By)]
     pub struct Factor(i64);
@@ -22,11 +22,11 @@ pub mod ops {
         }
     }
 
-    /// An object of the program.
+    /// User data that the program passes to handlers.
     #[derive(HostType)]
     pub struct Offset(pub i64);
 
-    /// y = by * x
+    /// Computes y = by * x.
     #[my_ffi::handler(name = "renamed_scale", shape = "n -> n")]
     pub fn scale(
         x: Buffer<i64, 1>,

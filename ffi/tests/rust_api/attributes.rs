@@ -1,4 +1,4 @@
-//! Attributes of every kind.
+//! Tests attributes of every kind.
 
 use crate::{call, first, refused, shape};
 use num_complex::Complex;

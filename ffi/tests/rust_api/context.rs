@@ -1,4 +1,4 @@
-//! Parameters for the parts of the context, on every revision.
+//! Tests parameters for the parts of the context, on every revision.
 
 use crate::{bundle, call, failed, first, handler, load, on, ret, shape, vector};
 use std::ffi::c_void;

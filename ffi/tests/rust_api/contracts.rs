@@ -1,4 +1,4 @@
-//! Shape contracts.
+//! Tests the errors of shape contracts.
 
 use crate::{array, call, refused, shape};
 use xla_ffi::prelude::*;

@@ -1,6 +1,6 @@
-//! Parameters of device handlers other than operands: recorders, collectives and scratch arrays. Also
-//! tests the debug check of handlers that are replayed. The device is this process, and the recorder
-//! stores the commands.
+//! Tests parameters of device handlers other than operands: recorders, collectives and scratch arrays.
+//! Also tests the debug check of handlers that are replayed. The device is this process, and the
+//! recorder stores the commands.
 
 use crate::{call, failed, on, shape, vector};
 use std::ffi::c_void;
@@ -23,7 +23,7 @@ use xla_ffi_runtime::{
 
 const PTX: &str = ".version 7.0\n.target sm_75\n";
 
-/// Records two launches, a copy and a join.
+/// A handler that records kernel launches, a copy and a join.
 struct Taped;
 
 #[xla_ffi::stateful(platforms = ["cuda"], command_buffer_compatible)]
@@ -419,7 +419,7 @@ fn a_replayed_handler_may_not_allocate() {
         } else {
             outcome.unwrap();
         }
-        // The mark is removed when the call ends.
+        // The mark of a running compatible handler is removed when the call ends.
         ready(call::<promises_nothing>("{}")).run().unwrap();
     }
 }

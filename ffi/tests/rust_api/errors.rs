@@ -1,4 +1,4 @@
-//! The errors that a host receives from a call that is rejected, fails or panics.
+//! Tests the errors that a host receives from calls that are rejected, fail or panic.
 
 use crate::{call, failed, on};
 use xla_ffi::prelude::*;

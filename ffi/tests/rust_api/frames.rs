@@ -1,4 +1,4 @@
-//! Invalid call frames: short structs, null and misaligned data, negative and overflowing
+//! Tests invalid call frames: short structs, null and misaligned data, negative and overflowing
 //! dimensions, unknown tags, and duplicates. Each causes an error that names the problem.
 
 use std::ffi::{CStr, c_void};
@@ -34,7 +34,7 @@ struct Spoilt {
 /// A function that makes a frame invalid.
 type Spoil = fn(&mut Spoilt);
 
-/// The values of the structs' size fields.
+/// The values of `struct_size` in the frame's structs.
 struct Sizes {
     api: usize,
     frame: usize,

@@ -1,4 +1,4 @@
-//! Names that could conflict with the macros, and options in unusual positions.
+//! Tests names that could conflict with the macros, and options in unusual positions.
 
 use crate::{call, first, refused, shape, vector};
 use xla_ffi::__private::Handler;

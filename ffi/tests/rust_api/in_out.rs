@@ -1,4 +1,4 @@
-//! Operands that are read and written in place.
+//! Tests operands that are read and written in place.
 
 use crate::operands::double;
 use crate::remaining::spread;

@@ -1,5 +1,5 @@
-//! The Rust API of handlers on the embedded runtime. The handlers are linked into this test and
-//! called through the functions that `library!` exports.
+//! Tests the Rust API of handlers on the embedded runtime. The handlers are linked into this test
+//! and called through the functions that `library!` exports.
 
 mod asynchronous;
 mod attributes;
@@ -49,17 +49,17 @@ fn call<H: Handler>(attrs: &str) -> Call {
     on::<H>(Revision::NEWEST, attrs)
 }
 
-/// An array.
+/// Returns an array of these dimensions.
 fn array<T: Element>(dims: &[i64], elements: &[T]) -> Tensor {
     Tensor::from_slice(dims, elements).unwrap()
 }
 
-/// A vector.
+/// Returns an array of rank 1.
 fn vector<T: Element>(elements: &[T]) -> Tensor {
     array(&[elements.len() as i64], elements)
 }
 
-/// A shape.
+/// Returns a shape with this element type and these dimensions.
 fn shape(dtype: DType, dims: &[i64]) -> Shape {
     Shape::new(dtype, dims).unwrap()
 }

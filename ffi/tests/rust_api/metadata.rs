@@ -1,4 +1,4 @@
-//! The metadata that handlers return, and the hosts' reactions.
+//! Tests the metadata that handlers return, and the hosts' reactions.
 
 use crate::{bundle, handler};
 use xla_ffi::__private::Handler;

@@ -1,4 +1,4 @@
-//! Integers and floats that are narrower than the values from the caller.
+//! Tests integer and float attributes that are narrower than the caller's values.
 
 use crate::attributes::{answer, wrong};
 use crate::call;

@@ -1,4 +1,4 @@
-//! Operands of every kind.
+//! Tests operands of every kind.
 
 use crate::{array, call, every_dtype, failed, first, on, refused, ret, shape, vector};
 use half::{bf16, f16};

@@ -1,4 +1,4 @@
-//! Elements that share bytes, and elements of one byte.
+//! Tests elements that share bytes, and booleans.
 
 use crate::operands::any;
 use crate::{call, failed, on, shape};

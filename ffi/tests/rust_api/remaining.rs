@@ -1,4 +1,4 @@
-//! Remaining and optional arguments and results.
+//! Tests remaining and optional arguments and results.
 
 use crate::{array, call, first, refused, ret, shape, vector};
 use xla_ffi::prelude::*;

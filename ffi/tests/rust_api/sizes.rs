@@ -1,4 +1,4 @@
-//! Sizes in shape contracts that come from attributes, and computed sizes of results.
+//! Tests sizes in shape contracts that attributes provide, and computed sizes of results.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 

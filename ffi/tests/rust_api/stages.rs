@@ -1,4 +1,4 @@
-//! Stages, and the lifetime of their state.
+//! Tests stages and the lifetime of their state.
 
 use crate::{bundle, failed, handler, load, ret, shape};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -84,11 +84,11 @@ fn state_lives_as_long_as_the_executable() {
     }
 }
 
-/// The state of a prepare stage.
+/// The state that the prepare stage of these tests creates.
 #[derive(HostType)]
 struct Plan(i64);
 
-/// The state of an initialize stage.
+/// The state that the initialize stage of these tests creates.
 #[derive(HostType)]
 struct Ready(i64);
 

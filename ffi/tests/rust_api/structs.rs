@@ -1,4 +1,4 @@
-//! Attributes as structs, enumerations and dictionaries.
+//! Tests attributes as structs, enumerations and dictionaries.
 
 use crate::attributes::{answer, wrong};
 use crate::{call, shape};

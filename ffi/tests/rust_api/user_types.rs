@@ -1,4 +1,4 @@
-//! User-defined parameter types.
+//! Tests user-defined parameter types.
 
 use crate::{array, call, first, refused, shape, vector};
 use xla_ffi::{
@@ -8,7 +8,7 @@ use xla_ffi::{
 };
 use xla_ffi_runtime::DType;
 
-/// A square matrix.
+/// A parameter type derived from an argument that is a square matrix.
 #[derive(Bind)]
 #[bind(from = Buffer<'f, f32, 2>)]
 struct Square<'f> {
@@ -31,7 +31,7 @@ impl<'f> TryFrom<Buffer<'f, f32, 2>> for Square<'f> {
     }
 }
 
-/// An attribute with a range.
+/// A parameter type derived from an attribute that must be positive.
 #[derive(Bind)]
 #[bind(from = f64)]
 struct Positive(f64);
@@ -47,7 +47,7 @@ impl TryFrom<f64> for Positive {
     }
 }
 
-/// A part of the context.
+/// A parameter type that is derived from a part of the context.
 #[derive(Bind)]
 #[bind(from = Option<RunId>)]
 struct Seed(i64);

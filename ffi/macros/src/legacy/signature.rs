@@ -6,7 +6,7 @@ use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{LitInt, LitStr, Path, Token, bracketed, parenthesized, token};
 
-/// A shape such as `f32[2, 3]`.
+/// An operand's shape in `legacy!`, such as `f32[2, 3]`.
 pub(super) struct Shape {
     pub(super) dtype: Ident,
     pub(super) dims: Vec<LitInt>,
@@ -158,7 +158,7 @@ impl Convention {
     }
 }
 
-/// The tuple options of a target.
+/// The options of a target in `legacy!` for tuples.
 #[derive(Default)]
 pub(super) struct Tuples {
     /// The form of the tuples: `"leaves"` or `"roots"`.

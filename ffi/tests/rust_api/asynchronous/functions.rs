@@ -1,4 +1,4 @@
-//! Handlers that are `async fn`.
+//! Tests handlers that are `async fn`.
 
 use super::f32s;
 use crate::{array, call, failed, first, load, on, ret, shape};
@@ -115,7 +115,7 @@ fn async_functions_outlive_the_call() {
 static WAKERS: Mutex<Vec<Waker>> = Mutex::new(Vec::new());
 static ENDED: AtomicBool = AtomicBool::new(false);
 
-/// Records that it was dropped.
+/// A guard that records when it is dropped.
 struct Ending;
 
 impl Drop for Ending {
@@ -244,7 +244,7 @@ xla_ffi::library! { name = "asynchronous_functions"; ends, scaled, Session }
 
 static GUARDS: AtomicUsize = AtomicUsize::new(0);
 
-/// Counts its live instances.
+/// A guard that counts its live instances.
 #[derive(xla_ffi::Bind)]
 #[bind(from = i64)]
 struct Guard;

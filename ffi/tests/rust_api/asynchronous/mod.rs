@@ -1,5 +1,5 @@
-//! Calls that complete later: promises, parts and `async fn`. Also tests which types may cross
-//! threads.
+//! Tests calls that complete later: promises, parts and `async fn`. Also tests which types may
+//! cross threads.
 
 mod functions;
 mod parts;

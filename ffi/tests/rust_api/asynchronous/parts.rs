@@ -1,4 +1,4 @@
-//! Calls that complete in parts.
+//! Tests calls that complete in parts.
 
 use super::f32s;
 use crate::{array, call, failed, ret, shape, vector};
@@ -28,7 +28,7 @@ fn in_parts(later: Later, parts: i64, how: &str) -> Result<()> {
     Ok(())
 }
 
-/// Covers XLA's tests CountDownSuccess and CountDownError, also FromThreadPool.
+/// Covers XLA's tests CountDownSuccess and CountDownError, and their variants FromThreadPool.
 #[test]
 fn calls_in_parts() {
     let run = |parts: i64, how: &str| {
