@@ -168,7 +168,7 @@ unsafe fn enter_short(
 /// Handles the rest of [`enter`] for handlers that may leave the call pending.
 ///
 /// # Safety
-/// `raw` is the host's call frame.
+/// `raw` is a valid call frame from the host, and `frame` is its checked form.
 #[inline(always)]
 unsafe fn enter_pending<H: Stage<S>, const S: u32>(
     raw: *mut XLA_FFI_CallFrame,
@@ -224,7 +224,7 @@ const fn takes_later(params: &[Param]) -> bool {
 /// returned.
 ///
 /// # Safety
-/// `raw` is the host's call frame.
+/// `raw` is a valid call frame from the host.
 #[inline(never)]
 unsafe fn settle(
     raw: *mut XLA_FFI_CallFrame,

@@ -138,13 +138,13 @@ impl<'f> Frame<'f> {
         Operands::new(rets.size, rets.types, rets.rets)
     }
 
-    /// Returns the raw frame.
+    /// Returns the address of the host's frame.
     #[cfg(feature = "internal")]
     pub(crate) fn raw(&self) -> *const XLA_FFI_CallFrame {
         self.raw
     }
 
-    /// Returns the host.
+    /// Returns the host of the call.
     #[must_use]
     #[inline(always)]
     pub fn host(&self) -> Host {
@@ -160,7 +160,7 @@ impl<'f> Frame<'f> {
         unsafe { (*self.raw).ctx }
     }
 
-    /// Returns the number of the stage.
+    /// Returns the number of the stage in the ABI.
     #[must_use]
     #[inline(always)]
     pub fn stage(&self) -> u32 {
@@ -202,7 +202,7 @@ impl<'f> Frame<'f> {
             || (0..self.arg_count()).any(|index| self.arg(index).is_some_and(starts))
     }
 
-    /// Returns the attributes.
+    /// Returns the attributes of the call.
     #[inline(always)]
     pub(crate) fn attrs(&self) -> RawAttrs<'f> {
         // SAFETY: the list is within FRAME_SIZE.

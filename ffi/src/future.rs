@@ -85,10 +85,10 @@ use xla_ffi_sys::Revision;
 /// # Safety
 /// The value that `detach` returns accesses no memory of the host other than the data of the call's operands.
 pub unsafe trait Detach {
-    /// The type of the detached operands.
+    /// The type of the operands after they are detached.
     type Kept: Kept;
 
-    /// Copies everything that ends with the handler.
+    /// Detaches the operands: copies all their data except the elements.
     ///
     /// # Panics
     /// If an operand belongs to a different call. [`Promise::with`] lends operands of its call, which are not kept
@@ -112,10 +112,10 @@ pub unsafe trait Detach {
 /// }
 /// ```
 pub trait Kept: Send + 'static {
-    /// The borrowed operands.
+    /// The type of the operands while they are borrowed.
     type At<'a>;
 
-    /// Borrows the operands.
+    /// Returns the operands, borrowed from this value.
     fn at(&mut self) -> Self::At<'_>;
 }
 
@@ -291,7 +291,7 @@ impl<K: Kept> Promise<K> {
         work(self.operands.at())
     }
 
-    /// Completes the call.
+    /// Completes the call with an outcome.
     #[inline(always)]
     pub fn complete(self, outcome: Result<()>) {
         // Drop the operands' own memory first. The data that they point to belongs to the host.

@@ -24,7 +24,7 @@
 //! # }
 //! ```
 //!
-//! Compiled as a `cdylib`, this exports three things:
+//! As a `cdylib`, this code exports:
 //! - the symbol `scale`, which JAX registers as a custom call target;
 //! - a manifest that tools read without running the code;
 //! - `xla_ffi_register`, which registers all handlers of the library with other hosts.
@@ -443,7 +443,7 @@ pub mod __private {
     pub use crate::future::task::{Body, start_async};
     pub use crate::param::assert_one_api;
     pub use crate::param::{Bound, Range};
-    /// The lower layers that `xla-ffi-legacy` uses.
+    /// The items of lower layers that `xla-ffi-legacy` uses.
     pub mod frame {
         pub use crate::frame::element::name;
         pub use crate::frame::raw_buffer::RawBuffer;

@@ -82,7 +82,7 @@ pub enum Presence {
 pub struct Param {
     /// The parameter's name.
     pub name: &'static str,
-    /// The author's description, for the manifest.
+    /// The author's description of the parameter, for the manifest.
     pub doc: &'static str,
     /// The part of the call that the parameter receives.
     pub kind: Kind,
@@ -453,9 +453,9 @@ pub struct Bound {
 /// The range of values that an attribute may have. Both bounds are inclusive.
 #[derive(Clone, Copy, Debug)]
 pub struct Range {
-    /// The minimum, if there is one.
+    /// The smallest allowed value, if there is a minimum.
     pub min: Option<Bound>,
-    /// The maximum, if there is one.
+    /// The largest allowed value, if there is a maximum.
     pub max: Option<Bound>,
 }
 

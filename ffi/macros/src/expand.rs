@@ -41,7 +41,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Reads a signature and removes its `#[attr]` attributes.
+    /// Parses a stage from a function's signature, and removes the `#[attr]` attributes.
     pub(crate) fn read(
         signature: &mut Signature,
         number: u32,
@@ -124,7 +124,7 @@ impl Stage {
         quote!(<#owner as ::xla_ffi::__private::Handler>::INFO)
     }
 
-    /// Generates the element of `HandlerInfo::stages`.
+    /// Generates the stage's element of `HandlerInfo::stages`.
     pub(crate) fn info(&self) -> TokenStream {
         let (number, is_async, params) = (self.number, self.is_async, self.params_path());
         quote! {
@@ -136,7 +136,7 @@ impl Stage {
         }
     }
 
-    /// Generates the implementation of `Stage`.
+    /// Generates the implementation of the trait `Stage` for the handler.
     pub(crate) fn implementation(&self, options: &Options) -> TokenStream {
         let (owner, number) = (&self.owner, self.number);
         let params = self.params_path();
@@ -160,7 +160,7 @@ impl Stage {
             .iter()
             .zip(&at)
             .map(|(param, at)| param.explain(at));
-        // Contracts describe the operands of the execute stage.
+        // A contract is checked in the execute stage only, because it describes that stage's operands.
         let contract = options.shape.as_ref().filter(|_| number == EXECUTE);
         let check = contract.map(|contract| {
             let tokens = contract.tokens(&info);
@@ -352,7 +352,7 @@ pub(crate) fn inline(attributes: &mut Vec<syn::Attribute>) {
     }
 }
 
-/// Generates the implementation of `Handler`.
+/// Generates the implementation of the trait `Handler`.
 pub(crate) fn handler(
     owner: &TokenStream,
     name: &str,

@@ -128,7 +128,7 @@ pub fn legacy(items: TokenStream) -> TokenStream {
     expanded(legacy::legacy(items.into()))
 }
 
-/// Expands one target of the original custom calls for `library!`.
+/// Generates the exported symbols of one target of the original custom calls for `library!`.
 #[doc(hidden)]
 #[proc_macro]
 pub fn __export_legacy(items: TokenStream) -> TokenStream {
@@ -142,14 +142,14 @@ pub fn __promised(items: TokenStream) -> TokenStream {
     expanded(legacy::promised(items.into()))
 }
 
-/// Expands the handler of a target for `legacy!`.
+/// Marks the handler of a `legacy!` target as used.
 #[doc(hidden)]
 #[proc_macro]
 pub fn __used(items: TokenStream) -> TokenStream {
     expanded(export::used(items.into()))
 }
 
-/// Expands one handler for `library!`.
+/// Generates the exported symbols of one handler for `library!`.
 #[doc(hidden)]
 #[proc_macro]
 pub fn __export(items: TokenStream) -> TokenStream {

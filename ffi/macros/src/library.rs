@@ -11,13 +11,13 @@ use syn::{Attribute, Ident, LitStr, Path, Token};
 struct Library {
     name: Option<LitStr>,
     handlers: Vec<Entry>,
-    /// Targets of the original custom calls.
+    /// The listed targets of the original custom calls.
     legacy: Vec<Entry>,
     /// Whether the library registers itself when it is loaded.
     on_load: bool,
 }
 
-/// `PATH` or `legacy PATH`, optionally after `#[cfg(…)]`.
+/// An entry of `library!`: `PATH` or `legacy PATH`, optionally after `#[cfg(…)]`.
 struct Entry {
     cfgs: Vec<Attribute>,
     legacy: bool,

@@ -1,4 +1,4 @@
-//! Literals and doc comments from authors.
+//! Parses literals and doc comments that authors write.
 
 use std::fmt::Display;
 
@@ -51,7 +51,7 @@ pub(crate) fn ungrouped(expr: &Expr) -> Expr {
     }
 }
 
-/// Parses a string literal.
+/// Returns the string literal that an expression consists of.
 pub(crate) fn string(expr: &Expr) -> syn::Result<LitStr> {
     match expr {
         Expr::Lit(ExprLit {

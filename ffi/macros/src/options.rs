@@ -1,4 +1,4 @@
-//! Options of `#[handler]` and `#[stateful]`.
+//! Parses the options of `#[handler]` and `#[stateful]`.
 
 use crate::contract::Contract;
 use crate::literal::refuse;

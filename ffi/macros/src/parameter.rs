@@ -29,7 +29,7 @@ impl AttrOptions {
         Ok(options)
     }
 
-    /// Reads the `#[attr]` attributes of the list.
+    /// Parses the `#[attr]` attributes of the list.
     pub(crate) fn read(attrs: &[syn::Attribute]) -> syn::Result<Self> {
         let mut options = Self::default();
         let mut seen = Vec::new();
@@ -122,7 +122,7 @@ impl AttrOptions {
         }
     }
 
-    /// Generates a `Param` constant with these options.
+    /// Generates the `Param` constant `param` with these options.
     pub(crate) fn modify(&self, mut param: TokenStream) -> TokenStream {
         if self.narrow {
             param = quote!(#param.narrowed());
@@ -139,7 +139,7 @@ impl AttrOptions {
     }
 }
 
-/// Returns a literal bound as JSON.
+/// Returns the JSON of the literal in `min = …` or `max = …`.
 fn bound(expr: &Expr) -> syn::Result<String> {
     let number = json(expr).filter(|json| json.parse::<f64>().is_ok());
     number.ok_or_else(|| {
@@ -193,9 +193,9 @@ pub(crate) struct Parameter {
     pub(crate) ident: Ident,
     pub(crate) ty: Type,
     pub(crate) options: AttrOptions,
-    /// The text of its doc comment.
+    /// The text of the parameter's doc comment.
     doc: String,
-    /// The order of its elements in memory.
+    /// The declared order of the operand's elements in memory.
     layout: Option<Layout>,
 }
 
@@ -330,7 +330,7 @@ impl Parameter {
         }
     }
 
-    /// Generates the parameter as a constant.
+    /// Generates the parameter's declaration, a `Param` constant.
     pub(crate) fn constant(&self) -> TokenStream {
         let name = self.name();
         let bound = self.bound();

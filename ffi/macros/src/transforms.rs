@@ -31,7 +31,7 @@ pub(crate) struct Transforms {
     pub(crate) batch: Option<Batch>,
 }
 
-/// Parses `batch = …`.
+/// Parses the value of the option `batch = …`.
 pub(crate) fn batch(expr: &Expr) -> syn::Result<Batch> {
     const WORDS: [&str; 3] = ["leading", "sequential", "none"];
     let expected = || {
@@ -59,7 +59,7 @@ pub(crate) fn batch(expr: &Expr) -> syn::Result<Batch> {
     }
 }
 
-/// Parses `residuals = […]`.
+/// Parses the value of the option `residuals = […]`.
 pub(crate) fn residuals(expr: &Expr) -> syn::Result<(Vec<LitStr>, Span)> {
     match expr {
         Expr::Array(list) => {

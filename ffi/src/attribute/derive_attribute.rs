@@ -14,7 +14,7 @@ use xla_ffi_sys::XLA_FFI_DataType;
 
 /// A struct whose fields are attributes.
 pub trait Attributes<'f>: Sized {
-    /// The fields, sorted by name.
+    /// The declarations of the fields, sorted by name.
     const MEMBERS: &'static [Param];
 
     /// Decodes the fields from the dictionary. Returns the struct and the number of entries used.

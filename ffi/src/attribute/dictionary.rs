@@ -1,4 +1,4 @@
-//! Dictionaries of attributes.
+//! Attributes that are dictionaries.
 
 use crate::attribute::{AttrValue, Attribute};
 use crate::error::{Error, Result};

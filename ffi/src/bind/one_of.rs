@@ -183,7 +183,7 @@ impl<'f, S, const RANK: usize> OneOfOut<'f, S, RANK> {
         self.out.leave_unwritten();
     }
 
-    /// Converts the result to one of unspecified type.
+    /// Converts the result to an [`AnyOut`], which has no static element type.
     #[must_use]
     pub fn into_any(self) -> AnyOut<'f> {
         self.out

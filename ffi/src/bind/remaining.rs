@@ -204,7 +204,7 @@ unsafe impl<'f> Bind<'f> for RemainingArgs<'f> {
         };
         (at.arg..frame.arg_count()).all(whole).then_some(Self {
             frame: *frame,
-            // Preceding optional arguments may be absent.
+            // Fewer arguments may precede than declared, because optional arguments may be absent.
             first: at.arg.min(frame.arg_count()),
         })
     }
@@ -463,7 +463,7 @@ unsafe impl<'f> Bind<'f> for RemainingRets<'f> {
         };
         (at.ret..frame.ret_count()).all(whole).then(|| Self {
             frame: *frame,
-            // Preceding optional results may be absent.
+            // Fewer results may precede than declared, because optional results may be absent.
             first: at.ret.min(frame.ret_count()),
             taken: Taken::default(),
         })

@@ -1,4 +1,4 @@
-//! Cancellation of calls.
+//! A parameter for the cancellation of calls.
 
 use super::{Context, context};
 use crate::error::{Error, ErrorCode, Result};

@@ -36,7 +36,7 @@ pub struct Group<'a> {
     pub mode: XLA_FFI_CollectiveGroupMode,
     /// The replica groups, each a list of ids.
     pub groups: &'a [&'a [i64]],
-    /// Distinguishes communicators of the same groups.
+    /// A number that distinguishes communicators of the same groups.
     pub id: i64,
 }
 
@@ -54,7 +54,7 @@ pub struct Group<'a> {
 pub struct MemoryRegion {
     /// The address of the first byte, in device memory.
     pub start: *const c_void,
-    /// The size in bytes.
+    /// The size of the region in bytes.
     pub bytes: usize,
     /// Flags of the platform (NCCL's window flags on CUDA).
     pub flags: u64,

@@ -157,7 +157,7 @@ pub struct RawCall<'f> {
 }
 
 impl RawCall<'_> {
-    /// Returns the host.
+    /// Returns the host of the call.
     #[must_use]
     pub fn host(self) -> Host {
         self.host

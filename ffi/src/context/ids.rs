@@ -27,7 +27,7 @@ use xla_ffi_sys::{Feature, Revision};
 pub struct RunId(i64);
 
 impl RunId {
-    /// Returns the number.
+    /// Returns the number of the execution.
     #[must_use]
     pub const fn get(self) -> i64 {
         self.0
@@ -71,7 +71,7 @@ context!(RunId);
 pub struct DeviceOrdinal(i32);
 
 impl DeviceOrdinal {
-    /// Returns the number.
+    /// Returns the number of the device.
     #[must_use]
     pub const fn get(self) -> i32 {
         self.0

@@ -125,12 +125,12 @@ pub struct RawArg {
 /// # Safety
 /// `Value` has the layout of the kernel's parameter. If `IS_POINTER` is true, `Value` is an address.
 pub unsafe trait KernelArg: Copy {
-    /// The type that the kernel receives.
+    /// The type of the kernel's parameter.
     type Value: Copy;
     /// Whether the value is an address in device memory.
     const IS_POINTER: bool;
 
-    /// Returns the value.
+    /// Returns the value that is passed to the kernel.
     fn value(self) -> Self::Value;
 }
 

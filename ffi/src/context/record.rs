@@ -35,9 +35,9 @@ use xla_ffi_sys::{
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum KernelSource<'a> {
-    /// PTX text.
+    /// PTX text, which the host compiles.
     Ptx(&'a str),
-    /// A cubin.
+    /// A cubin: machine code for one device architecture.
     Cubin(&'a [u8]),
     /// A `CUfunction`. Requires version 0.2 of the extension (jaxlib 0.12.0).
     Function(*const c_void),

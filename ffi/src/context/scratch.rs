@@ -150,7 +150,7 @@ impl<'f> Scratch<'f> {
         })
     }
 
-    /// Frees memory early.
+    /// Frees scratch memory before the handler ends.
     ///
     /// # Errors
     /// Any error of the host.

@@ -39,9 +39,9 @@ fn has_stream(frame: &Frame<'_>) -> bool {
 
 /// The reason why a state is unavailable.
 enum Missing {
-    /// The state was not set.
+    /// No stage has set the state.
     Absent(Error),
-    /// The state could not be read for another reason.
+    /// The host failed to return the state for a different reason.
     Wrong(Error),
 }
 

@@ -134,7 +134,7 @@ impl CudaContext {
     /// # Errors
     /// Any error of the driver.
     pub fn multiprocessors(self) -> Result<u32> {
-        /// Cached, because handlers request it in every call.
+        /// The number is cached, because handlers request it in every call.
         static KNOWN: PerContext<u32> = PerContext::new();
         KNOWN
             .get_or_make(self, || {
@@ -215,7 +215,7 @@ pub struct PerContext<T> {
 }
 
 impl<T> PerContext<T> {
-    /// Creates an empty cache.
+    /// Creates an empty cache of values.
     #[must_use]
     pub const fn new() -> Self {
         Self {

@@ -313,7 +313,7 @@ impl<T> Drop for View<T> {
     fn drop(&mut self) {
         // SAFETY: the slice is taken once, here.
         let slice = unsafe { ManuallyDrop::take(&mut self.slice) };
-        // Releases the stream and keeps the memory.
+        // `leak` releases the stream and does not free the memory.
         slice.leak();
     }
 }

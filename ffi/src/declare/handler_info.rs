@@ -6,7 +6,7 @@ use crate::param::text::{order, same};
 use crate::param::{Kind, Param, Presence};
 use xla_ffi_sys::{Feature, Revision, XLA_FFI_ExecutionStage};
 
-/// One stage of a handler.
+/// The declaration of one stage of a handler.
 #[derive(Clone, Copy, Debug)]
 pub struct StageInfo {
     /// The stage's number in the ABI.
@@ -20,13 +20,13 @@ pub struct StageInfo {
 /// The type of a handler's state, as constant data.
 #[derive(Clone, Copy, Debug)]
 pub struct StateInfo {
-    /// The name under which the type is registered.
+    /// The name under which hosts know the type.
     pub name: &'static str,
     /// The registration of the type with hosts.
     pub host_type: fn() -> &'static crate::frame::host_type::KnownType,
 }
 
-/// A handler, as constant data.
+/// The declaration of a handler, as constant data.
 #[derive(Clone, Copy, Debug)]
 pub struct HandlerInfo {
     /// The name of the custom call target.
@@ -39,7 +39,7 @@ pub struct HandlerInfo {
     pub open_attrs: bool,
     /// The shape contract as text; empty if there is none.
     pub shape: &'static str,
-    /// Bits of `XLA_FFI_Handler_Traits`.
+    /// The handler's traits, as bits of `XLA_FFI_Handler_Traits`.
     pub traits: u32,
     /// The type of the handler's state.
     pub state: Option<StateInfo>,
@@ -251,11 +251,11 @@ impl HandlerInfo {
 /// The author's description of a handler, apart from its operands.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
-    /// The documentation comment.
+    /// The handler's documentation comment.
     pub doc: &'static str,
-    /// The handlers that compute its derivatives.
+    /// The handlers that compute the handler's derivatives.
     pub gradient: Option<Gradient>,
-    /// How calls may be batched.
+    /// How `vmap` may batch the handler's calls.
     pub batch: Batch,
     /// Whether equal calls may return different results.
     pub nondeterministic: bool,

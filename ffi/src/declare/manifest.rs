@@ -17,7 +17,7 @@ pub type Listed = (&'static HandlerInfo, About, &'static [&'static str]);
 pub struct Library {
     /// The name of the library.
     pub name: &'static str,
-    /// The symbol of its registration function.
+    /// The symbol of the library's registration function.
     pub register: &'static str,
     /// The handlers, their descriptions for callers, and the exported symbols of their stages in
     /// the order of [`HandlerInfo::stages`].

@@ -1,4 +1,4 @@
-//! Registration of a whole library from inside it.
+//! Registers all handlers of a library with a host, called from inside the library.
 
 use std::ffi::{CStr, c_char};
 
@@ -88,9 +88,9 @@ pub unsafe fn register(
 pub trait Missing {
     /// A description of a handler without a name.
     const LISTED: Listed = (&NOBODY, NOTHING, &[]);
-    /// A handler that is never registered.
+    /// An entry that is never registered, because it has no entry points.
     const REGISTRABLE: Registrable = (&NOBODY, [None; 5]);
-    /// A target without a name.
+    /// A description of a target without a name.
     const TARGET: &'static ListedTarget = &NO_TARGET;
 }
 

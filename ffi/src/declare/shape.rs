@@ -49,7 +49,7 @@
 //! # Ok::<(), xla_ffi::Error>(())
 //! ```
 //!
-//! Sizes from an attribute, and computed sizes:
+//! This handler's contract has a size from an attribute, and computed sizes:
 //!
 //! ```
 //! use xla_ffi::prelude::*;
@@ -106,15 +106,15 @@ pub enum Dim {
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Computed {
-    /// The source text.
+    /// The computed size as written in the contract.
     pub text: &'static str,
-    /// The index of its name in [`Contract::names`].
+    /// The index of the named size in [`Contract::names`].
     pub name: usize,
-    /// Factor.
+    /// The factor of the named size.
     pub times: i64,
-    /// Divisor.
+    /// The divisor of the product.
     pub over: i64,
-    /// Summand.
+    /// The number that is added to the quotient.
     pub plus: i64,
 }
 
@@ -156,13 +156,13 @@ pub const MAX_NAMES: usize = 26;
 pub struct Contract {
     /// The contract's text.
     pub text: &'static str,
-    /// The names of sizes.
+    /// The names of sizes, in the order in which they occur.
     pub names: &'static [&'static str],
     /// For each name, the attribute that provides it, if there is one.
     pub given: &'static [Option<Given>],
-    /// The arguments.
+    /// The entries of the arguments, in order.
     pub args: &'static [Entry],
-    /// The results.
+    /// The entries of the results, in order.
     pub rets: &'static [Entry],
 }
 
@@ -195,7 +195,7 @@ impl<'f> Sizes<'f> {
                 }
                 *known == size
             }
-            // Unknown sizes are reported elsewhere.
+            // A size that an attribute fails to provide is reported elsewhere.
             Dim::Computed(computed) => {
                 let known = self.named[computed.name];
                 known == UNKNOWN || computed.of(known) == Ok(size)

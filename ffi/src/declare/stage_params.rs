@@ -24,9 +24,9 @@ pub(crate) const fn counts_matter(stage: u32, params: &[Param], args: bool) -> b
 /// The range of operand counts that a stage accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// The minimum.
+    /// The smallest accepted number of operands.
     pub(crate) min: usize,
-    /// The maximum; `usize::MAX` with variadic operands.
+    /// The largest accepted number of operands; `usize::MAX` with variadic operands.
     pub(crate) max: usize,
 }
 

@@ -135,7 +135,7 @@ impl<'a> Problems<'a> {
     }
 }
 
-/// Appends pieces of text.
+/// Appends each piece to the text.
 #[inline(never)]
 pub(crate) fn put(text: &mut String, pieces: &[&str]) {
     pieces.iter().for_each(|piece| text.push_str(piece));

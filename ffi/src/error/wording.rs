@@ -64,7 +64,7 @@ pub const COUNT: &str = " has a negative dimension, or more elements than can be
 pub const BYTES: &str = " takes more bytes than can be addressed";
 /// Reports an operand that has elements but no address.
 pub const NULL_DATA: &str = " has a null data pointer";
-/// Precedes the address of a misaligned operand.
+/// Separates the name of a misaligned operand from the operand's address.
 pub const IS_AT: &str = " is at ";
 /// Separates a misaligned operand's address from the alignment that the element type requires.
 pub const NOT_A_MULTIPLE: &str = ", which is not a multiple of ";

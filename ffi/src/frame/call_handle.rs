@@ -18,7 +18,7 @@ type Function<R> = unsafe extern "C" fn(*const c_void) -> R;
 /// tasks.
 type Task = unsafe extern "C" fn(data: *mut c_void, run: i32);
 
-/// A retained object of the host.
+/// A retained object of the host's cancellation extension, with the extension's functions.
 #[derive(Debug)]
 struct Object {
     object: *const c_void,

@@ -44,9 +44,9 @@ elements! {
 pub struct Pred(u8);
 
 impl Pred {
-    /// True.
+    /// The value that is true: a byte that is 1.
     pub const TRUE: Self = Self(1);
-    /// False.
+    /// The value that is false: a byte that is 0.
     pub const FALSE: Self = Self(0);
 
     /// Returns the value as a Rust `bool`.
@@ -172,7 +172,7 @@ impl DataTypes {
         Self(self.0 | other.0)
     }
 
-    /// Returns the set of these types.
+    /// Returns the set that contains exactly these types.
     ///
     /// ```
     /// use xla_ffi::{DataType, bind::DataTypes};

@@ -30,7 +30,7 @@ impl Drop for OwnedFrame {
 // SAFETY: the copy is not written after creation, and it is not tied to a thread.
 unsafe impl Send for OwnedFrame {}
 
-/// Stores copies at stable addresses.
+/// Stores the copies of a frame's parts at stable addresses.
 #[derive(Default)]
 struct Keeper {
     kept: Vec<Box<dyn Any>>,

@@ -134,7 +134,7 @@ impl Host {
         self.version() > (0, newest_known().minor_version())
     }
 
-    /// Returns the number of functions in the table.
+    /// Returns the number of functions in the host's table.
     ///
     /// Before r5, the table's size is always given as 88 bytes. The host's private table then follows this one
     /// directly, which reveals the length. At any other distance, only the functions whose positions never changed
@@ -322,7 +322,7 @@ impl Host {
             ));
             return std::ptr::null_mut();
         };
-        // Short texts need no allocation.
+        // Short texts are copied to the stack, so that they need no allocation.
         let mut short = [const { MaybeUninit::<u8>::uninit() }; 512];
         let mut long = String::new();
         let text = if message.len() < short.len() && !message.contains('\0') {

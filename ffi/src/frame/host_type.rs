@@ -155,15 +155,15 @@ impl<T> Registration<T> {
     }
 }
 
-/// How hosts identify a type.
+/// The way in which hosts identify a type.
 enum Naming {
-    /// By its name and a suffix that is unique in the process.
+    /// Hosts know the type by its name and a suffix that is unique in the process.
     Own,
-    /// By its name only, which other libraries may also use.
+    /// Hosts know the type by its name only, which other libraries may also use.
     Shared,
-    /// By the number that the program has chosen.
+    /// Hosts know the type by the number that the program has chosen.
     Number(i64),
-    /// By a name that is unique to this image and created on first use.
+    /// Hosts know the type by a name that is unique to this image and created on first use.
     Image {
         name: OnceLock<String>,
         type_name: fn() -> &'static str,

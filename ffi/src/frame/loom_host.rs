@@ -12,7 +12,7 @@ use xla_ffi_sys::*;
 struct HostFuture(Mutex<Vec<bool>>, Condvar);
 
 impl HostFuture {
-    /// Completes the future.
+    /// Completes the future and wakes the waiting thread.
     ///
     /// # Safety
     /// `future` was created by `create`, and `wait` has not returned it yet.

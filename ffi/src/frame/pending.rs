@@ -19,7 +19,7 @@ use crate::frame::pending::sync::{Condvar, Mutex, UnsafeCell};
 use crate::frame::result_ledger::Results;
 use xla_ffi_sys::XLA_FFI_Future;
 
-/// The outcome of a call.
+/// The outcome of a handler's code, from which the entry point creates its return value.
 #[derive(Debug)]
 pub enum Flow {
     /// The call succeeded.
@@ -53,12 +53,12 @@ const OPEN: u8 = 0;
 const RETURNED: u8 = 1;
 const DONE: u8 = 2;
 
-/// The handler of a call, and the stage.
+/// The name of a call's handler, and the number of its stage.
 type HandlerStage = (&'static str, u32);
 
-/// How the completion reports the outcome.
+/// The recipient to which the completion reports the outcome.
 enum Waiter {
-    /// The outcome is not reported.
+    /// No party reports the outcome.
     Nobody,
     /// The host's future reports the outcome. An error of the handler replaces the outcome.
     Future {
@@ -138,7 +138,7 @@ unsafe impl Send for Completion {}
 unsafe impl Sync for Completion {}
 
 impl Completion {
-    /// Completes the call.
+    /// Completes the call with an outcome.
     #[inline(always)]
     pub(crate) fn complete(mut self, outcome: Result<()>) {
         self.fire(outcome);

@@ -23,14 +23,14 @@ pub(crate) unsafe fn element<T: Copy>(list: *const T, index: usize) -> T {
     unsafe { place.read() }
 }
 
-/// A dictionary of the frame.
+/// A dictionary in the call frame, or the attributes of the call.
 #[derive(Clone, Copy)]
 pub(crate) struct RawAttrs<'f> {
     raw: *const XLA_FFI_Attrs,
     _frame: PhantomData<&'f ()>,
 }
 
-/// The value of an attribute.
+/// The value of an attribute in the call frame.
 #[derive(Clone, Copy)]
 pub(crate) struct RawAttr<'f> {
     tag: XLA_FFI_AttrType,

@@ -145,7 +145,7 @@ impl<'f> RawBuffer<'f> {
             }
         }
         match reachable(dims, size, data.addr(), align)? {
-            // An empty buffer may have any address.
+            // The address of an empty buffer is not checked, because it is not used.
             0 => Some(view(std::ptr::without_provenance_mut(align), 0)),
             len => Some(view(data, len)),
         }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::error::{Error, Result, problems};
 use xla_ffi_sys::XLA_FFI_ExecutionStage;
 
-/// A result that must be written.
+/// A result that the handler must write.
 pub(crate) struct Entry {
     pub(crate) start: usize,
     pub(crate) bytes: usize,
@@ -20,7 +20,7 @@ pub(crate) struct Entry {
     pub(crate) number: Option<usize>,
 }
 
-/// The results of an active call.
+/// The results that an active call must write.
 pub(crate) struct Ledger {
     /// The handler's name.
     pub(crate) handler: &'static str,

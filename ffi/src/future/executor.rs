@@ -24,7 +24,7 @@ use crate::frame::call_handle::CallHandle;
 
 /// A job for a thread of the executor. A job destroys its own data and does not unwind.
 pub(crate) trait Job: Send {
-    /// Runs the job.
+    /// Runs the job on a thread of the executor.
     fn run(self: Box<Self>);
 
     /// Ends the job if no thread can run it. The submitting thread calls this, even for other threads' jobs, because no
@@ -66,9 +66,9 @@ struct Executor {
 struct State {
     /// Each job with the time when it started to wait.
     jobs: VecDeque<(Instant, Box<dyn Job>)>,
-    /// All threads, including those that are about to start.
+    /// The number of threads, including those that are about to start.
     threads: usize,
-    /// Threads that wait for a job.
+    /// The number of threads that wait for a job.
     waiting: usize,
     has_warned: bool,
 }
@@ -165,7 +165,7 @@ impl Executor {
         }
     }
 
-    /// Explains why jobs wait or are refused.
+    /// Returns the text that explains why jobs wait or are refused.
     #[cold]
     fn explain(&self) -> String {
         let Self {

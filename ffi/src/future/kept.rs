@@ -291,7 +291,7 @@ impl AnyParts {
         let row = dims.first().and_then(|rows| len.checked_div(*rows));
         let start = rows.start * row.unwrap_or(0);
         let packed = raw.dtype().bits().filter(|bits| (1..8).contains(bits));
-        // An empty range can start anywhere.
+        // Only nonempty ranges must start at a byte boundary.
         let packed = packed.filter(|_| !rows.is_empty());
         if packed.is_some_and(|bits| start % (8 / bits) != 0) {
             return Err(Error::invalid_argument(format!(

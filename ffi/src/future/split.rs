@@ -61,7 +61,7 @@ pub unsafe trait Divide: Kept + Sized {
     /// then, neither `self` nor another piece with one of these rows is used.
     unsafe fn piece(&self, rows: Range<usize>) -> Result<Self>;
 
-    /// Returns the arguments.
+    /// Returns the arguments, which all parts share.
     ///
     /// # Safety
     /// The returned value is dropped before the call is completed and before `self` is used.
@@ -202,7 +202,7 @@ impl<K: Kept, S: Send + 'static> Part<K, S> {
         work(self.operands.at())
     }
 
-    /// Completes this part.
+    /// Completes this part with an outcome.
     pub fn complete(self, outcome: Result<S>) {
         let Self {
             operands,

@@ -20,7 +20,7 @@ use crate::future::executor;
 /// The future of a call, which borrows from the call's frame.
 pub type Body<'f> = Pin<Box<dyn std::future::Future<Output = Result<()>> + Send + 'f>>;
 
-/// The data of a running call.
+/// The data of a running call: its body, copied frame and completion.
 struct Work {
     // Declared before the frame: fields are dropped in order, and the body borrows from the frame.
     body: Body<'static>,
@@ -46,10 +46,10 @@ impl Work {
     }
 }
 
-/// A running call and its wakers.
+/// A running call; its wakers share this value.
 struct Task {
     state: Mutex<State>,
-    /// The host's threads, if it provides them.
+    /// The handle that provides the program's threads, if any.
     program: CallHandle,
 }
 

@@ -1,4 +1,4 @@
-//! Operands as arrays of the crate `ndarray`.
+//! Methods that return operands as arrays of the crate `ndarray`.
 
 use std::mem::MaybeUninit;
 

@@ -375,7 +375,7 @@ impl<'a, T: Element> Writer<'a, T> {
         }
     }
 
-    /// Writes the next element.
+    /// Writes the next element, in row-major order.
     ///
     /// # Errors
     /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) if all elements are already written.

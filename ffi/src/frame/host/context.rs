@@ -8,7 +8,7 @@ use crate::frame::raw_attribute::RawAttrs;
 use xla_ffi_sys::*;
 
 impl Host {
-    /// Returns the number of the execution.
+    /// Returns the number of the execution (run id).
     ///
     /// # Safety
     /// `ctx` is the context of the current call.
@@ -160,7 +160,7 @@ impl Host {
 }
 
 impl Host {
-    /// Creates a future.
+    /// Creates a future of the host, for a call that is pending.
     pub(crate) fn make_future(self) -> Result<*mut XLA_FFI_Future> {
         // The size is 16, because hosts check for that many bytes; they still write `future`, up to
         // byte 24.
@@ -174,7 +174,7 @@ impl Host {
         Ok(args.future)
     }
 
-    /// Completes a future, with or without an error.
+    /// Completes a future of the host with the outcome of a call.
     ///
     /// # Safety
     /// `future` was returned by [`Host::make_future`] and has not been completed.
