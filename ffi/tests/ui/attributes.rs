@@ -1,7 +1,7 @@
 //! Attributes: their types, defaults and bounds.
 #![allow(unused)]
 
-/// Types of attributes.
+/// Invalid types of attributes.
 mod derive_attribute {
     use xla_ffi::Attribute;
 
@@ -49,7 +49,7 @@ mod derive_attribute {
     }
 }
 
-/// Only numbers can be narrowed.
+/// `narrow` on attributes that are not numbers.
 mod narrow {
     use xla_ffi::prelude::*;
 
@@ -97,7 +97,7 @@ mod attr_on_operand {
     fn f(#[attr(narrow)] x: Buffer<f32>) {}
 }
 
-/// Names are unique.
+/// Two attributes with the same name.
 mod duplicate_names {
     use xla_ffi::prelude::*;
 

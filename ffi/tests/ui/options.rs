@@ -87,7 +87,7 @@ mod contract_sizes {
     fn no_literal(_x: Buffer<f32>, _y: Out<f32>, #[attr(default = ONE)] _k: i64) {}
 }
 
-/// Libraries.
+/// Invalid entries of `library!`.
 mod library {
     use xla_ffi::prelude::*;
 

@@ -9,7 +9,7 @@ mod generic {
     fn f<T: xla_ffi::Element>(x: Buffer<T>) {}
 }
 
-/// Methods are stages.
+/// A handler with a `self` parameter; only stages can have it.
 mod parameter_self {
     use xla_ffi::prelude::*;
 
@@ -47,7 +47,7 @@ mod parameter_usize {
     fn f(n: usize) {}
 }
 
-/// Element types of buffers.
+/// Invalid element types of buffers.
 mod element_type {
     use xla_ffi::prelude::*;
 
@@ -63,7 +63,7 @@ mod element_type {
     fn alias(y: Out<Size>) {}
 }
 
-/// Return types of handlers.
+/// Invalid return types of handlers.
 mod return_type {
     use xla_ffi::prelude::*;
 

@@ -1,7 +1,7 @@
 //! State, user data and user-defined types.
 #![allow(unused)]
 
-/// `impl` blocks with stages.
+/// Invalid `impl` blocks with stages.
 mod stateful {
     use xla_ffi::prelude::*;
 
@@ -85,7 +85,7 @@ mod state_not_sync {
     struct Raw(*mut u8);
 }
 
-/// User data.
+/// Invalid types of user data.
 mod host_type {
     use xla_ffi::prelude::*;
 
