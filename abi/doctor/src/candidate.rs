@@ -8,7 +8,7 @@ use xla_ffi_sys::Revision;
 pub struct Answer {
     /// The runtime's revision, by name.
     pub revision: &'static str,
-    /// The outcome.
+    /// The outcome of the metadata call.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
@@ -17,52 +17,52 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase", tag = "outcome")]
 pub enum Outcome {
-    /// The runtime accepts the answer.
+    /// A runtime of this revision accepts the handler.
     Accepted {
-        /// The API version of the answer.
+        /// The API version, major and minor, that the handler answers with.
         version: (i32, i32),
-        /// The traits.
+        /// The handler's traits as bits.
         traits: u32,
-        /// Whether the answer has a state type.
+        /// Whether the handler's metadata contains the type of its state.
         has_state_type: bool,
-        /// A description of how a runtime of this revision misreads the instantiate stage's state; `None` if it does
-        /// not, or if this was not tried.
+        /// A description of the wrong value that a runtime of this revision reads as the instantiate stage's state.
+        /// `None` if the runtime reads the state correctly, or if this was not tried.
         #[serde(skip_serializing_if = "Option::is_none")]
         misread: Option<String>,
     },
-    /// A runtime of this revision refuses it.
+    /// A runtime of this revision refuses the handler.
     Refused {
-        /// The reason.
+        /// The reason for the refusal.
         why: String,
     },
-    /// The handler crashed, hung, or wrote to other memory.
+    /// The handler crashed, hung, or wrote outside the memory for its metadata.
     Broke {
-        /// Whether it only wrote past the end of the metadata.
+        /// Whether the handler's only failure was a write past the end of its metadata.
         #[serde(skip)]
         overran: bool,
-        /// The failure.
+        /// A description of the failure.
         how: String,
     },
     /// No metadata call was made.
     Skipped {
-        /// The reason.
+        /// The reason why no call was made.
         why: String,
     },
 }
 
-/// The API version that a handler answers with.
+/// The rule by which a handler chooses the API version that it answers with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behaviour {
-    /// The runtime's version.
+    /// The handler answers with the runtime's version.
     Negotiates,
-    /// The version of its headers, on every runtime.
+    /// The handler answers with version 0.N on every runtime; N is this number.
     Fixed(i32),
-    /// Unknown.
+    /// The answers do not reveal the rule.
     Unknown,
 }
 
 impl Behaviour {
-    /// Determines the behaviour from a handler's answers.
+    /// Determines the rule from a handler's answers.
     #[must_use]
     pub fn of(answers: &[Answer]) -> Self {
         let mut minors: Vec<i32> = answers
@@ -80,7 +80,7 @@ impl Behaviour {
         match minors.as_slice() {
             [] => Self::Unknown,
             [only] => {
-                // The same answer to several versions, or accepted by some revisions and refused by others.
+                // At least two answers are needed: one answer fits both rules.
                 let asked = answers
                     .iter()
                     .filter(|answer| {
@@ -104,17 +104,17 @@ impl Behaviour {
 /// The handler's use of a feature, with the evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// The handler uses it.
+    /// The handler uses the feature.
     Yes(String),
-    /// A handler of the library uses it, possibly this one.
+    /// Some handlers of the library use the feature, possibly this handler.
     Perhaps(String),
-    /// The handler does not use it.
+    /// The handler does not use the feature.
     No,
-    /// Not determined.
+    /// It is unknown whether the handler uses the feature.
     Unknown,
 }
 
-/// Returns true if a refusal asks for the type of a state, in XLA's words.
+/// Returns true if `why`, the text of XLA's error, asks to register the type of a state first.
 pub(crate) fn asks_for_type(why: &str) -> bool {
     why.contains("must be registered before the handler registration")
 }
@@ -122,31 +122,31 @@ pub(crate) fn asks_for_type(why: &str) -> bool {
 /// A handler to examine, from the manifest or named by the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// The name.
+    /// The name of the handler.
     pub name: String,
-    /// Stages and their symbols.
+    /// The names of the handler's stages and their symbols.
     pub stages: Vec<(String, String)>,
-    /// The oldest supported revision, if the manifest declares it.
+    /// The oldest revision that the handler supports, if the manifest declares it.
     pub floor: Option<Revision>,
     /// Whether the handler has state.
     pub state: Use,
-    /// Whether the handler completes after it returns.
+    /// Whether the handler may complete asynchronously, after its function returns.
     pub future: Use,
-    /// Whether the types of its state were registered before the metadata calls.
+    /// Whether the types of the handler's state were registered before the metadata calls.
     pub has_types: bool,
-    /// The answers to metadata calls.
+    /// The handler's answers to metadata calls.
     pub answers: Vec<Answer>,
 }
 
 impl Candidate {
-    /// Returns true if a metadata call was made.
+    /// Returns true if at least one metadata call of this handler was made.
     #[must_use]
     pub fn was_asked(&self) -> bool {
         let skipped = |answer: &Answer| matches!(answer.outcome, Outcome::Skipped { .. });
         !self.answers.iter().all(skipped)
     }
 
-    /// Returns true if some metadata calls refused the handler and none accepted it.
+    /// Returns true if at least one revision refused the handler and none accepted it.
     #[must_use]
     pub fn is_refused_by_all(&self) -> bool {
         let refused = |answer: &Answer| matches!(answer.outcome, Outcome::Refused { .. });
@@ -154,7 +154,7 @@ impl Candidate {
         self.answers.iter().any(refused) && !self.answers.iter().any(taken)
     }
 
-    /// Updates `state` from the answers.
+    /// Sets `state` to `Yes` if the answers show that the handler has state.
     pub fn learn_state(&mut self) {
         let accepted = |answer: &Answer| match &answer.outcome {
             Outcome::Accepted {
@@ -177,16 +177,16 @@ impl Candidate {
         }
     }
 
-    /// Returns true if the handler refused because its state's type was not registered. XLA's headers do so from
-    /// version 0.2 on.
+    /// Returns true if the handler was refused because its state's type was not registered. Handlers built with XLA's
+    /// headers require this from API version 0.2 on.
     #[must_use]
     pub fn wants_type(&self) -> bool {
         let wants = |answer: &Answer| matches!(&answer.outcome, Outcome::Refused { why } if asks_for_type(why));
         self.answers.iter().any(wants)
     }
 
-    /// Returns the handler's behaviour. A handler whose floor is the newest version negotiates, although it has a
-    /// single answer.
+    /// Returns the rule by which the handler chooses its API version. A handler whose floor has the newest version
+    /// negotiates, although all of its answers are equal.
     #[must_use]
     pub fn behaviour(&self) -> Behaviour {
         match (Behaviour::of(&self.answers), self.floor) {

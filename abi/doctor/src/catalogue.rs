@@ -5,17 +5,17 @@ use serde::{Serialize, Serializer};
 /// An entry of the catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The problem.
+    /// The problem that the entry describes.
     pub problem: Problem,
     /// The number, for example `XF105`. Its meaning never changes, and numbers are not reused.
     pub id: &'static str,
-    /// The meaning, in one sentence.
+    /// The meaning of the number, in one sentence.
     pub meaning: &'static str,
-    /// The remedy.
+    /// An action that fixes the problem.
     pub remedy: &'static str,
 }
 
-/// Declares the problems and the catalogue from one list: name, number, meaning, remedy.
+/// Declares the problems and the catalogue from one list with the name, number, meaning and remedy of each problem.
 macro_rules! problems {
     ($($(#[$doc:meta])* $problem:ident $id:literal $meaning:literal $remedy:literal)*) => {
         /// The problem of a finding. Programs should use it instead of the text of a [`Finding`](crate::Finding).
@@ -23,7 +23,7 @@ macro_rules! problems {
         #[non_exhaustive]
         pub enum Problem { $($(#[$doc])* $problem,)* }
 
-        /// All problems, in the order of their numbers. The book lists them with the same texts.
+        /// All problems, in the order of their numbers. `docs/findings.md` lists them with the same texts.
         pub const CATALOGUE: &[Entry] = &[
             $(Entry { problem: Problem::$problem, id: $id, meaning: $meaning, remedy: $remedy },)*
         ];
@@ -51,7 +51,7 @@ problems! {
     NotExported "XF102"
     "A symbol named by the manifest or the command line is not exported."
     "Correct the spelling, add the symbol to the linker's version script, and do not strip it."
-    /// The ABI header that the library was compiled with.
+    /// The library was compiled with a known or an unknown ABI header.
     Header "XF103"
     "The library was compiled with this ABI header, or with an unknown one."
     "Check the header with `xla-ffi abi check --header`."
@@ -67,19 +67,19 @@ problems! {
     LinkedTo "XF106"
     "The library is linked to libraries of Python, XLA or jaxlib."
     "Build handlers as a separate library without these dependencies."
-    /// The required glibc.
+    /// The library may require a newer glibc than jaxlib does.
     Glibc "XF107"
     "The library may require a newer glibc than jaxlib's wheels."
     "Build for an older system with cargo-zigbuild, zig or a manylinux image (docs/shipping.md)."
-    /// The required libstdc++.
+    /// The library may require a newer libstdc++ than users' systems have.
     Libstdcxx "XF108"
     "The library may require a newer libstdc++ than the process has."
     "Link with `-static-libstdc++ -static-libgcc`."
-    /// The search path for libraries.
+    /// The library's search path for required libraries may fail on other machines.
     SearchPath "XF109"
     "The library searches for dependencies in folders that other machines may not have."
     "Use `$ORIGIN`, or `@loader_path` on macOS."
-    /// Requirements on the loader: executable stack, text relocations, static TLS.
+    /// The library requires an executable stack, text relocations or static TLS, which the loader may refuse.
     LoaderFlags "XF111"
     "The library requires an executable stack, text relocations or static TLS."
     "Compile with `-fPIC` and link with `-Wl,-z,noexecstack`."
@@ -87,15 +87,15 @@ problems! {
     DoesNotLoad "XF112"
     "The library does not load on this machine."
     "Read the loader's message; install or bundle the library that it names."
-    /// A handler crashes or hangs in the metadata call.
+    /// A handler crashes or hangs in its metadata call.
     Breaks "XF113"
     "A handler crashes or hangs in the metadata call."
     "Answer the metadata extension before reading anything else from the call frame."
-    /// The library has its own thread pool.
+    /// The library contains its own thread pool.
     Threads "XF114"
     "The library has its own thread pool: OpenMP, OpenBLAS, MKL, TBB or rayon."
     "Use the host's thread pool, or limit the library's own pool."
-    /// Exported symbols other than handlers.
+    /// The library exports symbols that are not its handlers' and may clash with other libraries.
     Exported "XF115"
     "The library exports symbols other than handlers, or symbols that are unique per process."
     "Compile with `-fvisibility=hidden` and link with `-Wl,--exclude-libs,ALL`."
@@ -103,11 +103,11 @@ problems! {
     OtherMachine "XF116"
     "The library is built for another system or processor than this machine, so it was not run."
     "Run the doctor on that machine, or read only the file with `--no-run`."
-    /// The required macOS.
+    /// The library requires a newer macOS than jaxlib does.
     DeploymentTarget "XF117"
     "The library may require a newer macOS than jaxlib's wheels."
     "Build with an older `MACOSX_DEPLOYMENT_TARGET`."
-    /// The code signature for macOS.
+    /// The library's code signature for macOS is missing or broken.
     CodeSignature "XF118"
     "The code signature is missing or invalid, so macOS does not load the library."
     "Sign the library as the last build step: `codesign --force --sign - FILE`."
@@ -115,15 +115,15 @@ problems! {
     Description "XF119"
     "The manifest's description of a handler is invalid: an unknown element type, a wrong shape contract, a related handler that is missing or does not fit, or a trait that the handler does not declare."
     "Correct the handler's description (`XFFI_DESCRIBE` in C)."
-    /// The required processor.
+    /// The library requires newer processors than jaxlib does.
     Processor "XF120"
     "The library requires an x86-64 processor of a higher level, so older processors do not load it."
     "Compile with `-march=x86-64` and link without `-z x86-64-v2` or higher, or choose instructions at run time."
-    /// Symbols that are private to one build of glibc.
+    /// The library uses symbols that are private to one build of glibc.
     PrivateSymbol "XF121"
     "The library uses a symbol that is private to one build of glibc, so any update of the system may break it."
     "Use a public function of glibc instead."
-    /// The API version that a handler answers with.
+    /// The API version that a handler answers with, on all or on some jaxlibs.
     Answer "XF201"
     "The handler answers metadata calls with this API version."
     "Rebuild with this SDK, which answers with the runtime's API version, or against the headers of the oldest supported jaxlib."
@@ -131,27 +131,27 @@ problems! {
     Refused "XF202"
     "A jaxlib refuses the handler or lacks something that it needs."
     "Raise the oldest supported jaxlib, or rebuild against its headers or with this SDK."
-    /// A handler may use functions that r0 does not have.
+    /// A handler may use functions that revision r0 does not have.
     OldestRuntime "XF203"
     "The handler may use functions that jaxlib 0.4.31 does not have."
     "Require jaxlib 0.4.33 or later, or rebuild with this SDK."
-    /// State arguments have the layout of another version.
+    /// A handler's state arguments may have a layout that the runtime does not read.
     StateLayout "XF204"
     "State arguments have a different layout than the runtime expects."
     "Rebuild with this SDK, which uses the runtime's layout."
-    /// The state's type must be registered first.
+    /// The type of a handler's state must be registered before the handler.
     StateType "XF205"
     "The type of the handler's state must be registered before the handler."
     "Register the type with `jax.ffi.register_ffi_type`, and pass it to the doctor with `--type`."
-    /// The future functions have other positions in the runtime's table.
+    /// A handler may call a wrong function, because the future functions have other positions in the runtime's table.
     FutureSlots "XF206"
     "The runtime's table has the future functions at different positions."
     "Rebuild with this SDK, which finds them by the table's length."
-    /// The handler's metadata overwrites the runtime's memory.
+    /// The handler's metadata is longer than the runtime's memory for it.
     MetadataOverrun "XF207"
     "The handler's metadata overwrites eight bytes of the runtime's stack."
     "Rebuild with this SDK, or require jaxlib 0.8.0 or later."
-    /// The handler needs user data, which JAX does not provide.
+    /// The handler needs user data, which some jaxlibs do not support.
     UserData "XF208"
     "The handler needs user data, and calls in JAX end the process on jaxlibs without support for it."
     "Require jaxlib 0.5.1 or later, or remove the user data."
@@ -167,7 +167,7 @@ problems! {
     NoLibrary "XF403"
     "The wheel has no shared library."
     "Configure the build backend to include the library in the package."
-    /// A library of a wheel is for another machine or is not a library.
+    /// A library of a wheel is for another machine, or is not a loadable library.
     Foreign "XF404"
     "A library in the wheel is for another machine or system, or is not a library."
     "Build one wheel per machine, each with its own tag."
@@ -182,13 +182,13 @@ problems! {
 }
 
 impl Problem {
-    /// Returns the entry in the catalogue.
+    /// Returns the problem's entry in the catalogue.
     #[must_use]
     pub fn entry(self) -> &'static Entry {
         &CATALOGUE[self as usize]
     }
 
-    /// Returns the number, for example `XF105`.
+    /// Returns the problem's number, for example `XF105`.
     #[must_use]
     pub fn id(self) -> &'static str {
         self.entry().id
@@ -214,10 +214,10 @@ mod tests {
                 entry.id
             );
         }
-        // The book has the same texts.
+        // `docs/findings.md` must have the same texts.
         let book = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/findings.md");
         let book = std::fs::read_to_string(book).unwrap();
-        // Findings about headers and mirrors belong to `xla-ffi-abi`.
+        // The crate `xla-ffi-abi` checks the rows about headers and mirrors.
         let is_ours = |line: &&str| line.starts_with("| XF") && !line.starts_with("| XF3");
         let mut lines = book.lines().filter(is_ours);
         for entry in CATALOGUE {

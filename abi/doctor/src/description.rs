@@ -1,5 +1,5 @@
-//! Findings about invalid descriptions of handlers: unknown types, wrong shape contracts, related handlers that are
-//! missing or do not fit.
+//! Findings about invalid descriptions of handlers: unknown types, wrong shape contracts, and related handlers that are
+//! missing or have the wrong operands.
 //!
 //! The compiler checks descriptions in Rust and C++, but not those in C.
 
@@ -186,7 +186,8 @@ fn contract(handler: &Handler, report: &mut Report<'_>) {
     }
 }
 
-/// Returns the reason if some of the operand's allowed values do not fit the entry.
+/// Returns the reason if the shape contract's entry for an operand does not fit all values that the operand's
+/// declaration allows.
 fn misfit(entry: &Entry, operand: &Operand) -> Option<String> {
     let token = match (operand.kind, operand.dtypes.as_deref()) {
         (Kind::Token, _) => Some(true),

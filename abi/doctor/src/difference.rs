@@ -1,4 +1,4 @@
-//! Differences between two builds of a library that callers can observe: handlers, original custom calls, manifests,
+//! Differences between two builds of a library that callers can notice: handlers, original custom calls, manifests,
 //! shape contracts, answers and system requirements.
 
 mod handler;
@@ -75,28 +75,28 @@ impl fmt::Display for Step {
 pub struct Difference {
     /// The required step of the version number.
     pub step: Step,
-    /// The subject.
+    /// The library, handler or target that differs.
     pub about: Subject,
-    /// The property that differs, such as `argument x: element types`, `platforms` or `handler`.
+    /// The property that differs, such as `argument x: element types` or `platforms`.
     pub what: String,
-    /// The old value, or `None` if it was added.
+    /// The property's old value, or `None` if the property was added.
     pub was: Option<String>,
-    /// The new value, or `None` if it was removed.
+    /// The property's new value, or `None` if the property was removed.
     pub now: Option<String>,
-    /// The effect on callers.
+    /// The effect of the difference on callers.
     pub why: String,
 }
 
-/// A build of a library.
+/// One of the two builds to compare.
 #[derive(Clone, Copy, Debug)]
 pub struct Build<'a> {
-    /// The examination of the file.
+    /// The examination of the build's file.
     pub examination: &'a Examination,
-    /// The handlers, with or without answers.
+    /// The build's handlers. If the library was not run, they have no answers to metadata calls.
     pub candidates: &'a [Candidate],
 }
 
-/// Returns the differences between two builds by subject, the largest step first.
+/// Returns the differences between two builds, grouped by subject. In each group, the largest step is first.
 #[must_use]
 pub fn differences(old: &Build<'_>, new: &Build<'_>) -> Vec<Difference> {
     let mut list = List::default();
@@ -124,7 +124,7 @@ pub fn differences(old: &Build<'_>, new: &Build<'_>) -> Vec<Difference> {
     found
 }
 
-/// Pairs the manifests of both builds by the library's name, or unconditionally if each build has only one.
+/// Pairs the manifests of both builds by the library's name. If each build has only one manifest, the names may differ.
 fn pairs<'a>(
     old: &'a [Manifest],
     new: &'a [Manifest],
@@ -198,7 +198,7 @@ fn jaxlibs(revisions: &[Revision]) -> String {
     ranges.join(", ")
 }
 
-/// The differences so far.
+/// The differences found so far.
 #[derive(Default)]
 struct List {
     found: Vec<Difference>,
@@ -214,7 +214,7 @@ impl List {
     }
 }
 
-/// Collects differences of one subject, or of one part of it.
+/// Adds differences about one subject, or about a part of the subject such as one operand.
 struct About<'a> {
     list: &'a mut List,
     subject: Subject,
@@ -222,7 +222,7 @@ struct About<'a> {
 }
 
 impl About<'_> {
-    /// Returns a collector for a part, whose name precedes each property.
+    /// Returns a value that adds differences about a part of this subject. The part's name precedes each property.
     fn part(&mut self, name: &str) -> About<'_> {
         About {
             list: self.list,
@@ -283,7 +283,8 @@ impl About<'_> {
         self.add(step, what, Some(was), None, why);
     }
 
-    /// Adds a property that restricts or extends accepted calls.
+    /// Adds a difference for a yes-or-no property. Changing it to no restricts the accepted calls; changing it to yes
+    /// extends them.
     fn toggled(&mut self, what: &str, (was, now): (bool, bool), (narrows, widens): (&str, &str)) {
         match (was, now) {
             (true, false) => self.changed(Step::Major, what, "yes", "no", narrows),
@@ -292,12 +293,12 @@ impl About<'_> {
         }
     }
 
-    /// Compares sets that callers may use; removals break calls.
+    /// Compares sets of values that callers may use. Removals break existing calls.
     fn offers(&mut self, what: &str, was: &[String], now: &[String], (gone, came): (&str, &str)) {
         self.sets(what, (was, now), (Step::Major, gone), (Step::Minor, came));
     }
 
-    /// Compares sets that callers or systems must have; additions break calls.
+    /// Compares sets of values that callers or systems must provide. Additions break existing calls.
     fn demands(&mut self, what: &str, was: &[String], now: &[String], (gone, came): (&str, &str)) {
         self.sets(what, (was, now), (Step::Minor, gone), (Step::Major, came));
     }
@@ -327,7 +328,7 @@ impl About<'_> {
     }
 }
 
-/// Returns the names of attributes that are sizes in a contract.
+/// Returns the names of integer attributes, which a contract may use as sizes.
 fn attribute_names(handler: &manifest::Handler) -> Vec<&str> {
     let integers = handler.attrs.iter();
     let integers = integers.filter(|attr| attr.from.is_none() && attr.ty.starts_with(['i', 'u']));

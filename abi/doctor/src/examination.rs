@@ -1,4 +1,4 @@
-//! Examines a library's file without running it.
+//! Examines a library's file without loading or running the library.
 //!
 //! Metadata calls run handlers, so the caller makes them in a child process and adds the outcome as
 //! [`Answer`](crate::Answer).
@@ -19,25 +19,25 @@ use xla_ffi_abi::snapshot::Snapshot;
 use xla_ffi_abi::{dwarf, snapshot};
 use xla_ffi_sys::Revision;
 
-/// A text in libraries that were built with XLA's headers.
+/// The prefix of the names in the messages of XLA's headers.
 const HEADERS: &str = "XLA_FFI_";
 
 /// The result of reading a library's file.
 #[derive(Debug)]
 pub struct Examination {
-    /// The file.
+    /// The path of the library.
     pub path: PathBuf,
-    /// The facts of the file.
+    /// The facts read from the file.
     pub facts: Facts,
     /// The manifests in the file.
     pub manifests: Vec<Manifest>,
-    /// The revisions of the headers that the library was compiled with, from its debug information.
+    /// The revisions of the ABI headers that the library was compiled with, according to its debug information.
     pub compiled_with: Vec<Revision>,
-    /// Whether the library contains messages of XLA's headers, and so was built with them.
+    /// Whether the library contains messages of XLA's C++ headers, which shows that it was built with them.
     pub uses_headers: bool,
-    /// The required libraries that were not found.
+    /// The names of required libraries that were not found.
     pub missing: Vec<String>,
-    /// The findings.
+    /// The findings about the file.
     pub findings: Vec<Finding>,
 }
 
@@ -91,7 +91,7 @@ impl Examination {
         machine(&facts, &mut findings);
         let surroundings = Surroundings::of(path, &facts, provided);
         link::findings(path, &facts, &surroundings, provider, &mut findings);
-        // `read_parts` refuses files without parts.
+        // An empty list is impossible here, because `read_parts` returns an error for it.
         let bytes = parts.first().map_or(whole, |part| part.bytes);
         let manifests = match manifest::read(bytes) {
             Ok(manifests) => manifests,
@@ -135,14 +135,14 @@ impl Examination {
         !self.missing.is_empty() && missing.all(|finding| !finding.is_proved_failure())
     }
 
-    /// Adds a finding about the required glibc on these releases.
+    /// Adds a finding about the required glibc, compared with that of these jaxlib releases.
     pub fn judge_glibc(&mut self, versions: &[&str]) {
         let floor = self.facts.highest("GLIBC_");
         let finding = floor.and_then(|floor| release::about_glibc(floor, versions));
         self.findings.extend(finding);
     }
 
-    /// Adds findings about handlers that need user data on these releases.
+    /// Adds findings about handlers that need user data, which some of these jaxlib releases do not support.
     pub fn judge_user_data(&mut self, versions: &[&str]) {
         let takes =
             |handler: &&manifest::Handler| handler.context.iter().any(|what| what == "user_data");
@@ -182,7 +182,7 @@ impl Examination {
         }
     }
 
-    /// Returns a handler with its description in the manifest. If there is none, only the stages are known.
+    /// Returns a handler of the manifest. If the manifest does not describe the handler, only its stages are known.
     fn described(&self, handler: &manifest::Handler) -> Candidate {
         let stages = handler.stages.iter();
         let stages = stages.map(|(stage, symbol)| (stage.to_owned(), symbol.to_owned()));
@@ -203,13 +203,13 @@ impl Examination {
             } else {
                 Use::No
             },
-            // The handler registers its types itself.
+            // Handlers with a description in the manifest register the types of their state themselves.
             has_types: true,
             ..undescribed
         }
     }
 
-    /// Returns a handler with known symbols only.
+    /// Returns a handler of which only the name and the symbols are known.
     fn undescribed(&self, name: &str, stages: Vec<(String, String)>) -> Candidate {
         Candidate {
             name: name.to_owned(),
@@ -228,10 +228,11 @@ impl Examination {
             .flat_map(|manifest| &manifest.handlers)
     }
 
-    /// Returns the use of a type by C++ handlers, from the template arguments of `xla::ffi::Handler<…>`, whose
-    /// functions remain visible in a stripped library.
+    /// Returns whether the C++ handlers use the type with this mangled name. The symbols of `xla::ffi::Handler<…>`,
+    /// which remain in a stripped library, contain the types as template arguments.
     fn usage(&self, mangled: &str) -> Use {
-        // Constructors and destructors of one type count once; other stages have no such context.
+        // Each handler's class has several constructors and destructors, so only the part before them is compared. Only
+        // the execute stage's class is counted, once per handler.
         let handlers: BTreeSet<&str> = self
             .facts
             .names
@@ -264,7 +265,7 @@ impl Examination {
     }
 }
 
-/// Adds a finding if the library is for another machine, which explains other failures.
+/// Adds a finding if the library is for another machine, because this explains other findings.
 fn machine(facts: &Facts, findings: &mut Vec<Finding>) {
     if facts.machine.is_current() {
         return;
@@ -412,7 +413,8 @@ fn compiled_with(bytes: &[u8], findings: &mut Vec<Finding>) -> Vec<Revision> {
     revisions
 }
 
-/// Returns true if every complete struct of a compilation unit matches the snapshot, or an edition of its extension.
+/// Returns true if every complete struct of a compilation unit matches the snapshot, or a snapshot of an extension's
+/// header.
 fn fits(unit: &Abi, snapshot: &Abi, snapshots: &[Snapshot]) -> bool {
     let is_extensions = |name: &str, layout: &Struct| {
         let mut others = snapshots

@@ -1,11 +1,12 @@
-//! Findings about exported symbols other than handlers, which may clash with other libraries of the process.
+//! Findings about exported symbols that do not belong to handlers and may clash with other libraries of the process.
 
 use crate::finding::{Finding, Problem};
 use crate::library::Facts;
 use crate::manifest::{self, Manifest};
 use std::collections::BTreeSet;
 
-/// Prefixes of names that other libraries of a process also export, and their owners.
+/// Prefixes of symbols that other libraries of the process may also export, with the project that each prefix belongs
+/// to.
 const SHARED: [(&str, &str); 9] = [
     ("_ZN4absl", "absl"),
     ("_ZN6google8protobuf", "protobuf"),
@@ -69,7 +70,7 @@ pub(crate) fn findings(manifests: &[Manifest], facts: &Facts, findings: &mut Vec
     }
 }
 
-/// Lists the first names.
+/// Returns the first four names as text.
 fn first(names: &BTreeSet<String>) -> String {
     let shown = |name: &String| -> String { name.chars().take(60).collect() };
     let mut list: Vec<String> = names.iter().take(4).map(shown).collect();
@@ -84,7 +85,7 @@ fn is_of_cxx(name: &str) -> bool {
     let Some(mut rest) = name.strip_prefix("_Z") else {
         return false;
     };
-    // Tables, type information, guards, local names, qualifiers.
+    // The prefixes of vtables, type information, guards, local names and qualifiers are removed first.
     while let Some(inner) = ["TV", "TI", "TS", "TT", "GV", "GR", "Z", "N", "K"]
         .iter()
         .find_map(|part| rest.strip_prefix(part))
@@ -106,7 +107,7 @@ fn is_of_cxx(name: &str) -> bool {
     .any(|start| rest.starts_with(start))
 }
 
-/// Returns exported names that are not of handlers, the loader or the linker.
+/// Returns the exported symbols that do not belong to handlers, the loader, the linker or the C++ runtime.
 fn beside_handlers(manifests: &[Manifest], facts: &Facts) -> BTreeSet<String> {
     let mut own: BTreeSet<&str> = ["_init", "_fini", "_end", "_edata", "__bss_start"].into();
     for manifest in manifests {

@@ -4,15 +4,15 @@ pub(crate) use crate::catalogue::Problem;
 use serde::Serialize;
 use std::fmt;
 
-/// The confidence in a finding.
+/// The confidence that a finding is correct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
-    /// The file or an answer proves the finding.
+    /// The file or a handler's answer proves the finding.
     Proved,
-    /// The finding depends on a condition that cannot be examined.
+    /// The finding depends on a condition that this tool cannot examine.
     Possible,
-    /// The problem could not be examined.
+    /// It could not be examined whether the problem exists.
     Unknown,
 }
 
@@ -34,7 +34,7 @@ pub enum Severity {
     Fails,
     /// A call or a user's machine may fail.
     Risk,
-    /// Information without a risk.
+    /// The finding is information and needs no action.
     Note,
 }
 
@@ -48,7 +48,7 @@ impl fmt::Display for Severity {
     }
 }
 
-/// The subject of a finding.
+/// The thing that a finding is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// The library as a whole.
@@ -84,21 +84,21 @@ impl Serialize for Subject {
 /// A finding about a library, a handler, a machine or a wheel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// The confidence.
+    /// The confidence that the finding is correct.
     pub confidence: Confidence,
-    /// The severity.
+    /// The severity of the problem.
     pub severity: Severity,
-    /// The subject.
+    /// The thing that the finding is about.
     #[serde(rename = "about")]
     pub subject: Subject,
-    /// The problem, written as its number.
+    /// The kind of problem, serialized as its number.
     #[serde(rename = "id")]
     pub problem: Problem,
-    /// The problem as text.
+    /// A sentence that describes the problem.
     pub what: String,
-    /// The evidence.
+    /// The evidence for the finding.
     pub why: String,
-    /// The remedy.
+    /// An action that fixes the problem, if there is one.
     pub fix: Option<String>,
     /// The required library that the finding is about.
     #[serde(skip)]
@@ -145,7 +145,7 @@ impl Finding {
         Self::new(Confidence::Proved, Severity::Risk, problem, what, why)
     }
 
-    /// Returns a note that something was not determined.
+    /// Returns a note that something was not examined.
     #[must_use]
     pub fn unknown(problem: Problem, what: impl Into<String>, why: impl Into<String>) -> Self {
         Self::new(Confidence::Unknown, Severity::Note, problem, what, why)
@@ -164,13 +164,13 @@ impl Finding {
         self
     }
 
-    /// Sets a handler as the subject.
+    /// Sets the handler of this name as the subject.
     #[must_use]
     pub fn about_handler(self, name: &str) -> Self {
         self.about(Subject::Handler(name.to_owned()))
     }
 
-    /// Sets the required library.
+    /// Sets the required library that the finding is about.
     #[must_use]
     pub(crate) fn library(mut self, name: &str) -> Self {
         self.library = Some(name.to_owned());
@@ -184,14 +184,14 @@ impl Finding {
         self
     }
 
-    /// Returns true for a proved failure.
+    /// Returns true if the finding is a failure with proof.
     #[must_use]
     pub fn is_proved_failure(&self) -> bool {
         self.confidence == Confidence::Proved && self.severity == Severity::Fails
     }
 
-    /// Returns true if the library does not load. A damaged manifest does not count, because not every loader reads
-    /// it.
+    /// Returns true if the finding prevents the library from loading. Findings about a damaged manifest do not, because
+    /// not every loader reads the manifest.
     #[must_use]
     pub fn keeps_library_from_loading(&self) -> bool {
         self.is_proved_failure()

@@ -1,4 +1,5 @@
-//! The facts of a library's file: symbols, required libraries and versions, search paths, flags of the dynamic linker.
+//! Facts read from a library's file: symbols, required libraries and versions, search paths, and flags for the dynamic
+//! linker.
 
 mod dependencies;
 mod elf;
@@ -23,10 +24,10 @@ use xla_ffi_abi::declared::parse_version;
 /// The prefix of the functions of XLA's C++ handlers for the execute stage: `xla::ffi::Handler<…>`.
 pub(crate) const CXX_HANDLER: &str = "_ZN3xla3ffi7HandlerILNS0_14ExecutionStageE3E";
 
-/// The first `GLIBCXX_3.4.N` of the libstdc++ with each `CXXABI_1.3.N`.
+/// For each `CXXABI_1.3.N`, the number of the `GLIBCXX_3.4` version that the same libstdc++ introduced.
 const CXXABI: [u32; 16] = [0, 4, 10, 11, 14, 15, 17, 18, 20, 21, 22, 23, 26, 29, 31, 33];
 
-/// The largest size of a library in bytes.
+/// The largest size in bytes of a file that is read as a library.
 const LIMIT: u64 = 4 << 30;
 
 /// The reason why a file is not a readable library.
@@ -36,25 +37,25 @@ pub enum Error {
     /// The file cannot be read.
     #[error("cannot read {path}: {source}", path = crate::library::shown(path))]
     Read {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The cause.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// The file is not a usable library.
+    /// The file is not a library that can be examined.
     #[error("{path} is not a usable shared library: {what}", path = crate::library::shown(path))]
     Kind {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// A description of the file.
+        /// The kind of file that was found instead.
         what: String,
     },
     /// The file is damaged.
     #[error("{path} is a damaged library: {what}", path = crate::library::shown(path))]
     Damaged {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The place of the damage.
+        /// A description of the damage and its place.
         what: String,
     },
 }
@@ -62,32 +63,32 @@ pub enum Error {
 /// An imported symbol.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Needed {
-    /// The name.
+    /// The name of the symbol.
     pub name: String,
-    /// The version, for example `GLIBC_2.34`.
+    /// The version of the symbol, for example `GLIBC_2.34`.
     pub version: Option<String>,
-    /// The library that provides it, if the file names one (Mach-O, PE).
+    /// The library that provides the symbol, if the file names one (Mach-O, PE).
     pub library: Option<String>,
-    /// Whether the library loads without it.
+    /// Whether the library also loads without the symbol.
     pub weak: bool,
 }
 
-/// The facts of a library.
+/// The facts of a library, read from its file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// The system and processor.
+    /// The system and processor that the library is for.
     pub machine: Machine,
     /// The systems and processors of the other parts of a fat file.
     pub others: Vec<Machine>,
     /// The library's own name: `DT_SONAME`, the install name of Mach-O, the name in a DLL's exports.
     pub soname: Option<String>,
-    /// The required libraries: `DT_NEEDED`, `LC_LOAD_DYLIB`, a DLL's imports.
+    /// The required libraries: `DT_NEEDED`, `LC_LOAD_DYLIB`, or the imports of a DLL.
     pub needs: Vec<String>,
-    /// `DT_RPATH` and `DT_RUNPATH`, `LC_RPATH`, entry by entry.
+    /// The folders of the search path: `DT_RPATH` and `DT_RUNPATH`, or `LC_RPATH`.
     pub search: Vec<String>,
-    /// The exported functions.
+    /// The names of exported functions.
     pub functions: BTreeSet<String>,
-    /// All exported symbols.
+    /// The names of all exported symbols.
     pub exports: BTreeSet<String>,
     /// Exported symbols that are unique per process (`STB_GNU_UNIQUE`).
     pub unique: BTreeSet<String>,
@@ -95,21 +96,21 @@ pub struct Facts {
     pub imports: BTreeSet<Needed>,
     /// The exported symbols and, unless the library is stripped, unexported symbols of C++ handlers and thread pools.
     pub names: BTreeSet<String>,
-    /// The versions that it requires of other libraries: `GLIBC_2.34`, `GLIBC_ABI_DT_RELR`.
+    /// The names of required versions of other libraries, such as `GLIBC_2.34` or `GLIBC_ABI_DT_RELR`.
     pub versions: BTreeSet<String>,
-    /// The level of the x86-64 processors that it requires, 1 to 4, if it is marked.
+    /// The required level of x86-64 processors, 1 to 4, if the file states it.
     pub level: Option<u32>,
-    /// Whether it requires an executable stack.
+    /// Whether the library requires an executable stack.
     pub executable_stack: bool,
-    /// Whether it has relocations in its code.
+    /// Whether the library has text relocations, so that the loader changes its code.
     pub text_relocations: bool,
-    /// Whether its thread-local variables use the program's static reserve.
+    /// Whether the library's thread-local variables need space in the static TLS area.
     pub static_tls: bool,
-    /// Facts of Mach-O files only.
+    /// Facts that only Mach-O files have.
     pub apple: Option<Apple>,
 }
 
-/// Facts of Mach-O files.
+/// Facts that only Mach-O files have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Apple {
     /// The deployment target: the oldest supported macOS.
@@ -150,18 +151,19 @@ pub fn bytes(path: &Path) -> Result<Bytes, Error> {
     if metadata.len() > LIMIT {
         return Err(kind("it is larger than 4 GiB"));
     }
-    // Files of the kernel also have size 0, and some are endless.
+    // Files in `/proc` also have size 0, and reading some of them never ends.
     if metadata.len() == 0 {
         return Ok(Bytes::default());
     }
     let file = File::open(path).map_err(read)?;
-    // SAFETY: The file must not be truncated while it is mapped, on which the dynamic linker relies too.
+    // SAFETY: No other process may truncate the file while it is mapped. The dynamic linker depends on the same
+    // condition.
     let map = unsafe { Mmap::map(&file) };
     Ok(Bytes(Some(map.map_err(read)?)))
 }
 
-/// Returns which of these texts a file contains. Reads it in chunks, because a search through a mapped file would keep all
-/// of it in memory.
+/// Returns the texts of this list that a file contains. Reads the file in chunks, because a search through a mapped
+/// file would keep all of it in memory.
 pub(crate) fn texts<'t>(mut file: impl Read, texts: &[&'t str]) -> BTreeSet<&'t str> {
     let overlap = texts.iter().map(|text| text.len()).max().unwrap_or(0);
     let (mut found, mut chunk) = (BTreeSet::new(), Vec::new());
@@ -173,12 +175,12 @@ pub(crate) fn texts<'t>(mut file: impl Read, texts: &[&'t str]) -> BTreeSet<&'t 
     found
 }
 
-/// A library, or the part of a fat file that contains one.
+/// A library in a file: the whole file, or a part of a fat file.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
-    /// The system and processor.
+    /// The system and processor that the part is for.
     pub machine: Machine,
-    /// The bytes of the library.
+    /// The bytes of the part.
     pub bytes: &'a [u8],
 }
 
@@ -290,8 +292,8 @@ impl Facts {
         }
     }
 
-    /// Returns the name of the Python extension module in this file, if it is one. Folders of a relative `path` are
-    /// packages.
+    /// Returns the name under which Python imports this file as an extension module; `None` if it is not a module.
+    /// Folders of a relative `path` are packages.
     #[must_use]
     pub fn module(&self, path: &Path) -> Option<String> {
         let file = path.file_name()?.to_str()?;
@@ -306,7 +308,7 @@ impl Facts {
         Some(parts.join("."))
     }
 
-    /// Returns true if Python imports the library as an extension module, whatever its file name is.
+    /// Returns true if the library exports the initialization function of a Python module, whatever its file name is.
     #[must_use]
     pub fn is_python_module(&self) -> bool {
         self.exports.iter().any(|name| name.starts_with("PyInit_"))
@@ -326,7 +328,7 @@ impl Facts {
         self.highest(prefix).map(|(floor, _)| floor)
     }
 
-    /// Returns the result of [`floor`](Self::floor) with the name of the version.
+    /// Returns the highest version with a prefix as numbers, with the version's name.
     pub(crate) fn highest(&self, prefix: &str) -> Option<(Vec<u32>, &str)> {
         let number = |name: &str| match (prefix, name) {
             ("GLIBC_", "GLIBC_ABI_DT_RELR") => Some(vec![2, 36]),
@@ -347,7 +349,7 @@ impl Facts {
             .max()
     }
 
-    /// Returns the names of symbols that are private to one build of glibc, if it uses any.
+    /// Returns the names of the imported symbols that are private to one build of glibc; `None` if there are none.
     pub(crate) fn private_symbols(&self) -> Option<String> {
         let private = |needed: &&Needed| needed.version.as_deref() == Some("GLIBC_PRIVATE");
         let names: Vec<&str> = self
@@ -359,7 +361,8 @@ impl Facts {
         (!names.is_empty()).then(|| names.join(", "))
     }
 
-    /// Returns the required processors, for example `x86-64-v3`; `None` if any processor is sufficient.
+    /// Returns the processors that the library requires, for example `x86-64-v3`; `None` if any processor is
+    /// sufficient.
     #[must_use]
     pub fn processor_level(&self) -> Option<String> {
         let level = self.level.filter(|level| *level > 1)?;
@@ -367,7 +370,7 @@ impl Facts {
     }
 }
 
-/// Returns a path on one line, with control characters escaped.
+/// Returns a path as one line of text, with control characters escaped.
 pub(crate) fn shown(path: &Path) -> String {
     let mut shown = String::new();
     for letter in path.display().to_string().chars() {

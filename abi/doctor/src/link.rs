@@ -1,4 +1,4 @@
-//! Findings about the linking of a library.
+//! Findings about the linking of a library: required libraries, symbols, versions, search paths and signatures.
 
 use crate::finding::{Confidence, Finding, Problem, Severity, Subject};
 use crate::library::{Facts, Needed, Processor, Signature, Surroundings, System, is_of_python};
@@ -7,7 +7,7 @@ use crate::runtimes::gpu_runtime;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// Returns the findings about linking. `provider` returns the provider of a library on the user's machine.
+/// Returns the findings about linking. `provider` returns the package that provides a library on the user's machine.
 pub(crate) fn findings(
     path: &Path,
     facts: &Facts,
@@ -47,7 +47,7 @@ pub(crate) fn findings(
     }
 }
 
-/// Returns a note that a library is missing on this machine only.
+/// Returns a note that a required library is missing here, but expected on the user's machine.
 fn expected(name: &str, from: &str) -> Finding {
     let what = format!("requires {name}, which is expected from {from}");
     let why = "it is not on this machine, which proves nothing about others";
@@ -61,7 +61,7 @@ fn expected(name: &str, from: &str) -> Finding {
     .library(name)
 }
 
-/// Returns the owner of a symbol that no required library provides.
+/// Returns the project that a symbol belongs to, such as Python or XLA; `None` for symbols of other projects.
 fn owner(name: &str) -> Option<&'static str> {
     let mangled = |space: &str| {
         ["_ZN", "_ZNK", "_ZTVN", "_ZTIN", "_ZTSN", "_ZGVN", "_ZZN"]
@@ -94,11 +94,11 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
     unresolved.retain(|needed| needed.name != "_ZSt21ios_base_library_initv");
     let is_module = facts.is_python_module();
     if is_module {
-        // The interpreter that imports a module provides these symbols.
+        // The interpreter that imports the module provides these symbols.
         unresolved.retain(|needed| !is_of_python(&needed.name));
     }
     if !Surroundings::follows(facts) && facts.machine.system == System::Linux {
-        // Other symbols may exist on the other machine; these symbols never do.
+        // Libraries of the other machine, which are not here, may provide other symbols, but never these.
         unresolved.retain(|needed| owner(&needed.name).is_some());
     }
     let mut by_owner: Vec<(Option<&'static str>, Vec<&Needed>)> = Vec::new();
@@ -160,16 +160,16 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
             )
             .about(Subject::Machine)
             .fix("link the library that defines them; -Wl,-z,defs makes missing symbols a link error"),
-            // The missing library may provide the symbols.
+            // The missing library may provide these symbols.
             None => continue,
         });
     }
     for needed in &facts.needs {
-        // Mach-O has paths instead of names.
+        // Mach-O files require libraries by path instead of by name.
         let name = needed.rsplit('/').next().unwrap_or(needed);
         let is_python_dll = name.len() > 9 && name.starts_with("python") && name.ends_with(".dll");
         let is_framework = name == "Python" && needed.contains("Python.framework/");
-        // On Windows, modules are linked to the DLL of the interpreter that imports them.
+        // On Windows, an extension module is correctly linked to the DLL of its interpreter.
         if name.starts_with("libpython") || (is_python_dll && !is_module) || is_framework {
             findings.push(
                 Finding::risk(
@@ -302,8 +302,8 @@ fn flags(facts: &Facts, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the oldest macOS of jaxlib's wheels, by processor: `macosx_11_0_arm64` and `macosx_10_14_x86_64`. The last
-/// wheels for x86-64 were those of jaxlib 0.4.38.
+/// Returns the oldest macOS that jaxlib's wheels support on a processor: `macosx_11_0_arm64` or `macosx_10_14_x86_64`.
+/// The last wheels for x86-64 were those of jaxlib 0.4.38.
 fn oldest_of_jaxlib(processor: Processor) -> [u32; 2] {
     match processor {
         Processor::Aarch64 => [11, 0],
@@ -395,11 +395,12 @@ fn macos_search(facts: &Facts, findings: &mut Vec<Finding>) {
     }
 }
 
-/// DLLs of MinGW's compilers, which Windows does not include.
+/// Prefixes of DLLs that belong to MinGW's compilers, which Windows does not include.
 const MINGW: &str = "libatomic- libc++ libgcc_s_ libgfortran- libgomp- libquadmath- libssp- libstdc++- libunwind \
     libwinpthread-";
 
-/// Returns true for DLLs of the Visual C++ debug runtime, which must not be redistributed. The name is in lower case.
+/// Returns true for DLLs of the Visual C++ debug runtime, whose licence forbids redistribution. The name must be in
+/// lower case.
 pub(crate) fn is_debug_runtime(name: &str) -> bool {
     name == "ucrtbased.dll"
         || ["vcruntime", "msvcp", "concrt", "vccorlib"]
@@ -408,7 +409,7 @@ pub(crate) fn is_debug_runtime(name: &str) -> bool {
             && name.ends_with("d.dll")
 }
 
-/// Returns the files in the folder of the library in lower case, because the loader ignores case.
+/// Returns the names of the files in the library's folder in lower case, because the loader ignores case.
 fn beside(path: &Path) -> BTreeSet<String> {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -419,7 +420,7 @@ fn beside(path: &Path) -> BTreeSet<String> {
     names.map(|name| name.to_ascii_lowercase()).collect()
 }
 
-/// Adds findings for DLLs that Windows does not include.
+/// Adds findings for required DLLs that Windows does not include.
 fn windows(path: &Path, facts: &Facts, findings: &mut Vec<Finding>) {
     let mut shipped = None;
     for needed in &facts.needs {

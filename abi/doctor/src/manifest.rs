@@ -1,4 +1,4 @@
-//! Reads manifests: the descriptions in libraries made with `library!`, read without running the library.
+//! Reads manifests, the descriptions of handlers in libraries made with `library!`, without running the library.
 //!
 //! `docs/manifest.md` defines the format.
 
@@ -22,7 +22,7 @@ use std::path::Path;
 pub use xla_ffi_sys::manifest::{MAGIC, SECTION, SECTION_MACH_O, SECTION_PE, VERSION};
 use xla_ffi_sys::manifest::{NoRecord, Record as RawRecord};
 
-/// The symbol of the manifest in a `cdylib`; elsewhere, the end of the symbol's name.
+/// The symbol of the manifest in a `cdylib`. In other libraries, the symbol only ends with this name.
 pub const SYMBOL: &str = "xla_ffi_manifest";
 
 /// The reason why a manifest cannot be read.
@@ -32,26 +32,26 @@ pub enum Error {
     /// The file is not a readable object file.
     #[error("not a readable shared library: {0}")]
     Object(#[from] object::Error),
-    /// The image base of a DLL is too high.
+    /// The image base of a DLL is so high that addresses in it would overflow.
     #[error("its image base {0:#x} is too high")]
     ImageBase(u64),
-    /// The parts of a fat file cannot be read.
+    /// The file is a fat file whose parts cannot be read.
     #[error(transparent)]
     Parts(#[from] library::Error),
-    /// The section is empty.
+    /// The section for manifests is empty.
     #[error("section {SECTION} holds no manifest; expected the magic XLAFFIMF")]
     Empty,
-    /// The bytes are not the start of a manifest.
+    /// The bytes at a manifest's place are not the start of a manifest.
     #[error("no manifest at byte {at} of {place}: expected the magic XLAFFIMF, found {found:?}")]
     Magic {
-        /// The byte in the section.
+        /// The offset in the section, in bytes.
         at: usize,
-        /// The section or symbol.
+        /// The name of the section or symbol.
         place: String,
-        /// The bytes.
+        /// The bytes that were found.
         found: String,
     },
-    /// The format version is unknown.
+    /// The manifest's format version is newer than this tool.
     #[error(
         "manifest format {found} is newer than this tool, which reads formats 1 to {VERSION}: update the tool"
     )]
@@ -59,30 +59,30 @@ pub enum Error {
         /// The version that the manifest states.
         found: u32,
     },
-    /// The stated length exceeds the section.
+    /// The manifest's stated length exceeds its section.
     #[error("manifest at byte {at}: expected {stated} bytes of payload, got {there}")]
     Length {
-        /// The byte in the section.
+        /// The offset in the section, in bytes.
         at: usize,
-        /// The stated length.
+        /// The stated length in bytes.
         stated: usize,
-        /// The available length.
+        /// The available length in bytes.
         there: usize,
     },
-    /// The payload is not valid JSON of the format.
+    /// The manifest's payload is not valid JSON of the format.
     #[error("manifest payload does not parse: {0}")]
     Json(#[from] serde_json::Error),
-    /// The content is invalid.
+    /// The manifest parses, but its content is invalid.
     #[error("manifest of library {library:?}: {what}")]
     Content {
-        /// The library's name.
+        /// The name of the library in the manifest.
         library: String,
-        /// The mistake.
+        /// A description of the mistake.
         what: String,
     },
 }
 
-/// The manifest of one library, merged from all its records in a file.
+/// The manifest of one library, merged from all manifest records in a file.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Manifest {
@@ -90,18 +90,18 @@ pub struct Manifest {
     pub library: String,
     /// The version of the SDK that created the manifest.
     pub sdk: String,
-    /// The symbol of the registration entry point; `None` for some libraries in plain C.
+    /// The symbol of the entry point for registration. `None` for some libraries in plain C.
     pub register: Option<String>,
-    /// The handlers.
+    /// The handlers of the library.
     pub handlers: Vec<Handler>,
-    /// The targets of the original custom calls.
+    /// The library's targets of the original custom calls.
     pub legacy: Vec<Target>,
 }
 
-/// A record in a file: a library, or a part of one.
+/// A manifest record in a file. It describes a library or a part of a library.
 #[derive(Debug, Deserialize)]
 struct Record {
-    /// The library that the record describes; from version 2 on, it may be omitted if the file has only one library.
+    /// The name of the library. From format version 2 on, it may be omitted if the file has only one library.
     #[serde(default)]
     library: Option<String>,
     #[serde(default)]
@@ -131,8 +131,7 @@ pub fn read(file: &[u8]) -> Result<Vec<Manifest>, Error> {
     }
     let object = object::File::parse(file)?;
     let base = object.relative_address_base();
-    // The symbols of a DLL are at its image base and up to two 32-bit numbers above it; readers add these without a
-    // check.
+    // Readers of DLLs add up to two 32-bit numbers to the image base without checking for overflow.
     if base.checked_add(2 * u64::from(u32::MAX)).is_none() {
         return Err(Error::ImageBase(base));
     }
@@ -152,7 +151,7 @@ pub fn read(file: &[u8]) -> Result<Vec<Manifest>, Error> {
             || name
                 .strip_suffix(SYMBOL)
                 .is_some_and(|rest| rest.ends_with("__"));
-        // An alias and its target, or both symbol tables, have the same address.
+        // Several symbols may have the same address: an alias and its target, or one symbol in both symbol tables.
         if is_ours && symbol.is_definition() && seen.insert(symbol.address()) {
             let bytes = object
                 .segments()
@@ -165,7 +164,8 @@ pub fn read(file: &[u8]) -> Result<Vec<Manifest>, Error> {
             records.push(read_one(bytes, 0, name)?.0);
         }
     }
-    // A file may lack section headers, which loaders do not need. The magic may be in code that reads manifests.
+    // A file may lack section headers, which loaders do not need, so the file is searched for manifests. Other matches
+    // of the magic, such as the code of a manifest reader, do not parse and are skipped.
     if records.is_empty() && object.sections().next().is_none() {
         let places = memmem::find_iter(file, &MAGIC).filter(|at| at % 16 == 0);
         records.extend(places.filter_map(|at| Some(read_one(file, at, SECTION).ok()?.0)));
@@ -176,11 +176,11 @@ pub fn read(file: &[u8]) -> Result<Vec<Manifest>, Error> {
 /// Reads the manifests of a section at the address `address`.
 ///
 /// # Errors
-/// [`Error`] if the section has other contents.
+/// [`Error`] if the section has contents other than manifests.
 pub fn read_section(bytes: &[u8], address: u64) -> Result<Vec<Manifest>, Error> {
     let mut records = Vec::new();
     let mut at = 0;
-    // Every manifest starts at a multiple of 16; the bytes between them are zero.
+    // Every manifest starts at an address that is a multiple of 16, and the bytes between manifests are zero.
     let skew = (address % 16) as usize;
     while at < bytes.len() {
         if bytes[at] == 0 {
@@ -199,7 +199,7 @@ pub fn read_section(bytes: &[u8], address: u64) -> Result<Vec<Manifest>, Error> 
     join(records)
 }
 
-/// Merges the records of a file by library, in the order of the file.
+/// Merges the manifest records of a file by library, in the order of the file.
 fn join(records: Vec<Record>) -> Result<Vec<Manifest>, Error> {
     let mut manifests: Vec<Manifest> = Vec::new();
     for name in records.iter().filter_map(|record| record.library.as_ref()) {
@@ -282,7 +282,7 @@ fn magic_error(bytes: &[u8], at: usize, place: &str) -> Error {
     }
 }
 
-/// Reads the record at byte `at`, and returns it with the byte after it.
+/// Reads the manifest record at byte `at`. Returns the record and the offset of the byte after it.
 fn read_one(bytes: &[u8], at: usize, place: &str) -> Result<(Record, usize), Error> {
     let raw = RawRecord::read(&bytes[at..]).map_err(|why| match why {
         NoRecord::Magic => magic_error(bytes, at, place),
@@ -299,7 +299,7 @@ fn read_one(bytes: &[u8], at: usize, place: &str) -> Result<(Record, usize), Err
     Ok((record, bytes.len() - raw.rest.len()))
 }
 
-/// Parses the payload of a single record.
+/// Parses the JSON payload of a single manifest record.
 ///
 /// # Errors
 /// [`Error::Json`] if the payload does not parse, [`Error::Content`] if its content is invalid.
@@ -320,7 +320,7 @@ pub fn parse(payload: &[u8]) -> Result<Manifest, Error> {
     joined.into_iter().next().ok_or(Error::Empty)
 }
 
-/// Removes keys whose value is `null`, which equals an omitted key.
+/// Removes keys whose value is `null`, because they have the same meaning as omitted keys.
 fn leave_out_nulls(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(leave_out_nulls),

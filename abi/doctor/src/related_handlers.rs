@@ -1,16 +1,16 @@
-//! Findings about related handlers (derivatives and batches) that are missing or have wrong operands. The loader has
-//! the same checks (`python/xla_ffi/_related_handlers.py`).
+//! Findings about related handlers, which compute derivatives or batches, if they are missing or have wrong operands.
+//! The loader makes the same checks (`python/xla_ffi/_related_handlers.py`).
 
 use crate::manifest::{Attribute, Batch, Gradient, Handler, Kind, Manifest, Operand};
 
-/// A callback for the problem, the reason and the remedy.
+/// A callback that receives the text of a problem, its reason and its remedy.
 pub(crate) type Report<'a> = dyn FnMut(String, String, &str) + 'a;
 
 /// The operands that a related handler must have.
 struct Wanted<'a> {
     args: Vec<&'a Operand>,
     rets: Vec<&'a Operand>,
-    /// Additional dimensions of its operands.
+    /// The number of dimensions that the operands have in addition.
     deeper: u32,
 }
 
@@ -63,7 +63,7 @@ fn judge_gradient(
         .map(|(key, name)| (key, find_handler(manifest, key, name, report)))
         .collect();
     let forward = found.iter().find(|(key, _)| *key == "forward");
-    // The results of a missing forward handler are unknown.
+    // Without the forward handler's results, the other operands cannot be checked.
     let forward = match forward {
         None => None,
         Some((_, None)) => return,
@@ -110,7 +110,8 @@ fn judge_gradient(
     }
 }
 
-/// Returns the operands that the gradient's handlers receive first, or reports missing operands and returns `None`.
+/// Returns the operands that the gradient's handlers receive first. If an operand of the list does not exist, reports
+/// it and returns `None`.
 fn residuals<'a>(
     handler: &'a Handler,
     gradient: &Gradient,
@@ -122,7 +123,7 @@ fn residuals<'a>(
         let saved = args.filter(|arg| !gradient.linear || !may_vary(arg));
         return Some(saved.collect());
     };
-    // If an argument and a result share their name, it means the argument.
+    // Arguments are first in this list, because a name that an argument and a result share means the argument.
     let operands: Vec<_> = handler
         .args
         .iter()
@@ -162,14 +163,14 @@ fn is_float(dtype: &str) -> bool {
     ["F", "BF", "C"].iter().any(|kind| dtype.starts_with(kind))
 }
 
-/// Returns true if an operand may have a type with tangents.
+/// Returns true if an operand may have a float or complex type, so that it may have tangents.
 fn may_vary(operand: &Operand) -> bool {
     let dtypes = operand.dtypes.as_ref();
     operand.kind != Kind::Token
         && dtypes.is_none_or(|dtypes| dtypes.iter().any(|name| is_float(name)))
 }
 
-/// Returns true if the declaration determines the number of tangents of an operand.
+/// Returns true if the declaration determines whether an operand has a tangent.
 fn is_certain(operand: &Operand) -> bool {
     if operand.variadic || operand.optional {
         return false;
@@ -179,7 +180,8 @@ fn is_certain(operand: &Operand) -> bool {
     operand.kind == Kind::Token || first.is_some_and(|first| kinds.all(|other| other == first))
 }
 
-/// Reports why the handler of `key` does not have the required operands.
+/// Reports a problem if the related handler `other`, which the manifest names under `key`, does not have the required
+/// operands.
 fn check_fit(
     key: &str,
     handler: &Handler,
@@ -205,7 +207,7 @@ fn check_fit(
     }
 }
 
-/// Returns the reason why operands do not fit. Their names are ignored.
+/// Returns the first reason why the given operands do not fit the required operands. Names are not compared.
 fn mismatch(wanted: &[&Operand], given: &[Operand], noun: &str, deeper: u32) -> Option<String> {
     let mut all = wanted.iter().copied().chain(given);
     if all.any(|operand| operand.variadic || operand.optional) {
@@ -239,7 +241,7 @@ fn mismatch(wanted: &[&Operand], given: &[Operand], noun: &str, deeper: u32) -> 
                 ));
             }
         }
-        // Batches do not add dimensions to tokens.
+        // Tokens have no dimensions, so batches do not add one.
         let deeper = if want.kind == Kind::Token { 0 } else { deeper };
         match (want.rank, have.rank) {
             (Some(wants), Some(has)) if wants.saturating_add(deeper) != has => Some(format!(
@@ -251,9 +253,9 @@ fn mismatch(wanted: &[&Operand], given: &[Operand], noun: &str, deeper: u32) -> 
     })
 }
 
-/// Returns an error if the related handler needs an attribute that the call does not have.
+/// Returns an error text if the related handler requires an attribute that calls of this handler do not have.
 fn missing(handler: &Handler, other: &Handler) -> Option<String> {
-    // An unlisted dictionary is declared by its fields.
+    // A dictionary need not be listed itself; then its fields declare it.
     let place = |attr: &Attribute| attr.from.clone().unwrap_or_else(|| attr.name.clone());
     let is_listed = |name: &str| {
         let mut attrs = other.attrs.iter();

@@ -4,8 +4,8 @@ use crate::finding::{Finding, Problem};
 use pep440_rs::Version;
 use std::str::FromStr;
 
-/// Every published release, oldest first, including a withdrawn release. A test compares the list with the table of
-/// `cargo xtask verdicts`.
+/// Every published jaxlib release with this ABI, oldest first, including a withdrawn release. A test compares the list
+/// with the table of `cargo xtask verdicts`.
 pub const RELEASES: [&str; 32] = [
     "0.4.31", "0.4.32", "0.4.33", "0.4.34", "0.4.35", "0.4.36", "0.4.38", "0.5.0", "0.5.1",
     "0.5.3", "0.6.0", "0.6.1", "0.6.2", "0.7.0", "0.7.1", "0.7.2", "0.8.0", "0.8.1", "0.8.2",
@@ -13,10 +13,11 @@ pub const RELEASES: [&str; 32] = [
     "0.11.1", "0.11.2", "0.12.0", "0.12.0.1",
 ];
 
-/// The glibc that Linux wheels require, with the first such release, from their tags (manylinux2014 is 2.17).
+/// The glibc that jaxlib's wheels for Linux require, by their tags, with the first release that requires it. The tag
+/// manylinux2014 means glibc 2.17.
 const GLIBC: [(&str, [u32; 2]); 2] = [("0.4.31", [2, 17]), ("0.7.1", [2, 27])];
 
-/// The first systems with each version of glibc.
+/// The first Linux distributions with each version of glibc.
 const SYSTEMS: &[([u32; 2], &str)] = &[
     ([2, 28], "Debian 10, RHEL 8"),
     ([2, 31], "Ubuntu 20.04, Debian 11"),
@@ -26,7 +27,7 @@ const SYSTEMS: &[([u32; 2], &str)] = &[
     ([2, 39], "Ubuntu 24.04, RHEL 10"),
 ];
 
-/// Returns the number of a release, for comparisons.
+/// Parses a release's version for comparisons.
 pub(crate) fn number(release: &str) -> Version {
     release.parse().unwrap_or_else(|_| Version::new([0]))
 }
@@ -38,7 +39,7 @@ pub struct Releases(pub Vec<&'static str>);
 impl FromStr for Releases {
     type Err = String;
 
-    /// Selects published releases, at least one.
+    /// Parses the option's value. Returns an error if it selects no published release.
     fn from_str(text: &str) -> Result<Self, String> {
         let end = |text: &str, default: &str| {
             match text {
@@ -70,7 +71,7 @@ impl FromStr for Releases {
     }
 }
 
-/// Returns the oldest glibc that the wheel of a release supports.
+/// Returns the oldest glibc with which the wheel of a release can be installed.
 #[must_use]
 pub fn glibc(version: &str) -> [u32; 2] {
     let is_from = |(first, _): &&(&str, _)| number(first) <= number(version);
@@ -82,7 +83,7 @@ pub(crate) fn dotted(version: &[u32]) -> String {
     numbers.join(".")
 }
 
-/// Returns a name for consecutive releases: `jaxlib 0.5.0`, `jaxlib 0.4.31 to 0.5.0`.
+/// Returns a text for consecutive releases, such as `jaxlib 0.5.0` or `jaxlib 0.4.31 to 0.5.0`.
 fn span(versions: &[&str]) -> Option<String> {
     match versions {
         [] => None,
@@ -91,7 +92,7 @@ fn span(versions: &[&str]) -> Option<String> {
     }
 }
 
-/// Returns a remedy for the requirement of a version of glibc.
+/// Returns a remedy if a library requires this version of glibc.
 pub(crate) fn avoid(version: &str) -> &'static str {
     match version {
         "GLIBC_ABI_DT_RELR" => "link with -Wl,-z,nopack-relative-relocs",
@@ -101,7 +102,8 @@ pub(crate) fn avoid(version: &str) -> &'static str {
     }
 }
 
-/// Compares the glibc that a library requires, and the name of its version, with that of jaxlib releases.
+/// Returns a finding that compares the glibc required by a library with that of jaxlib's wheels. `name` is the name of
+/// the version.
 pub(crate) fn about_glibc((floor, name): (Vec<u32>, &str), versions: &[&str]) -> Option<Finding> {
     let shown = dotted(&floor);
     let runs = |version: &&str| floor.as_slice() <= glibc(version).as_slice();
@@ -124,10 +126,10 @@ pub(crate) fn about_glibc((floor, name): (Vec<u32>, &str), versions: &[&str]) ->
     Some(Finding::risk(Problem::Glibc, what, why).fix(avoid(name)))
 }
 
-/// The first jaxlib whose CPU client supports calls without user data; earlier ones dereference a null pointer.
+/// The first jaxlib whose CPU client supports calls without user data. Earlier releases dereference a null pointer.
 const USER_DATA: &str = "0.5.1";
 
-/// Returns a finding about user data on jaxlib releases that do not support it.
+/// Returns a finding if a handler needs user data and some of these jaxlib releases do not support it.
 pub(crate) fn about_user_data(handler: &str, versions: &[&str]) -> Option<Finding> {
     let is_older = |version: &&str| number(version) < number(USER_DATA);
     let without: Vec<&str> = versions.iter().copied().filter(is_older).collect();

@@ -1,7 +1,7 @@
-//! The runtimes of GPUs. JAX's own packages provide them, so they are expected on the user's machine. Wheels must not
-//! contain them, because two copies in one process disagree about devices.
+//! The runtime libraries of GPUs, such as CUDA's. JAX's own packages provide these libraries, so they are expected on
+//! the user's machine. Wheels must not contain them, because two copies in one process disagree about devices.
 
-/// Runtimes whose libraries start with one of these names, without `lib` and in lower case.
+/// The providers of runtime libraries, with prefixes of the libraries' names in lower case and without `lib`.
 const RUNTIMES: [(&str, &str); 3] = [
     ("the driver of the GPU", "cuda.so nvcuda.dll nvidia-ml"),
     (
@@ -16,7 +16,7 @@ const RUNTIMES: [(&str, &str); 3] = [
     ),
 ];
 
-/// Returns the package that provides a library, if the library belongs to a GPU's runtime.
+/// Returns the package that provides a library if it belongs to a GPU's runtime.
 #[must_use]
 pub(crate) fn gpu_runtime(library: &str) -> Option<&'static str> {
     let file = library

@@ -1,19 +1,19 @@
-//! Thread pools of a library, in addition to the host's.
+//! Findings about thread pools that a library has in addition to the host's.
 
 use crate::finding::{Finding, Problem};
 use crate::library::Facts;
 use std::collections::BTreeSet;
 
-/// A thread pool and its signs in a library.
+/// A known thread pool, and the signs that a library contains it.
 struct Pool {
     name: &'static str,
-    /// The setting that limits its size.
+    /// The environment variable or function that limits the pool's size.
     limit: &'static str,
-    /// Prefixes of the files of its libraries.
+    /// Prefixes of the file names of the pool's libraries.
     files: &'static [&'static str],
-    /// Prefixes of its symbols, if it is linked statically.
+    /// Prefixes of symbols in libraries into which the pool is linked statically.
     symbols: &'static [&'static str],
-    /// Texts in libraries that contain it, even if stripped.
+    /// Texts in libraries that contain the pool, even if their symbols are stripped.
     text: &'static [&'static str],
 }
 
@@ -67,13 +67,12 @@ pub(crate) fn symbols() -> impl Iterator<Item = &'static str> {
     POOLS.iter().flat_map(|pool| pool.symbols).copied()
 }
 
-/// Adds findings for the thread pools of the library in `bytes`.
-/// Returns the texts that reveal a thread pool in a library.
+/// Returns the texts that identify thread pools.
 pub(crate) fn texts() -> impl Iterator<Item = &'static str> {
     POOLS.iter().flat_map(|pool| pool.text).copied()
 }
 
-/// Adds the findings about thread pools; `texts` are the texts that the library contains.
+/// Adds findings about the library's thread pools. `texts` are those of [`texts`] that the file contains.
 pub(crate) fn findings(facts: &Facts, texts: &BTreeSet<&str>, findings: &mut Vec<Finding>) {
     for pool in &POOLS {
         let begins =

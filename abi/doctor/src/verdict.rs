@@ -1,4 +1,4 @@
-//! The verdict on a handler for one jaxlib.
+//! The verdict whether one jaxlib loads a handler.
 
 use crate::candidate::{Behaviour, Candidate, Outcome, Use, asks_for_type};
 use crate::finding::{Confidence, Finding, Problem, Severity, Subject};
@@ -10,32 +10,32 @@ use xla_ffi_sys::{Revision, Slot, StateReading};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Loads {
-    /// The handler can be registered and called.
+    /// The jaxlib loads the handler, and calls can be made.
     Yes,
     /// The handler does not load, is refused, or needs a missing function.
     No,
-    /// Not determined.
+    /// It is unknown whether the jaxlib loads the handler.
     Unknown,
 }
 
 /// The verdict on a handler for one jaxlib.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// The release.
+    /// The version of the jaxlib release.
     pub jaxlib: String,
-    /// The release's revision.
+    /// The ABI revision of the release.
     pub revision: &'static str,
-    /// The handler.
+    /// The name of the handler.
     pub handler: String,
     /// Whether the jaxlib loads the handler.
     pub loads: Loads,
-    /// The confidence.
+    /// The confidence in the answer.
     pub confidence: Confidence,
-    /// Whether the library declares the refusal in its manifest.
+    /// Whether the manifest declares that the handler needs a newer revision.
     pub declared: bool,
-    /// The reason.
+    /// The reason for the answer.
     pub why: String,
-    /// The risks of calls.
+    /// Findings about the risks of calls on this jaxlib.
     pub risks: Vec<Finding>,
 }
 
@@ -139,7 +139,7 @@ pub fn verdict(
                 );
             }
         }
-        // A registered type was not the required type.
+        // The handler is refused if no type was registered, or a different type.
         Some(Outcome::Refused { why }) if asks_for_type(why) => {
             verdict.loads = Loads::Unknown;
             verdict.confidence = Confidence::Possible;
@@ -155,15 +155,15 @@ pub fn verdict(
             verdict.loads = Loads::No;
             verdict.why.clone_from(why);
         }
-        // The runtime accepts the version. The effect of the write depends on the memory: jaxlib 0.4.34 and 0.5.1
-        // survive it.
+        // The runtime accepts the handler, but the handler overwrites memory, with effects that vary. jaxlib 0.4.34 and
+        // 0.5.1 survive this.
         Some(Outcome::Broke { overran: true, how }) if behaviour == Behaviour::Fixed(1) => {
             verdict.loads = Loads::Unknown;
             verdict.confidence = Confidence::Possible;
             verdict.why =
                 "it overwrites 8 bytes of the runtime's stack, with unknown effect".to_owned();
             verdict.risks.push(
-                // Only the write is proved, not its effect.
+                // The write is proved, but its effect is not.
                 Finding::proved_risk(
                     Problem::MetadataOverrun,
                     "overwrites the runtime's memory in the metadata call",
@@ -209,7 +209,7 @@ fn hazards(
     compiled_with: &[Revision],
     risks: &mut Vec<Finding>,
 ) {
-    // Newer releases of r8 recognise the layout of 0.2 by its size, as r9 does.
+    // Newer releases of r8 recognise the state arguments of version 0.2 by their size, as r9 does.
     let recognised_by_size = minor == 2 && number(version) >= number("0.10.0");
     let reading = match StateReading::of(revision, minor) {
         StateReading::Refused if recognised_by_size => StateReading::Right,
@@ -249,10 +249,10 @@ fn hazards(
     }
 }
 
-/// The first release on which Python can register a type; on older releases, the library must register it.
+/// The first release on which Python can register a state's type. On older releases, the library must register it.
 const FIRST_WITH_TYPES: &str = "0.4.38";
 
-/// Adds risks about the registration of the state's type.
+/// Adds a risk if the state's type may not be registered as this runtime requires.
 fn state_type(
     version: &str,
     revision: Revision,
@@ -272,7 +272,7 @@ fn state_type(
             "register the type in the library with the function table of the call frame",
         )
     } else if minor == 1 && revision >= Revision::R7 {
-        // Headers of 0.1 pass the deleter with each state, which these runtimes ignore.
+        // Handlers with headers of version 0.1 pass a deleter with each state, but these runtimes ignore it.
         (
             "works only if the type of its state is registered with a deleter",
             format!(
@@ -296,7 +296,7 @@ fn state_type(
     );
 }
 
-/// Adds risks about future slots, which moved between the revisions of API version 0.1.
+/// Adds a risk if the handler may call a wrong function, because the future functions moved within API version 0.1.
 fn future_hazard(
     revision: Revision,
     candidate: &Candidate,
@@ -304,7 +304,8 @@ fn future_hazard(
     risks: &mut Vec<Finding>,
 ) {
     let slot = |revision: Revision| Slot::FutureCreate.index(revision);
-    // API version 0.1 is r1 to r6; r0 and r1 have no futures.
+    // Without debug information, r2 and r3 represent the two possible positions. API version 0.1 is r1 to r6, and r1
+    // has no futures.
     let headers: Vec<Revision> = compiled_with
         .iter()
         .copied()
@@ -356,7 +357,7 @@ fn future_hazard(
     );
 }
 
-/// Returns confidence, severity and reason of a risk that depends on the use of a feature.
+/// Returns the confidence, severity and reason of a risk that exists only if the handler uses a feature.
 fn weigh<'a>(used: &'a Use, unknown: &'a str) -> (Confidence, Severity, &'a str) {
     match used {
         Use::Yes(why) => (Confidence::Proved, Severity::Fails, why),
@@ -392,7 +393,7 @@ mod tests {
         }
     }
 
-    /// Returns the outcome of a handler that always answers with one version, like handlers of upstream's headers.
+    /// Returns the outcome of a handler that always answers with one version, like handlers built with XLA's headers.
     fn fixed(minor: i32, revision: Revision) -> Outcome {
         let own = revision.minor_version();
         if minor <= own && (own > 1 || minor == 1) {
@@ -444,7 +445,7 @@ mod tests {
             state("0.12.0", &unsure),
             [(Confidence::Possible, Severity::Risk)]
         );
-        // Version 0.2 is recognised by its size from 0.10.0 on, but not on 0.9.2.
+        // From jaxlib 0.10.0 on, the state arguments of version 0.2 are recognised by their size.
         let second = candidate(true, |r| fixed(2, r));
         assert_eq!(state("0.9.1", &second).len(), 1);
         assert_eq!(state("0.10.0", &second), []);
@@ -477,7 +478,7 @@ mod tests {
         let verdict = on("0.10.2", &ours);
         assert!(verdict.loads == Loads::No && verdict.declared);
         assert_eq!(on("0.11.1", &ours).loads, Loads::Yes);
-        // With the newest floor, only one version is left, which is not the behaviour of a header.
+        // A handler whose floor is the newest revision answers with one version, like a handler with fixed headers.
         let mut newest = candidate(false, |r| fixed(5, r));
         assert_eq!(newest.behaviour(), Behaviour::Fixed(5));
         newest.floor = Some(Revision::R10);

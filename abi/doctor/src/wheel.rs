@@ -1,4 +1,4 @@
-//! Wheels: unpacks their shared libraries and compares them with the wheel's tags.
+//! Opens wheels, unpacks their shared libraries, and compares the libraries with the wheel's tags.
 
 mod findings;
 mod member;
@@ -16,38 +16,38 @@ use std::path::{Path, PathBuf};
 use zip::ZipArchive;
 use zip::result::ZipError;
 
-/// The largest number of bytes that are read from the file `WHEEL`.
+/// The largest number of bytes that are read from one metadata file of a wheel.
 const METADATA: u64 = 1 << 20;
 
 /// The reason why a file cannot be examined as a wheel.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file cannot be read, or a member cannot be written.
+    /// The wheel cannot be read, or a member cannot be written.
     #[error("{path}: {source}", path = crate::library::shown(path))]
     Io {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The cause.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// The file name is not a wheel's name.
+    /// The file name is not a valid wheel name.
     #[error(
         "{path} is not a wheel's name: {what}; expected NAME-VERSION-PYTHON-ABI-PLATFORM.whl",
         path = crate::library::shown(path)
     )]
     Name {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The mistake in the name.
         what: String,
     },
-    /// The file is not an archive, or is damaged.
+    /// The file is not a zip archive, or is damaged.
     #[error("{path} is not a readable zip archive: {what}", path = crate::library::shown(path))]
     Damaged {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The place and kind of the damage.
+        /// A description of the damage and its place.
         what: String,
     },
 }
@@ -57,11 +57,11 @@ pub enum Error {
 pub struct Wheel {
     /// The parts of the file name.
     pub name: Name,
-    /// The size of the file in bytes.
+    /// The size of the wheel in bytes.
     pub bytes: u64,
     path: PathBuf,
     zip: ZipArchive<BufReader<File>>,
-    /// The tags in its metadata.
+    /// The tags in the wheel's metadata.
     tags: Vec<String>,
     /// Whether the metadata marks it as pure Python.
     is_pure: bool,
@@ -80,7 +80,7 @@ impl Wheel {
             source,
         };
         let name = Name::of(path)?;
-        // First, because opening a pipe blocks.
+        // The kind of file is checked first, because opening a pipe blocks.
         let metadata = fs::metadata(path).map_err(io)?;
         if !metadata.is_file() {
             return Err(Error::Damaged {
@@ -117,7 +117,7 @@ impl Wheel {
                         wheel.is_pure = value.eq_ignore_ascii_case("true");
                     }
                     Some(("Requires-Dist", text)) => wheel.requires.extend(Requirement::of(text)),
-                    // The rest of METADATA is the description.
+                    // An empty line ends the headers of METADATA; a description follows.
                     None if line.is_empty() => break,
                     _ => {}
                 }
@@ -138,14 +138,14 @@ impl Wheel {
         Ok(members.filter_map(unpacked).collect())
     }
 
-    /// Returns findings about the wheel itself; [`Examination`](crate::Examination) has those about its libraries.
+    /// Returns findings about the wheel. [`Examination`](crate::Examination) has those about its libraries.
     #[must_use]
     pub fn findings(&self, inside: &[Inside]) -> Vec<Finding> {
         findings::findings(self, inside)
     }
 }
 
-/// Returns true if the name is a shared library's on any system.
+/// Returns true if the file name is that of a shared library on any system.
 fn is_library(name: &str) -> bool {
     let file = name.rsplit('/').next().unwrap_or_default();
     let ends = |end: &&str| file.to_ascii_lowercase().ends_with(end);

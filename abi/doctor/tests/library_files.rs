@@ -1,4 +1,4 @@
-//! Facts of Mach-O, PE and damaged files. A damaged file gives a value or an error, never a panic.
+//! Facts of Mach-O, PE and damaged files. Reading a damaged file returns facts or an error, but never panics.
 //!
 //! `XLA_FFI_CASES` sets the number of damaged files.
 
@@ -13,7 +13,8 @@ use xla_ffi_testing::damage::{apply, cases, damage, runner};
 use xla_ffi_testing::skip;
 use xla_ffi_testing::zig::{Target, Zig, fat};
 
-/// A description without a handler, which needs no library of any system, in each system's section.
+/// The C source of a library with a manifest. Its function is not a real handler, so the library needs no other
+/// library.
 const SOURCE: &str = r#"
 #include "xla_ffi/manifest.h"
 #include "xla_ffi/handler.h"
@@ -28,7 +29,7 @@ struct Sample {
     bytes: Vec<u8>,
 }
 
-/// Returns a Mach-O file, a fat file with two parts, and a DLL.
+/// Builds a Mach-O file, a fat file with two parts, and a DLL. Without zig, reports a skip and returns nothing.
 fn samples(test: &str) -> &'static [Sample] {
     static SAMPLES: OnceLock<Vec<Sample>> = OnceLock::new();
     let samples = SAMPLES.get_or_init(|| {
@@ -86,7 +87,7 @@ fn facts_of_whole_files() {
         for all in [&facts.exports, &facts.functions, &facts.names] {
             assert!(all.contains("handler"), "{name}: {all:?}");
         }
-        // Descriptions are read from the file, so they are not exported.
+        // Manifests are read from sections of the file, so their symbols need not be exported.
         assert!(
             facts
                 .exports
@@ -140,7 +141,7 @@ const unsigned char xla_ffi_manifest[] = "XLAFFIMF\1\0\0\0\101\0\0\0"
 XLA_FFI_Error* handler(XLA_FFI_CallFrame* frame) { return frame->api ? NULL : NULL; }
 "#;
 
-/// Returns a small library with debug information and a manifest.
+/// Builds a small library with debug information and a manifest; `None` without a compiler.
 fn library_to_damage() -> Option<Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
     let library = library_of_text(folder.path(), "sample", "gcc", DESCRIBED_LIBRARY, &["-g"])?;

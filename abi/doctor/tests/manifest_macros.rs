@@ -1,5 +1,5 @@
-//! Every macro of `xla_ffi/manifest.h`: together they write the format of docs/manifest.md. A test finds macros that
-//! are not used here.
+//! Every macro of `xla_ffi/manifest.h`, in a library whose manifest must match docs/manifest.md. A test finds macros
+//! that this library does not use.
 
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -76,7 +76,7 @@ XFFI_LIBRARY(
                   XFFI_GRADIENT(XFFI_BY(vjp, "straight_back"), XFFI_NO_RESIDUALS)));
 "#;
 
-/// Returns the description in the library.
+/// Returns the manifest in a library's file as JSON.
 fn payload(file: &[u8]) -> Value {
     let magic = b"XLAFFIMF";
     let at = file
@@ -89,7 +89,7 @@ fn payload(file: &[u8]) -> Value {
     serde_json::from_slice(&file[at + 16..at + 16 + length]).expect("JSON")
 }
 
-/// Returns a CPU handler with one stage.
+/// Returns the expected JSON of a CPU handler with one stage.
 fn handler(name: &str, more: Value) -> Value {
     let mut handler = json!({
         "name": name, "platforms": ["cpu"], "stages": {"execute": name}, "floor": "r0",
@@ -103,7 +103,7 @@ fn buffer(name: &str, dtype: &str, rank: Option<u32>) -> Value {
     json!({"name": name, "kind": "buffer", "dtypes": [dtype], "rank": rank})
 }
 
-/// Returns a handler of `x` and `y` with further keys.
+/// Returns the expected JSON of a handler with operands `x` and `y`. `more` contains additional keys.
 fn unary(name: &str, more: Value) -> Value {
     let operand = |name| buffer(name, "F32", None);
     let mut both = json!({"args": [operand("x")], "rets": [operand("y")], "attrs": []});

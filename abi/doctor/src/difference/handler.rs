@@ -6,7 +6,7 @@ use crate::manifest::{Batch, Gradient, Handler, Manifest, State};
 use std::collections::BTreeMap;
 use xla_ffi_contract::Contract;
 
-/// Compares the handlers of one library.
+/// Compares the handlers of one library in both builds.
 pub(super) fn all(old: Option<&Manifest>, new: Option<&Manifest>, list: &mut List) {
     let by_name = |manifest: Option<&'_ Manifest>| -> BTreeMap<String, Handler> {
         let handlers = manifest.iter().flat_map(|manifest| &manifest.handlers);
@@ -87,7 +87,7 @@ fn compare(was: &Handler, now: &Handler, about: &mut About<'_>) {
     floor(was, now, about);
 }
 
-/// Returns platforms in one spelling: XLA accepts `Host` for `cpu`, and ignores case.
+/// Returns platform names in lower case, with `cpu` for `host`, because XLA accepts all spellings.
 pub(super) fn platforms(names: &[String]) -> Vec<String> {
     let mut names: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();
     for name in names.iter_mut().filter(|name| *name == "host") {
@@ -155,7 +155,7 @@ fn gradient(was: Option<&Gradient>, now: Option<&Gradient>, about: &mut About<'_
         };
         let linear = gradient.linear.then(|| ("jvp", "by itself".to_owned()));
         let named = gradient.handlers().map(|(rule, by)| (rule, by.to_owned()));
-        // A named handler takes precedence.
+        // A named `jvp` handler takes precedence over `linear`.
         linear.into_iter().chain(named).collect()
     };
     if let (Some(was), Some(now)) = (was, now) {
@@ -175,7 +175,7 @@ fn gradient(was: Option<&Gradient>, now: Option<&Gradient>, about: &mut About<'_
                 let why = "a different handler computes it";
                 about.compared(Step::Patch, &what, by, other, why);
             }
-            // Callers do not call the forward handler.
+            // Callers do not depend on the forward handler, because only the gradient rule calls it.
             None if *rule == "forward" => {
                 about.removed(Step::Patch, &what, by, "gradients call the handler itself");
             }

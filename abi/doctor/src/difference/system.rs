@@ -7,7 +7,7 @@ use crate::library::Facts;
 use crate::manifest::Manifest;
 use std::collections::BTreeSet;
 
-/// Libraries of every system with glibc.
+/// Name prefixes of libraries that every system with glibc has.
 const SYSTEM: &str =
     "libc.so libm.so libdl.so librt.so libpthread.so libgcc_s.so ld-linux linux-vdso";
 
@@ -62,8 +62,8 @@ pub(super) fn compare(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
     );
     let entries = [&was.search, &now.search];
     if entries[0] != entries[1] {
-        // A required library may need a removed entry of the search path; an absolute entry is specific to one
-        // machine.
+        // A required library may be in a removed folder of the search path. An absolute path may exist on one machine
+        // only.
         let is_lost = !others(&now.needs).is_empty()
             && entries[0].iter().any(|entry| !now.search.contains(entry));
         let mut new = entries[1]
@@ -126,7 +126,7 @@ fn of_loader(facts: &Facts) -> Vec<String> {
     flags.chain(levels).chain(private).collect()
 }
 
-/// Compares exported functions with C names that are not in a manifest.
+/// Compares exported C functions that the manifest does not name.
 fn symbols(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
     let listed: BTreeSet<&str> = [old, new]
         .into_iter()
@@ -141,7 +141,7 @@ fn symbols(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
                 .map(|(_, symbol)| symbol)
                 .chain(manifest.register.as_deref())
                 .chain(targets)
-                // The manifest has the targets of this list.
+                // The manifest contains all targets that this function lists.
                 .chain((!manifest.legacy.is_empty()).then_some(Manifest::LEGACY_LIST))
         })
         .collect();
@@ -170,12 +170,12 @@ impl Build<'_> {
     }
 }
 
-/// Compares whether the builds load on this machine.
+/// Compares the outcomes of loading both builds on this machine.
 fn loading(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
     let mut about = list.about(Subject::Library);
     let what = "loads on this machine";
     match (old.does_not_load(), new.does_not_load()) {
-        // Either both builds were tried or neither.
+        // Loading is tried for both builds or for neither.
         (None, Some(finding)) => {
             let why = format!("its handlers cannot be called: {}", finding.why);
             about.changed(Step::Major, what, "yes", "no", &why);

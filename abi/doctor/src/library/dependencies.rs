@@ -6,17 +6,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// The maximum number of libraries that are followed.
+/// The maximum number of required libraries that are read.
 const DEPTH: usize = 256;
 
 /// Libraries of the user's process that this machine's dynamic linker does not find.
 #[derive(Clone, Debug, Default)]
 pub struct Provided {
-    /// Folders that are also searched.
+    /// Folders that are searched in addition to those of the system.
     pub folders: Vec<PathBuf>,
-    /// Libraries that are loaded first.
+    /// Paths of libraries that are loaded before the examined library.
     pub preload: Vec<PathBuf>,
-    /// The facts of each candidate, cached because the libraries of a wheel require the same ones.
+    /// The facts of each examined file, cached because the libraries of a wheel require the same libraries.
     known: RefCell<BTreeMap<PathBuf, Option<Rc<Facts>>>>,
 }
 
@@ -24,7 +24,7 @@ pub struct Provided {
 const NESTED: usize = 4;
 
 impl Provided {
-    /// Finds the folders with libraries below folders of Python packages.
+    /// Finds the folders with libraries inside folders of Python packages (`site_packages`).
     #[must_use]
     pub fn of(site_packages: &[PathBuf], preload: &[PathBuf]) -> Self {
         let mut provided = Self {
@@ -51,13 +51,13 @@ impl Provided {
         provided
     }
 
-    /// Returns the facts of the library at `path`; `None` if it is not a library.
+    /// Returns the facts of the library at `path`; `None` if the file is not a library.
     fn facts(&self, path: &Path) -> Option<Rc<Facts>> {
         if let Some(known) = self.known.borrow().get(path) {
             return known.clone();
         }
         let facts = bytes(path).ok().and_then(|bytes| read(path, &bytes).ok());
-        // Only exported symbols resolve imports.
+        // The other symbols are dropped, because only exported symbols resolve imports.
         let facts = facts.map(|mut facts| {
             let exports = std::mem::take(&mut facts.exports);
             let facts = facts.without_definitions();
@@ -77,9 +77,9 @@ impl Provided {
 /// The required libraries and their exports, found as the dynamic linker does.
 #[derive(Debug, Default)]
 pub struct Surroundings {
-    /// The path of each required library.
+    /// The path of each required library, by its name.
     pub found: BTreeMap<String, PathBuf>,
-    /// Missing libraries, and the library that requires each.
+    /// The names of missing libraries, each with the library that requires it.
     pub missing: BTreeMap<String, String>,
     exported: Vec<Rc<Facts>>,
 }
@@ -172,7 +172,8 @@ impl Surroundings {
         facts.machine.is_current() && facts.machine.system == System::Linux
     }
 
-    /// Returns the required symbols that no library provides, except those for which the file names a library.
+    /// Returns the imported symbols that no required library provides. Symbols for which the file names a library are
+    /// omitted.
     #[must_use]
     pub fn unresolved<'a>(&self, facts: &'a Facts) -> Vec<&'a Needed> {
         facts
@@ -206,12 +207,13 @@ fn search_folders(entries: &[String], origin: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Returns `LD_LIBRARY_PATH` and the system's search path.
+/// Returns the folders of `LD_LIBRARY_PATH` and of the system's search path.
 fn system_folders() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = std::env::var_os("LD_LIBRARY_PATH")
         .map(|paths| std::env::split_paths(&paths).collect())
         .unwrap_or_default();
-    // The main file includes those of the folder.
+    // The main file usually includes all files of this folder, so the folder's files are read without parsing
+    // `include`.
     let files = std::fs::read_dir("/etc/ld.so.conf.d")
         .into_iter()
         .flatten()

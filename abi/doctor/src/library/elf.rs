@@ -1,5 +1,5 @@
 //! The facts of ELF files (Linux), read as the dynamic linker reads them: from program headers and the dynamic table.
-//! Only unexported symbols need section headers, which a file may lack.
+//! Section headers, which a file may lack, are needed only for unexported symbols.
 
 use super::{CXX_HANDLER, Facts, Fault, Needed, Processor, text};
 use crate::threads;
@@ -27,7 +27,7 @@ pub(super) fn processor(bytes: &[u8]) -> Result<Processor, Fault> {
     }
 }
 
-/// A file and its program headers.
+/// The bytes of a file, and its program headers.
 struct Loaded<'a> {
     bytes: &'a [u8],
     segments: &'a [ProgramHeader64<Endianness>],
@@ -35,7 +35,7 @@ struct Loaded<'a> {
 }
 
 impl<'a> Loaded<'a> {
-    /// Returns the bytes from an address to the end of its segment.
+    /// Returns the bytes from a virtual address to the end of its segment.
     fn at(&self, address: u64) -> Option<&'a [u8]> {
         let mut loaded = self
             .segments
@@ -50,7 +50,7 @@ impl<'a> Loaded<'a> {
         })
     }
 
-    /// Returns the level of the x86-64 processors that the file requires: 1 to 4.
+    /// Returns the required level of x86-64 processors, 1 to 4, if the file states it.
     fn level(&self) -> Option<u32> {
         let mut level = None;
         for segment in self.segments {
@@ -150,7 +150,7 @@ pub(super) fn facts(bytes: &[u8]) -> Result<Facts, Fault> {
         }
         (None, None) => None,
     };
-    // The hash table of a library without exports does not have the number of its symbols.
+    // Without exports, the library's hash table does not contain the number of symbols.
     let count = match count {
         Some(count) => count as usize,
         None => sections.symbols(endian, bytes, elf::SHT_DYNSYM)?.len(),
@@ -194,7 +194,7 @@ pub(super) fn facts(bytes: &[u8]) -> Result<Facts, Fault> {
         .symbols(endian, bytes, elf::SHT_SYMTAB)
         .unwrap_or_default();
     let defined = symbols.iter().filter(|symbol| !symbol.is_undefined(endian));
-    // A large library has a million other names.
+    // Other names are not kept, because a large library may have a million of them.
     let names = defined.filter_map(|symbol| symbols.symbol_name(endian, symbol).ok());
     facts
         .names
@@ -202,7 +202,7 @@ pub(super) fn facts(bytes: &[u8]) -> Result<Facts, Fault> {
     Ok(facts)
 }
 
-/// Returns the first `count` values of a table of the file.
+/// Returns the first `count` values of a table in the file.
 fn slice<T: Pod>(table: Option<&[u8]>, count: usize) -> Result<&[T], Fault> {
     let values = slice_from_bytes(table.unwrap_or_default(), count);
     let values = values
@@ -210,7 +210,8 @@ fn slice<T: Pod>(table: Option<&[u8]>, count: usize) -> Result<&[T], Fault> {
     values.map(|(values, _)| values)
 }
 
-/// Visits the versions that the file requires of other libraries: `.gnu.version_r`, a list of `count` lists.
+/// Visits the versions in `.gnu.version_r` that the file requires of other libraries. The table has a list of versions
+/// for each of `count` libraries.
 fn needed_versions(
     table: &[u8],
     count: u64,
@@ -236,7 +237,7 @@ fn needed_versions(
     Ok(())
 }
 
-/// Returns true for the names of C++ handlers and of thread pools.
+/// Returns true for symbols that identify C++ handlers or thread pools.
 fn is_telling(name: &[u8]) -> bool {
     let mut starts = threads::symbols().chain([CXX_HANDLER]);
     starts.any(|start| name.starts_with(start.as_bytes()))

@@ -1,5 +1,5 @@
-//! The facts of Mach-O (macOS) and PE (Windows) files. Symbols of Mach-O files have their C names, without the
-//! format's leading underscore.
+//! Facts of Mach-O (macOS) and PE (Windows) files. Symbols of Mach-O files have their C names, without the format's
+//! leading underscore.
 
 use super::{Apple, Facts, Fault, Machine, Needed, Part, Processor, System, signature, text};
 use object::macho::{self, DylibCommand, MachHeader64};
@@ -29,7 +29,7 @@ pub(super) fn mach_o_processor(bytes: &[u8]) -> Result<Processor, Fault> {
         .ok_or_else(|| Fault::Kind(format!("it is built for Mach-O processor {cpu:#x}")))
 }
 
-/// Returns the parts of a fat file for processors with jaxlib, this machine's first.
+/// Returns the parts of a fat file for processors that jaxlib supports. The part for this machine is first.
 pub(super) fn fat_parts(bytes: &[u8]) -> Result<Vec<Part<'_>>, Fault> {
     let mut found = match FileKind::parse(bytes)? {
         FileKind::MachOFat32 => parts_of(bytes, MachOFatFile32::parse(bytes)?.arches())?,
@@ -52,7 +52,7 @@ fn parts_of<'a, Arch: FatArch>(bytes: &'a [u8], arches: &[Arch]) -> Result<Vec<P
             continue;
         }
         let bytes = arch.data(bytes)?;
-        // The parts of a fat archive are archives.
+        // A fat static archive has parts that are archives instead of libraries.
         if !matches!(FileKind::parse(bytes), Ok(FileKind::MachO64)) {
             return Err(Fault::Kind(
                 "it is a fat file with a part that is not a library; link it with -dynamiclib"
@@ -175,7 +175,7 @@ fn name(
     Ok(text(command.string(endian, dylib.dylib.name)?))
 }
 
-/// Unpacks the version `xxxx.yy.zz` from four bytes; only the last number is omitted if it is zero.
+/// Decodes the version `xxxx.yy.zz` from four bytes. A last number of zero is omitted.
 fn numbers(packed: u32) -> Vec<u32> {
     let mut numbers = vec![packed >> 16, packed >> 8 & 255];
     numbers.extend(Some(packed & 255).filter(|patch| *patch != 0));

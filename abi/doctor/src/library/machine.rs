@@ -1,4 +1,4 @@
-//! Machines: a system and a processor. A library is for one machine, or has parts for several.
+//! Machines, each a system and a processor. A library is built for one machine, or has parts for several.
 
 use serde::Serialize;
 use std::fmt;
@@ -6,36 +6,36 @@ use std::fmt;
 /// A system that jaxlib is built for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum System {
-    /// ELF.
+    /// Linux, whose libraries are ELF files.
     #[default]
     Linux,
-    /// Mach-O.
+    /// macOS, whose libraries are Mach-O files.
     MacOs,
-    /// PE.
+    /// Windows, whose libraries are PE files.
     Windows,
 }
 
-/// A processor that jaxlib is built for, all 64-bit and little-endian.
+/// A processor that jaxlib is built for. All are 64-bit and little-endian.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Processor {
-    /// Intel and AMD.
+    /// x86-64 processors of Intel and AMD.
     #[default]
     X86_64,
-    /// Arm.
+    /// 64-bit Arm processors.
     Aarch64,
 }
 
-/// The machine that a library is built for.
+/// The machine that a library is built for: a system and a processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Machine {
-    /// The system.
+    /// The operating system.
     pub system: System,
-    /// The processor.
+    /// The processor architecture.
     pub processor: Processor,
 }
 
 impl Machine {
-    /// Returns the machine that this program runs on; `None` if jaxlib is not built for it.
+    /// Returns the machine that this program runs on; `None` if jaxlib does not support this machine.
     #[must_use]
     pub fn current() -> Option<Self> {
         let system = match std::env::consts::OS {
@@ -52,7 +52,7 @@ impl Machine {
         Some(Self { system, processor })
     }
 
-    /// Returns true if libraries for this machine run here.
+    /// Returns true if this program runs on this kind of machine.
     #[must_use]
     pub fn is_current(self) -> bool {
         Self::current() == Some(self)
@@ -80,7 +80,7 @@ impl Serialize for Machine {
     }
 }
 
-/// Returns a description of the machine that this program runs on.
+/// Returns the name of this program's machine for messages.
 #[must_use]
 pub fn here() -> String {
     match Machine::current() {

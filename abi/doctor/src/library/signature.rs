@@ -1,17 +1,17 @@
-//! Code signatures of Mach-O files. macOS on AArch64 does not load a library without a signature, or one whose bytes
-//! were changed after it was signed. The signer is not checked.
+//! Code signatures of Mach-O files. macOS on AArch64 does not load a library without a signature, or a library that was
+//! changed after signing. The signer is not checked.
 
 use sha2::{Digest, Sha256};
 
 /// The code signature of a Mach-O file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Signature {
-    /// There is no signature.
+    /// The file has no signature.
     #[default]
     Missing,
-    /// The signature has digests of the code but no signer, as linkers create it.
+    /// The signature has digests of the code but no signer. Linkers create such signatures.
     AdHoc,
-    /// The signature has a certificate, which was not checked.
+    /// The signature has a signer's certificate, which was not checked.
     Certified,
     /// The signature does not match the file.
     Broken(String),
@@ -19,13 +19,13 @@ pub enum Signature {
 
 const SUPER_BLOB: u32 = 0xfade_0cc0;
 const CODE_DIRECTORY: u32 = 0xfade_0c02;
-/// The slot of the first code directory.
+/// The slot of the first code directory in a signature.
 const DIRECTORY_SLOT: u32 = 0;
 const AD_HOC: u32 = 2;
 const SHA256: u8 = 2;
 const DIGEST: usize = 32;
 
-/// Compares the code with the digests of a signature of `size` bytes at byte `at` of the file.
+/// Compares the code with the digests in the file's signature, which has `size` bytes at offset `at`.
 pub(super) fn check(file: &[u8], (at, size): (u32, u32)) -> Signature {
     match read(file, at as usize, size as usize) {
         Ok(signature) => signature,
@@ -33,7 +33,7 @@ pub(super) fn check(file: &[u8], (at, size): (u32, u32)) -> Signature {
     }
 }
 
-/// Reads a big-endian number of a signature.
+/// Reads a big-endian 32-bit number of a signature.
 fn word(bytes: &[u8], at: usize) -> Result<u32, String> {
     let found = bytes.get(at..).and_then(|rest| rest.first_chunk());
     let found = found.ok_or("it ends too early")?;
@@ -67,7 +67,7 @@ fn read(file: &[u8], at: usize, size: usize) -> Result<Signature, String> {
     let limit = word(directory, 32)? as usize;
     let [length, kind, _, shift] = word(directory, 36)?.to_be_bytes();
     if (kind, usize::from(length)) != (SHA256, DIGEST) {
-        // SHA-1 digests are only used up to macOS 10.11: nothing proves that the code changed.
+        // SHA-1 digests are used only up to macOS 10.11, so they are not checked.
         return Ok(signature);
     }
     let code = file.get(..limit.min(at));

@@ -57,7 +57,8 @@ pub(super) fn check_handler(handler: &Handler) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks the fields of dictionaries. An attribute with fields is a dictionary, even if it is not listed itself.
+/// Checks attributes that are fields of dictionaries. The containing attribute must be of type `dict` if the manifest
+/// lists it.
 fn check_fields(attributes: &[Attribute]) -> Result<(), String> {
     for field in attributes {
         let mut listed = attributes.iter().filter(|attribute| {
@@ -138,7 +139,7 @@ pub(super) fn check_symbol(symbol: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns true if any revision has an element type with this C name.
+/// Returns true if at least one revision has an element type with this C name.
 pub(crate) fn is_dtype(name: &str) -> bool {
     let values = XLA_FFI_DataType::ENUM.values.iter();
     values

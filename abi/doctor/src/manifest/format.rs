@@ -1,52 +1,52 @@
-//! The description of handlers in the format of a manifest.
+//! The description of handlers in a manifest, as parsed from JSON.
 
 use serde::{Deserialize, Serialize};
 use xla_ffi_sys::{Revision, XLA_FFI_ExecutionStage};
 
-/// A handler: a target name and its functions.
+/// A handler: its target name, its functions, and the description of its operands.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct Handler {
     /// The target name.
     pub name: String,
-    /// The platforms, for example `"cpu"`.
+    /// The platforms that the handler supports, for example `"cpu"`.
     pub platforms: Vec<String>,
     /// The exported symbol of each stage.
     pub stages: Stages,
-    /// The author's description.
+    /// The author's documentation of the handler.
     #[serde(default)]
     pub doc: String,
-    /// Whether operands and attributes are described; otherwise, callers have to specify them.
+    /// Whether the manifest describes operands and attributes. Otherwise, callers must specify them.
     #[serde(default = "yes")]
     pub described: bool,
-    /// The arguments.
+    /// The arguments of the handler.
     #[serde(default)]
     pub args: Vec<Operand>,
-    /// The results.
+    /// The results of the handler.
     #[serde(default)]
     pub rets: Vec<Operand>,
-    /// The attributes.
+    /// The attributes of the handler.
     #[serde(default)]
     pub attrs: Vec<Attribute>,
-    /// The handlers that compute the derivatives.
+    /// The handlers that compute this handler's derivatives.
     #[serde(default)]
     pub gradient: Option<Gradient>,
-    /// The rule for batching calls, if the contract does not decide it.
+    /// The rule for calls under `vmap`, if the shape contract does not determine it.
     #[serde(default)]
     pub batch: Option<Batch>,
-    /// Whether unlisted attributes are ignored instead of refused.
+    /// Whether the handler ignores unlisted attributes instead of refusing them.
     #[serde(default)]
     pub open_attrs: bool,
-    /// The shape contract.
+    /// The shape contract, as text.
     #[serde(default)]
     pub shape: Option<String>,
-    /// The values that the handler takes from its context.
+    /// The names of the values that the handler reads from its context.
     #[serde(default)]
     pub context: Vec<String>,
-    /// The traits by name.
+    /// The names of the handler's traits.
     #[serde(default)]
     pub traits: Vec<String>,
-    /// Whether the handler completes after it returns.
+    /// Whether the handler may complete asynchronously, after its function returns.
     #[serde(default, rename = "async")]
     pub is_async: bool,
     /// The type of the handler's state.
@@ -60,7 +60,7 @@ fn yes() -> bool {
     true
 }
 
-/// The handlers that compute derivatives, by name.
+/// The names of the handlers that compute derivatives.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct Gradient {
@@ -73,19 +73,19 @@ pub struct Gradient {
     /// The handler that computes the results' tangents from the arguments' tangents.
     #[serde(default)]
     pub jvp: Option<String>,
-    /// The transpose of the linear map from tangents to tangents.
+    /// The handler that computes the transpose of the linear map from tangents to tangents.
     #[serde(default)]
     pub transpose: Option<String>,
     /// Whether the handler is its own `jvp`.
     #[serde(default)]
     pub linear: bool,
-    /// The operands that these handlers receive first; `None` for all arguments.
+    /// The names of the operands that these handlers receive first; `None` for all arguments.
     #[serde(default)]
     pub residuals: Option<Vec<String>>,
 }
 
 impl Gradient {
-    /// Returns the handlers' keys and names.
+    /// Returns the names of the handlers with their keys, such as `vjp`.
     pub fn handlers(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let keys = [
             ("vjp", &self.vjp),
@@ -98,18 +98,18 @@ impl Gradient {
     }
 }
 
-/// The rule for batching calls.
+/// The rule for calls under `vmap`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(untagged)]
 #[non_exhaustive]
 pub enum Batch {
-    /// `leading`, `sequential` or `none`.
+    /// One rule for all arguments: `leading`, `sequential` or `none`.
     Word(String),
-    /// `leading` or `shared` for each argument.
+    /// One rule per argument: `leading` or `shared`.
     Each(Vec<String>),
-    /// Another handler.
+    /// A different handler that computes a whole batch.
     Handler {
-        /// The handler's name.
+        /// The name of that handler.
         handler: String,
     },
 }
@@ -119,9 +119,9 @@ pub enum Batch {
 #[serde(untagged)]
 #[non_exhaustive]
 pub enum Layout {
-    /// The word `row` or `column`.
+    /// A layout by name: `row` or `column`.
     Word(String),
-    /// The dimensions from the slowest to the fastest.
+    /// The dimensions in order, from slowest to fastest.
     Order(Vec<usize>),
 }
 
@@ -133,7 +133,7 @@ impl Default for Layout {
 }
 
 impl Handler {
-    /// Returns the floor; `None` for a revision that is newer than this tool.
+    /// Returns the floor as a revision; `None` if the revision is newer than this tool.
     #[must_use]
     pub fn floor_revision(&self) -> Option<Revision> {
         Revision::from_name(&self.floor)
@@ -153,7 +153,7 @@ pub struct Stages {
     /// The symbol of the initialize stage.
     #[serde(default)]
     pub initialize: Option<String>,
-    /// The symbol of the execute stage, which is required.
+    /// The symbol of the execute stage, which every handler has.
     pub execute: String,
     /// The symbol of the record stage.
     #[serde(default)]
@@ -161,13 +161,13 @@ pub struct Stages {
 }
 
 impl Stages {
-    /// Returns the names of all stages.
+    /// Returns the names of all stages in a manifest.
     pub(super) fn names() -> impl Iterator<Item = &'static str> {
         let stages = XLA_FFI_ExecutionStage::ENUM.values.iter();
         stages.filter_map(|stage| XLA_FFI_ExecutionStage(stage.value).lower_name())
     }
 
-    /// Returns the name and symbol of each existing stage, in the order in which hosts run them.
+    /// Returns the name and symbol of each stage that the handler has, in the order in which hosts run them.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
         use XLA_FFI_ExecutionStage as Stage;
         [
@@ -197,36 +197,36 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct Operand {
-    /// The name of the parameter.
+    /// The name of the operand.
     pub name: String,
-    /// The kind.
+    /// The kind: array or token.
     pub kind: Kind,
-    /// The accepted element types by their C names without prefix; `None` for all.
+    /// The accepted element types, by their C names without a prefix; `None` for all types.
     pub dtypes: Option<Vec<String>>,
-    /// The number of dimensions; `None` for any.
+    /// The number of dimensions; `None` for any number.
     pub rank: Option<u32>,
     /// Whether the operand may be missing.
     #[serde(default)]
     pub optional: bool,
-    /// Whether the operand represents all remaining ones.
+    /// Whether the operand stands for any number of remaining operands.
     #[serde(default)]
     pub variadic: bool,
     /// Whether a result shares the memory of the argument of the same name.
     #[serde(default)]
     pub inout: bool,
-    /// The order of the elements in memory.
+    /// The order of the operand's elements in memory.
     #[serde(default)]
     pub layout: Layout,
-    /// The author's description.
+    /// The author's documentation of the operand.
     #[serde(default)]
     pub doc: String,
 }
 
-/// An attribute.
+/// An attribute of a handler.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct Attribute {
-    /// The name.
+    /// The name of the attribute.
     pub name: String,
     /// The type: `bool`, `i8` … `c128`, `str`, `[T]`, `dict` or `any`.
     #[serde(rename = "type")]
@@ -234,10 +234,10 @@ pub struct Attribute {
     /// Whether the attribute may be missing.
     #[serde(default)]
     pub optional: bool,
-    /// The default value, or null.
+    /// The default value, or null if there is none.
     #[serde(default)]
     pub default: serde_json::Value,
-    /// Whether values of wider types are converted if they fit.
+    /// Whether values of wider types are accepted and converted if they fit.
     #[serde(default)]
     pub narrow: bool,
     /// The smallest allowed number.
@@ -246,10 +246,10 @@ pub struct Attribute {
     /// The largest allowed number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<serde_json::Number>,
-    /// The dictionary that contains the attribute.
+    /// The name of the dictionary that contains the attribute, if any.
     #[serde(default)]
     pub from: Option<String>,
-    /// The author's description.
+    /// The author's documentation of the attribute.
     #[serde(default)]
     pub doc: String,
 }
@@ -258,7 +258,7 @@ pub struct Attribute {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct State {
-    /// The name under which the type is registered.
+    /// The name under which the state's type is registered.
     #[serde(rename = "type")]
     pub ty: String,
 }

@@ -1,4 +1,4 @@
-//! The description of targets of the original custom calls in a manifest.
+//! Targets of the original custom calls, as described in a manifest.
 
 use super::check::{check_symbol, is_dtype};
 use serde::Deserialize;
@@ -8,37 +8,38 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct Target {
-    /// The name under which the target is registered, without the library's name.
+    /// The name under which the target is registered, without the library's name as a prefix.
     pub name: String,
-    /// The platforms, for example `"Host"`.
+    /// The platforms that the target supports, for example `"Host"`.
     pub platforms: Vec<String>,
     /// The calling convention: `cpu`, `cpu_status`, `cpu_unified`, `gpu` or `gpu_status`.
     pub signature: String,
-    /// The value of XLA's `CustomCallApiVersion` for calls of the target.
+    /// The number of the calling convention in XLA's enumeration `CustomCallApiVersion`.
     pub api_version: u32,
-    /// The exported symbol.
+    /// The exported symbol of the target's function.
     pub symbol: String,
-    /// The operands; `None` if they are unknown or depend on the opaque bytes.
+    /// The arguments; `None` if they are unknown or depend on the call's opaque string.
     #[serde(default)]
     pub args: Option<Vec<Shape>>,
-    /// The results.
+    /// The results; `None` if they are unknown or depend on the call's opaque string.
     #[serde(default)]
     pub rets: Option<Vec<Shape>>,
-    /// The representation of tuples, `leaves` or `roots`; `None` if it is not declared.
+    /// The pointers that represent tuples: `leaves` or `roots`; `None` if the manifest does not declare this.
     #[serde(default)]
     pub tuples: Option<String>,
-    /// The structure of tuples, such as `(_, _), _ -> (_, (_))`; `None` if it is not declared.
+    /// The nesting of operands and results, such as `(_, _), _ -> (_, (_))`; `None` if the manifest does not declare
+    /// it.
     #[serde(default)]
     pub structure: Option<String>,
 }
 
-/// The type and shape that a target assumes.
+/// The element type and dimensions that a target assumes for an operand.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct Shape {
-    /// The element types by their C names without prefix; exactly one.
+    /// The element type by its C name without a prefix. The list has exactly one item.
     pub dtypes: Vec<String>,
-    /// The dimensions.
+    /// The size of each dimension.
     pub dims: Vec<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Findings about a wheel: its tags compared with the requirements of its libraries.
+//! Findings about a wheel, whose tags are compared with the requirements of its libraries.
 
 use super::member::missing;
 use super::tag::{Name, Platform};
@@ -7,7 +7,7 @@ use crate::finding::{Finding, Problem, Subject};
 use crate::release::{self, dotted};
 use std::collections::BTreeSet;
 
-/// The systems of auditwheel: glibc, and the newest `GLIBCXX_3.4.N` of libstdc++.
+/// The policies of auditwheel: versions of glibc, each with the newest `GLIBCXX_3.4.N` of its systems.
 const POLICIES: [([u32; 2], u32); 14] = [
     ([2, 5], 8),
     ([2, 12], 13),
@@ -49,7 +49,7 @@ pub(super) fn findings(wheel: &Wheel, libraries: &[Inside]) -> Vec<Finding> {
     found.map(|one| one.about(Subject::Wheel)).collect()
 }
 
-/// Compares the metadata with the name and the contents.
+/// Adds findings if the metadata differs from the wheel's name or contents.
 fn tags(wheel: &Wheel, inside: &[Inside], found: &mut Vec<Finding>) {
     let mut named = BTreeSet::new();
     for python in &wheel.name.pythons {
@@ -59,7 +59,7 @@ fn tags(wheel: &Wheel, inside: &[Inside], found: &mut Vec<Finding>) {
             }
         }
     }
-    // manylinux2014 and manylinux_2_17 are the same.
+    // `Platform::of` spells the tags manylinux2014 and manylinux_2_17 in the same way.
     let is_known = |tag: &&String| {
         let parts: Vec<&str> = tag.splitn(3, '-').collect();
         matches!(parts.as_slice(), [python, abi, platform]
@@ -89,7 +89,7 @@ fn tags(wheel: &Wheel, inside: &[Inside], found: &mut Vec<Finding>) {
     }
 }
 
-/// Adds findings for libraries that are for other machines than the tag or this machine.
+/// Adds findings if a library is for a machine other than that of the tag or this machine.
 fn foreign(wheel: &Wheel, library: &Inside, found: &mut Vec<Finding>) {
     let name = library.member.as_str();
     let targets = &library.targets;
@@ -146,7 +146,7 @@ fn foreign(wheel: &Wheel, library: &Inside, found: &mut Vec<Finding>) {
     }
 }
 
-/// Adds findings if a library does not support all processors and builds of glibc that the tag allows.
+/// Adds findings if a library does not support all processors or all builds of glibc that the tag allows.
 fn builds(wheel: &Wheel, library: &Inside, found: &mut Vec<Finding>) {
     let Some(facts) = &library.facts else { return };
     let (name, promise) = (library.member.as_str(), Problem::WheelPromise);
@@ -173,7 +173,7 @@ fn builds(wheel: &Wheel, library: &Inside, found: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the library with the highest required version, that version, and the version's name.
+/// Returns the library that requires the highest version, the version as numbers, and its name.
 fn highest<'a>(libraries: &'a [Inside], prefix: &str) -> Option<(&'a str, Vec<u32>, &'a str)> {
     let all = libraries.iter().filter_map(|library| {
         let (floor, name) = library.facts.as_ref()?.highest(prefix)?;
@@ -182,7 +182,7 @@ fn highest<'a>(libraries: &'a [Inside], prefix: &str) -> Option<(&'a str, Vec<u3
     all.max_by(|one, other| one.1.cmp(&other.1))
 }
 
-/// Compares the required versions of glibc and libstdc++ with the systems of the tag.
+/// Adds findings if the required glibc or libstdc++ does not fit the systems of the tag.
 fn systems(wheel: &Wheel, libraries: &[Inside], found: &mut Vec<Finding>) {
     let Some((library, floor, version)) = highest(libraries, "GLIBC_") else {
         return;
@@ -230,7 +230,7 @@ fn systems(wheel: &Wheel, libraries: &[Inside], found: &mut Vec<Finding>) {
                 "link with -static-libstdc++ -static-libgcc, or {repair}"
             )));
         }
-        // There is no jaxlib for older systems.
+        // A tag for older systems would be useless, because no jaxlib supports them.
         let oldest = release::glibc(release::RELEASES[0]);
         let narrow = least.is_some_and(|(glibc, _)| *glibc < promised) && promised > oldest;
         if narrow && libraries.iter().all(|library| library.facts.is_some()) {
@@ -248,7 +248,7 @@ fn systems(wheel: &Wheel, libraries: &[Inside], found: &mut Vec<Finding>) {
     }
 }
 
-/// Compares the required macOS with the tag.
+/// Adds findings if the required macOS does not fit the tag.
 fn macos(wheel: &Wheel, libraries: &[Inside], found: &mut Vec<Finding>) {
     let tag = wheel.name.platform("macosx");
     let Some((promised, tag)) = tag.and_then(|tag| Some((tag.oldest?, tag))) else {
@@ -275,7 +275,7 @@ fn macos(wheel: &Wheel, libraries: &[Inside], found: &mut Vec<Finding>) {
     }
 }
 
-/// Compares the Python tag with the libraries.
+/// Adds findings if the Python tag does not fit the libraries.
 fn pythons(wheel: &Wheel, libraries: &[Inside], found: &mut Vec<Finding>) {
     let uses_python = |library: &&Inside| {
         let facts = library.facts.as_ref();
@@ -286,7 +286,7 @@ fn pythons(wheel: &Wheel, libraries: &[Inside], found: &mut Vec<Finding>) {
                 .any(|needed| needed.name.starts_with("Py") || needed.name.starts_with("_Py"))
         })
     };
-    // mine.cpython-312-x86_64-linux-gnu.so
+    // File names of modules for one Python look like `mine.cpython-312-x86_64-linux-gnu.so`.
     let for_one = |library: &&Inside| {
         let file = library
             .member
@@ -322,7 +322,7 @@ fn pythons(wheel: &Wheel, libraries: &[Inside], found: &mut Vec<Finding>) {
     }
 }
 
-/// Returns a module whose name prevents its import by a Python of the tag, and that Python's tag.
+/// Returns a module that some Pythons of the wheel's tag cannot import, and the tag of the Python that can.
 fn unimportable<'a>(name: &Name, libraries: &'a [Inside]) -> Option<(&'a str, String)> {
     // `mine.cpython-312-x86_64-linux-gnu.so` and `mine.cp312-win_amd64.pyd` are for cp312.
     let parts = |library: &'a Inside| {
@@ -341,7 +341,8 @@ fn unimportable<'a>(name: &Name, libraries: &'a [Inside]) -> Option<(&'a str, St
         Some((library.member.as_str(), stem, tag))
     };
     let all: Vec<_> = libraries.iter().filter_map(parts).collect();
-    // A tag for one version requires a module for it; any other tag requires a module for every Python.
+    // If the wheel's tag names one version of Python, each module must support that version. Otherwise, each must
+    // support all versions.
     let exact = |python: &String| {
         python.starts_with("cp") && name.abis.iter().any(|abi| abi.starts_with(python))
     };

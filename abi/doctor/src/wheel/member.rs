@@ -1,4 +1,4 @@
-//! A library in a wheel: its machine, and required libraries that systems of the wheel's tag may not have.
+//! A library in a wheel: its machine, and required libraries that systems of the wheel's tag may lack.
 
 use super::{Requirement, Wheel};
 use crate::finding::{Finding, Problem};
@@ -12,20 +12,20 @@ use std::path::{Path, PathBuf};
 /// An unpacked shared library of a wheel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inside {
-    /// The name in the wheel.
+    /// The name of the file in the wheel.
     pub member: String,
     /// The path of the unpacked file.
     pub place: PathBuf,
-    /// The reason why this machine cannot load the library.
+    /// The reason why this machine cannot load the library, if it cannot.
     pub foreign: Option<String>,
-    /// The system and machine of each part in the spelling of tags; empty if the file is not loadable.
+    /// The system and machine of each part, as tags spell them. Empty if the file is not loadable.
     pub(super) targets: Vec<(&'static str, &'static str)>,
-    /// The facts; `None` if the file is not a readable library.
+    /// The facts of the library; `None` if the file is not a readable library.
     pub(super) facts: Option<Facts>,
 }
 
 impl Inside {
-    /// Reads an unpacked file. Returns `None` for linker scripts, which replace links in wheels.
+    /// Reads an unpacked file. Returns `None` for linker scripts, which wheels contain instead of symbolic links.
     #[must_use]
     pub fn read(member: String, place: PathBuf) -> Option<Self> {
         let bytes = library::bytes(&place);
@@ -47,7 +47,7 @@ impl Inside {
         let facts = library::read_parts(path, &parts)
             .ok()
             .map(Facts::without_definitions);
-        // A fat file has a library for each of several machines.
+        // A fat file contains one library per machine.
         let mut objects: Vec<&[u8]> = parts.iter().map(|part| part.bytes).collect();
         if objects.is_empty() {
             objects.push(&bytes);
@@ -65,7 +65,7 @@ impl Inside {
         })
     }
 
-    /// Returns true for dependencies that auditwheel or delocate added.
+    /// Returns true if the library is a dependency that auditwheel or delocate added.
     #[must_use]
     pub fn is_bundled(&self) -> bool {
         let mut folders = self.member.split('/').rev().skip(1);
@@ -73,7 +73,7 @@ impl Inside {
     }
 }
 
-/// Returns an error's text without the file name.
+/// Returns the text of an error without the file name.
 fn reason(error: &library::Error) -> String {
     match error {
         library::Error::Kind { what, .. } => what.clone(),
@@ -82,7 +82,7 @@ fn reason(error: &library::Error) -> String {
     }
 }
 
-/// Returns system and machine of an object file, if a tag exists for them.
+/// Returns the system and machine of an object file as tags spell them; `None` if no tag exists for them.
 fn target(object: &object::File<'_>) -> Option<(&'static str, &'static str)> {
     let system = match object.format() {
         BinaryFormat::Elf => "Linux",
@@ -103,16 +103,17 @@ fn target(object: &object::File<'_>) -> Option<(&'static str, &'static str)> {
     Some((system, machine))
 }
 
-/// Libraries of every system with a manylinux tag.
+/// Prefixes of libraries that every system with a manylinux tag has.
 const LINUX: &str = "ld-linux libanl.so.1 libatomic.so.1 libc.so.6 libdl.so.2 libgcc_s.so.1 libm.so.6 libmvec.so.1 \
     libpthread.so.0 libresolv.so.2 librt.so.1 libstdc++.so.6 libutil.so.1 libz.so.1";
 
-/// DLLs of Windows itself, and those that Python or jaxlib need as well.
+/// Prefixes of DLLs that belong to Windows, Python or jaxlib.
 const WINDOWS: &str = "api-ms-win- advapi32.dll bcrypt.dll bcryptprimitives.dll dbghelp.dll kernel32.dll msvcp140 \
     msvcrt.dll ntdll.dll ole32.dll oleaut32.dll psapi.dll rpcrt4.dll secur32.dll shell32.dll \
     ucrtbase.dll user32.dll vcruntime140 ws2_32.dll";
 
-/// Returns true if every system of a tag has the library. XF109 covers absolute paths on macOS.
+/// Returns true if every system of a tag has the library. For macOS, absolute paths are accepted here, because XF109
+/// covers them.
 fn is_everywhere(system: System, need: &str) -> bool {
     match system {
         System::Linux => {
@@ -128,8 +129,9 @@ fn is_everywhere(system: System, need: &str) -> bool {
 }
 
 impl Wheel {
-    /// Returns the required project that provides a library on the user's machine: an NVIDIA project in the RPATH, a
-    /// project with a GPU's extra, or a project with the library's name.
+    /// Returns the project that provides a library on the user's machine, from the wheel's requirements. For GPU
+    /// libraries, it is an NVIDIA project in the RPATH, or a project with a GPU's extra. For other libraries, its name
+    /// is part of the library's name.
     #[must_use]
     pub fn provider(&self, need: &str, search: &[String]) -> Option<String> {
         let name = need.to_ascii_lowercase();
@@ -157,7 +159,7 @@ impl Wheel {
     }
 }
 
-/// Returns the file's name, as the system compares it.
+/// Returns the name of a file in the form that the system compares.
 fn file(system: System, name: &str) -> String {
     let name = name.rsplit('/').next().unwrap_or_default();
     match system {

@@ -3,24 +3,24 @@
 use crate::release::{RELEASES, number};
 use pep440_rs::VersionSpecifiers;
 
-/// A project that is installed with the wheel, without a condition or an extra.
+/// A project that is always installed with the wheel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
-    /// The project in lower case and with `-`.
+    /// The name of the project in lower case, with `-` as the separator.
     pub project: String,
-    /// The extras as written.
+    /// The extras between the brackets, as written.
     pub extras: String,
-    /// The allowed versions.
+    /// The versions of the project that the wheel allows.
     pub versions: VersionSpecifiers,
 }
 
 impl Requirement {
-    /// Parses a value of `Requires-Dist`. Returns `None` for requirements of an extra and for those that depend on
-    /// the implementation of Python.
+    /// Parses a value of `Requires-Dist`. Returns `None` for requirements of an extra, and for requirements that depend
+    /// on the implementation of Python.
     #[must_use]
     pub fn of(text: &str) -> Option<Self> {
         let (text, marker) = text.split_once(';').unwrap_or((text, ""));
-        // jaxlib has the same versions on all systems.
+        // Other conditions, such as the system, are ignored, because jaxlib has the same versions on all systems.
         if ["extra", "implementation"]
             .iter()
             .any(|name| marker.contains(name))
@@ -37,14 +37,14 @@ impl Requirement {
         Some(Self {
             project: name.to_ascii_lowercase().replace(['_', '.'], "-"),
             extras: extras.to_owned(),
-            // A URL allows any version.
+            // A requirement with a URL allows any version.
             versions: versions.parse().unwrap_or_default(),
         })
     }
 }
 
-/// Returns the jaxlib releases that a wheel may be installed with, because it requires `jax` or `jaxlib`. For a jax
-/// release, the jaxlib of the same version counts. Returns `None` if the wheel requires neither.
+/// Returns the jaxlib releases that the wheel's requirements on `jax` and `jaxlib` allow. A version of jax counts as
+/// the same version of jaxlib. Returns `None` if the wheel requires neither.
 #[must_use]
 pub fn releases(requires: &[Requirement]) -> Option<Vec<&'static str>> {
     let of_jax: Vec<&Requirement> = requires

@@ -1,4 +1,4 @@
-//! Wheel file names: the Python versions and systems on which a wheel can be installed.
+//! Parses wheel file names, which state the Python versions and systems for which a wheel can be installed.
 
 use super::Error;
 use std::fmt;
@@ -7,28 +7,28 @@ use std::path::Path;
 /// The parts of a wheel's file name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
-    /// The project.
+    /// The name of the project.
     pub project: String,
-    /// The version.
+    /// The version of the project.
     pub version: String,
     /// The Python tags, such as `py3` or `cp312`.
     pub pythons: Vec<String>,
     /// The ABI tags, such as `none`, `abi3` or `cp312`.
     pub abis: Vec<String>,
-    /// The alternative platforms.
+    /// The platform tags; one of them must fit the user's system.
     pub platforms: Vec<Platform>,
 }
 
 /// A platform tag: the systems on which a wheel may be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Platform {
-    /// The tag; `manylinux_2_17_x86_64` for `manylinux2014_x86_64`.
+    /// The tag as text, with `manylinux_2_17_x86_64` for `manylinux2014_x86_64`.
     pub tag: String,
-    /// `any`, `linux`, `manylinux`, `musllinux`, `macosx`, `win`, or an unknown system.
+    /// The system in the tag: `any`, `linux`, `manylinux`, `musllinux`, `macosx`, `win`, or an unknown word.
     pub kind: String,
-    /// The oldest glibc, musl or macOS, if the tag has a version.
+    /// The oldest glibc, musl or macOS that the tag allows, if the tag has a version.
     pub oldest: Option<[u32; 2]>,
-    /// The machine, for example `x86_64`, `arm64` or `universal2`; empty for `any`.
+    /// The machine in the tag, for example `x86_64`, `arm64` or `universal2`; empty for `any`.
     pub arch: String,
 }
 
@@ -61,7 +61,7 @@ impl Platform {
         }
     }
 
-    /// Returns the system in one word.
+    /// Returns the system of the tag: Linux, macOS or Windows; `None` for other tags.
     #[must_use]
     pub fn system(&self) -> Option<&'static str> {
         match self.kind.as_str() {
@@ -74,7 +74,7 @@ impl Platform {
 }
 
 impl Name {
-    /// Splits a file name into its parts.
+    /// Parses the file name of a wheel.
     pub(super) fn of(path: &Path) -> Result<Self, Error> {
         let wrong = |what: &str| Error::Name {
             path: path.to_owned(),
@@ -99,7 +99,7 @@ impl Name {
             }
             parts => return Err(wrong(&format!("it has {} parts", parts.len()))),
         };
-        // manylinux2014 is another name of manylinux_2_17.
+        // The tag manylinux2014 is an older name of manylinux_2_17.
         let mut platforms: Vec<Platform> = platform.split('.').map(Platform::of).collect();
         platforms.dedup();
         let list = |text: &str| text.split('.').map(str::to_owned).collect();
@@ -112,7 +112,7 @@ impl Name {
         })
     }
 
-    /// Returns the first platform of a kind, with the oldest version.
+    /// Returns the platform of a kind that allows the oldest systems.
     #[must_use]
     pub fn platform(&self, kind: &str) -> Option<&Platform> {
         let all = self
@@ -122,14 +122,14 @@ impl Name {
         all.min_by_key(|platform| platform.oldest)
     }
 
-    /// Returns the oldest allowed glibc, or `None` if the tags name no glibc.
+    /// Returns the oldest glibc that the tags allow; `None` if no tag names a glibc.
     #[must_use]
     pub fn glibc(&self) -> Option<[u32; 2]> {
         self.platform("manylinux")?.oldest
     }
 
-    /// Returns true if the wheel can be installed with this Python: the tag's version or, with the stable ABI, a
-    /// later version.
+    /// Returns true if the wheel can be installed with this Python. With the stable ABI, Pythons later than the tag's
+    /// version are also allowed.
     #[must_use]
     pub fn admits(&self, [major, minor]: [u32; 2]) -> bool {
         let is_stable = self.abis.iter().any(|abi| abi == "abi3");
@@ -150,7 +150,7 @@ impl Name {
             && self.abis.iter().any(|abi| abi == "none")
     }
 
-    /// Returns the Python and ABI tags, such as `py3-none`.
+    /// Returns the Python and ABI tags as text, such as `py3-none`.
     #[must_use]
     pub fn python(&self) -> String {
         format!("{}-{}", self.pythons.join("."), self.abis.join("."))
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(many.glibc(), Some([2, 17]));
         assert!(many.is_for_every_python());
         assert_eq!(many.platforms.len(), 1);
-        // The newest glibc of several tags is not a guarantee.
+        // If a wheel has several tags, only the oldest glibc is guaranteed.
         let both = name("a-1-py3-none-manylinux_2_34_x86_64.manylinux_2_28_x86_64.whl").unwrap();
         assert_eq!(both.glibc(), Some([2, 28]));
     }
