@@ -1,17 +1,17 @@
-//! The numbers, meanings and remedies of findings about headers and mirrors.
+//! The numbers, meanings and remedies of findings about ABI headers and mirrors.
 
 use crate::diff::Class;
 
-/// A finding in the catalogue.
+/// An entry of the catalogue: one kind of finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The number, for example `XF303`. Its meaning never changes, and numbers are not reused.
     pub id: &'static str,
-    /// The name for programs.
+    /// The name of the finding in machine-readable output.
     pub name: &'static str,
-    /// The meaning, in one sentence.
+    /// The meaning of the finding, in one sentence.
     pub meaning: &'static str,
-    /// The remedy.
+    /// An action that fixes the problem.
     pub remedy: &'static str,
 }
 
@@ -135,15 +135,15 @@ pub const CATALOGUE: [Rule; 17] = [
     ),
 ];
 
-/// A difference of a mirror.
+/// The finding that a mirror differs from the ABI.
 pub const MIRROR: &Rule = &CATALOGUE[14];
-/// An unreadable file.
+/// The finding that a file cannot be read.
 pub const UNREADABLE: &Rule = &CATALOGUE[15];
-/// A mirror without anything to judge.
+/// The finding that a mirror contains nothing to compare.
 pub const NOT_JUDGED: &Rule = &CATALOGUE[16];
 
 impl Class {
-    /// Returns the finding for a class of changes.
+    /// Returns the catalogue's entry for this class of changes.
     #[must_use]
     pub fn rule(self) -> &'static Rule {
         &CATALOGUE[self as usize]
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn every_class_has_a_number_and_the_book_has_it() {
         assert!(CATALOGUE.is_sorted_by_key(|rule| rule.id));
-        // The first and the last class show that both lists are in the same order.
+        // The first and the last class show that `Class` and the catalogue have the same order.
         assert_eq!(Class::Added.rule().name, format!("{:?}", Class::Added));
         for class in [
             Class::AddedAtEnd,

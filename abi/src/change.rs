@@ -1,4 +1,4 @@
-//! A change between two headers and its meaning for a handler that was built with one of them.
+//! A change between two ABI headers, and its effect on handlers that were built with one of them.
 
 use crate::model::Field;
 use serde::Serialize;
@@ -8,33 +8,33 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Class {
-    /// A new struct, enumeration, function, function type or name.
+    /// A struct, enumeration, function, function type or name was added.
     Added,
-    /// A new field after all others.
+    /// A field was added after all existing fields.
     AddedAtEnd,
-    /// A new field between others.
+    /// A field was added between existing fields.
     Inserted,
-    /// A field whose offset changed.
+    /// The offset of a field changed.
     Moved,
-    /// A different size.
+    /// The size of a struct, field or enumeration changed.
     Resized,
-    /// A different type of the same size.
+    /// The type of a declaration changed, but not its size.
     Retyped,
-    /// A different name for the same thing.
+    /// The name of a declaration or field changed, but nothing else.
     Renamed,
-    /// A removed declaration or field.
+    /// A declaration or field was removed.
     Removed,
-    /// A new enumerator.
+    /// An enumerator was added.
     EnumValueAdded,
-    /// An enumerator whose value changed.
+    /// The value of an enumerator changed.
     EnumValueChanged,
-    /// An enumerator whose name changed.
+    /// The name of an enumerator changed, but not its value.
     EnumValueRenamed,
-    /// A removed enumerator.
+    /// An enumerator was removed.
     EnumValueRemoved,
-    /// `STRUCT_SIZE` ends with a different field.
+    /// The last field that the constant `STRUCT_SIZE` of a struct includes changed.
     SizeMacroChanged,
-    /// A macro or a free enumerator whose value changed.
+    /// The value of a macro changed, or of an enumerator outside a named enumeration.
     ConstantChanged,
 }
 
@@ -59,29 +59,29 @@ impl Serialize for Class {
     }
 }
 
-/// The kind of thing that a change is about.
+/// The kind of declaration that changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Subject {
-    /// A whole struct.
+    /// A struct as a whole.
     Struct,
-    /// A field of a struct.
+    /// A field of a struct, other than a function pointer.
     Field,
-    /// A function pointer in a table.
+    /// A function pointer in a struct, such as the function table.
     Slot,
-    /// A type that only the host defines.
+    /// A type that is declared but not defined, because only the runtime knows its layout.
     Opaque,
     /// An enumeration or an enumerator.
     Enum,
-    /// A function type.
+    /// The type of a function, as a typedef.
     Function,
-    /// A declared function that is not in a slot.
+    /// A function that is declared for linking.
     Prototype,
     /// A typedef.
     Alias,
-    /// A declared variable that another library defines.
+    /// A variable that is declared for linking.
     Variable,
-    /// A number.
+    /// A constant: a macro, or an enumerator outside a named enumeration.
     Constant,
 }
 
@@ -94,31 +94,32 @@ impl Subject {
     }
 }
 
-/// A change between two headers.
+/// A change of one declaration or field between two headers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
     /// The class of the change.
     pub class: Class,
-    /// The kind of thing that changed.
+    /// The kind of declaration that changed.
     pub subject: Subject,
-    /// The struct, enumeration or other thing, by its newer name.
+    /// The name of the changed declaration, or of the declaration that contains the changed field or enumerator. The
+    /// newer header's name is used.
     pub owner: String,
-    /// The field or enumerator in the owner.
+    /// The changed field or enumerator; `None` if the whole declaration changed.
     pub member: Option<String>,
-    /// The declaration before the change.
+    /// The old type, offset or value, in the model's notation.
     pub was: Option<String>,
-    /// The declaration after the change.
+    /// The new type, offset or value, in the model's notation.
     pub now: Option<String>,
-    /// The declaration before the change in C, for fields and types.
+    /// The old declaration as C code, for fields and types.
     pub was_c: Option<String>,
-    /// The declaration after the change in C, for fields and types.
+    /// The new declaration as C code, for fields and types.
     pub now_c: Option<String>,
-    /// The line of the declaration in the header (the newer of two); `None` if it is not known.
+    /// The line of the declaration in the newer header; `None` if the line is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-    /// Whether the change only follows from another change in the list.
+    /// Whether the change is a consequence of a different change in the list.
     pub follows: bool,
-    /// The effect if handler and runtime are on different sides of the change.
+    /// The effect if the handler and the runtime were built with different headers.
     pub effect: Effect,
 }
 
@@ -159,7 +160,7 @@ impl Change {
         self
     }
 
-    /// Returns the path, such as `XLA_FFI_Buffer.rank`, or only the owner.
+    /// Returns the full name of the changed item, such as `XLA_FFI_Buffer.rank` or `XLA_FFI_Buffer`.
     #[must_use]
     pub fn path(&self) -> String {
         match &self.member {
@@ -170,7 +171,7 @@ impl Change {
 }
 
 impl Change {
-    /// Describes the change and calls the changed thing `name`.
+    /// Describes the change in a sentence. `name` is the name of the changed item.
     #[must_use]
     pub fn describe(&self, name: &str) -> String {
         let what = match (&self.was, &self.now) {
@@ -189,13 +190,13 @@ impl fmt::Display for Change {
     }
 }
 
-/// The severity of a change for one direction.
+/// The severity of a change for one combination of handler and runtime.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Nothing happens at run time.
+    /// The change has no effect at run time.
     #[default]
     None,
-    /// Something is missing; handlers that do not use it work.
+    /// One side lacks a field or function. Handlers that do not use it work.
     Lacks,
     /// Wrong bytes are read or written, or the wrong function is called.
     Breaks,
@@ -217,21 +218,21 @@ impl Serialize for Severity {
     }
 }
 
-/// The meaning of a change for one direction.
+/// The meaning of a change for one combination of handler and runtime.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Meaning {
-    /// The severity.
+    /// The severity of the change.
     pub severity: Severity,
-    /// The reason, in one sentence.
+    /// The reason for the severity, in one sentence.
     pub why: String,
 }
 
-/// The meaning of a change for both directions.
+/// The meaning of a change for both combinations of an old and a new side.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Effect {
-    /// A handler built before the change in a runtime built after it.
+    /// The meaning if the handler is older than the change and the runtime is newer.
     pub old_on_new: Meaning,
-    /// A handler built after the change in a runtime built before it.
+    /// The meaning if the handler is newer than the change and the runtime is older.
     pub new_on_old: Meaning,
 }
 

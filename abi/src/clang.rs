@@ -1,6 +1,6 @@
-//! Reads headers with libclang in this process and without a time limit.
+//! Reads headers with libclang, in the calling process and without a time limit.
 //!
-//! Callers with untrusted headers should do so in a child process.
+//! Headers from untrusted sources can crash or hang libclang, so read them in a child process.
 
 mod types;
 
@@ -14,11 +14,11 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use types::{MOST, Types, scope};
 
-/// The library allows one instance per process at a time.
+/// A lock, because a process can have only one instance of libclang at a time.
 static LIBCLANG: Mutex<()> = Mutex::new(());
 
-/// The headers that every `c_api.h` includes, in terms of the compiler's built-in macros, so that parses do not
-/// depend on installed headers.
+/// Our own `<stddef.h>`, which every `c_api.h` includes. It uses only the compiler's built-in macros, so that results
+/// do not depend on installed headers.
 const STDDEF: &str = "#pragma once
 typedef __SIZE_TYPE__ size_t;
 typedef __PTRDIFF_TYPE__ ptrdiff_t;
@@ -95,7 +95,7 @@ const LIMITS: &str = "#pragma once
 #define ULLONG_MAX (__LONG_LONG_MAX__ * 2ULL + 1ULL)
 ";
 
-/// Headers that libclang's wheel lacks. Those in `freestanding` are for systems without a compiler.
+/// Standard headers that libclang's wheel lacks. Those in `freestanding` are used only if no compiler is installed.
 const HEADERS: [(&str, &str); 7] = [
     ("standard/stddef.h", STDDEF),
     ("standard/stdint.h", STDINT),
@@ -122,7 +122,8 @@ impl Source {
     pub fn read_with_places(&self) -> Result<(Abi, Places), Error> {
         let folder = self.scratch()?;
         let mut found = read(self, folder.path())?;
-        // The values of probes are enumerators of the translation unit, not of the header.
+        // The enumerators with the macros' values are in the translation unit, so the header's macros are added as its
+        // own names.
         found
             .own
             .extend(self.own_macros().into_iter().map(|(name, _)| name));
@@ -136,7 +137,7 @@ impl Source {
     }
 }
 
-/// Returns the folder of the headers of the system's compiler, such as `stdbool.h`.
+/// Returns the folder in which the system's compiler keeps its own headers, such as `stdbool.h`.
 fn compiler_headers() -> Option<&'static str> {
     static FOLDER: OnceLock<Option<String>> = OnceLock::new();
     let find = || {
@@ -153,7 +154,7 @@ fn compiler_headers() -> Option<&'static str> {
     FOLDER.get_or_init(find).as_deref()
 }
 
-/// Reads the header whose translation unit is in `folder`.
+/// Reads the header through the translation unit in `folder`.
 fn read(source: &Source, folder: &Path) -> Result<Declared, Error> {
     let [standard, freestanding] = ["standard", "freestanding"].map(|name| folder.join(name));
     std::fs::create_dir(&standard)?;
@@ -182,7 +183,7 @@ fn read(source: &Source, folder: &Path) -> Result<Declared, Error> {
         "-idirafter".to_owned(),
         freestanding.display().to_string(),
     ];
-    // Other headers of the language come from the system's compiler, if there is one.
+    // Standard headers that are not ours are read from the system's compiler if one is installed.
     if let Some(folder) = compiler_headers() {
         arguments.extend(["-isystem".to_owned(), folder.to_owned()]);
     }
@@ -260,14 +261,14 @@ fn read(source: &Source, folder: &Path) -> Result<Declared, Error> {
 fn declarations(parent: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     for entity in parent.get_children() {
         match entity.get_kind() {
-            // `extern "C" { … }`; its kind depends on the version of libclang.
+            // These are `extern "C" { … }` blocks, whose kind depends on the version of libclang, and namespaces.
             EntityKind::LinkageSpec | EntityKind::UnexposedDecl | EntityKind::Namespace => {
                 declarations(entity, types, found);
             }
             EntityKind::EnumDecl => enumeration(entity, types, found),
             EntityKind::StructDecl | EntityKind::ClassDecl | EntityKind::UnionDecl => {
                 record(entity, types, found);
-                // In C, nested declarations belong to the header like those at file scope.
+                // In C, declarations nested in a struct have file scope.
                 declarations(entity, types, found);
             }
             EntityKind::TypedefDecl | EntityKind::TypeAliasDecl => typedef(entity, types, found),
@@ -278,9 +279,9 @@ fn declarations(parent: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     }
 }
 
-/// Records the line and the header's own name of a declaration of the header or of an included file.
+/// Records the line of a declaration and its name as written in the header or in an included file.
 fn note(name: &str, entity: Entity<'_>, found: &mut Declared) {
-    // Declarations made by the header's macros count.
+    // Declarations that expand from macros belong to the line of the expansion.
     let place = entity
         .get_location()
         .map(|one| one.get_expansion_location());
@@ -294,7 +295,7 @@ fn note(name: &str, entity: Entity<'_>, found: &mut Declared) {
     }
 }
 
-/// Records the fields of a record, including those of unnamed members.
+/// Records the lines of a record's fields, including the fields of unnamed structs and unions in it.
 fn note_fields(name: &str, record: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     for child in record.get_children() {
         match (child.get_kind(), child.get_name()) {
@@ -325,7 +326,7 @@ fn record(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
 fn enumeration(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     let Some(ty) = entity.get_type() else { return };
     let owner = types.tag(ty);
-    // A declaration without values still has a size.
+    // An enumeration that is only declared has a size, so it is recorded unless a definition follows.
     if owner.is_some() && !entity.is_definition() && entity.get_definition().is_some() {
         return;
     }
@@ -337,7 +338,7 @@ fn enumeration(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
             note(&name, entity, found);
             for (one, value) in values {
                 note(&format!("{name}.{value}"), one, found);
-                // Types and texts also use the names of enumerators.
+                // Enumerators are also recorded by their plain names, which types and messages use.
                 found
                     .places
                     .note(value, &one.get_name().unwrap_or_default(), None);
@@ -361,7 +362,7 @@ fn enumeration(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     }
 }
 
-/// Returns upstream's name of an FFI declaration.
+/// Returns upstream's name of a declaration; `None` if it does not belong to the FFI.
 fn own(entity: Entity<'_>, types: &Types<'_>) -> Option<String> {
     let name = types.upstream(entity, entity.get_name()?);
     name.starts_with(PREFIX).then_some(name)
@@ -375,7 +376,7 @@ fn typedef(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     note(&name, entity, found);
     let Declared { abi, twice, .. } = found;
     if target == name {
-        // The target is only declared, so it has no size.
+        // A type without a size is only declared, so it is opaque.
         if ty.get_canonical_type().get_sizeof().is_err() {
             abi.opaque.insert(name);
         }
@@ -386,7 +387,7 @@ fn typedef(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     }
 }
 
-/// Records a function that is only declared; functions that the header defines are not part of the interface.
+/// Records a function that is declared for linking. Functions that the header itself defines are not part of the ABI.
 fn prototype(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     let (Some(name), Some(ty)) = (own(entity, types), entity.get_type()) else {
         return;
@@ -403,14 +404,16 @@ fn prototype(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     }
 }
 
-/// Records the symbol of a declaration if it differs from the name: with `asm("other")`, or without `extern "C"`.
+/// Records the symbol of a function or variable if it differs from the C name, because of `asm("other")` or a missing
+/// `extern "C"`.
 fn link(name: &str, entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     let (Some(symbol), Some(own)) = (entity.get_mangled_name(), entity.get_name()) else {
         return;
     };
-    // This prefix marks a symbol that the assembler uses unchanged.
+    // libclang marks symbols from `asm` labels with this prefix.
     let symbol = symbol.trim_start_matches('\u{1}');
-    // Some platforms put an underscore before all C symbols. The symbols of a copy in a namespace differ anyway.
+    // Some platforms put an underscore before all C symbols. Symbols in the namespace of a copy always differ, so they
+    // are not recorded.
     let is_own = symbol == own || symbol.strip_prefix('_') == Some(&own);
     if !is_own && !types.source.is_namespace(&scope(entity)) {
         let links = &mut found.abi.links;
@@ -418,7 +421,7 @@ fn link(name: &str, entity: Entity<'_>, types: &Types<'_>, found: &mut Declared)
     }
 }
 
-/// Records a variable that is only declared, or the number of a constant.
+/// Records a variable that is declared for linking, or the value of a constant.
 fn variable(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     let (Some(name), Some(ty)) = (own(entity, types), entity.get_type()) else {
         return;

@@ -1,12 +1,12 @@
-//! The layouts of every header that a jaxlib shipped, according to our own Rust definitions.
+//! The layouts of every ABI header that a jaxlib shipped, according to the Rust definitions of this project.
 
 use crate::model::{Abi, Enum, Field, Header, Struct, function, integer, pointer_to};
 use std::collections::BTreeMap;
 use xla_ffi_sys as sys;
 use xla_ffi_sys::{EnumLayout, Revision, Slot, StructLayout};
 
-/// A distinct header: a revision, the part of a revision with the same data types and `const`, or a version of an
-/// extension.
+/// An edition: one distinct header that jaxlibs shipped. Revisions whose header changed slightly have two editions, and
+/// each version of an extension is an edition.
 ///
 /// ```
 /// use xla_ffi_abi::declared::Edition;
@@ -18,17 +18,17 @@ use xla_ffi_sys::{EnumLayout, Revision, Slot, StructLayout};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edition {
-    /// The header.
+    /// The file that this is an edition of.
     pub header: Header,
-    /// The first revision that has the header.
+    /// The first revision with this header.
     pub revision: Revision,
-    /// The first jaxlib that shipped it, or [`UNRELEASED`].
+    /// The first jaxlib that shipped the header, or [`UNRELEASED`].
     pub first_jaxlib: &'static str,
-    /// The last jaxlib that shipped it; `None` for the newest.
+    /// The last jaxlib that shipped the header; `None` if the newest jaxlib ships it.
     pub last_jaxlib: Option<&'static str>,
 }
 
-/// Returns the only header of a revision.
+/// Returns the edition for a revision with only one header.
 const fn only_edition(revision: Revision) -> Edition {
     Edition {
         header: Header::Main,
@@ -38,7 +38,7 @@ const fn only_edition(revision: Revision) -> Edition {
     }
 }
 
-/// Returns the first header of a revision, which jaxlibs up to `last` shipped.
+/// Returns the first of two editions of a revision. Jaxlibs up to `last` shipped it.
 const fn earlier(revision: Revision, last: &'static str) -> Edition {
     Edition {
         last_jaxlib: Some(last),
@@ -46,7 +46,7 @@ const fn earlier(revision: Revision, last: &'static str) -> Edition {
     }
 }
 
-/// Returns the header that jaxlibs of a revision ship from `first` on.
+/// Returns the second of two editions of a revision. Jaxlibs from `first` on ship it.
 const fn later(revision: Revision, first: &'static str) -> Edition {
     Edition {
         first_jaxlib: first,
@@ -54,12 +54,12 @@ const fn later(revision: Revision, first: &'static str) -> Edition {
     }
 }
 
-/// Returns the header of an extension in a revision.
+/// Returns the edition of an extension's header in a revision.
 const fn extension(header: Header, revision: Revision) -> Edition {
     Edition {
         header,
         first_jaxlib: match revision {
-            // The first wheel of r9 had no headers of extensions.
+            // The first wheel of r9 did not contain headers of extensions.
             Revision::R9 => "0.11.2",
             _ => revision.first_jaxlib(),
         },
@@ -67,10 +67,10 @@ const fn extension(header: Header, revision: Revision) -> Edition {
     }
 }
 
-/// The first jaxlib of a header that XLA has and no jaxlib has released.
+/// The value of [`Edition::first_jaxlib`] if XLA has the header but no released jaxlib does.
 pub const UNRELEASED: &str = "unreleased";
 
-/// All editions, oldest first, extensions last.
+/// All editions of the main header, oldest first, and then those of the extensions.
 pub const EDITIONS: [Edition; 19] = [
     only_edition(Revision::R0),
     only_edition(Revision::R1),
@@ -100,10 +100,10 @@ pub const EDITIONS: [Edition; 19] = [
 ];
 
 impl Edition {
-    /// The header from before the first revision, which jaxlib 0.4.29, jaxlib 0.4.30 and TensorFlow 2.17 have.
+    /// The header before revision r0, which jaxlib 0.4.29, jaxlib 0.4.30 and TensorFlow 2.17 have.
     ///
-    /// This project does not support that header. It is not in [`EDITIONS`], and its layouts are only in its
-    /// snapshot, because `ffi-sys` does not declare them. Its `revision` is the next one.
+    /// This project does not support that header. It is not in [`EDITIONS`], and its layouts are only in its snapshot,
+    /// because `ffi-sys` does not declare them. Its `revision` is r0, the revision that follows.
     pub const BEFORE_R0: Self = Self {
         header: Header::Main,
         revision: Revision::R0,
@@ -111,13 +111,14 @@ impl Edition {
         last_jaxlib: Some("0.4.30"),
     };
 
-    /// Returns the revision's name; `None` for the header from before the first revision.
+    /// Returns the revision's name; `None` for [`Self::BEFORE_R0`].
     #[must_use]
     pub fn revision_name(&self) -> Option<&'static str> {
         (*self != Self::BEFORE_R0).then(|| self.revision.name())
     }
 
-    /// Returns the short name that is also the snapshot's file name, such as `r2-0.4.35` or `record-0.1`.
+    /// Returns the edition's short name, which is also the name of its snapshot file, such as `r2-0.4.35` or
+    /// `record-0.1`.
     #[must_use]
     pub fn name(&self) -> String {
         let minor = self.extension_minor();
@@ -131,7 +132,7 @@ impl Edition {
         }
     }
 
-    /// The minor version of an extension: each edition of its header adds one to it.
+    /// Returns the minor version of an extension's header. Each edition of the header increases the version by one.
     fn extension_minor(&self) -> usize {
         let of_header = EDITIONS.iter().filter(|it| it.header == self.header);
         of_header.take_while(|it| *it != self).count() + 1
@@ -157,7 +158,7 @@ impl Edition {
         found
     }
 
-    /// Returns the edition called `name`.
+    /// Returns the edition with this name.
     ///
     /// `name` is a revision (`r2`, its newest header), an edition (`r2-0.4.34`, `record-0.1`, `before-r0`) or a
     /// jaxlib version (`0.4.34`, its main header). The result is `None` for other names and for versions that are
@@ -172,7 +173,7 @@ impl Edition {
             .or_else(|| Self::of_jaxlib(Header::Main, name).filter(|_| !is_not_known_yet(name)))
     }
 
-    /// Returns the jaxlibs that shipped the edition, such as `jaxlib 0.4.35 to 0.4.36`.
+    /// Returns the range of jaxlibs that shipped the edition as text, such as `jaxlib 0.4.35 to 0.4.36`.
     #[must_use]
     pub fn jaxlibs(&self) -> String {
         match self.last_jaxlib {
@@ -183,11 +184,11 @@ impl Edition {
         }
     }
 
-    /// Returns the edition of `header` that jaxlib `version` shipped; `None` if it shipped none, or if the version is
-    /// newer than this table.
+    /// Returns the edition of `header` that jaxlib `version` shipped; `None` if none is known. For versions newer than
+    /// this table, the newest edition is assumed.
     #[must_use]
     pub fn of_jaxlib(header: Header, version: &str) -> Option<Self> {
-        // A yanked release is between the releases of two revisions.
+        // Yanked releases are in a separate table, because they are not in any revision's range of releases.
         let mut yanked = sys::YANKED_JAXLIBS.into_iter();
         let yanked = yanked.find(|(known, _)| header == Header::Main && *known == version);
         if let Some((_, revision)) = yanked {
@@ -204,7 +205,7 @@ impl Edition {
         })
     }
 
-    /// Returns the layouts of this edition, one of [`EDITIONS`], as ffi-sys declares them.
+    /// Returns the layouts of this edition according to `ffi-sys`. The edition must be one of [`EDITIONS`].
     #[must_use]
     pub fn declared(&self) -> Abi {
         let (layouts, enums) = match self.header {
@@ -305,7 +306,7 @@ impl Edition {
         ];
         let minor = self.extension_minor();
         abi.opaque = opaque[..=minor].iter().map(|&name| name.into()).collect();
-        // Each version added an object, with a function that requests it and one that gets it.
+        // Each version of the extension added an object and two functions, to request the object and to get it.
         let objects = &opaque[1..=minor];
         let functions = objects
             .iter()
@@ -348,7 +349,7 @@ impl Edition {
         if self.revision == Revision::R0 && name == "extension_start" {
             (name, ty) = ("priv".to_owned(), "*mut void".to_owned());
         }
-        // jaxlib 0.8.2 added one `const`.
+        // In jaxlib 0.8.2, this field's target became `const`.
         if name == "internal_api" && parse_version(self.first_jaxlib) < parse_version("0.8.2") {
             ty = ty.replace("*const", "*mut");
         }
@@ -360,7 +361,7 @@ impl Edition {
         }
     }
 
-    /// Returns the function table: the head of the newest table, then the slots of this revision.
+    /// Returns the layout of the function table: its first fields, then the slots of this revision.
     fn table(&self, renames: &Renames) -> Struct {
         let newest = <sys::XLA_FFI_Api as sys::Layout>::LAYOUT;
         let mut fields: Vec<Field> = newest
@@ -390,7 +391,7 @@ impl Edition {
     }
 
     fn enumeration(&self, layout: &EnumLayout) -> Option<Enum> {
-        // What is not released yet has everything.
+        // An unreleased header has all values.
         let shipped = parse_version(self.first_jaxlib);
         let values: BTreeMap<String, i64> = layout
             .values
@@ -414,7 +415,8 @@ fn extension_constants(abi: &mut Abi, name: &str, id: i64, major: i32, minor: us
         .insert(format!("{name}_MinorVersion"), minor as i64);
 }
 
-/// Returns the type of a slot's function in a revision: the declaration of `ffi-sys`, with that revision's names.
+/// Returns the function type of a slot in a revision. The type is that of the newest revision, with the names of this
+/// revision.
 fn slot_type(slot: Slot, revision: Revision, renames: &Renames) -> String {
     let newest = slot.name(Revision::NEWEST);
     let fields = <sys::XLA_FFI_Api as sys::Layout>::LAYOUT.fields;
@@ -423,7 +425,7 @@ fn slot_type(slot: Slot, revision: Revision, renames: &Renames) -> String {
     model_type(&ty.replace(newest, slot.name(revision)), renames)
 }
 
-/// The names of types in one revision.
+/// Newer names of types, each with its name in one revision.
 struct Renames(BTreeMap<String, String>);
 
 impl Renames {
@@ -442,10 +444,10 @@ impl Renames {
     }
 }
 
-/// Returns a Rust type in the model's notation. The text is from our own `layout!` lines. Text that does not parse is
-/// kept unchanged and fails the comparison.
+/// Converts a Rust type from a `layout!` line of `ffi-sys` to the model's notation. Text that does not parse is
+/// unchanged, so that comparisons fail.
 fn model_type(rust: &str, renames: &Renames) -> String {
-    // `stringify!` breaks long lines.
+    // `stringify!` may put line breaks into long types.
     let rust = rust.split_whitespace().collect::<Vec<_>>().join(" ");
     let rust = rust.as_str();
     if let Some(rest) = rust.strip_prefix("*mut ") {
@@ -478,7 +480,7 @@ fn model_type(rust: &str, renames: &Renames) -> String {
         "usize" => integer(8, false),
         "XLA_FFI_Handler_Traits" => "u32".to_owned(),
         name => {
-            // Layouts of older revisions have the revision in their Rust name.
+            // The Rust names of layouts in older revisions end with the revision, such as `_R3`.
             let plain = name
                 .rsplit_once("_R")
                 .filter(|(_, digits)| digits.bytes().all(|b| b.is_ascii_digit()))
@@ -488,7 +490,7 @@ fn model_type(rust: &str, renames: &Renames) -> String {
     }
 }
 
-/// Returns a short summary of the changes in a revision.
+/// Returns a short summary of the changes that a revision introduced.
 #[must_use]
 pub const fn summary(revision: Revision) -> &'static str {
     match revision {
@@ -506,15 +508,15 @@ pub const fn summary(revision: Revision) -> &'static str {
     }
 }
 
-/// Returns a version as numbers; `None` if the text is not a version.
+/// Parses a version such as `0.4.31` as numbers; `None` if the text is not a version.
 #[must_use]
 pub fn parse_version(version: &str) -> Option<Vec<u32>> {
     let parts: Option<Vec<u32>> = version.split('.').map(|part| part.parse().ok()).collect();
     parts.filter(|parts| parts.len() >= 2)
 }
 
-/// Returns true if a jaxlib is newer than the newest listed release, so that its headers are unknown. A fourth number
-/// repairs a release and does not change headers.
+/// Returns true if a jaxlib is newer than the newest known release, so that its headers are unknown. A fourth number in
+/// a version does not count, because such releases do not change headers.
 #[must_use]
 pub fn is_not_known_yet(version: &str) -> bool {
     let release = |version: &str| {
@@ -526,8 +528,8 @@ pub fn is_not_known_yet(version: &str) -> bool {
     release(version).is_some_and(|wanted| newest.is_some_and(|newest| wanted > newest))
 }
 
-/// Returns the releases whose headers verify every snapshot: those in `listed`, and the first release of each edition
-/// that `listed` does not cover.
+/// Returns jaxlib releases that together shipped every edition: the releases in `listed`, and the first release of each
+/// edition that these lack.
 #[must_use]
 pub fn witnesses(listed: &[&'static str]) -> Vec<&'static str> {
     let mut versions = listed.to_vec();

@@ -1,4 +1,4 @@
-//! Finds and classifies the changes between two sets of layouts.
+//! Finds and classifies the changes between the layouts of two headers.
 
 mod effect;
 mod layout;
@@ -13,7 +13,8 @@ use crate::spelling;
 use layout::Diff;
 use rename::Renames;
 
-/// Returns the distance between two headers; changes that follow from others hardly count.
+/// Returns the distance between two headers, a weighted number of changes. Changes that follow from others have a low
+/// weight.
 #[must_use]
 pub fn distance(changes: &[Change]) -> usize {
     changes
@@ -22,7 +23,7 @@ pub fn distance(changes: &[Change]) -> usize {
         .sum()
 }
 
-/// Returns one line per difference; empty if `a` and `b` are the same.
+/// Returns one line of text per change; the list is empty if `a` and `b` are equal.
 #[must_use]
 pub fn differences(a: &Abi, b: &Abi) -> Vec<String> {
     if a == b {
@@ -30,7 +31,7 @@ pub fn differences(a: &Abi, b: &Abi) -> Vec<String> {
     }
     let lines: Vec<String> = changes(a, b).iter().map(ToString::to_string).collect();
     if lines.is_empty() {
-        // Every part of the model has a class, so this line means that a class is missing.
+        // Every part of the model should have a class of changes, so this line reveals a missing class.
         vec!["they differ in a way that has no class".to_owned()]
     } else {
         lines
@@ -64,7 +65,7 @@ pub fn changes(old: &Abi, new: &Abi) -> Vec<Change> {
     diff.declarations();
     let mut changes = diff.changes;
     follow_typedefs(&mut changes);
-    // At least one change is a cause: if all seem to follow from others, none does.
+    // If all changes seem to follow from others, the cause is unknown, and all count as causes.
     if changes.iter().all(|change| change.follows) {
         for change in &mut changes {
             change.follows = false;
@@ -79,7 +80,7 @@ pub fn changes(old: &Abi, new: &Abi) -> Vec<Change> {
     changes
 }
 
-/// Adds the C declarations of changed types.
+/// Adds the C code of changed declarations to the changes.
 fn spell(old: &Abi, new: &Abi, changes: &mut [Change]) {
     let declared = |abi: &Abi, change: &Change, member: &str| match change.subject {
         Subject::Field | Subject::Slot => spelling::field(abi, &change.owner, member),
@@ -134,7 +135,7 @@ fn follow_typedefs(changes: &mut [Change]) {
     for change in changes {
         let is_field = matches!(change.subject, Subject::Field | Subject::Slot)
             && matches!(change.class, Class::Retyped | Class::Resized);
-        // "u32, 4 bytes" has a size after the type.
+        // The text of a resized field continues with its size, as in "u32, 4 bytes".
         let same = |told: &Option<String>, ty: &str| {
             told.as_deref()
                 .and_then(|told| told.strip_prefix(ty))

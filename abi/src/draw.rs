@@ -1,4 +1,4 @@
-//! Draws the bytes, holes and moved fields of structs.
+//! Renders structs as text, with their bytes, holes and moved fields.
 
 use crate::declared::Edition;
 use crate::diff::{self, Change, Class};
@@ -6,18 +6,18 @@ use crate::model::{Abi, Field, Struct};
 use crate::snapshot::Snapshot;
 use std::fmt::Write;
 
-/// A struct next to its most recent different layout.
+/// A struct, with its changes since the most recent edition in which its layout differs.
 #[derive(Debug)]
 pub struct Picture<'a> {
     /// The struct's name.
     pub name: &'a str,
     /// The struct's layout.
     pub layout: &'a Struct,
-    /// The newest older edition with another layout, and what changed since.
+    /// The most recent older edition in which the layout differs, and the changes since then.
     pub before: Option<(Edition, Vec<Change>)>,
 }
 
-/// Returns pictures of the structs of `snapshot`, or of the struct called `only`. `older` are the snapshots to
+/// Returns pictures of all structs of `snapshot`, or only of the struct named `only`. `older` contains the snapshots to
 /// compare with, oldest first.
 ///
 /// ```
@@ -61,7 +61,7 @@ pub fn pictures<'a>(
     pictures
 }
 
-/// Returns the name that `abi` has for the struct `name`, with or without prefix.
+/// Returns the full name of the struct `name` in `abi`. `name` may lack the prefix `XLA_FFI_`.
 #[must_use]
 pub fn find_struct<'a>(abi: &'a Abi, name: &str) -> Option<&'a str> {
     let full = format!("{}{name}", crate::model::PREFIX);
@@ -119,7 +119,7 @@ impl Picture<'_> {
             .collect()
     }
 
-    /// Returns the changes that are not about a remaining field.
+    /// Returns the changes that do not belong to a field of the new layout, such as removed fields.
     fn remarks(&self) -> Vec<String> {
         let Some((_, changes)) = &self.before else {
             return Vec::new();
@@ -158,7 +158,7 @@ impl Picture<'_> {
         ))
     }
 
-    /// Renders the picture as text: one line per field, one mark per byte.
+    /// Returns the picture as text, with one line per field or hole and one mark per byte.
     #[must_use]
     pub fn text(&self) -> String {
         let mut out = format!("{}\n  {}\n", self.name, self.heading());
@@ -200,7 +200,7 @@ impl Picture<'_> {
     }
 }
 
-/// Returns one mark per byte if the bytes fit one row of eight, otherwise their number.
+/// Returns one mark per byte if the bytes are in one row of eight; otherwise returns the number of bytes.
 fn bar(start: u64, bytes: u64, mark: char) -> String {
     let column = start % 8;
     if bytes > 8 || column + bytes > 8 {

@@ -1,4 +1,4 @@
-//! Reads the layouts in the debug information of a built library.
+//! Reads layouts from the debug information of a built library.
 
 mod types;
 mod unit;
@@ -18,9 +18,9 @@ impl From<gimli::Error> for Error {
     }
 }
 
-/// Returns the FFI layouts in the units of a built library, each distinct result once.
+/// Returns the FFI layouts of each compilation unit in a built library, without duplicates.
 ///
-/// Parts that were compiled with different headers have different layouts. The result is empty if the library has no
+/// Units that were compiled with different headers have different layouts. The result is empty if the library has no
 /// debug information.
 ///
 /// # Errors
@@ -46,9 +46,9 @@ pub fn read_library(library: &[u8]) -> Result<Vec<Abi>, Error> {
     Ok(found)
 }
 
-/// Returns the layouts of a mirror's types in the units of a built library, each distinct result once.
+/// Returns a mirror's layouts of each compilation unit in a built library, without duplicates.
 ///
-/// The keys of `expected` are the names of the types. Unused types are not in a library's debug information.
+/// The keys of `expected` are the names of the mirror's types. Compilers omit unused types from debug information.
 ///
 /// # Errors
 /// [`Error::Dwarf`] if there is no debug information or it does not parse.
@@ -113,7 +113,7 @@ pub fn read_mirror(library: &[u8], expected: &Layout) -> Result<Vec<Layout>, Err
     Err(Error::Dwarf(why))
 }
 
-/// Converts layouts to those of a mirror. A number in a struct of its own (a Rust newtype) is not an enumeration.
+/// Converts the model's layouts to a mirror's layouts, for the names in `expected`.
 fn stated(abi: &Abi, expected: &Layout) -> Layout {
     let mut layout = Layout::default();
     for (name, found) in &abi.structs {
@@ -121,7 +121,7 @@ fn stated(abi: &Abi, expected: &Layout) -> Layout {
             continue;
         }
         let fields = found.fields.iter();
-        // Fields whose names are in a different file would be missing.
+        // A struct whose field names are in a different file is skipped, because its fields would seem to be missing.
         if fields
             .clone()
             .any(|field| field.name == ELSEWHERE || field.name.is_empty() && field.ty == ELSEWHERE)
@@ -181,14 +181,14 @@ fn for_each_unit(
         };
         Ok(EndianSlice::new(bytes, endian))
     })?;
-    // Units share abbreviations. Parsing them for each unit would take extremely long even for a small file.
+    // Many units may share one table of abbreviations, and parsing it once per unit is extremely slow.
     dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
     let budget = Budget::of(library);
     let mut headers = dwarf.units();
     let mut units = Vec::new();
     while let Some(header) = headers.next()? {
         let unit = dwarf.unit(header)?;
-        // Any number of units may also share the names of source files.
+        // Many units may also share one list of source files, so reading the list has a cost per unit.
         let files = unit.line_program.as_ref();
         budget.spend(files.map_or(0, |lines| lines.header().file_names().len()))?;
         units.push(unit);

@@ -1,4 +1,4 @@
-//! Translates libclang's types to the model's notation.
+//! Converts libclang's types to the model's notation.
 
 use crate::header::Source;
 use crate::model::{
@@ -8,7 +8,7 @@ use crate::model::{
 use clang::{Entity, EntityKind, Type, TypeKind};
 use std::cell::Cell;
 
-/// Returns the namespaces around a declaration without inline namespaces, such as `acme::ffi`.
+/// Returns the namespaces that contain a declaration, such as `acme::ffi`. Inline namespaces are omitted.
 pub(super) fn scope(of: Entity<'_>) -> String {
     let parents = std::iter::successors(of.get_semantic_parent(), Entity::get_semantic_parent);
     let named =
@@ -18,34 +18,34 @@ pub(super) fn scope(of: Entity<'_>) -> String {
     names.join("::")
 }
 
-/// The largest depth to which types are followed.
+/// The largest nesting depth of types.
 const DEPTH: usize = 32;
 
 pub(super) fn size_of(ty: Type<'_>) -> u64 {
     ty.get_sizeof().unwrap_or(0) as u64
 }
 
-/// The largest number of types that are spelled per header. Types that contain each other twice, or functions of
-/// functions, expand exponentially: a kilobyte of header can contain billions.
+/// The largest number of types that are spelled per header. Types that contain each other twice expand exponentially: a
+/// kilobyte of header can contain billions.
 pub(super) const MOST: usize = 1 << 16;
 
-/// Reads types under upstream's names.
+/// Converts the types of one header, with upstream's names.
 pub(super) struct Types<'s> {
     pub(super) source: &'s Source,
-    /// The number of types that may still be read.
+    /// The number of types that may still be spelled.
     pub(super) left: Cell<usize>,
-    /// Whether a type was omitted because it is nested too deep.
+    /// Whether a type was omitted because it is nested too deeply.
     pub(super) too_deep: Cell<bool>,
 }
 
 impl Types<'_> {
-    /// Returns upstream's name of a declaration, or the declaration's own name.
+    /// Returns upstream's name of a declaration. If there is none, returns the declaration's own name.
     pub(super) fn upstream(&self, declaration: Entity<'_>, name: String) -> String {
         let scope = scope(declaration);
         self.source.upstream_in(Some(&scope), &name).unwrap_or(name)
     }
 
-    /// Returns the name of a record or enumeration; `None` if it has none.
+    /// Returns the name of a record or enumeration; `None` if it is unnamed.
     pub(super) fn tag(&self, ty: Type<'_>) -> Option<String> {
         let name = ty.get_display_name();
         let name = ["const ", "volatile ", "struct ", "union ", "enum "]
@@ -83,7 +83,7 @@ impl Types<'_> {
         let (size, values) = (size_of(ty), values.collect());
         match declaration.is_definition() {
             true => Enum::new(size, signed, values),
-            // Debug information has no more details.
+            // Debug information does not state the sign of enumerations that are only declared.
             false => Enum {
                 size,
                 signed: None,
@@ -97,7 +97,7 @@ impl Types<'_> {
         self.left.get() > 0
     }
 
-    /// Returns true if `depth` is allowed.
+    /// Returns true if types at this depth are still read, and records if not.
     fn can_descend(&self, depth: usize) -> bool {
         let reaches = depth < DEPTH;
         self.too_deep.set(self.too_deep.get() || !reaches);
@@ -129,20 +129,20 @@ impl Types<'_> {
         layout
     }
 
-    /// Appends the fields of a record that begins at bit `start` of the outermost record. Fields of an unnamed union
-    /// or struct belong to the containing record, as in C. Unnamed bit-fields are holes.
+    /// Appends the fields of a record that starts at bit `start` of the outermost record. Fields of unnamed unions and
+    /// structs belong to the containing record, as in C. Unnamed bit-fields are holes.
     fn fields(&self, ty: Type<'_>, start: u64, depth: usize, found: &mut Vec<Field>) {
         if !self.spend() {
             return;
         }
-        // The type also has fields that are not entities below its declaration.
+        // The declaration's children do not include all fields, so the type is asked for them.
         for child in ty.get_canonical_type().get_fields().unwrap_or_default() {
             let Some(field_type) = child.get_type() else {
                 continue;
             };
             let bits = start.saturating_add(child.get_offset_of_field().unwrap_or(0) as u64);
             let width = child.get_bit_field_width();
-            // libclang names an unnamed entity by its location.
+            // libclang uses the location as the name of an unnamed entity.
             let name = child.get_name().filter(|name| !name.contains('('));
             match name.filter(|name| !name.is_empty()) {
                 Some(name) => {
@@ -165,11 +165,11 @@ impl Types<'_> {
         }
     }
 
-    /// Spells a type that is held by value, with its contents if the model has no struct or enumeration of its name.
+    /// Spells the type of a value. If the model has no struct or enumeration of this name, the contents are included.
     pub(super) fn spell_held(&self, ty: Type<'_>, depth: usize) -> String {
         let canonical = ty.get_canonical_type();
         let plain = self.spell(ty, depth);
-        // For a function type, libclang would write the whole name, which can be practically endless.
+        // This is a closure, because libclang's name of a function type can be practically endless.
         let is_ours = || {
             self.tag(canonical)
                 .is_some_and(|name| name.starts_with(PREFIX))
@@ -199,7 +199,7 @@ impl Types<'_> {
 
     /// Spells a type in the model's notation.
     pub(super) fn spell(&self, ty: Type<'_>, depth: usize) -> String {
-        // The dots are never shown because the header is refused.
+        // The dots are never shown, because headers that exceed the limits are refused.
         if depth > DEPTH && !self.can_descend(depth) || !self.spend() {
             return "…".to_owned();
         }
@@ -267,7 +267,7 @@ impl Types<'_> {
             }
             _ => {
                 let name = ty.get_display_name();
-                // The bindings do not expose its parts.
+                // The crate for libclang does not expose the parts of complex numbers, so the name is parsed.
                 match name.split_once("_Complex ") {
                     Some((_, part)) => complex(part, bytes),
                     None => name,
@@ -278,7 +278,7 @@ impl Types<'_> {
     }
 }
 
-/// Spells an array; `None` is an unknown number of elements.
+/// Spells an array type. A `count` of `None` means an unknown number of elements.
 fn array(element: &str, count: Option<usize>) -> String {
     match count {
         Some(count) => format!("[{element}; {count}]"),

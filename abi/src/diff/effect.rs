@@ -1,11 +1,11 @@
-//! Effects of changes that depend on the layouts around them.
+//! The effects of changes that depend on surrounding fields and structs.
 
 use crate::change::{Change, Class, Effect, Severity, Subject};
 use crate::meaning;
 use crate::model::{Abi, Field, Struct};
 use crate::spelling::{array, signature};
 
-/// The largest depth to which nested structs are followed.
+/// The largest nesting depth of structs that is examined.
 const DEPTH: usize = 8;
 
 pub(super) fn assess(old: &Abi, new: &Abi, changes: &mut [Change]) {
@@ -22,7 +22,7 @@ pub(super) fn assess(old: &Abi, new: &Abi, changes: &mut [Change]) {
     }
 }
 
-/// Layouts before and after.
+/// The layouts before and after a change.
 #[derive(Clone, Copy)]
 struct Both<'a> {
     old: &'a Abi,
@@ -35,7 +35,8 @@ impl<'a> Both<'a> {
         Some((was, self.new.structs.get(&change.owner)?))
     }
 
-    /// Returns the effect of an added field that moves no other, or that grows a struct which others contain by value.
+    /// Returns the effect of an added field, unless the field moves others. A struct that grows may affect structs that
+    /// contain it by value.
     fn added(self, change: &Change) -> Option<Effect> {
         let (was, is) = self.structs(change)?;
         if was.size != is.size {
@@ -60,7 +61,7 @@ impl<'a> Both<'a> {
         Some(Effect::both(Severity::None, &why))
     }
 
-    /// Returns the effect of a removed field whose bytes belong to other fields.
+    /// Returns the effect of a removed field whose bytes now belong to other fields.
     fn removed(self, change: &Change) -> Option<Effect> {
         let (was, is) = self.structs(change)?;
         let field = was.field(change.member.as_ref()?)?;
@@ -74,7 +75,7 @@ impl<'a> Both<'a> {
         })
     }
 
-    /// Returns the effect of a definition of a type that only the runtime defines.
+    /// Returns the effect if the new header defines a type that was opaque.
     fn defined(self, change: &Change) -> Option<Effect> {
         let is_body = change.subject == Subject::Struct
             || change.now.as_ref().is_some_and(|now| now.contains('{'));
@@ -89,10 +90,10 @@ impl<'a> Both<'a> {
         })
     }
 
-    /// Returns the effect of a type whose values have the same bytes.
+    /// Returns the effect of a changed type if values of both types have the same bytes.
     fn retyped(self, change: &Change) -> Option<Effect> {
         let (was, now) = (change.was.as_ref()?, change.now.as_ref()?);
-        // Unions are passed to functions differently, but are in the same place in structs.
+        // A union and its first member have the same place in a struct, but are passed to functions differently.
         let is_view = |one: &str, other: &str| {
             let is_union = one.trim_start_matches("const ").starts_with("union ");
             is_union && one.contains(&format!(": {other} at 0"))
@@ -121,12 +122,12 @@ impl<'a> Both<'a> {
         }
         match (target(was), target(is)) {
             (Some(was), Some(is)) => {
-                // The name of an opaque type may be any name that no other type has.
+                // `void` matches every target. An opaque type matches every type that neither header declares.
                 let is_any =
                     |one, other| one == "void" || self.is_opaque(one) && !self.is_known(other);
                 return is_any(was, is) || is_any(is, was) || same(was, is);
             }
-            // An `uintptr_t` instead of a handle.
+            // A handle may be an `uintptr_t` instead of a pointer to an opaque type.
             (Some(handle), None) => return self.is_opaque(handle) && is == "u64",
             (None, Some(handle)) => return self.is_opaque(handle) && was == "u64",
             (None, None) => {}
@@ -151,7 +152,7 @@ impl<'a> Both<'a> {
     }
 }
 
-/// Returns a type without qualifiers and arrays of one element.
+/// Returns a type without qualifiers. An array of one element is replaced by its element.
 fn core(ty: &str) -> &str {
     let plain = ty
         .trim_start_matches("const ")
@@ -162,14 +163,14 @@ fn core(ty: &str) -> &str {
     }
 }
 
-/// Returns the target of a pointer; a slot is its own target.
+/// Returns the target of a pointer. For a function pointer, returns the type itself.
 fn target(ty: &str) -> Option<&str> {
     let pointers = ["*mut ", "*const ", "&"];
     let to = pointers.iter().find_map(|word| ty.strip_prefix(word));
     to.map(core).or_else(|| ty.starts_with("fn(").then_some(ty))
 }
 
-/// Returns the integer of an enumeration, or the only field of a struct.
+/// Returns the type that an enumeration or a struct with only one field is represented by.
 fn held(abi: &Abi, ty: &str) -> Option<String> {
     if let Some(numbers) = abi.enums.get(ty) {
         return Some(numbers.integer());
@@ -181,7 +182,7 @@ fn held(abi: &Abi, ty: &str) -> Option<String> {
     }
 }
 
-/// Returns the names of the fields that share a byte with `field`, and whether all are bit-fields.
+/// Returns the names of the fields that share a byte with `field`, and true if all of them are bit-fields.
 fn overlapping(layout: &Struct, field: &Field) -> (String, bool) {
     let mut others: Vec<&Field> = layout.fields.iter().collect();
     others.retain(|other| other.offset < field.end() && field.offset < other.end());
@@ -189,7 +190,7 @@ fn overlapping(layout: &Struct, field: &Field) -> (String, bool) {
     (names.join(", "), others.iter().all(|other| other.is_bits()))
 }
 
-/// Returns true if all common fields have the same offsets.
+/// Returns true if all fields that both structs have are at the same offsets.
 fn has_same_offsets(was: &Struct, is: &Struct) -> bool {
     was.fields.iter().all(|field| {
         is.field(&field.name)
@@ -197,7 +198,7 @@ fn has_same_offsets(was: &Struct, is: &Struct) -> bool {
     })
 }
 
-/// Returns the effect of a struct's growth on the structs that contain it by value; `None` if there are none.
+/// Returns the most severe effect of a struct's growth on structs that contain it by value; `None` if there are none.
 fn embedded(old: &Abi, new: &Abi, name: &str, depth: usize) -> Option<Effect> {
     let array = format!("[{name}; ");
     let mut worst = None;

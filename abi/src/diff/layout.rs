@@ -1,4 +1,4 @@
-//! Changes of structs: fields, slots, sizes.
+//! Finds changes of structs: fields, slots and sizes.
 
 use super::rename::renamed_fields;
 use crate::change::{Change, Class, Subject};
@@ -6,7 +6,7 @@ use crate::model::{Abi, Field, Struct};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-/// Two sets of layouts with matching names, and the changes found so far.
+/// The layouts of two headers after matching their names, and the changes found so far.
 pub(super) struct Diff<'a> {
     pub(super) old: &'a Abi,
     pub(super) new: &'a Abi,
@@ -31,7 +31,7 @@ impl Diff<'_> {
         }
         for (name, layout) in &new.structs {
             if !old.structs.contains_key(name) {
-                // The arguments of a new slot are part of that change.
+                // The argument struct of a new function follows from the addition of the function.
                 let has_slot = name.strip_suffix("_Args").is_some_and(|function| {
                     new.functions.contains_key(function) && !old.functions.contains_key(function)
                 });
@@ -88,7 +88,7 @@ impl Diff<'_> {
             if matched.iter().any(|(_, other)| other.name == is.name) {
                 continue;
             }
-            // Bytes that belonged to another field are not at the end.
+            // A field is not at the end if its bytes belonged to a field of the old struct.
             let at_end = last_kept.is_none_or(|last| index > last) && is.offset >= old.fields_end();
             let class = if at_end {
                 Class::AddedAtEnd
@@ -104,7 +104,7 @@ impl Diff<'_> {
         self.kind(name, old, new);
         self.types(name, &matched);
         self.moves(name, &matched, (old, new));
-        // A field that moves for no other reason is part of the same change.
+        // If a field moves without a cause, the struct's new size belongs to that change.
         let is_told = self.changes[start..]
             .iter()
             .any(|change| change.class == Class::Moved && !change.follows);
@@ -119,7 +119,7 @@ impl Diff<'_> {
         self.size_macro(name, old, new, &matched);
     }
 
-    /// Records a struct that became a union or has different base classes.
+    /// Records a change if a struct became a union (or the reverse) or has different base classes.
     fn kind(&mut self, name: &str, old: &Struct, new: &Struct) {
         let told = |layout: &Struct| {
             let kind = match layout.is_union {
@@ -144,7 +144,7 @@ impl Diff<'_> {
         for (was, is) in matched {
             let subject = Subject::of(is);
             if was.size != is.size {
-                // A struct member grows with its struct.
+                // A field whose type is a struct or enumeration grows with that type.
                 let follows = was.ty == is.ty
                     && (self.old.structs.contains_key(&is.ty)
                         || self.old.enums.contains_key(&is.ty));
@@ -186,8 +186,8 @@ impl Diff<'_> {
             let exchanged = matched.iter().any(|(other_was, other_is)| {
                 other_was.offset == is.offset && other_is.offset == was.offset
             });
-            // A field that kept its order was moved by added or removed fields before it, or by a change of its own
-            // type.
+            // Without reordering, a field moves because of an added or removed field before it, or because a field
+            // changed its size.
             let has_cause = unmatched(old, matched.iter().map(|(was, _)| *was))
                 .any(|gone| gone.offset < was.offset)
                 || unmatched(new, matched.iter().map(|(_, is)| *is))
@@ -235,7 +235,7 @@ impl Diff<'_> {
     }
 }
 
-/// Returns the fields of a struct that have no counterpart.
+/// Returns the fields of a struct that are not in `matched`.
 fn unmatched<'a>(
     layout: &'a Struct,
     matched: impl Iterator<Item = &'a Field> + Clone,
@@ -244,8 +244,8 @@ fn unmatched<'a>(
     fields.filter(move |field| !matched.clone().any(|other| other.name == field.name))
 }
 
-/// Returns true if the changes of the fields explain the new size and alignment of the struct. Otherwise its packing
-/// or alignment changed.
+/// Returns true if the changes of the fields explain the struct's new size and alignment. Otherwise, the packing or the
+/// alignment itself changed.
 fn fields_explain(old: &Struct, new: &Struct, matched: &[(&Field, &Field)]) -> bool {
     let moved = matched
         .iter()

@@ -1,4 +1,4 @@
-//! Changes of declarations that have no bytes of their own: enumerations, function types, typedefs, numbers.
+//! Finds changes of declarations other than structs: enumerations, function types, typedefs and constants.
 
 use super::layout::Diff;
 use crate::change::{Change, Class, Subject};
@@ -35,7 +35,7 @@ impl Diff<'_> {
                     .now(format!("{} bytes", new.size)),
             );
         } else if old.integer() != new.integer() {
-            // Adding or removing a negative value changes the sign.
+            // An enumeration becomes signed or unsigned if a negative value is added or removed.
             let follows = old.signed == new.signed && old.values != new.values;
             self.push(
                 Change::new(Class::Retyped, Subject::Enum, name)
@@ -93,7 +93,7 @@ impl Diff<'_> {
     pub(super) fn opaque(&mut self) {
         let (old, new) = (self.old, self.new);
         for name in old.opaque.difference(&new.opaque) {
-            // A type that became complete is reported as an added struct.
+            // If the type is now defined, the change is reported as an added struct.
             let completed = new.structs.contains_key(name);
             self.push(Change::new(Class::Removed, Subject::Opaque, name).follows(completed));
         }
@@ -103,7 +103,7 @@ impl Diff<'_> {
         }
     }
 
-    /// Adds the changes of named types and numbers.
+    /// Adds the changes between two maps from names to types or numbers.
     fn pairs<T: PartialEq + ToString>(
         &mut self,
         (subject, changed): (Subject, Class),
@@ -127,14 +127,14 @@ impl Diff<'_> {
         }
     }
 
-    /// Adds the changes of function types, functions, variables, typedefs and numbers.
+    /// Adds the changes of function types, functions, variables, typedefs and constants.
     pub(super) fn declarations(&mut self) {
         let (old, new) = (self.old, self.new);
         let is_slot = |abi: &Abi, name: &str| {
             let mut structs = abi.structs.values();
             structs.any(|layout| layout.field(name).is_some_and(Field::is_function))
         };
-        // A slot and the type of its function change together; the slot's line has more information.
+        // The type of a slot's function changes with the slot, and only the slot's change is reported in full.
         let slot_too = |changes: &[Change], class: Class, name: &String| match class {
             Class::Retyped => changes.iter().any(|change| {
                 (change.class, change.subject) == (Class::Retyped, Subject::Slot)
@@ -153,7 +153,7 @@ impl Diff<'_> {
             self.pairs((subject, Class::Retyped), both, |_, _, _| false);
         }
         self.links();
-        // Either the target of an alias took its name, or the alias is the old name of a renamed type.
+        // The alias was removed because its target took its name, or was added as the old name of a renamed type.
         let renamed = |changes: &[Change], class: Class, name: &String| {
             let mut renames = changes
                 .iter()
@@ -170,7 +170,7 @@ impl Diff<'_> {
         self.pairs(numbers, [&old.constants, &new.constants], |_, _, _| false);
     }
 
-    /// Adds the changed symbols of functions and variables that both headers have.
+    /// Adds changed symbols of functions and variables that both headers declare.
     fn links(&mut self) {
         let (old, new) = (self.old, self.new);
         let kinds = [

@@ -1,10 +1,10 @@
-//! Finds declarations that only changed their names.
+//! Finds declarations whose names changed but whose contents are the same.
 
 use crate::change::{Change, Class, Subject};
 use crate::model::{Abi, Field, Struct, rename_in};
 use std::collections::BTreeMap;
 
-/// New names of types that are otherwise unchanged.
+/// Old names of types and functions, each with its new name.
 #[derive(Default)]
 pub(super) struct Renames {
     types: BTreeMap<String, String>,
@@ -15,7 +15,7 @@ fn only<'a, V>(a: &'a BTreeMap<String, V>, b: &BTreeMap<String, V>) -> Vec<&'a S
     a.keys().filter(|name| !b.contains_key(*name)).collect()
 }
 
-/// Returns the similarity of two names: the number of bytes in their common prefix and suffix.
+/// Returns the similarity of two names: the length of their common prefix and suffix in bytes.
 fn similarity(a: &str, b: &str) -> usize {
     let same = |(x, y): &(u8, u8)| x == y;
     let front = a.bytes().zip(b.bytes()).take_while(same).count();
@@ -44,7 +44,7 @@ impl Renames {
         !self.types.values().any(|taken| taken == new_name)
     }
 
-    /// Finds names that the new header keeps as typedefs of their new names.
+    /// Finds renamed types whose old names are typedefs in the new header.
     fn by_alias(&mut self, old: &Abi, new: &Abi) {
         for (alias, target) in &new.aliases {
             let was = old.opaque.contains(alias) || old.structs.contains_key(alias);
@@ -84,7 +84,7 @@ impl Renames {
         }
     }
 
-    /// Pairs the argument structs of functions that have the same place in the table.
+    /// Finds renamed argument structs by their functions, which are in the same slots of a table.
     fn by_slot(&mut self, old: &Abi, new: &Abi) {
         for (name, layout) in &old.structs {
             let Some(other) = new.structs.get(name) else {
@@ -114,7 +114,7 @@ impl Renames {
         }
     }
 
-    /// Pairs structs that differ only in their names.
+    /// Finds renamed structs by their fields, which are equal.
     fn by_layout(&mut self, old: &Abi, new: &Abi) {
         for gone in only(&old.structs, &new.structs) {
             if self.types.contains_key(gone) || new.opaque.contains(gone) {
@@ -127,7 +127,7 @@ impl Renames {
                     let mut names = self.types.clone();
                     names.insert(gone.clone(), (*come).clone());
                     let was = rename_layout(&old.structs[gone], &names);
-                    // Only the names of their fields connect the two structs.
+                    // Only equal fields show that a struct was renamed, so structs without fields do not count.
                     let is = &new.structs[*come];
                     let same_kind = (was.is_union, &was.bases) == (is.is_union, &is.bases);
                     !was.fields.is_empty() && was.fields == is.fields && same_kind
@@ -203,7 +203,7 @@ impl Renames {
             );
         }
         for (was, now) in &self.functions {
-            // Types of slots are renamed with their slot, which has its own line.
+            // A function type is renamed together with its slot, and the slot's change is reported in full.
             let has_slot = new
                 .structs
                 .values()
@@ -232,7 +232,8 @@ fn rename_layout(layout: &Struct, renames: &BTreeMap<String, String>) -> Struct 
     layout
 }
 
-/// Pairs fields that only one side has by their position: the same bytes, or the same type after the same neighbour.
+/// Pairs fields that exist in only one of the structs. A pair has the same bytes, or the same type after the same
+/// preceding field.
 pub(super) fn renamed_fields<'a>(old: &'a Struct, new: &'a Struct) -> Vec<(&'a Field, &'a Field)> {
     let is_pointer = |ty: &str| ty.starts_with(['*', '&']) || ty.starts_with("fn(");
     let before = |layout: &'a Struct, field: &Field| {
