@@ -1,29 +1,29 @@
-//! Generates tests of mirrors: sizes, offsets (including slots) and values, as a file in the mirror's own language
+//! Generates a test that a mirror has the right sizes, offsets and values. The test is a file in the mirror's language,
 //! for the mirror's project.
 
 use crate::mirror::{Layout, Names};
 use crate::model::{Abi, STRUCT_SIZE};
 use std::fmt::Write;
 
-/// The language of a mirror.
+/// The language of a mirror and its test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
-    /// C11: static assertions.
+    /// C11, with static assertions.
     C,
-    /// C++17: static assertions.
+    /// C++17, with static assertions.
     Cpp,
-    /// Constant assertions, to be included where the mirror's names are in scope.
+    /// Rust, with constant assertions. Include the file in a scope that has the mirror's names.
     Rust,
-    /// `ctypes` assertions about the module `mirror`.
+    /// Python, with a program that checks the `ctypes` classes of the module `mirror`.
     Python,
-    /// Comptime assertions about `mirror.zig`.
+    /// Zig, with comptime assertions about `mirror.zig`.
     Zig,
-    /// Constants in the mirror's package; `PACKAGE` is replaced by its name.
+    /// Go, with constant assertions. Replace `PACKAGE` by the name of the mirror's package.
     Go,
 }
 
 impl Language {
-    /// All languages by their names.
+    /// All languages with their names on the command line.
     pub const NAMED: [(&str, Self); 6] = [
         ("c", Self::C),
         ("cpp", Self::Cpp),
@@ -33,7 +33,7 @@ impl Language {
         ("go", Self::Go),
     ];
 
-    /// Returns the language called `name`.
+    /// Returns the language with this name on the command line.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let mut named = Self::NAMED.into_iter();
@@ -59,11 +59,11 @@ impl Language {
     }
 }
 
-/// Returns the test of a mirror of `abi`, which the text calls `name`.
+/// Returns the text of a test for mirrors of `abi`. `name` is the edition's name in the text's first line.
 #[must_use]
 pub fn emit(abi: &Abi, name: &str, names: &Names, language: Language) -> String {
     let mut layout = Layout::of(abi, names);
-    // Most mirrors use `sizeof`; the constants are only tested if the map names them.
+    // Most mirrors use `sizeof` instead of the `STRUCT_SIZE` constants, so only constants in the naming map are tested.
     for name in abi
         .structs
         .keys()
@@ -81,7 +81,7 @@ pub fn emit(abi: &Abi, name: &str, names: &Names, language: Language) -> String 
     let head = match language {
         Language::C => "#include <assert.h>\n#include <stddef.h>\n",
         Language::Cpp => "#include <cstddef>\n",
-        // A layout without fields does not use the function.
+        // Without fields, the test does not need this function.
         Language::Rust if layout.structs.values().all(|stated| stated.fields.is_empty()) => "",
         Language::Rust => {
             "const fn size_of_field<T, F>(_: fn(&T) -> &F) -> usize {\n    core::mem::size_of::<F>()\n}\n"

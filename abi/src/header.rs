@@ -1,4 +1,4 @@
-//! Header files to be read.
+//! Header files as input for libclang.
 
 use crate::change::Change;
 use crate::model::{Abi, Header, PREFIX, map_words};
@@ -6,81 +6,81 @@ use crate::snapshot;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The largest size of a header in bytes; larger files are not headers.
+/// The largest size in bytes of a file that is read as a header.
 const LIMIT: u64 = 4 << 20;
-/// The name under which a header is compiled, by which readers find its declarations.
+/// The file name under which libclang reads the header. Declarations in this file are the header's own.
 pub(crate) const SUBJECT: &str = "xla_ffi_abi_subject.h";
-/// The name of the translation unit that includes the header.
+/// The file name of the translation unit that includes the header.
 pub(crate) const UNIT: &str = "unit.cc";
-/// A folder in which `xla/ffi/api` is the header's own folder.
+/// A folder for includes, in which `xla/ffi/api` is a link to the folder of the header.
 pub(crate) const FLAT: &str = "flat";
-/// The prefix of enumerators that have the value of a macro.
+/// The prefix of generated enumerators, whose values are those of macros.
 pub(crate) const PROBE: &str = "XLA_FFI_ABI_PROBE_";
 
-/// An error that prevents reading layouts.
+/// An error that prevents reading the layouts of a header or library.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The file cannot be read.
+    /// The header file cannot be read.
     #[error("cannot read {path}: {source}", path = path.display())]
     Read {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The cause.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// The file is not a header.
+    /// The file is not a C header.
     #[error("{path} is not a C header: {what}", path = path.display())]
     NotText {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// A description of the contents.
+        /// A description of the file's contents.
         what: String,
     },
-    /// A compiler refuses the header.
+    /// libclang refuses the header.
     #[error("{path} does not parse as {language}:\n{messages}", path = path.display(), language = language.standard())]
     Parse {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The language that was used.
+        /// The language in which the header was parsed.
         language: Language,
-        /// The compiler's messages.
+        /// The error messages of libclang.
         messages: String,
     },
-    /// The header declares no FFI types.
+    /// The header declares no types of the FFI.
     #[error(
         "{path} declares no XLA_FFI_… structs, as in xla/ffi/api/c_api.h; pass the names of a copy with --prefix or \
          --namespace",
         path = path.display()
     )]
     Foreign {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
-    /// The header's types contain each other too often to be spelled.
+    /// The header has recursive types that expand without limit.
     #[error(
         "{path} has recursive types that expand without limit",
         path = path.display()
     )]
     Endless {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
-    /// The header's types are nested too deep to be spelled.
+    /// A type is nested too deeply.
     #[error("a type is nested more than 32 levels deep (pointers, arrays, structs)")]
     Deep,
-    /// A name has two different declarations.
+    /// The header declares a name twice, with different types.
     #[error(
         "{path} has two different declarations of {name}: rename one of them",
         path = path.display()
     )]
     Twice {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The name with two declarations.
         name: String,
     },
-    /// Debug information that is damaged or lacks types.
+    /// The library's debug information is damaged or lacks types.
     #[error("debug information cannot be used: {0}")]
     Dwarf(String),
     /// libclang cannot be loaded.
@@ -89,12 +89,12 @@ pub enum Error {
          libclang.so, `clang/native` in that package"
     )]
     Missing(String),
-    /// A scratch file could not be written.
+    /// A temporary file could not be written.
     #[error("cannot write a scratch file: {0}")]
     Scratch(#[from] std::io::Error),
 }
 
-/// The language of a header.
+/// The language in which a header is parsed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Language {
     /// C11.
@@ -113,13 +113,13 @@ impl Language {
     }
 }
 
-/// The names and lines of a header's declarations.
+/// The names and lines of declarations in a header.
 #[derive(Debug, Default)]
 pub struct Places {
-    /// The header's own name and line, by upstream's name (`XLA_FFI_Buffer` or `XLA_FFI_Buffer.rank`). Declarations
-    /// in included files have no line.
+    /// The header's name and line of each declaration. The keys are upstream's names, such as `XLA_FFI_Buffer` or
+    /// `XLA_FFI_Buffer.rank`. Declarations in included files have no line.
     known: BTreeMap<String, (String, Option<u32>)>,
-    /// The prefix for names that the header does not declare.
+    /// The header's prefix instead of `XLA_FFI_`, for names in messages that the header does not declare.
     prefix: Option<String>,
 }
 
@@ -129,7 +129,7 @@ impl Places {
         known.or_insert_with(|| (written.to_owned(), line));
     }
 
-    /// Adds the lines of this header to changes and replaces upstream's names with the header's own.
+    /// Adds line numbers to changes, and replaces upstream's names in them by the header's names.
     pub fn apply(&self, changes: &mut [Change]) {
         for change in changes {
             let line = |path: &str| self.known.get(path).and_then(|(_, line)| *line);
@@ -160,13 +160,13 @@ impl Places {
 #[derive(Debug, Default)]
 pub(crate) struct Declared {
     pub(crate) abi: Abi,
-    /// Names that have two different declarations.
+    /// Names that are declared twice, with different types.
     pub(crate) twice: BTreeSet<String>,
     pub(crate) own: BTreeSet<String>,
     pub(crate) places: Places,
 }
 
-/// Inserts a declaration and records its name if a different declaration has it.
+/// Inserts a declaration. If the name already has a different declaration, records the name in `twice`.
 pub(crate) fn put<T: PartialEq>(
     all: &mut BTreeMap<String, T>,
     twice: &mut BTreeSet<String>,
@@ -185,11 +185,10 @@ pub(crate) fn put<T: PartialEq>(
 }
 
 impl Declared {
-    /// Returns the header's own declarations. A copy may keep some of its types in an included file. The extensions'
-    /// headers include the main header, whose types are not theirs.
+    /// Returns the declarations that belong to the header. A copy may declare some of its types in an included file.
+    /// Headers of extensions include the main header, whose types do not belong to them.
     ///
-    /// # Errors
-    /// [`Error::Twice`] if a name of the header has two declarations.
+    /// [`Error::Twice`] if the header declares a name twice, with different types.
     pub(crate) fn subject(mut self, path: &Path) -> Result<Abi, Error> {
         let mut own = self.abi.clone();
         own.keep(|name| self.own.contains(name));
@@ -214,13 +213,13 @@ impl Declared {
     }
 }
 
-/// A header file.
+/// A header file, with the settings for parsing it.
 #[derive(Clone, Debug)]
 pub struct Source {
     path: PathBuf,
     text: String,
     includes: Vec<PathBuf>,
-    /// The folder that contains the file.
+    /// The folder that contains the header.
     home: Option<PathBuf>,
     defines: Vec<String>,
     prefixes: Vec<String>,
@@ -231,7 +230,7 @@ pub struct Source {
 impl Source {
     /// Reads the header at `path`.
     ///
-    /// Its `#include` directives are searched in `includes`, in its own folder, and in the root folder of its
+    /// Its `#include` directives are searched in `includes`, in the header's own folder, and in the root folder of its
     /// `xla/ffi/api/`.
     ///
     /// # Errors
@@ -274,7 +273,7 @@ impl Source {
         Ok(source)
     }
 
-    /// Creates a header from text in memory; messages call it `path`.
+    /// Creates a header from text in memory. Messages use `path` as its name.
     #[must_use]
     pub fn from_text(path: &Path, text: String) -> Self {
         Self {
@@ -289,35 +288,35 @@ impl Source {
         }
     }
 
-    /// Adds a folder in which included files are searched.
+    /// Adds a folder that is searched for included files.
     #[must_use]
     pub fn include(mut self, folder: &Path) -> Self {
         self.includes.push(folder.to_owned());
         self
     }
 
-    /// Defines a macro, like `-D` of a compiler: `NAME` or `NAME=VALUE`.
+    /// Defines a macro before parsing, as `NAME` or `NAME=VALUE`, like a compiler's option `-D`.
     #[must_use]
     pub fn define(mut self, definition: &str) -> Self {
         self.defines.push(definition.to_owned());
         self
     }
 
-    /// Sets the prefix that a copy has instead of `XLA_FFI_`, such as `MY_FFI_`.
+    /// Sets a prefix, such as `MY_FFI_`, that a copy of the header uses instead of `XLA_FFI_`.
     #[must_use]
     pub fn prefix(mut self, prefix: &str) -> Self {
         self.prefixes.push(prefix.to_owned());
         self
     }
 
-    /// Sets a C++ namespace, such as `acme::ffi`, in which names lack `XLA_FFI_`.
+    /// Sets a C++ namespace, such as `acme::ffi`, whose names lack the prefix `XLA_FFI_`.
     #[must_use]
     pub fn namespace(mut self, namespace: &str) -> Self {
         self.namespaces.push(namespace.to_owned());
         self
     }
 
-    /// Sets the language of the header.
+    /// Sets the language in which the header is parsed.
     #[must_use]
     pub fn language(mut self, language: Language) -> Self {
         self.language = language;
@@ -344,7 +343,7 @@ impl Source {
         let folder = tempfile::Builder::new().prefix("xla-ffi-abi-").tempdir()?;
         std::fs::write(folder.path().join(SUBJECT), &self.text)?;
         std::fs::write(folder.path().join(UNIT), self.unit())?;
-        // Copies that are all in one folder include each other with upstream's paths.
+        // Headers copied into one folder may include each other with upstream's paths.
         if let Some(own) = &self.home {
             let api = folder.path().join(FLAT).join("xla/ffi");
             std::fs::create_dir_all(&api)?;
@@ -353,8 +352,8 @@ impl Source {
         Ok(folder)
     }
 
-    /// Returns the translation unit that libclang parses: it includes the header and defines enumerators for its
-    /// macros. Macros that are not whole numbers are parse errors there, each in the lines of its probe.
+    /// Returns the translation unit that libclang parses. It includes the header and defines an enumerator for each
+    /// macro. Macros that are not whole numbers cause parse errors there, which are ignored.
     #[must_use]
     pub fn unit(&self) -> String {
         let mut unit =
@@ -367,25 +366,25 @@ impl Source {
         unit
     }
 
-    /// Returns the macro that a line of the unit evaluates, by upstream's name.
+    /// Returns upstream's name of the macro that is evaluated in this line of the unit.
     pub(crate) fn probe_at(&self, line: u32) -> Option<String> {
         let index = (line as usize).checked_sub(4)? / 3;
         Some(self.probes().into_iter().nth(index)?.0)
     }
 
-    /// Returns macros that may be numbers: upstream's name, and the name in the text.
+    /// Returns macros that may be whole numbers, each by upstream's name and by the header's name.
     fn probes(&self) -> BTreeSet<(String, String)> {
-        // An included file may define the macros that every header has.
+        // Included files may define the macros of known headers, so these are always evaluated.
         let snapshots = snapshot::all().into_iter().flatten();
         let known = snapshots.flat_map(|snapshot| snapshot.abi.constants.keys());
         let known = known.map(|name| (name.clone(), name.clone()));
         self.own_macros().into_iter().chain(known).collect()
     }
 
-    /// Returns the possible numbers that the header's own text defines.
+    /// Returns the macros in the header's own text that may be whole numbers.
     pub(crate) fn own_macros(&self) -> BTreeSet<(String, String)> {
         let text = in_one_line(&self.text);
-        // An incomplete block would include the following lines in its error.
+        // Unbalanced brackets or braces would also affect the following lines of the unit.
         let is_whole = |value: &str| {
             let is_closed = value.matches('(').count() == value.matches(')').count();
             is_closed && !value.contains(['{', '}', ';', '"'])
@@ -396,16 +395,17 @@ impl Source {
             .collect()
     }
 
-    /// Returns upstream's name of the macro `name`; `None` if the macro is not part of the FFI.
+    /// Returns upstream's name of a macro; `None` if the macro does not belong to the FFI.
     pub(crate) fn upstream(&self, name: &str) -> Option<String> {
-        // Macros have no namespace: in a copy in a namespace, only known names belong to the FFI.
+        // Macros have no namespace, so a macro without the prefix belongs to the FFI only if a known header has its
+        // name.
         let known = (!self.namespaces.is_empty()).then(|| format!("{PREFIX}{name}"));
         let known = known.filter(|name| snapshot::is_name(name));
         self.upstream_in(None, name).or(known)
     }
 
-    /// Returns upstream's name of the declaration `name` in the namespace `scope`; `None` if the declaration is not part
-    /// of the FFI.
+    /// Returns upstream's name of a declaration in the namespace `scope`; `None` if the declaration does not belong to
+    /// the FFI.
     pub(crate) fn upstream_in(&self, scope: Option<&str>, name: &str) -> Option<String> {
         if name.starts_with(PREFIX) {
             return Some(name.to_owned());
@@ -417,19 +417,19 @@ impl Source {
         Some(format!("{PREFIX}{rest}"))
     }
 
-    /// Returns upstream's name of a field: the name of a slot, or the field's own.
+    /// Returns upstream's name of a field. Slots are named like functions, so their prefix may also differ.
     pub(crate) fn upstream_field(&self, name: &str) -> String {
         let slot = self.upstream(name).filter(|slot| snapshot::is_name(slot));
         slot.unwrap_or_else(|| name.to_owned())
     }
 
-    /// Returns true if names in the namespace `scope` lack `XLA_FFI_`.
+    /// Returns true if names in the namespace `scope` lack the prefix `XLA_FFI_`.
     pub(crate) fn is_namespace(&self, scope: &str) -> bool {
         let mut namespaces = self.namespaces.iter();
         namespaces.any(|one| one.trim_start_matches("::") == scope)
     }
 
-    /// Returns the lines of the header's macros.
+    /// Returns the names and lines of the header's macros.
     pub(crate) fn places(&self) -> Places {
         let prefix = match (self.prefixes.as_slice(), self.namespaces.as_slice()) {
             ([prefix], []) => Some(prefix.clone()),
@@ -451,7 +451,7 @@ impl Source {
     }
 }
 
-/// Returns the macros of a text, each with the rest of its line.
+/// Returns the name of each `#define` directive in a text, with the rest of its line.
 fn macros(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.lines().filter_map(|line| {
         let rest = line.trim_start().strip_prefix('#')?.trim_start();
@@ -461,7 +461,7 @@ fn macros(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// Returns the text with each directive on one line, and without comments.
+/// Returns the text without comments, and with each directive on one line.
 fn in_one_line(text: &str) -> String {
     let text = text.replace("\\\r\n", " ").replace("\\\n", " ");
     let mut out = String::with_capacity(text.len());

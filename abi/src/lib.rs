@@ -1,7 +1,7 @@
 //! The layouts of the XLA FFI ABI as data: read from headers or from debug information, compared, classified and
 //! explained.
 //!
-//! Everything runs in the calling process, which a header can crash or hang through libclang.
+//! All functions run in the calling process. A header can crash or hang libclang, and so this process.
 
 #[cfg(not(unix))]
 compile_error!("xla-ffi-abi and the crates that depend on it need a POSIX system");

@@ -1,13 +1,14 @@
-//! The effect of a change on a handler that is built on one side and loaded on the other.
+//! The effect of a change if the handler and the runtime were built with different headers.
 //!
-//! The effect depends on the side that fills a struct and the side that reads it, so every struct has a role.
+//! The effect depends on which side fills a struct and which side reads it, so every struct has a role.
 
 pub use crate::change::{Effect, Meaning, Severity};
 
 use crate::change::{Change, Class, Subject};
 use xla_ffi_sys::Revision;
 
-/// Returns the effect of a field in bytes that the other side does not fill: padding, or the end of the struct.
+/// Returns the effect of a new field in bytes that the older side does not fill. `what` names the bytes, such as
+/// padding.
 pub(crate) fn unfilled(owner: &str, what: &str) -> Effect {
     use Severity::{Breaks, Lacks, None};
     let leaves = format!("the handler does not access {what}");
@@ -39,7 +40,7 @@ pub(crate) fn unfilled(owner: &str, what: &str) -> Effect {
     }
 }
 
-/// Returns the effect of growth of a struct that `holder` contains by value, before the field `next`.
+/// Returns the effect of the growth of a struct that `holder` contains by value before its field `next`.
 pub(crate) fn pushed(holder: &str, next: &str) -> Effect {
     use Severity::{Breaks, Lacks};
     let place = format!("the struct is by value in {holder}, before `{next}`");
@@ -63,7 +64,7 @@ pub(crate) fn pushed(holder: &str, next: &str) -> Effect {
     }
 }
 
-/// Returns the effect of growth of the last struct in `holder`, which also grows.
+/// Returns the effect of the growth of a struct that is the last field of `holder`, so that `holder` also grows.
 pub(crate) fn grown(holder: &str) -> Effect {
     let mut effect = added_at_end(role(holder));
     for meaning in [&mut effect.old_on_new, &mut effect.new_on_old] {
@@ -72,18 +73,18 @@ pub(crate) fn grown(holder: &str) -> Effect {
     effect
 }
 
-/// The role of a struct: the sides that fill and read it.
+/// The role of a struct: which side fills it, and which side reads it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// The runtime's functions.
+    /// The struct contains functions of the runtime.
     Table,
-    /// The runtime fills it, the handler reads it.
+    /// The runtime fills the struct, and the handler reads it.
     Frame,
-    /// The handler fills it and passes it to a function of the table.
+    /// The handler fills the struct and passes it to a function of the runtime.
     Request,
-    /// The runtime allocates it; the handler fills it.
+    /// The runtime allocates the struct, and the handler fills it.
     Answer,
-    /// A part of other structs.
+    /// The struct is only a part of other structs.
     Part,
 }
 
@@ -103,13 +104,13 @@ fn role(name: &str) -> Role {
         | "XLA_FFI_RecordFrame" => Role::Frame,
         "XLA_FFI_TypeInfo" | "XLA_FFI_Handler_Bundle" => Role::Request,
         _ if name.ends_with("_Args") => Role::Request,
-        // Structs of extensions contain function pointers.
+        // Structs of unknown extensions contain function pointers.
         _ if name.ends_with("_Extension") => Role::Table,
         _ => Role::Part,
     }
 }
 
-/// Returns the effect of a change.
+/// Returns the effect of a change, without the layouts of other structs.
 pub(crate) fn effect_of(change: &Change) -> Effect {
     use Severity::{Breaks, Lacks, None};
     let role = role(&change.owner);
@@ -203,7 +204,7 @@ pub(crate) fn effect_of(change: &Change) -> Effect {
     }
 }
 
-/// Returns the effect of a different version of the main header.
+/// Returns the effect of a change to the API version in the main header.
 fn version(change: &Change) -> Effect {
     let number = |text: &Option<String>| text.as_deref()?.parse::<i64>().ok();
     let lower = (
@@ -353,7 +354,7 @@ fn size_macro(role: Role) -> Effect {
     }
 }
 
-/// Measured facts about real runtimes that layouts do not show: struct, first revision, fact.
+/// Measured facts about runtimes that headers do not show. Each has the struct's name and the first revision.
 const FACTS: &[(&str, Revision, &str)] = &[
     (
         "XLA_FFI_Metadata_Extension",
@@ -422,7 +423,7 @@ const FACTS: &[(&str, Revision, &str)] = &[
     ),
 ];
 
-/// Returns the facts between two revisions, oldest first.
+/// Returns the facts that distinguish two revisions, oldest first: struct, first revision and text.
 #[must_use]
 pub fn facts(from: Revision, to: Revision) -> Vec<(&'static str, Revision, &'static str)> {
     let (first, last) = (from.min(to), from.max(to));

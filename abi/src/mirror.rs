@@ -1,12 +1,12 @@
-//! Mirrors of the ABI in other languages: their names, the layouts that a program states, and comparisons with a
-//! revision.
+//! Mirrors, which are copies of the ABI in other languages: their names, the layouts that they state, and comparisons
+//! with a revision.
 
 use crate::model::{Abi, ELSEWHERE, Field, PREFIX, STRUCT_SIZE};
 use crate::spelling::signature;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A naming map from upstream's names to a mirror's names.
+/// A map from upstream's names to the names in a mirror.
 ///
 /// ```
 /// use xla_ffi_abi::declared::Edition;
@@ -22,32 +22,32 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Names {
-    /// The prefix that replaces `XLA_FFI_` for names that are not in `names`.
+    /// The mirror's prefix instead of `XLA_FFI_`, for names that are not in `names`.
     prefix: Option<String>,
-    /// Whether only the names in `names` are mirrored.
+    /// Whether the mirror contains only the items in `names`.
     #[serde(default)]
     only: bool,
-    /// The rule for enumerators' names.
+    /// The rule for the names of enumerators.
     #[serde(default)]
     enumerators: Enumerators,
-    /// The mirror's names by upstream's names: `XLA_FFI_Buffer`, `XLA_FFI_Buffer.data` or `XLA_FFI_DataType_F32`.
-    /// Null omits the item.
+    /// The mirror's names. The keys are upstream's names, such as `XLA_FFI_Buffer`, `XLA_FFI_Buffer.data` or
+    /// `XLA_FFI_DataType_F32`. The value null means that the mirror omits the item.
     #[serde(default)]
     names: BTreeMap<String, Option<String>>,
 }
 
-/// The rule for names of enumerators.
+/// The rule for the names of enumerators in a mirror.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Enumerators {
-    /// The plain names of the enumerators.
+    /// Enumerators have their plain names.
     #[default]
     Plain,
-    /// bindgen's default: `Enum_VALUE`, and fields that are keywords of Rust end with `_`.
+    /// bindgen's defaults: enumerators are called `Enum_VALUE`, and fields whose names are Rust keywords end with `_`.
     Bindgen,
 }
 
-/// Keywords of Rust that can be names of fields in C.
+/// Keywords of Rust that are valid field names in C.
 const KEYWORDS: [&str; 29] = [
     "abstract", "as", "async", "await", "become", "box", "crate", "dyn", "final", "fn", "impl",
     "in", "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref",
@@ -55,14 +55,14 @@ const KEYWORDS: [&str; 29] = [
 ];
 
 impl Names {
-    /// Parses a map.
+    /// Parses a naming map from JSON.
     ///
     /// # Errors
     /// A description of the first mistake in the map.
     pub fn parse(text: &str) -> Result<Self, String> {
         let names: Self = serde_json::from_str(text)
             .map_err(|error| format!("the naming map does not parse: {error}"))?;
-        // Valid names depend on the language; these are not valid in any language.
+        // The valid names depend on the language, but no language allows the names that are refused here.
         let prefix = names.prefix.iter().filter(|prefix| !prefix.is_empty());
         let mut all = names.names.values().flatten().chain(prefix);
         match all
@@ -73,7 +73,7 @@ impl Names {
         }
     }
 
-    /// Returns names of the map that a revision does not have. A misspelled name would leave a struct unchecked.
+    /// Returns names in the map that a revision does not have. A misspelled name would leave a struct unchecked.
     #[must_use]
     pub fn unknown(&self, abi: &Abi) -> Vec<&String> {
         let known: BTreeSet<String> = abi.every_name().collect();
@@ -87,7 +87,7 @@ impl Names {
             .collect()
     }
 
-    /// Returns names of the mirror that have two different meanings, of which only one would be checked.
+    /// Returns names in the mirror that stand for two different items, of which only one would be checked.
     #[must_use]
     pub fn ambiguous(&self, abi: &Abi) -> Vec<String> {
         fn twice<T: PartialEq>(
@@ -133,7 +133,7 @@ impl Names {
         told
     }
 
-    /// Returns the mirror's name of a struct, an enumeration, an enumerator or a constant; `None` if the mirror lacks
+    /// Returns the mirror's name of a struct, an enumeration, an enumerator or a constant; `None` if the mirror omits
     /// it.
     #[must_use]
     pub fn of(&self, upstream: &str) -> Option<String> {
@@ -148,7 +148,7 @@ impl Names {
         }
     }
 
-    /// Returns the mirror's name of an enumerator of `owner`; `None` if the mirror omits it.
+    /// Returns the mirror's name of an enumerator in the enumeration `owner`; `None` if the mirror omits it.
     #[must_use]
     pub fn value(&self, owner: &str, upstream: &str) -> Option<String> {
         let name = self.of(upstream)?;
@@ -165,7 +165,7 @@ impl Names {
         self.names.get(upstream).is_some_and(Option::is_some)
     }
 
-    /// Returns the mirror's name of a field; `None` if the mirror omits it.
+    /// Returns the mirror's name of a struct's field; `None` if the mirror omits it.
     #[must_use]
     pub fn field(&self, owner: &str, field: &str) -> Option<String> {
         match self.names.get(&format!("{owner}.{field}")) {
@@ -178,74 +178,74 @@ impl Names {
     }
 }
 
-/// A field as stated by a program.
+/// A field's layout, as stated by a mirror.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatedField {
-    /// The offset in bytes from the start of the struct.
+    /// The field's offset in bytes from the start of the struct.
     pub offset: u64,
-    /// The size in bytes.
+    /// The field's size in bytes.
     #[serde(default)]
     pub size: Option<u64>,
-    /// The type if it is a number: `i64`, `u32`, `f64`. The target of a pointer and its `const` have no bytes, and
-    /// every language spells them differently, so neither is stated.
+    /// The field's type if it is a number: `i64`, `u32` or `f64`. Other types are not compared, because every language
+    /// spells pointers and `const` differently.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub number: Option<String>,
-    /// Whether the type is in a different file, so that its size is not known.
+    /// Whether the field's type is in a different file, so that its size is unknown.
     #[serde(skip)]
     pub is_elsewhere: bool,
 }
 
-/// A function as stated by a program.
+/// A function's signature, as stated by a mirror.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatedFunction {
     /// The sizes of the parameters in bytes.
     pub parameters: Vec<u64>,
-    /// The size of the result in bytes, 0 if there is none.
+    /// The size of the result in bytes, or 0 if there is no result.
     pub result: u64,
 }
 
-/// A struct as stated by a program.
+/// A struct's layout, as stated by a mirror.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatedStruct {
-    /// `sizeof`.
+    /// The size in bytes.
     pub size: u64,
     /// The alignment in bytes.
     #[serde(default)]
     pub align: Option<u64>,
-    /// The fields by name.
+    /// The fields by the mirror's names.
     #[serde(default)]
     pub fields: BTreeMap<String, StatedField>,
 }
 
-/// An enumeration as stated by a program.
+/// An enumeration, as stated by a mirror.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatedEnum {
-    /// `sizeof`.
+    /// The size in bytes.
     #[serde(default)]
     pub size: Option<u64>,
-    /// The values by name.
+    /// The values by the mirror's names.
     #[serde(default)]
     pub values: BTreeMap<String, i64>,
 }
 
-/// A program's statement of its own layouts under its own names: the file for `abi check --layout`.
+/// A mirror's statement of its own layouts, under its own names. The JSON form is the file for `abi check --layout`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Layout {
-    /// Structs.
+    /// Structs by name.
     #[serde(default)]
     pub structs: BTreeMap<String, StatedStruct>,
-    /// Enumerations.
+    /// Enumerations by name.
     #[serde(default)]
     pub enums: BTreeMap<String, StatedEnum>,
-    /// Functions, and types of the functions in slots.
+    /// Functions, and the types of functions in slots, by name.
     #[serde(default)]
     pub functions: BTreeMap<String, StatedFunction>,
-    /// Constants outside enumerations, and `NAME_STRUCT_SIZE`.
+    /// Constants outside enumerations, including `NAME_STRUCT_SIZE`, by name.
     #[serde(default)]
     pub constants: BTreeMap<String, i64>,
 }
@@ -253,17 +253,16 @@ pub struct Layout {
 /// The result of comparing a mirror with a revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Comparison {
-    /// The number of compared structs, enumerations and functions.
+    /// The number of structs, enumerations and functions that were compared.
     pub judged: usize,
-    /// The differences, one per line, each starting with the mirror's name.
+    /// The differences, one text each, starting with the mirror's name of the item.
     pub mistakes: Vec<String>,
-    /// Structs and enumerations of the revision that the mirror does not state, and fields whose types are in a
-    /// different file.
+    /// Structs and enumerations that the mirror does not state, and fields whose types are in a different file.
     pub absent: Vec<String>,
 }
 
 impl Layout {
-    /// Parses the JSON that a program printed.
+    /// Parses JSON that a mirror's program printed.
     ///
     /// # Errors
     /// A description of the first mistake in the JSON.
@@ -271,7 +270,7 @@ impl Layout {
         serde_json::from_str(text).map_err(|error| format!("the layout does not parse: {error}"))
     }
 
-    /// Returns the layouts of a revision as a mirror with these names states them.
+    /// Returns the layouts that a correct mirror of a revision with these names states.
     #[must_use]
     pub fn of(abi: &Abi, names: &Names) -> Self {
         let mut layout = Self::default();
@@ -323,7 +322,7 @@ impl Layout {
         layout
     }
 
-    /// Adds the statements of `other`; returns false if the two contradict each other.
+    /// Adds the layouts in `other`. If the two contradict each other, adds nothing and returns false.
     pub(crate) fn absorb(&mut self, other: &Self) -> bool {
         fn agrees<T: PartialEq>(ours: &BTreeMap<String, T>, theirs: &BTreeMap<String, T>) -> bool {
             let mut theirs = theirs.iter();
@@ -340,7 +339,7 @@ impl Layout {
         agree
     }
 
-    /// Compares the statements with a revision.
+    /// Compares the stated layouts with a revision.
     ///
     /// A missing field or value is a mistake unless the map omits it: a mirror without its last field has the right
     /// offsets everywhere else.
@@ -402,7 +401,7 @@ impl Layout {
 }
 
 impl StatedField {
-    /// Converts a field of the model.
+    /// Converts a field of the model to a mirror's statement.
     pub(crate) fn of(field: &Field) -> Self {
         let is_elsewhere = field.size == 0 && field.ty.contains(ELSEWHERE);
         Self {
@@ -414,7 +413,7 @@ impl StatedField {
     }
 }
 
-/// Returns true if a type of the model is a number or a bit-field.
+/// Returns true if a type of the model is a number. Bit-fields also count.
 fn is_number(ty: &str) -> bool {
     let (ty, _) = ty.split_once(": ").unwrap_or((ty, ""));
     let digits = ty.strip_prefix(['i', 'u', 'f']);
@@ -422,7 +421,7 @@ fn is_number(ty: &str) -> bool {
 }
 
 impl StatedFunction {
-    /// Converts the function type `ty`; `None` if the model does not know all sizes.
+    /// Converts a function type to a mirror's statement; `None` if the size of a type is unknown.
     fn of(abi: &Abi, ty: &str) -> Option<Self> {
         let (parameters, result) = signature(ty)?;
         let parameters = parameters.iter().map(|ty| size_of(abi, ty));
@@ -451,7 +450,7 @@ impl StatedFunction {
     }
 }
 
-/// Returns the size in bytes of a parameter or a result of a type of the model.
+/// Returns the size in bytes of a parameter or result with this type; `None` if the size is unknown.
 fn size_of(abi: &Abi, ty: &str) -> Option<u64> {
     let ty = ty.strip_prefix("const ").unwrap_or(ty);
     match ty {
@@ -517,7 +516,7 @@ impl StatedStruct {
     }
 }
 
-/// Returns the names of `stated` that are not known.
+/// Returns the names in `stated` that are not in `known`.
 fn unknown<'a, T>(
     stated: &'a BTreeMap<String, T>,
     known: &BTreeMap<String, T>,

@@ -1,6 +1,6 @@
-//! The layout model: the contents of a header, independent of its notation.
+//! The layout model: the declarations of a header, independent of the source from which they were read.
 //!
-//! Everything is kept by name, so that comments, macros and the order of declarations make no difference.
+//! Declarations are stored by name, so that comments, macros and the order of declarations have no effect.
 //!
 //! Types have one notation for all sources (`*mut XLA_FFI_Error`, `u64`, `fn(*mut XLA_FFI_Foo_Args) -> *mut
 //! XLA_FFI_Error`). Typedefs of numbers and functions are resolved; `const` in a pointer's target is kept.
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// The header that a set of layouts belongs to.
+/// The header file that layouts belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Header {
@@ -19,15 +19,15 @@ pub enum Header {
     Record,
     /// `collectives_c_api.h`.
     Collectives,
-    /// The header of an extension that no known jaxlib ships; no edition has it.
+    /// The header of an extension that no known jaxlib ships, so that it has no edition.
     Other,
 }
 
 impl Header {
-    /// The headers that jaxlibs ship.
+    /// The header files that jaxlibs ship.
     pub const ALL: [Self; 3] = [Self::Main, Self::Record, Self::Collectives];
 
-    /// Returns the file's name.
+    /// Returns the name of the header file.
     #[must_use]
     pub const fn file_name(self) -> &'static str {
         match self {
@@ -45,23 +45,23 @@ impl fmt::Display for Header {
     }
 }
 
-/// A field of a struct.
+/// A field of a struct or union.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Field {
-    /// The name.
+    /// The name of the field.
     pub name: String,
-    /// The type in the model's notation.
+    /// The field's type in the model's notation.
     #[serde(rename = "type")]
     pub ty: String,
-    /// The offset in bytes from the start of the struct.
+    /// The field's offset in bytes from the start of the struct.
     pub offset: u64,
-    /// The size in bytes.
+    /// The field's size in bytes.
     pub size: u64,
 }
 
 impl Field {
-    /// Returns the byte after the field; for a bit-field, after its last bit.
+    /// Returns the offset of the byte after the field. For a bit-field, this is the byte after its last bit.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.offset
@@ -81,30 +81,31 @@ impl Field {
         Some(end.div_ceil(8))
     }
 
-    /// Returns true if the field is a pointer to a function (a slot).
+    /// Returns true if the field is a slot, which is a pointer to a function.
     #[must_use]
     pub fn is_function(&self) -> bool {
         self.ty.starts_with("fn(")
     }
 }
 
-/// A struct or union, and its layout.
+/// The layout of a struct or union.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Struct {
-    /// `sizeof`.
+    /// The size in bytes.
     pub size: u64,
-    /// The alignment in bytes, derived from the size and the fields if a reader cannot determine it.
+    /// The alignment in bytes. If a reader cannot determine it, it is derived from the size and the fields.
     pub align: u64,
     /// The value of the enumerator `NAME_STRUCT_SIZE`.
     pub struct_size: Option<u64>,
-    /// Whether the struct is a union. A union of one field has the layout of a struct, but is passed differently.
+    /// Whether this is a union. A union of one field has the same layout as a struct, but is passed to functions
+    /// differently.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_union: bool,
-    /// The base classes in their order, with the contents of those that the model does not have.
+    /// The base classes in order. Those that the model does not contain are written with their fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bases: Vec<String>,
-    /// The fields in the order of their bytes, without those of the base classes.
+    /// The fields in order of offset, without those of base classes.
     pub fields: Vec<Field>,
 }
 
@@ -120,7 +121,7 @@ impl Struct {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// Returns the byte after the last field.
+    /// Returns the offset of the byte after the last field.
     #[must_use]
     pub fn fields_end(&self) -> u64 {
         self.fields.iter().map(Field::end).max().unwrap_or(0)
@@ -133,7 +134,7 @@ impl Struct {
         self.fields.iter().find(|field| field.end() == end)
     }
 
-    /// Returns the holes as start and end, including the hole after the last field.
+    /// Returns the start and end of each hole, including the hole after the last field.
     #[must_use]
     pub fn holes(&self) -> Vec<(u64, u64)> {
         let mut holes = Vec::new();
@@ -155,13 +156,13 @@ impl Struct {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Enum {
-    /// `sizeof`.
+    /// The size in bytes.
     pub size: u64,
-    /// Whether the numbers are signed, if this does not follow from the values. Compilers use signed numbers only for
-    /// an enumeration with a negative value.
+    /// Whether the values are signed; `None` if this follows from the values. Compilers use signed integers only for
+    /// enumerations with a negative value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signed: Option<bool>,
-    /// Enumerators by name.
+    /// The values of the enumerators by name.
     pub values: BTreeMap<String, i64>,
 }
 
@@ -176,53 +177,53 @@ impl Enum {
         }
     }
 
-    /// Returns the underlying integer, such as `u32`.
+    /// Returns the integer type that holds the values, such as `u32`.
     pub(crate) fn integer(&self) -> String {
         let as_values = self.values.values().any(|value| *value < 0);
         integer(self.size, self.signed.unwrap_or(as_values))
     }
 }
 
-/// All layouts of one header.
+/// The layouts and other declarations of one header.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Abi {
-    /// Complete structs.
+    /// Structs and unions that are defined.
     pub structs: BTreeMap<String, Struct>,
     /// Types that are declared but not defined.
     pub opaque: BTreeSet<String>,
-    /// Named enumerations; unnamed ones only contribute their enumerators.
+    /// Named enumerations. Enumerators of unnamed enumerations are in `constants`.
     pub enums: BTreeMap<String, Enum>,
-    /// Function types (`typedef R NAME(A)`).
+    /// Function types: `typedef R NAME(A)`.
     pub functions: BTreeMap<String, String>,
-    /// Functions that are declared for linking, not slots.
+    /// Functions that are declared for linking.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub prototypes: BTreeMap<String, String>,
-    /// Symbols of functions and variables that are linked under different names; only libclang finds them.
+    /// The symbols of functions and variables whose symbol differs from their name. Only libclang provides them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub links: BTreeMap<String, String>,
-    /// Types of variables that are declared for linking.
+    /// The types of variables that are declared for linking.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub variables: BTreeMap<String, String>,
-    /// Other typedefs that are more than a tag's name.
+    /// Typedefs of types other than functions, unless they only repeat the name of a struct or enumeration.
     pub aliases: BTreeMap<String, String>,
-    /// Numbers: macros, and enumerators outside named enumerations.
+    /// Constants: macros that are numbers, and enumerators outside named enumerations.
     pub constants: BTreeMap<String, i64>,
 }
 
-/// The prefix of the ABI's names.
+/// The prefix of all names in the ABI.
 pub const PREFIX: &str = "XLA_FFI_";
 pub(crate) const STRUCT_SIZE: &str = "_STRUCT_SIZE";
 
 impl Abi {
-    /// Returns true if there are no declarations.
+    /// Returns true if the header has no declarations.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let has_types = !self.structs.is_empty() || !self.enums.is_empty();
         !has_types && self.functions.is_empty() && self.prototypes.is_empty()
     }
 
-    /// Removes the declarations whose names are not wanted.
+    /// Removes all declarations whose name is not wanted.
     pub(crate) fn keep(&mut self, wanted: impl Fn(&String) -> bool) {
         self.structs.retain(|name, _| wanted(name));
         self.opaque.retain(|name| wanted(name));
@@ -239,7 +240,7 @@ impl Abi {
         }
     }
 
-    /// Returns the names of all declarations.
+    /// Returns the names of all top-level declarations.
     pub(crate) fn names(&self) -> impl Iterator<Item = &String> {
         let types = self
             .structs
@@ -252,7 +253,7 @@ impl Abi {
         types.chain(functions).chain(others)
     }
 
-    /// Returns the names of all declarations, enumerators, slots and sizes.
+    /// Returns the names of all declarations, enumerators, slots and struct-size constants.
     pub(crate) fn every_name(&self) -> impl Iterator<Item = String> {
         let enumerators = self.enums.values().flat_map(|layout| layout.values.keys());
         let fields = self.structs.values().flat_map(|layout| &layout.fields);
@@ -270,7 +271,7 @@ impl Abi {
             .chain(sizes)
     }
 
-    /// Returns the header, determined by the structs that only it has.
+    /// Returns the header file that declares these structs.
     #[must_use]
     pub fn header(&self) -> Header {
         if self.structs.contains_key("XLA_FFI_Record_Extension")
@@ -290,7 +291,7 @@ impl Abi {
         }
     }
 
-    /// Returns true if the header declares an extension and nothing that only the main header has.
+    /// Returns true if the header declares an extension and none of the main header's structs.
     fn is_extension(&self) -> bool {
         let is_new =
             |name: &String| name.ends_with("_Extension") && name != "XLA_FFI_Metadata_Extension";
@@ -298,7 +299,7 @@ impl Abi {
         self.structs.keys().any(is_new) && !main.iter().any(|name| self.structs.contains_key(*name))
     }
 
-    /// Returns the version that the header states.
+    /// Returns the API version that the header declares, as major and minor.
     #[must_use]
     pub fn version(&self) -> Option<(i64, i64)> {
         let [major, minor] = match self.header() {
@@ -323,8 +324,8 @@ impl Abi {
         Some((number(major)?, number(minor)?))
     }
 
-    /// Normalises a reader's result: `NAME_STRUCT_SIZE` joins its struct, defined types are not opaque, fields are
-    /// sorted.
+    /// Brings a reader's result into its final form. `NAME_STRUCT_SIZE` becomes part of its struct, defined types are
+    /// not opaque, and fields are sorted.
     pub(crate) fn settle(&mut self) {
         let constants = std::mem::take(&mut self.constants);
         for (name, value) in constants {
@@ -348,8 +349,8 @@ impl Abi {
     }
 }
 
-/// Writes `*mut T` or `*const T` for a pointer to `pointee`, which may start with `const `. A pointer to a function
-/// is the function itself.
+/// Returns the type of a pointer to `pointee`, which may start with `const `. A function type already means a pointer
+/// to the function.
 pub(crate) fn pointer_to(pointee: &str) -> String {
     if let Some(signature) = pointee.strip_prefix(FUNCTION) {
         signature.to_owned()
@@ -360,8 +361,8 @@ pub(crate) fn pointer_to(pointee: &str) -> String {
     }
 }
 
-/// Returns the type of a bit-field that begins at bit `first` of its record. A bit-field with all bits of its type is
-/// an ordinary field, because Clang's debug information does not distinguish the two.
+/// Returns the type of a bit-field that starts at bit `first` of its record. A bit-field with all bits of its type has
+/// the ordinary type, because Clang's debug information does not distinguish the two.
 pub(crate) fn bit_field(ty: String, size: u64, bits: u64, first: u64) -> String {
     let bit = first % 8;
     if bit == 0 && bits == size.saturating_mul(8) {
@@ -370,7 +371,7 @@ pub(crate) fn bit_field(ty: String, size: u64, bits: u64, first: u64) -> String 
     format!("{ty}: {bits} bits from bit {bit}")
 }
 
-/// Returns a type with qualifiers. Qualifiers of an array belong to its elements, `const` is first, and functions and
+/// Returns a type with qualifiers, `const` first. Qualifiers of an array are those of its elements. Functions and
 /// references have no qualifiers.
 pub(crate) fn qualified(is_const: bool, is_volatile: bool, spelled: String) -> String {
     if !is_const && !is_volatile || spelled.starts_with(FUNCTION) || spelled.starts_with('&') {
@@ -400,22 +401,22 @@ fn stripped<'a>(spelled: &'a str, word: &str) -> (bool, &'a str) {
     }
 }
 
-/// The type of a field whose type is in a different file.
+/// The text for a type that is in a different file.
 pub(crate) const ELSEWHERE: &str = "(in another file)";
 
-/// Marks a function type while a reader works, to distinguish a pointer to it (the slot's type) from a pointer to
-/// that pointer.
+/// Marks a function type while a header is read. The mark distinguishes a pointer to the function, a slot's type, from
+/// a pointer to that pointer.
 pub(crate) const FUNCTION: &str = "function ";
 
-/// Returns the signature of a function type or of a pointer to a function.
+/// Returns a function type without its mark; `None` for other types.
 pub(crate) fn function_of(ty: &str) -> Option<&str> {
     let pointer = ty.starts_with("fn(").then_some(ty);
     ty.strip_prefix(FUNCTION).or(pointer)
 }
 
-/// Writes a pointer to a function; `result` is `void` if there is none.
+/// Returns the type of a pointer to a function. `result` is `void` if the function returns nothing.
 pub(crate) fn function(parameters: &[String], result: &str) -> String {
-    // Qualifiers of parameters are not part of a function's type.
+    // Qualifiers of parameters and results do not affect a function's type.
     let parameters: Vec<&str> = parameters.iter().map(|one| unqualified(one)).collect();
     let (parameters, result) = (parameters.join(", "), unqualified(result));
     if result == "void" {
@@ -425,7 +426,8 @@ pub(crate) fn function(parameters: &[String], result: &str) -> String {
     }
 }
 
-/// Writes a type that is not a struct of the model with its contents; only its name if it has no definition.
+/// Returns the name of a struct with its fields, for structs that the model does not contain. Undefined structs have
+/// only a name.
 pub(crate) fn with_fields(name: &str, layout: &Struct) -> String {
     if layout.size == 0 && layout.fields.is_empty() {
         return name.to_owned();
@@ -433,7 +435,7 @@ pub(crate) fn with_fields(name: &str, layout: &Struct) -> String {
     let bases = layout.bases.iter().map(|base| format!("base {base}"));
     let fields = layout.fields.iter();
     let fields = fields.map(|field| format!("{}: {} at {}", field.name, field.ty, field.offset));
-    // Bytes after the last field are also passed and returned.
+    // Padding at the end is also passed and returned, so the size is part of the type.
     let size = (layout.size != layout.fields_end()).then(|| format!("{} bytes", layout.size));
     let inside = bases.chain(fields).chain(size).collect::<Vec<_>>();
     let inside = format!("{{{}}}", inside.join("; "));
@@ -443,25 +445,25 @@ pub(crate) fn with_fields(name: &str, layout: &Struct) -> String {
     }
 }
 
-/// Writes a type that is not an enumeration of the model with its values.
+/// Returns the name of an enumeration with its values, for enumerations that the model does not contain.
 pub(crate) fn with_values(name: &str, layout: &Enum) -> String {
     let inside = layout.values.iter();
     let inside = inside.map(|(name, value)| format!("{name} = {value}"));
-    // Most enumerations have the size of an `int`.
+    // The integer type is omitted if it is the usual `int`.
     let is_other = layout.size != 4 || layout.signed.is_some();
     let width = is_other.then(|| format!("held as {}", layout.integer()));
     let inside = inside.chain(width).collect::<Vec<_>>();
     format!("{name} {{{}}}", inside.join("; "))
 }
 
-/// Adds a qualifier to a type, after its other qualifiers.
+/// Adds a word to a type, after the type's qualifiers.
 fn prefixed(word: &str, spelled: &str) -> String {
     let rest = unqualified(spelled);
     let own = &spelled[..spelled.len() - rest.len()];
     format!("{own}{word}{rest}")
 }
 
-/// Returns the complex number of `bytes` bytes, whose parts C calls `part`.
+/// Returns the type of a complex number of `bytes` bytes. `part` is the C type of its real and imaginary parts.
 pub(crate) fn complex(part: &str, bytes: u64) -> String {
     let half = bytes / 2;
     match part.trim() {
@@ -475,7 +477,7 @@ pub(crate) fn complex(part: &str, bytes: u64) -> String {
     }
 }
 
-/// Returns the name of an integer of `bytes` bytes.
+/// Returns the name of an integer type of `bytes` bytes.
 pub(crate) fn integer(bytes: u64, signed: bool) -> String {
     format!(
         "{}{}",
@@ -484,12 +486,12 @@ pub(crate) fn integer(bytes: u64, signed: bool) -> String {
     )
 }
 
-/// Replaces whole identifiers in a type.
+/// Replaces the identifiers in a type that have new names in `renames`.
 pub(crate) fn rename_in(ty: &str, renames: &BTreeMap<String, String>) -> String {
     map_words(ty, |word| renames.get(word).cloned())
 }
 
-/// Replaces identifiers in a text.
+/// Replaces the identifiers in a text for which `new` returns a new name.
 pub(crate) fn map_words(text: &str, new: impl Fn(&str) -> Option<String>) -> String {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words = text.split_inclusive(|c: char| !is_word(c));

@@ -1,5 +1,5 @@
-//! Committed snapshots: one file per distinct header that a jaxlib has shipped. Tests compare them with the headers
-//! and with our own definitions.
+//! Snapshots of headers: one committed file per edition. Tests compare the snapshots with jaxlib's headers and with the
+//! Rust definitions of this project.
 
 use crate::declared::{EDITIONS, Edition};
 use crate::diff::{self, Change};
@@ -9,36 +9,36 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
-/// A snapshot as a file.
+/// The contents of a snapshot file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
-    /// The edition's name.
+    /// The name of the edition.
     name: String,
-    /// The header.
+    /// The header file that the edition is of.
     header: Header,
-    /// The first jaxlib that shipped it.
+    /// The first jaxlib that shipped the header.
     first_jaxlib: String,
-    /// The last jaxlib that shipped it; null for the newest.
+    /// The last jaxlib that shipped the header; null if the newest jaxlib ships it.
     last_jaxlib: Option<String>,
-    /// The layouts.
+    /// The layouts of the header.
     abi: Abi,
 }
 
-/// A known header.
+/// A known header: an edition and its layouts.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// The edition.
+    /// The edition of the header.
     pub edition: Edition,
-    /// The layouts.
+    /// The layouts of the header.
     pub abi: Abi,
 }
 
-/// A committed snapshot that cannot be used.
+/// The error for a snapshot file that cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("snapshot {name}: {what}")]
 pub struct Broken {
-    /// The snapshot's name.
+    /// The name of the snapshot.
     pub name: String,
     /// A description of the mistake.
     pub what: String,
@@ -76,7 +76,7 @@ const FILES: &[(&str, &str)] = files![
 /// Returns all snapshots in the order of [`EDITIONS`].
 ///
 /// # Errors
-/// [`Broken`] if a committed file does not parse or an edition has no file.
+/// [`Broken`] if a snapshot file does not parse, or if an edition has no file.
 pub fn all() -> Result<&'static [Snapshot], Broken> {
     static ALL: OnceLock<Result<Vec<Snapshot>, Broken>> = OnceLock::new();
     ALL.get_or_init(|| EDITIONS.into_iter().map(load).collect())
@@ -84,7 +84,7 @@ pub fn all() -> Result<&'static [Snapshot], Broken> {
         .map_err(Clone::clone)
 }
 
-/// Returns true if a known header has `name`.
+/// Returns true if a known header declares `name`.
 pub(crate) fn is_name(name: &str) -> bool {
     static NAMES: OnceLock<BTreeSet<String>> = OnceLock::new();
     let names = || {
@@ -97,7 +97,7 @@ pub(crate) fn is_name(name: &str) -> bool {
     names.contains(name)
 }
 
-/// Returns the snapshot of the header from before the first revision.
+/// Returns the snapshot of [`Edition::BEFORE_R0`].
 fn before_r0() -> Result<&'static Snapshot, Broken> {
     static ONE: OnceLock<Result<Snapshot, Broken>> = OnceLock::new();
     ONE.get_or_init(|| load(Edition::BEFORE_R0))
@@ -131,7 +131,7 @@ fn load(edition: Edition) -> Result<Snapshot, Broken> {
     })
 }
 
-/// Parses a snapshot file, one of ours or one proposed by `abi import`.
+/// Parses the text of a snapshot file.
 ///
 /// # Errors
 /// [`Broken`] if the file does not parse or has layouts that no header can declare.
@@ -149,7 +149,7 @@ pub fn parse(name: &str, text: &str) -> Result<Abi, Broken> {
     let fields = abi.structs.values().flat_map(|layout| &layout.fields);
     let types = abi.functions.values().chain(abi.prototypes.values());
     let types = types.chain(abi.aliases.values());
-    // Code that follows a type is recursive.
+    // Long types are refused, because functions on types are recursive and could overflow the stack.
     if let Some(ty) = types
         .chain(fields.map(|field| &field.ty))
         .find(|ty| ty.len() > 2000)
@@ -160,10 +160,10 @@ pub fn parse(name: &str, text: &str) -> Result<Abi, Broken> {
     Ok(abi)
 }
 
-/// Checks that a struct is possible in memory.
+/// Returns an error if no struct can have this size, alignment and fields.
 fn check_layout(layout: &Struct) -> Result<(), String> {
     let Struct { size, align, .. } = layout;
-    // No object is larger than the largest difference of two addresses.
+    // No object is larger than the largest difference between two addresses.
     if i64::try_from(*size).is_err() || !align.is_power_of_two() {
         return Err(format!("has {size} bytes, aligned to {align}"));
     }
@@ -261,16 +261,16 @@ pub fn of_edition(edition: Edition) -> Result<&'static Snapshot, Broken> {
         })
 }
 
-/// The result of identifying a header.
+/// The result of comparing a header with all snapshots.
 #[derive(Debug)]
 pub enum Verdict {
-    /// The header is this snapshot.
+    /// The header is equal to this snapshot.
     Known(&'static Snapshot),
-    /// The header is unknown; this snapshot is the nearest.
+    /// No snapshot is equal to the header.
     Unknown {
         /// The snapshot with the fewest differences.
         nearest: &'static Snapshot,
-        /// The changes from the snapshot to the header.
+        /// The changes from the nearest snapshot to the header.
         changes: Vec<Change>,
     },
 }
@@ -301,7 +301,7 @@ pub fn identify(abi: &Abi) -> Result<Verdict, Broken> {
         return Ok(Verdict::Known(before));
     }
     let mut best: Option<(usize, &'static Snapshot, Vec<Change>)> = None;
-    // Newest first: if two are equally near, the newer snapshot is the likelier origin.
+    // If two snapshots are equally near, the newer one is chosen, because it is the likelier origin.
     for snapshot in all()?.iter().rev() {
         if snapshot.edition.header != header {
             continue;

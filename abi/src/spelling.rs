@@ -1,8 +1,8 @@
-//! Types of the model as C spells them.
+//! Writes types of the model as C code.
 
 use crate::model::Abi;
 
-/// Returns a C declaration of `name` with a type of the model: `XLA_FFI_Error* (*name)(int32_t)`.
+/// Returns a C declaration of `name` with the type `ty` of the model, such as `XLA_FFI_Error* (*name)(int32_t)`.
 ///
 /// ```
 /// use xla_ffi_abi::spelling::declaration;
@@ -21,7 +21,7 @@ pub fn declaration(ty: &str, name: &str) -> String {
     }
 }
 
-/// Returns only the name of a type with contents, such as `Mine {a: i32 at 0}`.
+/// Returns a type without its contents in braces: `Mine` for `Mine {a: i32 at 0}`.
 fn without_contents(ty: &str) -> String {
     let mut out = String::with_capacity(ty.len());
     let mut depth = 0_usize;
@@ -39,13 +39,13 @@ fn without_contents(ty: &str) -> String {
     out
 }
 
-/// Returns the C typedef of the function type `name`, which the model keeps as a pointer to it.
+/// Returns the C typedef of a function type. In the model, `ty` is a pointer to the function.
 #[must_use]
 pub fn function_type(ty: &str, name: &str) -> String {
     format!("typedef {}", prototype(ty, name))
 }
 
-/// Returns the C prototype of the function `name`, whose type the model keeps as a pointer to it.
+/// Returns the C prototype of a function. In the model, `ty` is a pointer to the function.
 ///
 /// ```
 /// use xla_ffi_abi::spelling::prototype;
@@ -59,7 +59,7 @@ pub fn prototype(ty: &str, name: &str) -> String {
     pointer.replacen(&format!("(*{name})"), name, 1)
 }
 
-/// Returns the C typedef of another type.
+/// Returns the C typedef that gives `name` to a type other than a function.
 #[must_use]
 pub fn alias(ty: &str, name: &str) -> String {
     format!("typedef {}", declare(&without_contents(ty), name))
@@ -71,16 +71,16 @@ pub(crate) fn field(abi: &Abi, owner: &str, name: &str) -> Option<String> {
     Some(declaration(&field.ty, &field.name))
 }
 
-/// Splits a bit-field into its type and its number of bits.
+/// Splits the type of a bit-field into its underlying type and its number of bits.
 fn bits(ty: &str) -> Option<(&str, &str)> {
     let (ty, rest) = ty.split_once(": ")?;
     Some((ty, rest.split_once(" bits from bit ")?.0))
 }
 
-/// Declares `inner`, the part of a declaration at the place of its name.
+/// Returns a C declaration with the type `ty`. `inner` is the text at the place of the declared name.
 fn declare(ty: &str, inner: &str) -> String {
     let (qualifiers, ty) = qualifiers(ty);
-    // Qualifiers of a pointer are after its star, those of an array belong to its elements.
+    // In C, a pointer's qualifiers follow its star, and an array's qualifiers belong to its elements.
     let own = format!("{qualifiers}{inner}");
     if let Some(to) = ty.strip_prefix("*mut ") {
         return declare(to, &pointer(to, own.trim_end()));
@@ -106,7 +106,7 @@ fn declare(ty: &str, inner: &str) -> String {
             &format!("{inner}[{count}]"),
         );
     }
-    // Stars are next to the type, as in upstream's headers.
+    // Stars are written next to the type, as in upstream's headers.
     let stars = inner.len() - inner.trim_start_matches('*').len();
     let (stars, name) = inner.split_at(stars);
     let name = name.trim_start().replace("const *", "const* ");
@@ -119,7 +119,7 @@ fn declare(ty: &str, inner: &str) -> String {
     format!("{qualifiers}{}{stars}{blank}{name}", plain(ty))
 }
 
-/// Splits a type into its own qualifiers, with a blank after each, and the rest.
+/// Splits a type into its qualifiers, each followed by a blank, and the rest.
 fn qualifiers(ty: &str) -> (&str, &str) {
     let mut rest = ty;
     for word in ["const ", "volatile "] {
@@ -128,7 +128,8 @@ fn qualifiers(ty: &str) -> (&str, &str) {
     ty.split_at(ty.len() - rest.len())
 }
 
-/// Adds a pointer to a declarator: arrays bind tighter than stars.
+/// Adds a pointer to a declarator. A pointer to an array needs parentheses, because brackets bind more tightly than
+/// stars.
 fn pointer(to: &str, inner: &str) -> String {
     match array(to) {
         Some(_) => format!("(*{inner})"),
@@ -136,12 +137,12 @@ fn pointer(to: &str, inner: &str) -> String {
     }
 }
 
-/// Returns a parameter without the blank after the previous comma.
+/// Returns a parameter's type without the blank after the previous comma.
 fn parameter(text: &str) -> &str {
     text.strip_prefix(' ').unwrap_or(text)
 }
 
-/// Returns the parameters and the result of a pointer to a function.
+/// Returns the types of the parameters and of the result, if `ty` is a pointer to a function.
 pub(crate) fn signature(ty: &str) -> Option<(Vec<&str>, &str)> {
     let rest = ty.strip_prefix("fn(")?;
     let mut depth = 0_usize;
@@ -187,7 +188,7 @@ fn plain(ty: &str) -> String {
             "f64" => "double".to_owned(),
             "f128" => "long double".to_owned(),
             other => match other.strip_prefix("complex ") {
-                // The parts of a complex number are not complex.
+                // `complex` must not be repeated, because C has no complex numbers of complex numbers.
                 Some(part) if !part.starts_with("complex ") => {
                     format!("_Complex {}", plain(part))
                 }
@@ -211,7 +212,7 @@ mod tests {
             ("*const *const char", "const char* const* x"),
             ("fn(*mut void)", "void (*x)(void*)"),
             ("fn()", "void (*x)(void)"),
-            // No header contains such types, but the file of a snapshot may.
+            // Such types occur only in damaged snapshot files.
             ("fn(u8,é,,u8, )", "void (*x)(uint8_t, é, , uint8_t)"),
             ("*mut fn(i32) -> u8", "uint8_t (**x)(int32_t)"),
             (
@@ -225,7 +226,7 @@ mod tests {
             ("u32: 3 bits from bit 2", "uint32_t x : 3"),
             ("XLA_FFI_DataType", "XLA_FFI_DataType x"),
             ("const u32", "const uint32_t x"),
-            // Invalid types are not changed.
+            // Types that do not parse are unchanged.
             ("fn(", "fn( x"),
             ("complex complex f32", "complex complex f32 x"),
         ] {

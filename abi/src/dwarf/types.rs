@@ -1,4 +1,4 @@
-//! Translates the types of one unit: notation, sizes, alignments, and a limit on the cost.
+//! Converts the types in the debug information of one compilation unit, with a limit on the cost.
 
 use crate::header::Error;
 use crate::model::{
@@ -18,24 +18,24 @@ pub(super) type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
 pub(super) type Unit<'a> = gimli::Unit<Slice<'a>>;
 pub(super) type Entry<'a, 'b> = DebuggingInformationEntry<'b, 'b, Slice<'a>>;
 
-/// The largest depth to which a type is followed, such as a pointer to a constant of an array.
+/// The largest nesting depth of types, such as a pointer to an array of constants.
 const DEPTH: usize = 32;
 
-/// Names that typedefs give to unnamed structs and enumerations.
+/// The names that typedefs give to unnamed structs and enumerations, by the offset of the unnamed type.
 pub(super) type Given<'a> = BTreeMap<DebugInfoOffset, Cow<'a, str>>;
 
-/// The types of one unit.
+/// Converts the types of one compilation unit.
 #[derive(Clone, Copy)]
 pub(super) struct Types<'a, 'b> {
     pub(super) dwarf: &'b Dwarf<'a>,
     pub(super) unit: &'b Unit<'a>,
-    /// All units of the file, in their order.
+    /// All compilation units of the file, in their order.
     pub(super) units: &'b [Unit<'a>],
     pub(super) budget: &'b Budget,
     pub(super) given: &'b Given<'a>,
 }
 
-/// A reference to a type: its unit, and its offset there unless it is in a different file.
+/// A reference to a type: its unit, and its offset there. The offset is `None` if the type is in a different file.
 #[derive(Clone, Copy)]
 pub(super) struct Target<'a, 'b> {
     pub(super) types: Types<'a, 'b>,
@@ -65,7 +65,7 @@ impl<'a, 'b> Types<'a, 'b> {
         })
     }
 
-    /// Records the name that a typedef gives to an unnamed type.
+    /// If the entry is a typedef of an unnamed type, records the typedef's name for the type.
     pub(super) fn note_typedef(
         &self,
         entry: &Entry<'a, 'b>,
@@ -90,7 +90,8 @@ impl<'a, 'b> Types<'a, 'b> {
         Ok(())
     }
 
-    /// Returns the name of an entry. Any number of entries may share the text of a long name.
+    /// Returns the name of an entry. The cost depends on the name's length, because many entries may share one long
+    /// name.
     pub(super) fn name(&self, entry: &Entry<'a, 'b>) -> Result<Option<Cow<'a, str>>, Error> {
         let Some(value) = entry.attr_value(gimli::DW_AT_name)? else {
             return Ok(None);
@@ -103,18 +104,18 @@ impl<'a, 'b> Types<'a, 'b> {
         Ok(Some(name))
     }
 
-    /// Subtracts `cost` from the file's budget.
+    /// Subtracts `cost` from the budget of the file.
     pub(super) fn spend(&self, cost: usize) -> Result<(), Error> {
         self.budget.spend(cost)
     }
 
-    /// Copies a name.
+    /// Copies a name, at the cost of its length.
     pub(super) fn keep(&self, name: &str) -> Result<String, Error> {
         self.budget.spend(name.len())?;
         Ok(name.to_owned())
     }
 
-    /// Returns the name of a type: its own, or that of a typedef.
+    /// Returns the name of a type; for an unnamed type, the name that a typedef gives it.
     pub(super) fn tag_name(&self, entry: &Entry<'a, 'b>) -> Result<Option<Cow<'a, str>>, Error> {
         Ok(match self.name(entry)? {
             Some(name) => Some(name),
@@ -125,7 +126,7 @@ impl<'a, 'b> Types<'a, 'b> {
         })
     }
 
-    /// Returns the type that an entry refers to, in this or a different unit.
+    /// Returns the type that an entry refers to, which may be in a different unit.
     pub(super) fn target(&self, entry: &Entry<'a, 'b>) -> Result<Option<Target<'a, 'b>>, Error> {
         let at = match entry.attr_value(gimli::DW_AT_type)? {
             None => return Ok(None),
@@ -156,7 +157,7 @@ impl<'a, 'b> Types<'a, 'b> {
         Ok(entry.attr_value(at)?.and_then(|value| value.udata_value()))
     }
 
-    /// Returns the offset of a field, which the oldest debug information has as an expression.
+    /// Returns the offset of a field in bytes. Very old debug information contains it as an expression.
     pub(super) fn place(&self, member: &Entry<'a, 'b>) -> Result<u64, Error> {
         let Some(value) = member.attr_value(gimli::DW_AT_data_member_location)? else {
             return Ok(0);
@@ -174,7 +175,7 @@ impl<'a, 'b> Types<'a, 'b> {
         place.ok_or_else(|| Error::Dwarf("the place of a field is computed".to_owned()))
     }
 
-    /// Visits the direct children of an entry.
+    /// Calls `visit` for each direct child of an entry.
     pub(super) fn children(
         &self,
         of: UnitOffset,
@@ -195,8 +196,8 @@ impl<'a, 'b> Types<'a, 'b> {
         Ok(())
     }
 
-    /// Appends the fields of a record that begins at byte `start` of the outermost record. Fields of an unnamed union
-    /// or struct belong to the containing record, as in C.
+    /// Appends the fields of a record that starts at byte `start` of the outermost record. Fields of unnamed unions and
+    /// structs belong to the containing record, as in C.
     pub(super) fn fields(
         &self,
         of: UnitOffset,
@@ -237,8 +238,8 @@ impl<'a, 'b> Types<'a, 'b> {
         })
     }
 
-    /// Returns the bit of its record at which a bit-field begins. Before version 5, debug information counts down
-    /// from the highest bit of the field's type. Clang also does so in version 5.
+    /// Returns the bit in the record at which a bit-field starts. Before version 5, DWARF counts down from the highest
+    /// bit of the field's type, and Clang still does in version 5.
     fn first_bit(
         &self,
         member: &Entry<'a, 'b>,
@@ -250,7 +251,7 @@ impl<'a, 'b> Types<'a, 'b> {
             return Ok(first);
         }
         let at = place.wrapping_mul(8);
-        // The offset is negative if the field reaches beyond a word of its type.
+        // The offset is negative if the bit-field extends past one unit of its type.
         let from_highest = match member.attr_value(gimli::DW_AT_bit_offset)? {
             Some(AttributeValue::Sdata(offset)) => offset as u64,
             Some(value) => value.udata_value().unwrap_or(0),
@@ -267,7 +268,7 @@ impl<'a, 'b> Types<'a, 'b> {
         Ok(end.wrapping_sub(from_highest).wrapping_sub(bits))
     }
 
-    /// Returns the values of an enumeration.
+    /// Returns the enumerators of an enumeration with their values.
     pub(super) fn values(&self, of: UnitOffset) -> Result<BTreeMap<String, i64>, Error> {
         let mut values = BTreeMap::new();
         self.children(of, |child| {
@@ -276,7 +277,7 @@ impl<'a, 'b> Types<'a, 'b> {
                     self.name(child)?,
                     child.attr_value(gimli::DW_AT_const_value)?,
                 ) {
-                    // A fixed-size form has no sign, and small enumerators are unsigned.
+                    // Unsigned enumerators may have a form of fixed size, which does not state a sign.
                     let value = match value {
                         AttributeValue::Sdata(value) => Some(value),
                         value => value.udata_value().map(|value| value as i64),
@@ -340,21 +341,21 @@ impl<'a, 'b> Types<'a, 'b> {
             _ => return Ok(name),
         };
         Ok(match encoding {
-            // GCC has no encoding for complex integers.
+            // GCC has no standard encoding for complex integers, so the name is parsed.
             _ if is_complex(entry)? => {
                 let words = name.trim_start_matches('_');
                 let part = words
                     .strip_prefix("Complex")
                     .or(words.strip_prefix("complex"));
                 let is_float = encoding == gimli::DW_ATE_complex_float;
-                // Clang calls each of them `complex`.
+                // Clang's name for each complex type is only `complex`.
                 match part.map(str::trim) {
                     Some("") | None if is_float => format!("complex f{}", bytes.saturating_mul(4)),
                     Some("") => complex("int", bytes),
                     part => complex(part.unwrap_or(words), bytes),
                 }
             }
-            // The sign depends on the machine.
+            // The sign of these types depends on the platform, so the name is kept.
             _ if name == "char" || name == "wchar_t" => name,
             gimli::DW_ATE_boolean => "bool".to_owned(),
             gimli::DW_ATE_signed | gimli::DW_ATE_signed_char => integer(bytes, true),
@@ -385,7 +386,7 @@ impl<'a, 'b> Types<'a, 'b> {
         Ok(format!("{FUNCTION}{}", function(&parameters, &result)))
     }
 
-    /// Returns the number of elements of each dimension; `None` if it is unknown.
+    /// Returns the number of elements in each dimension of an array; `None` if the number is unknown.
     fn dimensions(&self, entry: &Entry<'a, 'b>) -> Result<Vec<Option<u64>>, Error> {
         let mut dimensions = Vec::new();
         self.children(entry.offset(), |child| {
@@ -418,7 +419,7 @@ impl<'a, 'b> Types<'a, 'b> {
         })
     }
 
-    /// Returns the size of a value of a type in bytes.
+    /// Returns the size in bytes of a value of the type.
     pub(super) fn size(&self, at: Option<Target<'a, 'b>>) -> Result<u64, Error> {
         self.size_within(at, 0)
     }
@@ -455,8 +456,8 @@ impl<'a, 'b> Types<'a, 'b> {
         })
     }
 
-    /// Returns the alignment of a type. Debug information only has explicit alignments. Otherwise the platform's
-    /// rules apply: numbers and pointers are aligned to their size.
+    /// Returns the alignment of a type. Debug information contains only explicit alignments, so the platform's rules
+    /// apply otherwise: numbers and pointers are aligned to their size.
     pub(super) fn align(&self, at: UnitOffset) -> Result<u64, Error> {
         self.align_within(at, 0)
     }
@@ -513,7 +514,7 @@ impl<'a, 'b> Types<'a, 'b> {
     }
 }
 
-/// Returns true if an array is a GNU vector.
+/// Returns true if the array type is a GNU vector.
 fn is_vector(array: &Entry<'_, '_>) -> Result<bool, Error> {
     Ok(array.attr_value(gimli::DW_AT_GNU_vector)?.is_some())
 }
@@ -521,27 +522,27 @@ fn is_vector(array: &Entry<'_, '_>) -> Result<bool, Error> {
 fn is_complex(base: &Entry<'_, '_>) -> Result<bool, Error> {
     Ok(match base.attr_value(gimli::DW_AT_encoding)? {
         Some(AttributeValue::Encoding(gimli::DW_ATE_complex_float)) => true,
-        // The encodings of complex integers in GCC and Clang.
+        // GCC and Clang use vendor-specific encodings for complex integers.
         Some(AttributeValue::Encoding(one)) => one.0 >= gimli::DW_ATE_lo_user.0,
         _ => false,
     })
 }
 
-/// Returns true if an entry is a field. Static members of C++ look like fields, but have no bytes in the struct.
+/// Returns true if an entry is a non-static field. Static members of C++ have the same tag, but no bytes in the struct.
 fn is_field(member: &Entry<'_, '_>) -> Result<bool, Error> {
     let is_static = member.attr_value(gimli::DW_AT_external)?.is_some()
         || member.attr_value(gimli::DW_AT_declaration)?.is_some();
     Ok(member.tag() == gimli::DW_TAG_member && !is_static)
 }
 
-/// The largest cost per byte of the file, in bytes of text and visited entries.
+/// The largest cost of reading a file, per byte of the file. One unit of cost is a byte of text or a visited entry.
 const A_BYTE: usize = 64;
 
 /// A limit on the cost of reading types.
 ///
-/// Types in debug information may be recursive: a function that takes itself twice needs 2³² entries for 32 levels. A
-/// long name that a thousand entries share costs its length a thousand times. The limit depends on the length of the
-/// file, and valid files do not reach it.
+/// Types in debug information may be recursive: a function that takes itself as two parameters needs 2³² entries for 32
+/// levels. A long name that a thousand entries share costs its length a thousand times. The limit depends on the length
+/// of the file, and valid files do not reach it.
 pub(super) struct Budget(Cell<usize>);
 
 impl Budget {
@@ -549,7 +550,7 @@ impl Budget {
         Self(Cell::new(A_BYTE.saturating_mul(library.len())))
     }
 
-    /// Subtracts `cost` from the rest of the budget.
+    /// Subtracts `cost` from the budget.
     pub(super) fn spend(&self, cost: usize) -> Result<(), Error> {
         let left = self.0.get().checked_sub(cost).ok_or_else(|| {
             Error::Dwarf(format!(

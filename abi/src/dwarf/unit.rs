@@ -1,4 +1,4 @@
-//! The ABI declarations of one unit.
+//! Reads the ABI declarations of one compilation unit.
 
 use super::types::{Entry, Given, Target, Types};
 use crate::header::Error;
@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) struct UnitReader<'a, 'b> {
     types: Types<'a, 'b>,
-    /// The names of a mirror's types, which may be in namespaces; `None` for upstream's names.
+    /// The names of a mirror's types, which may include namespaces. `None` to read types with upstream's names.
     wanted: Option<&'b BTreeSet<String>>,
-    /// The namespaces around the current entry, outermost first.
+    /// The namespaces that contain the current entry, outermost first.
     path: Vec<String>,
-    /// Whether the unit has types, of the ABI or not.
+    /// Whether the unit contains any types, including types that are not part of the ABI.
     has_types: bool,
     abi: Abi,
-    /// Types that share their name with a different type of the unit, each separately.
+    /// Types whose name already belongs to a different type of the unit. Each is in its own `Abi`.
     others: Vec<Abi>,
 }
 
@@ -30,13 +30,13 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         }
     }
 
-    /// Records names that typedefs give.
+    /// Records the names that typedefs give to unnamed types.
     pub(super) fn note_typedefs(mut self, given: &mut Given<'a>) -> Result<(), Error> {
         self.each(|reader, entry| reader.types.note_typedef(entry, given))
     }
 
-    /// Returns the unit's layouts, and separately each type that shares its name with a different type; `None` if the
-    /// unit has no types.
+    /// Returns the unit's layouts. Types that share their name with a different type follow, each separately. Returns
+    /// `None` if the unit has no types.
     pub(super) fn read(mut self) -> Result<Option<Vec<Abi>>, Error> {
         self.each(|reader, entry| {
             reader.has_types |= entry.attr_value(gimli::DW_AT_byte_size)?.is_some();
@@ -60,7 +60,7 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         }
     }
 
-    /// Returns the name of a type with the namespaces that the wanted name has.
+    /// Returns the name under which the current type is wanted, with as many of its namespaces as that name has.
     fn wanted_name(&self, name: &str) -> Result<Option<String>, Error> {
         if let Some(wanted) = self.wanted {
             for from in 0..self.path.len() {
@@ -77,18 +77,18 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         }
     }
 
-    /// Visits the declarations at file scope and in namespaces.
+    /// Calls `visit` for each declaration at file scope or in a namespace.
     fn each(
         &mut self,
         mut visit: impl FnMut(&mut Self, &Entry<'a, 'b>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut entries = self.types.unit.entries();
-        // The depth of the current entry, and of the innermost namespace around it.
+        // The depth of the current entry, and of the innermost namespace that contains it.
         let (mut depth, mut scope) = (0, 0);
         while let Some((deeper, entry)) = entries.next_dfs()? {
             depth += deeper;
             scope = scope.min(depth - 1).max(0);
-            // The unit itself is the outermost scope.
+            // The path has one namespace per level, and the unit itself is level 0.
             self.path.truncate(usize::try_from(scope).unwrap_or(0));
             if depth != scope + 1 {
                 continue;
@@ -186,7 +186,7 @@ impl<'a, 'b> UnitReader<'a, 'b> {
     }
 }
 
-/// Inserts a type under its name; returns the type if a different type has that name.
+/// Inserts a type under its name. If the name belongs to a different type, returns the type instead.
 fn put<T: PartialEq>(all: &mut BTreeMap<String, T>, name: &str, one: T) -> Option<T> {
     match all.get(name) {
         Some(known) if *known == one => None,
