@@ -1,4 +1,4 @@
-//! The header from before the first revision: its snapshot is what jaxlib 0.4.30 shipped.
+//! Tests of the header before revision r0, whose snapshot must match the header in jaxlib 0.4.30.
 
 use xla_ffi_abi::declared::Edition;
 use xla_ffi_abi::header::Source;
@@ -8,7 +8,7 @@ use xla_ffi_abi::xla_ffi_sys::Revision;
 use xla_ffi_testing::headers::{api_folder, folder_or_skip};
 use xla_ffi_testing::{root, skip};
 
-/// Libraries rely on these properties to refuse hosts with this header.
+/// Libraries built with this SDK use these properties to recognise and refuse hosts with this header.
 #[test]
 fn its_table() {
     let abi = &snapshot::of_edition(Edition::BEFORE_R0).unwrap().abi;
@@ -37,7 +37,7 @@ fn its_table() {
     assert!(
         matches!(snapshot::identify(abi), Ok(Verdict::Known(known)) if known.edition == Edition::BEFORE_R0)
     );
-    // The functions for errors have the same parameters as in r0.
+    // Libraries report the refusal with the functions for errors, so their arguments must be the same as in r0.
     let next = &snapshot::of_edition(Edition::find("r0").unwrap())
         .unwrap()
         .abi;

@@ -1,4 +1,5 @@
-//! bindgen reads the headers of each available jaxlib: its structs and enumerators must equal those of `ffi-sys`.
+//! Compares the structs and enumerators that bindgen finds in the headers of each available jaxlib with those of
+//! `ffi-sys`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,10 +14,10 @@ use xla_ffi_sys::JAXLIBS;
 use xla_ffi_testing::headers::{api_folder, folder_or_skip};
 use xla_ffi_testing::{root, skip};
 
-/// bindgen's view of a header.
+/// A header, as translated by bindgen.
 #[derive(Default)]
 struct Bindings {
-    /// Values by bindgen's texts: `Size of X`, `Alignment of X`, `Offset of field: X::f`.
+    /// The numbers in bindgen's layout checks, such as `Size of X`, `Alignment of X` or `Offset of field: X::f`.
     layouts: BTreeMap<String, u64>,
     /// The types of each struct's fields.
     structs: BTreeMap<String, Vec<(String, Type)>>,
@@ -35,7 +36,7 @@ fn number(expression: &Expr) -> Option<i64> {
     }
 }
 
-/// Parses `["Size of X"][size_of::<X>() - 24usize];`.
+/// Parses a layout check of bindgen, such as `["Size of X"][size_of::<X>() - 24usize];`.
 fn layout(statement: &Stmt) -> Option<(String, u64)> {
     let Stmt::Expr(Expr::Index(assertion), _) = statement else {
         return None;
@@ -53,7 +54,7 @@ fn layout(statement: &Stmt) -> Option<(String, u64)> {
     Some((what.value(), number(&difference.right)?.try_into().ok()?))
 }
 
-/// Returns the folder of the compiler's headers.
+/// Returns the folder in which the compiler keeps its own headers.
 fn standard_headers() -> String {
     let output = Command::new("cc").arg("-print-file-name=include").output();
     let folder = output.expect("a compiler's headers").stdout;
@@ -104,7 +105,7 @@ impl Bindings {
         found
     }
 
-    /// Spells a type in the model's notation.
+    /// Returns a Rust type in the model's notation. `enums` returns true for names of enumerations.
     fn spell(&self, ty: &Type, enums: &dyn Fn(&str) -> bool) -> String {
         let spell = |ty: &Type| self.spell(ty, enums);
         match ty {
@@ -207,7 +208,7 @@ fn bindgen_reads_what_ffi_sys_declares() {
                     "jaxlib {version} {name}"
                 );
             }
-            // The extensions' headers include the main one.
+            // The headers of extensions include the main header.
             if header == Header::Main {
                 let complete = found
                     .layouts
@@ -225,7 +226,8 @@ fn bindgen_reads_what_ffi_sys_declares() {
     assert!(fields > 200, "there are no headers");
 }
 
-/// bindgen's default output is a mirror: its emitted test compiles, and its debug information passes `abi check`.
+/// The default output of bindgen is a valid mirror: the test for it compiles, and its debug information passes `abi
+/// check`.
 #[test]
 fn the_default_output_of_bindgen_is_a_mirror() {
     let test = "the_default_output_of_bindgen_is_a_mirror";
@@ -283,7 +285,7 @@ fn the_default_output_of_bindgen_is_a_mirror() {
                 (abi.structs.len(), Vec::new()),
                 "{header}"
             );
-            // Enumerators are constants of no enumeration, so no enumeration is compared.
+            // bindgen writes enumerators as constants, so no enumeration is compared.
             assert_eq!(told.absent, abi.enums.keys().cloned().collect::<Vec<_>>());
         }
     }

@@ -1,4 +1,4 @@
-//! Effects of header changes at run time: typical edits of vendors, fields in padding, and growth of structs.
+//! Tests the effects of header changes at run time: typical edits by vendors, fields in padding, and structs that grow.
 
 use std::path::Path;
 use xla_ffi_abi::declared::Edition;
@@ -12,7 +12,7 @@ fn ours() -> String {
     std::fs::read_to_string(root().join("include/xla/ffi/api/c_api.h")).unwrap()
 }
 
-/// Returns the changes from r10 to a header, under the header's own names; `None` without libclang.
+/// Returns the changes from revision r10 to a header, under the header's own names; `None` without libclang.
 fn changes_of(source: Source) -> Option<Result<Vec<Change>, Error>> {
     let (abi, places) = match source.read_with_places() {
         Ok(read) => read,
@@ -31,14 +31,14 @@ fn source(text: &str) -> Source {
     Source::from_text(Path::new("c_api.h"), text.to_owned())
 }
 
-/// Returns the changes that do not follow from others.
+/// Returns one line per change that does not follow from others.
 fn own(changes: &[Change]) -> Vec<String> {
     let own = changes.iter().filter(|change| !change.follows);
     let told = own.map(|one| format!("{:?} {} {}", one.class, one.path(), one.effect.severity()));
     told.map(|told| told.replace("XLA_FFI_", "")).collect()
 }
 
-/// One edit per line: the struct, the text, its replacement, and the expected changes.
+/// One edit per line: the struct, the replaced text, the new text, and the expected changes.
 const EDITS: &str = r#"
 Buffer | int64_t rank; | union { int64_t rank; uint64_t order; }; | Inserted Buffer.order harmless
 Buffer | int64_t rank; | union { int64_t rank; struct { int32_t a, b; }; }; | Inserted Buffer.a harmless, Inserted Buffer.b harmless
@@ -112,7 +112,7 @@ fn a_body_behind_a_typedef_of_an_opaque_type_breaks() {
     }
 }
 
-/// Returns our header in a namespace, without prefixes.
+/// Returns our header inside a namespace, without the prefixes of its names.
 fn in_namespace(open: &str, close: &str) -> String {
     let text = ours().replace("XLA_FFI_", "");
     let text = text.replace("#ifdef __cplusplus\nextern \"C\" {\n#endif", open);
@@ -212,7 +212,8 @@ static inline _Bool vendor_is(const char* restrict a, bool b) { return a && b; }
     );
 }
 
-/// Returns the effect of a field in the first hole of a struct of the newest header, in both directions.
+/// Adds a field to the first hole of a struct in the newest header. Returns the severity in both directions, and the
+/// reasons.
 fn in_first_hole(name: &str) -> (Severity, Severity, String) {
     let old = Edition::find("r10").unwrap().declared();
     let mut new = old.clone();
@@ -246,10 +247,12 @@ fn in_first_hole(name: &str) -> (Severity, Severity, String) {
 
 #[test]
 fn a_field_in_padding_moves_nothing() {
-    // The runtime fills the struct: only a newer handler misses the field.
+    // The runtime fills this struct, so only a handler with the new header reads bytes that the other side does not
+    // fill.
     let (old, new, words) = in_first_hole("XLA_FFI_Buffer");
     assert_eq!((old, new), (Severity::None, Severity::Breaks), "{words}");
-    // The handler fills the struct: only a newer runtime misses the field.
+    // The handler fills this struct, so only a runtime with the new header reads bytes that the other side does not
+    // fill.
     let (old, new, words) = in_first_hole("XLA_FFI_Error_Create_Args");
     assert_eq!((old, new), (Severity::Breaks, Severity::None), "{words}");
 }

@@ -1,6 +1,6 @@
-//! Differences between headers other than the bytes of their own structs. They are in types that a signature takes by
-//! value, and in types in a typedef, within a struct or before its fields. Signs, symbols, variables and numbers also
-//! count.
+//! Tests that all differences between headers are found, not only those in the bytes of a struct. Examples are types
+//! that a function takes by value, types in typedefs, and types nested in structs. Signs, symbols, variables and
+//! numbers also count.
 
 use std::path::Path;
 use xla_ffi_abi::diff::{Class, changes};
@@ -13,7 +13,7 @@ fn read(text: &str) -> Result<Abi, Error> {
     Source::from_text(Path::new("told.h"), text).read()
 }
 
-/// Returns the changes between two headers; `None` without libclang.
+/// Returns the class and name of each change between two headers; `None` without libclang.
 fn told(old: &str, new: &str) -> Option<Vec<(Class, String)>> {
     let read = |text: &str| match read(text) {
         Ok(abi) => Some(abi),
@@ -28,7 +28,7 @@ fn told(old: &str, new: &str) -> Option<Vec<(Class, String)>> {
     Some(told.collect())
 }
 
-/// Asserts that the change between two headers is `expected`, and that a header does not differ from itself.
+/// Asserts that `expected` is among the changes between two headers, and that a header does not differ from itself.
 fn tells(old: &str, new: &str, expected: &str) {
     let Some(changes) = told(old, new) else {
         return;
@@ -43,7 +43,8 @@ fn tells(old: &str, new: &str, expected: &str) {
     assert_eq!(told(old, old).unwrap(), []);
 }
 
-/// Checks each line of a table: a change, a text with `@`, and the two replacements of `@`.
+/// Checks each line of a table. A line contains an expected change, a header with `@`, and the old and new text for
+/// `@`.
 fn all_tell(table: &str) {
     for line in table.trim().lines() {
         let [change, text, was, is] = line.split('|').map(str::trim).collect::<Vec<_>>()[..] else {
@@ -54,7 +55,7 @@ fn all_tell(table: &str) {
     }
 }
 
-/// Returns two texts that differ in one word.
+/// Returns two texts, in which `@` is replaced by `was` and by `is`.
 fn pair(text: &str, was: &str, is: &str) -> [String; 2] {
     [was, is].map(|word| text.replace('@', word))
 }
@@ -93,7 +94,7 @@ fn what_a_function_takes_and_gives_by_value_is_told() {
         ),
     ];
     for (index, (text, was, is)) in types.into_iter().enumerate() {
-        // The first type is used in all ways, every other type in one way.
+        // To save time, only the first type is tested in all uses, and every other type in one use.
         for (usage, path) in uses
             .iter()
             .skip(index % 6)
@@ -117,7 +118,7 @@ Retyped XLA_FFI_Foo | struct tag { @ a; }; typedef struct tag XLA_FFI_Foo[2]; | 
 Retyped XLA_FFI_Foo | typedef struct tag XLA_FFI_Foo; struct tag { @ a; }; | int | float
 "#,
     );
-    // A type that is only declared is represented by its name.
+    // The contents of this type are unknown, so its name represents it.
     let text = "typedef struct tag XLA_FFI_Foo;";
     if let Ok(abi) = read(text) {
         assert_eq!(abi.aliases["XLA_FFI_Foo"], "tag");
@@ -235,12 +236,12 @@ fn what_is_in_a_type_of_another_name_is_compared() {
             });
             tells(&was, &is, "Retyped XLA_FFI_T.held");
         }
-        // The same applies if the type has no name.
+        // The result is the same if the struct has no name.
         let [was, is] =
             [old, new].map(|inside| format!("struct XLA_FFI_T {{ struct {{ {inside} }} held; }};"));
         tells(&was, &is, "Retyped XLA_FFI_T.held");
     }
-    // A pointer's target is represented only by its name.
+    // Only the name of a pointer's target counts, so a change of the target's fields is not found.
     let [was, is] = ["int32_t a;", "float a;"].map(|inside| {
         format!("struct Pair {{ {inside} }}; struct XLA_FFI_T {{ struct Pair* held; }};")
     });

@@ -1,5 +1,5 @@
 //! The committed C headers compile on their own in every language, and declare every name of the newest upstream
-//! headers as the same kind of thing.
+//! headers as the same kind of declaration.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use xla_ffi_testing::compiler::works;
 use xla_ffi_testing::headers::{self, api_folder, folder_or_skip};
 use xla_ffi_testing::{root, skip};
 
-/// Compiles `text`; the error is the compiler's message.
+/// Compiles `text`. On failure, returns the compiler's messages as the error.
 fn compile(compiler: &str, arguments: &[&str], text: &str) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
     let is_cpp = compiler.contains("++");
@@ -59,7 +59,7 @@ fn each_header_compiles_alone() {
         }
         for standard in standards {
             for header in Header::ALL {
-                // Included twice, because several other headers may include it.
+                // Each header is included twice, because several other headers may include it.
                 let text = format!(
                     "#include \"xla/ffi/api/{header}\"\n#include \"xla/ffi/api/{header}\"\n\
                      extern int unit;\nint unit;\n"
@@ -106,7 +106,7 @@ XLA_FFI_Error* add(XLA_FFI_CallFrame* call_frame) {
     }
 }
 
-/// An earlier header that leaves `#pragma pack` open, or a compiler option, packs every struct of the ABI.
+/// Tests that headers refuse to compile if structs are packed, by an earlier `#pragma pack` or by a compiler option.
 #[test]
 fn packed_structs_do_not_compile() {
     let c = "xla/ffi/api/c_api xla/ffi/api/record_c_api xla/ffi/api/collectives_c_api xla_ffi/handler \
@@ -209,7 +209,8 @@ fn names_are_the_kinds_that_upstream_has() {
             );
             continue;
         }
-        // GCC only warns about offsetof for types without standard layout; every struct here has it.
+        // GCC only warns about `offsetof` for types without standard layout, so this unit checks that no struct causes
+        // the warning.
         if let Err(said) = compile(compiler, &["-std=c++17", &include()], &text) {
             panic!("{compiler}:\n{said}");
         }
@@ -227,7 +228,7 @@ fn upstream() -> Option<PathBuf> {
     Some(api_folder(&headers::folder()?, "0.12.0"))
 }
 
-/// Returns the names of this ABI in a C text without its comments.
+/// Returns all names of the ABI in a C file, ignoring comments.
 fn names(path: &Path) -> BTreeSet<String> {
     let text = std::fs::read_to_string(path).unwrap();
     text.lines()
@@ -252,7 +253,7 @@ fn no_upstream_name_is_missing() {
     for header in Header::ALL {
         let file = header.file_name();
         let theirs = names(&upstream.join(file));
-        // The extensions' headers include the main one.
+        // Our headers of extensions include the main header, so its names count.
         let ours: BTreeSet<_> = names(&folder.join(file)).union(&main).cloned().collect();
         assert!(theirs.len() > 10, "{file}");
         let missing: Vec<_> = theirs.difference(&ours).collect();
@@ -273,7 +274,7 @@ fn upstream_sources_compile_against_ours() {
         skip("upstream_sources_compile_against_ours", "g++ is not there");
         return;
     }
-    // Our folder contains only the C headers, so the C++ headers are upstream's.
+    // The include folder before upstream's has only our C headers, so the C++ headers are upstream's.
     let only_c = tempfile::tempdir().unwrap();
     let api = only_c.path().join("xla/ffi/api");
     std::fs::create_dir_all(&api).unwrap();
@@ -334,11 +335,11 @@ fn meeting_upstream_is_told() {
     };
     let said = both(&theirs, &ours).unwrap_err();
     assert!(said.contains("keep one of the two include"), "{said}");
-    // In the other order, upstream's header adds nothing: its guard is defined and every name is declared.
+    // In the other order, upstream's header declares nothing, because our header defines its include guard.
     both(&ours, &theirs).unwrap();
 }
 
-/// Returns a header with all declarations of a model in C.
+/// Returns the text of a C header with all declarations of a model.
 fn spelled(abi: &Abi) -> String {
     let mut text = String::from("#include <stddef.h>\n#include <stdint.h>\n");
     for name in abi.structs.keys().chain(&abi.opaque) {
@@ -365,7 +366,7 @@ fn spelled(abi: &Abi) -> String {
         let declared = spelling::prototype(ty, name);
         text.push_str(&format!("extern \"C\" {declared};\n"));
     }
-    // Structs precede those that contain them by value.
+    // A struct must follow the structs that it contains by value.
     let mut left: Vec<&String> = abi.structs.keys().collect();
     while !left.is_empty() {
         let waits = |name: &&String| {
@@ -395,7 +396,7 @@ fn spelled(abi: &Abi) -> String {
 fn what_the_model_spells_in_c_is_read_back() {
     for known in snapshot::all().unwrap() {
         let name = known.edition.name();
-        // Headers of extensions include the main header.
+        // Headers of extensions are skipped, because they need the main header.
         if known.edition.header != Header::Main {
             continue;
         }

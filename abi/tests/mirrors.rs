@@ -1,6 +1,6 @@
-//! Wrong mirrors: every mistake is found and named, and all forms of a mirror have the same result.
+//! Tests mirrors with mistakes: every mistake is found and named, and all forms of a mirror have the same result.
 //!
-//! `XLA_FFI_CASES` sets the number of cases.
+//! `XLA_FFI_CASES` sets the number of random cases.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use xla_ffi_testing::compiler::{cpp_compilers, library_of_text, works};
 use xla_ffi_testing::damage::{cases, runner};
 use xla_ffi_testing::skip;
 
-/// Collects every number of a layout by its path in the JSON.
+/// Collects the JSON paths of all numbers in a layout.
 fn numbers(value: &Value, at: &str, found: &mut Vec<String>) {
     match value {
         Value::Object(map) => {
@@ -46,7 +46,7 @@ fn every_lie_of_a_layout_is_found_and_named() {
             match Layout::parse(&told.to_string()) {
                 Ok(layout) => {
                     let told = layout.compare(&abi, &names);
-                    // The path is `/structs/NAME/fields/FIELD/offset`.
+                    // A path is of the form `/structs/NAME/fields/FIELD/offset`.
                     let parts: Vec<&str> = place.split('/').collect();
                     let name = match parts.as_slice() {
                         [_, "structs", owner, "fields", field, _] => format!("{owner}.{field} "),
@@ -60,7 +60,7 @@ fn every_lie_of_a_layout_is_found_and_named() {
                         told.mistakes
                     );
                 }
-                // Sizes and offsets are not negative.
+                // A negative size or offset does not parse.
                 Err(why) => prop_assert!(number < 0 && why.contains("does not parse"), "{why}"),
             }
             Ok(())
@@ -87,7 +87,8 @@ fn a_map_that_names_what_is_not_there_is_told() {
             Ok(())
         })
         .unwrap();
-    // If a name has two meanings, the second would not be checked, unless both have the same layout.
+    // If two items of the ABI have the same name in the mirror, only one would be checked. This is allowed only if
+    // their layouts are equal.
     for (one, other, alike) in [
         ("XLA_FFI_Buffer", "XLA_FFI_Args", false),
         ("XLA_FFI_Buffer", "XLA_FFI_DataType", false),
@@ -106,7 +107,8 @@ fn a_map_that_names_what_is_not_there_is_told() {
     }
 }
 
-/// Returns the mistakes that a C++ mirror of one buffer has according to its debug information.
+/// Builds a C++ mirror of one buffer, and returns the mistakes that its debug information shows; `None` without the
+/// compiler.
 fn told(
     text: &str,
     compiler: &str,
@@ -134,7 +136,7 @@ fn told(
         .collect()))
 }
 
-/// Returns a mirror's buffer whose `rank` has the type `rank`, with the further fields `more`.
+/// Returns a mirror of the buffer in C++. Its field `rank` has the type `rank`, and `more` contains additional fields.
 fn buffer(rank: &str, more: &str) -> String {
     format!(
         "struct Buffer {{ size_t struct_size; void* extension_start; unsigned dtype; void* data; {rank} rank; \
@@ -153,7 +155,7 @@ fn two_types_of_one_name_are_both_judged() {
         assert_eq!(told(&text(&wrong, &right), "Buffer"), mistake);
         assert_eq!(told(&text(&right, &wrong), "Buffer"), mistake);
         assert_eq!(told(&text(&right, &right), "Buffer"), [""; 0]);
-        // With its namespace, the name selects one of the types.
+        // A name with a namespace selects one of the two types.
         for name in ["a::Buffer", "c::Buffer", "b::c::Buffer"] {
             let wanted = if name.starts_with('a') { 0 } else { 1 };
             assert_eq!(
@@ -180,7 +182,7 @@ fn every_age_of_debug_information_is_read_alike() {
     }
 }
 
-/// Runs a command line in `folder`; returns false and reports a skip if its program is missing.
+/// Runs a command line in `folder`. If the program is missing, reports a skip and returns false.
 fn run(test: &str, folder: &Path, line: &str) -> bool {
     let mut words = line.split(' ');
     let program = words.next().unwrap();
@@ -196,7 +198,7 @@ fn run(test: &str, folder: &Path, line: &str) -> bool {
     true
 }
 
-/// Returns a unit that uses a mirror of a buffer.
+/// Returns a compilation unit with a mirror of the buffer, and a function that uses the mirror.
 fn unit(function: &str, rank: &str) -> String {
     let buffer = buffer(rank, "").replace("Buffer one;", "");
     format!(
@@ -206,7 +208,7 @@ fn unit(function: &str, rank: &str) -> String {
     )
 }
 
-/// Compares the buffer of a library.
+/// Compares the buffer in a library's debug information with revision r10. `buffer` is the name of the mirror's struct.
 fn compared(library: &Path, buffer: &str) -> Result<Comparison, String> {
     let abi = Edition::find("r10").unwrap().declared();
     let names = format!(r#"{{ "only": true, "names": {{ "XLA_FFI_Buffer": "{buffer}" }} }}"#);
@@ -250,7 +252,8 @@ fn types_in_other_units_are_followed() {
 fn types_in_another_file_are_not_judged() {
     let test = "types_in_another_file_are_not_judged";
     let folder = tempfile::tempdir().unwrap();
-    // The common declarations of both libraries move to a shared file: the whole struct, or the types of its fields.
+    // Declarations that both libraries have move to a shared file: the whole struct if its name is the same, otherwise
+    // only the types of its fields.
     for shared in [true, false] {
         for name in ["a", "b"] {
             let text = unit(name, "int64_t");

@@ -1,11 +1,11 @@
-//! Single edits to a header, and the expected changes of each, without those that follow from others.
+//! Single edits to a header, each with the expected changes. Changes that follow from others are not listed.
 
 use crate::edit::Edit;
 
-/// An edit in a line, and its expected changes.
+/// The text of a case, its edit, and the expected changes.
 pub(crate) type Case = (&'static str, Edit, Vec<&'static str>);
 
-/// Returns the edits that must be reported.
+/// Returns the edits that the checker must report.
 pub(crate) fn all() -> impl Iterator<Item = Case> {
     CASES.trim().lines().map(|line| {
         let (edit, told) = line.split_once(" => ").unwrap();
@@ -13,7 +13,7 @@ pub(crate) fn all() -> impl Iterator<Item = Case> {
     })
 }
 
-/// Returns the edits that change nothing.
+/// Returns the edits that have no effect, which the checker must not report.
 pub(crate) fn harmless() -> impl Iterator<Item = (&'static str, Edit)> {
     HARMLESS.trim().lines().map(|line| (line, Edit::of(line)))
 }

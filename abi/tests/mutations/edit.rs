@@ -1,14 +1,13 @@
-//! Single edits to the text of a header.
+//! Applies a single edit to the text of a header.
 
-/// A single edit and its texts.
+/// A single edit: its kind, such as `Text` or `Rename`, and the texts for it.
 pub(crate) struct Edit {
     kind: &'static str,
     texts: Vec<String>,
 }
 
 impl Edit {
-    /// Parses `KIND text ~ text`; `
-    /// `, `\r` and `\t` have the meaning of Rust, and `-` is an empty text.
+    /// Parses `KIND text ~ text`. In a text, `\n`, `\r` and `\t` are escape sequences, and `-` means an empty text.
     pub(crate) fn of(line: &'static str) -> Self {
         let (kind, texts) = line.split_once(' ').unwrap();
         let plain = |text: &str| match text {
@@ -25,7 +24,7 @@ impl Edit {
     }
 }
 
-/// Normalises a text: no comments, one blank between words, stars next to the type, directives on their own lines.
+/// Normalises a text: no comments, one blank between words, stars next to the type, and each directive on its own line.
 pub(crate) fn normal(text: &str) -> String {
     let mut plain = String::new();
     for line in text.lines() {
@@ -76,7 +75,7 @@ pub(crate) fn normal(text: &str) -> String {
     spaced.replace("( ", "(")
 }
 
-/// Returns the range of the text between the braces of a struct.
+/// Returns the start and end of the text between the braces of a struct.
 fn body(text: &str, name: &str) -> (usize, usize) {
     let open = text
         .find(&format!("struct {name} {{"))
@@ -86,7 +85,7 @@ fn body(text: &str, name: &str) -> (usize, usize) {
     (start, end)
 }
 
-/// Returns the declarations of a struct without their semicolons.
+/// Returns the declarations in a struct, without their semicolons.
 fn declarations(text: &str, name: &str) -> Vec<String> {
     let (start, end) = body(text, name);
     text[start..end]
@@ -119,13 +118,13 @@ fn position(declarations: &[String], field: &str) -> usize {
 pub(crate) fn apply(edit: &Edit, text: &str) -> String {
     let texts: Vec<&str> = edit.texts.iter().map(String::as_str).collect();
     let edited = match (edit.kind, texts.as_slice()) {
-        // Replaces the first text by the second, once.
+        // Replaces the first occurrence of a text.
         ("Text", [from, to]) => {
             assert!(text.contains(from), "the header lacks {from:?}");
             text.replacen(from, to, 1)
         }
         ("Everywhere", [from, to]) => text.replace(from, to),
-        // Replaces a name wherever it is a whole word.
+        // Replaces a name where it is a whole identifier.
         ("Rename", [from, to]) => {
             let mut out = String::new();
             let mut word = String::new();

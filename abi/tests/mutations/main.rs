@@ -1,5 +1,5 @@
-//! Tests the checker with single edits to a header. Each edit must be reported in its class, and edits that change
-//! nothing must not be reported.
+//! Tests the checker with single edits to a header. It must report each edit in its class, and must not report edits
+//! without an effect.
 //!
 //! The edits are made to our committed header and, if available, to the header of jaxlib 0.12.0. Both are normalised
 //! first, so that one list of edits fits both.
@@ -16,7 +16,7 @@ use xla_ffi_abi::xla_ffi_sys::Revision;
 use xla_ffi_testing::headers::{self, api_folder};
 use xla_ffi_testing::{root, skip};
 
-/// Returns the headers to edit.
+/// Returns the headers to edit, each with a name for messages.
 fn subjects() -> Vec<(&'static str, String)> {
     let mut subjects = Vec::new();
     let ours = root().join("include/xla/ffi/api/c_api.h");
@@ -37,7 +37,7 @@ fn subjects() -> Vec<(&'static str, String)> {
     subjects
 }
 
-/// Returns the checker's verdict on a text; `None` without libclang.
+/// Checks an edited header and returns the verdict; `None` without libclang.
 fn verdict(text: String) -> Option<Verdict> {
     match Source::from_text(&PathBuf::from("edited.h"), text.clone()).read() {
         Ok(abi) => Some(snapshot::identify(&abi).unwrap()),
