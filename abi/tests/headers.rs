@@ -1,5 +1,5 @@
-//! The committed C headers compile on their own in every language, and declare every name of the newest upstream
-//! headers as the same kind of declaration.
+//! Tests that the committed C headers compile on their own in every language. They must declare every name of the
+//! newest upstream headers, as the same kind of declaration.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `xla-ffi abi`: show, compare and check revisions of the ABI.
+//! `xla-ffi abi`: shows, compares and checks revisions of the ABI.
 
 mod check;
 mod diff;
@@ -38,7 +38,7 @@ enum Command {
 }
 
 impl Args {
-    /// Returns the `schema` of the JSON output, if JSON is requested.
+    /// Returns the value of `schema` in the JSON output, if JSON is requested.
     pub(crate) fn schema(&self) -> Option<&'static str> {
         match &self.command {
             Command::Show(args) => args.schema(),
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Lowest severity that fails the run.
+/// The lowest severity that fails the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Threshold {
     /// Changes that make a call use wrong bytes or a wrong function.
@@ -72,7 +72,8 @@ enum Threshold {
 }
 
 impl Threshold {
-    /// Returns true if a change has at least this severity; changes that follow from others do not count.
+    /// Returns true if at least one change has this severity or a higher one. Changes that follow from others do not
+    /// count.
     fn is_reached(self, changes: &[Change]) -> bool {
         let least = match self {
             Self::Breaks => Severity::Breaks,
@@ -84,19 +85,19 @@ impl Threshold {
     }
 }
 
-/// The ABI that a header must have.
+/// The ABI that a header must have, as requested by `--revision`.
 #[derive(Clone, Debug)]
 enum Wanted {
-    /// A revision: any of its headers.
+    /// Any header of a revision.
     Revision(Revision),
-    /// An edition of one header.
+    /// A single edition.
     Edition(Edition),
-    /// The edition that a jaxlib shipped.
+    /// The edition that this jaxlib version shipped.
     Jaxlib(String),
 }
 
 impl Wanted {
-    /// Parses a revision, an edition or a jaxlib version.
+    /// Parses the name of a revision or edition, or a jaxlib version.
     fn parse(name: &str) -> Result<Self, String> {
         let edition = edition(name)?;
         Ok(match Revision::from_name(name) {
@@ -106,7 +107,7 @@ impl Wanted {
         })
     }
 
-    /// Returns the named edition, or the edition of the main header.
+    /// Returns the edition of the main header that is requested.
     fn edition(&self) -> Edition {
         match self {
             Self::Revision(revision) => Edition::of_revision(*revision),
@@ -116,7 +117,7 @@ impl Wanted {
         }
     }
 
-    /// Returns true if the edition is acceptable.
+    /// Returns true if a header of this edition is accepted.
     fn takes(&self, edition: Edition) -> bool {
         match self {
             Self::Revision(revision) => {
@@ -138,7 +139,7 @@ impl std::fmt::Display for Wanted {
     }
 }
 
-/// Parses a revision on the command line.
+/// Parses an edition on the command line: a revision, an edition or a jaxlib version.
 fn edition(name: &str) -> Result<Edition, String> {
     if is_not_known_yet(name) {
         let newest = JAXLIBS.last().unwrap_or(&"");

@@ -1,4 +1,4 @@
-//! Known findings: allow-lists, in which each line has a reason, and baselines.
+//! Lists of known findings: allow-lists, in which each line has a reason, and baselines without reasons.
 
 use anyhow::{Context, bail};
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use xla_ffi_abi::catalogue as abi;
 use xla_ffi_doctor::CATALOGUE;
 
-/// Numbers of findings that something was not judged, which a list cannot allow.
+/// The numbers of findings that something was not judged. Lists cannot allow these findings.
 const NOT_JUDGED: [&str; 5] = ["XF001", "XF002", "XF003", "XF331", "XF332"];
 
 /// Options that name lists of known findings.
@@ -26,7 +26,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Reads the lists.
+    /// Reads the lists that the options name.
     pub(crate) fn read(&self) -> anyhow::Result<Lists> {
         let read = |path: &Option<PathBuf>, reasons: bool| {
             let path = path.as_deref();
@@ -38,12 +38,12 @@ impl Files {
         })
     }
 
-    /// Returns true if a baseline is written, in which case findings do not fail.
+    /// Returns true if this run writes a baseline, so that findings do not fail the run.
     pub(crate) fn writes(&self) -> bool {
         self.write_baseline.is_some()
     }
 
-    /// Writes a baseline if it is requested.
+    /// Writes a baseline if `--write-baseline` is given.
     pub(crate) fn write(&self, keys: impl IntoIterator<Item = String>) -> anyhow::Result<()> {
         let Some(path) = &self.write_baseline else {
             return Ok(());
@@ -67,7 +67,7 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    /// Returns the reason why a finding is allowed, if it is.
+    /// Returns the reason why a finding is allowed; `None` if no list contains it.
     pub(crate) fn reason(&mut self, id: &str, file: &str, subject: &str) -> Option<String> {
         let allowed = self.allowed.reason(id, file, subject);
         allowed.or_else(|| {
@@ -76,18 +76,19 @@ impl Lists {
         })
     }
 
-    /// Returns the lines that no finding used.
+    /// Returns the lines in the lists that matched no finding.
     pub(crate) fn unused(&self) -> impl Iterator<Item = &String> {
         self.allowed.unused().chain(self.baseline.unused())
     }
 }
 
-/// Returns a finding's line in lists: `XF204 libmine.so/my_op`.
+/// Returns the line for a finding in a list, such as `XF204 libmine.so/my_op`.
 pub(crate) fn key(id: &str, file: &str, subject: &str) -> String {
     format!("{id} {file}/{subject}")
 }
 
-/// A list of keys, one per line, with a reason after a colon if required. `*` stands for any name.
+/// The contents of a list: a key per line, followed by a colon and a reason in allow-lists. In keys, `*` stands for any
+/// file or subject.
 #[derive(Debug, Default)]
 struct Known {
     lines: BTreeMap<String, String>,
@@ -95,7 +96,7 @@ struct Known {
 }
 
 impl Known {
-    /// Reads a list; if `reasons` is true, every line needs a reason.
+    /// Reads a list. If `reasons` is true, every line must have a reason.
     fn read(path: &Path, reasons: bool) -> anyhow::Result<Self> {
         let shown = path.display();
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
@@ -142,7 +143,7 @@ impl Known {
         Ok(known)
     }
 
-    /// Returns the reason if the finding is on the list.
+    /// Returns the reason for a finding if the list contains it. The reason is empty in baselines.
     fn reason(&mut self, id: &str, file: &str, subject: &str) -> Option<String> {
         for (file, subject) in [(file, subject), ("*", subject), (file, "*"), ("*", "*")] {
             let wanted = format!("{id} {file}/{subject}");

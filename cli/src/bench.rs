@@ -1,4 +1,4 @@
-//! `xla-ffi bench`: the time of a call to a handler.
+//! `xla-ffi bench`: measures the time of a call to a handler.
 
 use crate::call::{CallArgs, Prepared, check};
 use crate::child_process;
@@ -10,10 +10,10 @@ use serde_json::json;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// The `schema` of the JSON output.
+/// The value of `schema` in the JSON output.
 pub(crate) const SCHEMA: &str = "xla-ffi-bench-1";
 
-/// The interval between reports to the parent that calls return; reports are less frequent if a call takes longer.
+/// The shortest interval between two reports to the parent process that calls still return.
 const BEAT: Duration = Duration::from_millis(100);
 
 /// Command line of `bench`.
@@ -53,7 +53,7 @@ fn here(args: &Args) -> Result<()> {
     if args.output.is_json() {
         output::redirect_stdout()?;
     }
-    // Allocated before any foreign code runs, so that a lack of memory is not attributed to the handler.
+    // The memory is allocated before foreign code runs, so that a lack of memory is not attributed to the handler.
     let mut nanoseconds: Vec<u64> = vec![];
     let calls = args.calls as usize;
     nanoseconds.try_reserve_exact(calls).with_context(|| {
@@ -66,7 +66,7 @@ fn here(args: &Args) -> Result<()> {
     drop(prepared);
     output::calls(format_args!("the handler"));
     let mut beat = Instant::now();
-    // The time limit applies to each call.
+    // A report starts the parent's time limit again, so that the limit applies to each call.
     let mut goes_on = |now: Instant| {
         if now.duration_since(beat) > BEAT {
             beat = now;
@@ -99,7 +99,7 @@ fn here(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Returns the clock's own cost in nanoseconds: the smallest difference between two readings.
+/// Returns the cost of reading the clock in nanoseconds, as the smallest difference between two readings.
 fn clock() -> u64 {
     let difference = |_| {
         let start = Instant::now();
@@ -108,7 +108,7 @@ fn clock() -> u64 {
     (0..10_000).map(difference).min().unwrap_or(0)
 }
 
-/// The times of single calls in nanoseconds, sorted and including the clock's own cost.
+/// The times of all calls in nanoseconds, sorted. Each time includes the cost of reading the clock.
 struct Summary {
     sorted: Vec<u64>,
     clock: u64,
@@ -121,7 +121,7 @@ impl Summary {
         (!sorted.is_empty()).then_some(Self { sorted, clock })
     }
 
-    /// Returns the time that `percent` of the calls did not exceed.
+    /// Returns the time in nanoseconds that `percent` of the calls did not exceed.
     fn percentile(&self, percent: f64) -> u64 {
         let last = self.sorted.len() - 1;
         let at = (percent / 100.0 * last as f64).round() as usize;

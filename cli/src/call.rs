@@ -1,4 +1,4 @@
-//! The options that describe one call (library, handler, host, operands), and the prepared call on the embedded runtime.
+//! Options that describe one call: library, handler, host and operands. Prepares the call on the embedded runtime.
 
 use crate::device::{Device, Opened};
 use crate::target::{HandlerName, Target};
@@ -19,16 +19,16 @@ use xla_ffi_runtime::{
     Stages, Tensor, Unwritten,
 };
 
-/// The value of `--engine`.
+/// The value of `--engine`: the XLA implementation that makes the call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Engine {
     /// The embedded runtime.
     Embedded,
-    /// A real XLA: the path of its PJRT plugin.
+    /// The XLA in a PJRT plugin, by the plugin's path.
     Pjrt(PathBuf),
 }
 
-/// Parses `--engine`; its path need not be UTF-8.
+/// Returns a parser for `--engine`. The path need not be valid UTF-8.
 fn engine_parser() -> impl TypedValueParser<Value = Engine> {
     OsStringValueParser::new().try_map(|text| Engine::of(&text))
 }
@@ -113,7 +113,7 @@ pub(crate) enum StageSet {
     Cpu,
 }
 
-/// A user type, by the symbols of its id and its `TypeInfo`.
+/// A user type to register, by the symbols of its id and its `TypeInfo`.
 #[derive(Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct UserType {
     pub(crate) name: String,
@@ -161,7 +161,8 @@ pub(crate) fn parse_type(text: &str) -> Result<UserType, String> {
     })
 }
 
-/// Mangles `State::id` as C++ compilers on Linux and macOS do; returns other symbols unchanged.
+/// Returns the mangled name of a C++ static member such as `State::id`, for Linux and macOS. Other symbols are
+/// unchanged.
 fn mangled(symbol: &str) -> String {
     if !symbol.contains("::") {
         return symbol.to_owned();
@@ -174,7 +175,7 @@ fn mangled(symbol: &str) -> String {
 }
 
 impl CallArgs {
-    /// Returns the arguments.
+    /// Creates the arguments that the command line describes.
     pub(crate) fn arguments(&self) -> Result<Vec<Tensor>> {
         self.args
             .iter()
@@ -183,7 +184,8 @@ impl CallArgs {
             .collect()
     }
 
-    /// Returns the results and their names: from the command line, or inferred from the shape contract.
+    /// Returns the results and their names. Their shapes are those of the command line, or are inferred from the shape
+    /// contract.
     pub(crate) fn results(
         &self,
         manifest: Option<&manifest::Handler>,
@@ -227,7 +229,7 @@ impl CallArgs {
     }
 }
 
-/// Returns a unique name per result: the name from the manifest, else `ret0`, `ret1`, ….
+/// Returns a unique name for each result. Results without a name in the manifest are called `ret0`, `ret1`, and so on.
 pub(crate) fn ret_names(count: usize, mut named: impl Iterator<Item = String>) -> Vec<String> {
     let mut names: Vec<String> = Vec::with_capacity(count);
     let mut known = BTreeSet::new();
@@ -241,7 +243,7 @@ pub(crate) fn ret_names(count: usize, mut named: impl Iterator<Item = String>) -
     names
 }
 
-/// Returns an error if the runtime found something outside of the call, for example in tasks or deleters.
+/// Returns an error if the runtime found mistakes outside of calls, for example in tasks or deleters.
 pub(crate) fn check(runtime: &Runtime) -> Result<()> {
     let findings: Vec<_> = runtime
         .take_findings()
@@ -254,26 +256,26 @@ pub(crate) fn check(runtime: &Runtime) -> Result<()> {
     bail!("{}", findings.join("\n"))
 }
 
-/// A call that is ready to run.
+/// A call on the embedded runtime that is ready to run.
 pub(crate) struct Prepared {
-    /// The runtime of the call.
+    /// The runtime that makes the call.
     pub(crate) runtime: Runtime,
     executable: Executable,
     arguments: Vec<Tensor>,
     rets: Vec<Ret>,
-    /// The names of the results.
+    /// The names of the results, in order.
     pub(crate) ret_names: Vec<String>,
     context: Environment,
 }
 
-/// A result: a new array, or the memory of an argument.
+/// The memory of a result: a new array, or the array of an argument.
 #[derive(Clone)]
 pub(crate) enum Ret {
     New(Shape),
     Alias(usize),
 }
 
-/// The call's context, from the command line.
+/// The parts of the call's context that the command line sets.
 struct Environment {
     run_id: i64,
     device_ordinal: i32,
@@ -327,17 +329,17 @@ impl Prepared {
         })
     }
 
-    /// Returns the arguments.
+    /// Returns the arguments of the call.
     pub(crate) fn arguments(&self) -> &[Tensor] {
         &self.arguments
     }
 
-    /// Returns the same call with other arrays of the same shapes.
+    /// Returns the same call with different arguments, which must have the same shapes.
     pub(crate) fn with_arguments(self, arguments: Vec<Tensor>) -> Self {
         Self { arguments, ..self }
     }
 
-    /// Returns true if a result shares memory with this argument.
+    /// Returns true if a result shares memory with the argument at this index.
     pub(crate) fn is_alias(&self, argument: usize) -> bool {
         self.rets
             .iter()

@@ -1,4 +1,4 @@
-//! `xla-ffi check`: runs the checks of [`checks`] on handlers, on the embedded runtime.
+//! `xla-ffi check`: runs the checks in [`checks`] on handlers, using the embedded runtime.
 
 mod checks;
 mod subject;
@@ -18,7 +18,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use subject::Subject;
 
-/// The `schema` of the JSON output.
+/// The value of `schema` in the JSON output.
 pub(crate) const SCHEMA: &str = "xla-ffi-check-1";
 
 /// Command line of `check`.
@@ -49,7 +49,7 @@ pub(crate) struct Args {
     only: Option<String>,
 }
 
-/// The result of one check.
+/// The result of one check of a handler.
 struct CheckResult {
     name: &'static str,
     status: Status,
@@ -128,7 +128,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(failed)))
 }
 
-/// Runs one check of the handler that the command line names.
+/// Runs one check in this process, on the handler that the command line names.
 fn check_here(args: &Args, target: &Target, name: &str) -> Result<()> {
     let handler = args.call.handler.as_ref().context("no handler is named")?;
     let subject = Subject::new(&args.call, &args.keep, target, handler)?;
@@ -139,7 +139,7 @@ fn check_here(args: &Args, target: &Target, name: &str) -> Result<()> {
     output::json(&json!(check(&subject)))
 }
 
-/// Runs all checks of one handler, each in its own child process.
+/// Runs all checks on one handler. Each check runs in its own child process.
 fn check_handler(args: &Args, target: &Target, handler: &HandlerName) -> Result<Vec<CheckResult>> {
     if let Err(why) = Subject::new(&args.call, &args.keep, target, handler)? {
         let (name, status) = ("runs", Status::Skipped(why));

@@ -1,4 +1,4 @@
-//! `xla-ffi abi check`.
+//! `xla-ffi abi check`: checks headers and mirrors against a revision of the ABI.
 
 mod header;
 
@@ -20,7 +20,7 @@ use xla_ffi_abi::diff;
 use xla_ffi_abi::snapshot::{self, Snapshot};
 use xla_ffi_abi::xla_ffi_sys::Revision;
 
-/// Options for headers, which conflict with other inputs.
+/// Options that apply only to headers, so that they conflict with other inputs.
 const OF_HEADERS: [&str; 7] = [
     "variant",
     "define",
@@ -30,7 +30,7 @@ const OF_HEADERS: [&str; 7] = [
     "lang",
     "fail_on",
 ];
-/// Options for findings in files, which conflict with `--snapshots`.
+/// Options for known findings, which conflict with `--snapshots`.
 const OF_FILES: [&str; 3] = ["allow", "baseline", "write_baseline"];
 
 /// Command line of `abi check`.
@@ -78,14 +78,14 @@ pub(crate) struct Args {
     form: Form,
 }
 
-/// The `schema` of the JSON output for headers.
+/// The value of `schema` in the JSON output for headers.
 const SCHEMA: &str = "xla-ffi-abi-check-1";
 
-/// The `schema` of the JSON output for snapshots.
+/// The value of `schema` in the JSON output for snapshots.
 const SNAPSHOTS: &str = "xla-ffi-abi-snapshots-1";
 
 impl Args {
-    /// Returns the `schema` of the JSON output, if JSON is requested.
+    /// Returns the value of `schema` in the JSON output, if JSON is requested.
     pub(super) fn schema(&self) -> Option<&'static str> {
         let form = match (self.snapshots, self.header.as_slice()) {
             (true, _) => SNAPSHOTS,
@@ -125,7 +125,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let edition = args.revision.as_ref().map_or_else(newest, Wanted::edition);
         match mirror::check(source, edition, args.names.as_deref()) {
             Ok(mirror) => checked.push(mirror),
-            // SARIF and annotations can only report errors as findings.
+            // SARIF and GitHub annotations contain only findings, so an error becomes a finding.
             Err(error) if matches!(args.form.format, Format::Sarif | Format::Github) => {
                 checked.push(header::unreadable(source.path(), None, &error));
             }
@@ -188,7 +188,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-/// Returns the JSON output: a list of headers, or one mirror.
+/// Returns the JSON output, for a list of headers or for one mirror.
 fn answer(form: &str, exit: &Value, checked: &[Checked], is_mirror: bool) -> Value {
     let mut values = checked.iter().map(Checked::to_json);
     let fields = match is_mirror {

@@ -1,4 +1,4 @@
-//! `xla-ffi abi diff`.
+//! `xla-ffi abi diff`: lists the changes between two ABIs.
 
 use super::Threshold;
 use super::input::{Input, Reading};
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     pub(super) output: TextOrJson,
 }
 
-/// The `schema` of the JSON output.
+/// The value of `schema` in the JSON output.
 pub(super) const SCHEMA: &str = "xla-ffi-abi-diff-1";
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         );
     }
     let mut changes = diff::changes(&old, &new);
-    // Measured facts exist only for revisions.
+    // The measured facts are about revisions, so none exist for headers and snapshot files.
     let facts = match (&args.old, &args.new) {
         (Input::Edition(old), Input::Edition(new)) => meaning::facts(old.revision, new.revision),
         _ => Vec::new(),
@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-/// Returns the changes as text, grouped by struct.
+/// Returns the changes as text, grouped by struct or other declaration.
 pub(super) fn report(changes: &[Change], old: &str, new: &str) -> String {
     let mut text = String::new();
     let mut owners: BTreeMap<&str, Vec<&Change>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The findings of `abi check` about a file, and whether they fail the run.
+//! The findings of `abi check` about a file, and the decision whether they fail the run.
 
 use super::Threshold;
 use crate::baseline::{self, Lists};
@@ -9,7 +9,7 @@ use xla_ffi_abi::catalogue::{CATALOGUE, Rule};
 use xla_ffi_abi::diff::Change;
 use xla_ffi_abi::meaning::Severity;
 
-/// Returns the descriptions of all findings of `abi check`.
+/// Returns the catalogue entries of all findings of `abi check`.
 pub(super) fn rules() -> Vec<report_format::Rule> {
     let rules = CATALOGUE.iter().map(|rule| report_format::Rule {
         id: rule.id,
@@ -24,19 +24,19 @@ pub(super) fn rules() -> Vec<report_format::Rule> {
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     rule: &'static Rule,
-    /// The subject's name in lists, such as `XLA_FFI_Buffer.rank`.
+    /// The subject's name in allow-lists, such as `XLA_FFI_Buffer.rank`.
     subject: String,
     message: String,
-    /// The line of the declaration in the file, if it is known.
+    /// The line of the declaration in the file, if the line is known.
     line: Option<u32>,
-    /// Whether the finding fails unless it is allowed.
+    /// Whether the finding fails the run unless it is allowed.
     fails: bool,
-    /// The level for CI, if the finding does not fail.
+    /// The level in CI formats, if the finding does not fail the run.
     level: &'static str,
 }
 
 impl Found {
-    /// Returns a finding that fails at every threshold.
+    /// Returns a finding that fails the run at every threshold.
     pub(super) fn failure(rule: &'static Rule, subject: &str, message: &str) -> Self {
         Self {
             rule,
@@ -48,7 +48,7 @@ impl Found {
         }
     }
 
-    /// Returns the finding for a change of a header.
+    /// Returns the finding for a change between a header and an edition.
     pub(super) fn change(change: &Change, title: &str, edition: &str, fail_on: Threshold) -> Self {
         let effect = &change.effect;
         let worst = match effect.old_on_new.severity >= effect.new_on_old.severity {
@@ -73,17 +73,17 @@ impl Found {
     }
 }
 
-/// The result for one file.
+/// The result of checking one file.
 pub(super) struct Checked {
     path: PathBuf,
     found: Vec<Found>,
-    /// The kind of failure in one word, for programs.
+    /// The kind of failure in one word, for JSON output.
     pub(super) kind: &'static str,
-    /// The report.
+    /// The report as text.
     pub(super) text: String,
-    /// Additional notes.
+    /// Notes for standard error.
     pub(super) notes: Vec<String>,
-    /// The findings for CI.
+    /// The findings in the form for CI.
     pub(super) annotations: Vec<Annotation>,
     value: Value,
 }
@@ -106,7 +106,7 @@ impl Checked {
         self
     }
 
-    /// Adds the reasons why findings are allowed.
+    /// Adds the reason to each finding that a list allows.
     pub(super) fn look_up(&mut self, lists: &mut Lists) {
         let name = self.path.file_name();
         let file = name.map_or_else(String::new, |name| name.to_string_lossy().into_owned());
@@ -138,12 +138,12 @@ impl Checked {
         }
     }
 
-    /// Returns true if the file was judged.
+    /// Returns true if the file could be judged, so that lists may allow its findings.
     pub(super) fn is_judged(&self) -> bool {
         self.kind == "findings"
     }
 
-    /// Returns true if a finding fails and is not allowed.
+    /// Returns true if a finding fails the run and no list allows it.
     pub(super) fn fails(&self) -> bool {
         let pairs = self.found.iter().zip(&self.annotations);
         pairs
@@ -151,7 +151,7 @@ impl Checked {
             .any(|(found, annotation)| found.fails && annotation.known.is_none())
     }
 
-    /// Returns the lines of a baseline: all findings that fail, allowed or not.
+    /// Returns the baseline lines for this file: all findings that fail the run, including those that a list allows.
     pub(super) fn keys(&self) -> impl Iterator<Item = String> {
         let pairs = self.found.iter().zip(&self.annotations);
         pairs
@@ -159,7 +159,7 @@ impl Checked {
             .map(|(_, annotation)| annotation.key.clone())
     }
 
-    /// Returns the result as JSON.
+    /// Returns the result as JSON, with the decision.
     pub(super) fn to_json(&self) -> Value {
         let known = self.annotations.iter().filter_map(|annotation| {
             Some(json!({ "key": annotation.key, "reason": annotation.known.as_ref()? }))

@@ -1,4 +1,4 @@
-//! The inputs of the subcommands of `abi`: revisions, snapshot files and headers.
+//! The inputs of `abi` subcommands: revisions, snapshot files and headers.
 
 use anyhow::Context;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ enum Lang {
     Cpp,
 }
 
-/// A build variant of a header: `NAME` or `NAME:DEFINITION,DEFINITION`.
+/// A build variant of a header, with its own macro definitions. The syntax is `NAME` or `NAME:DEFINITION,DEFINITION`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Variant {
     pub(crate) name: String,
@@ -61,7 +61,7 @@ impl std::str::FromStr for Variant {
 }
 
 impl Reading {
-    /// Refuses parsing options if the command reads no header.
+    /// Ends the program with status 2 if options for headers are given, but no input is a header.
     pub(crate) fn wants_a_header<'i>(&self, inputs: impl IntoIterator<Item = &'i Input>) {
         let given = [
             ("-D", !self.define.is_empty()),
@@ -79,7 +79,7 @@ impl Reading {
         }
     }
 
-    /// Reads one variant of the header at `path`: its layouts, and the names and lines of its declarations.
+    /// Parses one variant of the header at `path`. Returns its layouts, and the names and lines of its declarations.
     pub(crate) fn read(
         &self,
         path: &Path,
@@ -103,12 +103,12 @@ impl Reading {
     }
 }
 
-/// An input of `diff` and `show`.
+/// An input of `abi diff` or `abi show`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Input {
-    /// A revision, an edition or a jaxlib version.
+    /// An edition, named by a revision, an edition or a jaxlib version.
     Edition(Edition),
-    /// A header, or a snapshot file.
+    /// The path of a header or a snapshot file.
     File(PathBuf),
 }
 
@@ -125,7 +125,7 @@ impl std::str::FromStr for Input {
 }
 
 impl Input {
-    /// Returns the name for messages.
+    /// Returns the input's name for messages.
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Edition(edition) => edition.name(),
@@ -141,7 +141,7 @@ impl Input {
         matches!(self, Self::File(path) if !Self::is_snapshot(path))
     }
 
-    /// Returns the layouts, and the names and lines of a header's declarations.
+    /// Returns the input's layouts. For a header, also returns the names and lines of its declarations.
     pub(crate) fn layouts(&self, reading: &Reading) -> anyhow::Result<(Abi, Places)> {
         let without_places = |abi| Ok((abi, Places::default()));
         match self {

@@ -14,7 +14,7 @@ use xla_ffi_abi::mirror::{Layout, Names};
 use xla_ffi_abi::snapshot::{self, Snapshot};
 use xla_ffi_doctor::library;
 
-/// The `schema` of the JSON output for a mirror.
+/// The value of `schema` in the JSON output for a mirror.
 pub(super) const SCHEMA: &str = "xla-ffi-abi-mirror-1";
 
 /// Command line of `abi emit`.
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     names: Option<PathBuf>,
 }
 
-/// Parses the name of a language.
+/// Returns a parser for the name of a language.
 fn language() -> impl TypedValueParser<Value = Language> {
     let names = Language::NAMED.map(|(name, _)| name);
     PossibleValuesParser::new(names).try_map(|name| Language::named(&name).ok_or("unknown"))
@@ -44,7 +44,7 @@ pub(crate) fn emit(args: &Args) -> anyhow::Result<()> {
     output::text(&text)
 }
 
-/// Reads the naming map; names that the revision does not have are an error.
+/// Reads the naming map. Returns an error if it has names that the revision does not have.
 fn names(path: Option<&Path>, snapshot: &Snapshot) -> anyhow::Result<Names> {
     let Some(path) = path else {
         return Ok(Names::default());
@@ -71,11 +71,11 @@ fn names(path: Option<&Path>, snapshot: &Snapshot) -> anyhow::Result<Names> {
     Ok(names)
 }
 
-/// The layout that is compared with a revision.
+/// The layouts of a mirror, which are compared with a revision.
 pub(super) enum Source<'a> {
-    /// JSON that a program printed.
+    /// A JSON file that the mirror's program printed.
     Layout(&'a Path),
-    /// A library with debug information.
+    /// A library whose debug information contains the mirror.
     Library(&'a Path),
 }
 
@@ -87,7 +87,7 @@ impl Source<'_> {
     }
 }
 
-/// Compares a mirror with a revision.
+/// Compares the layouts of a mirror with a revision.
 pub(super) fn check(
     source: &Source<'_>,
     edition: Edition,
@@ -106,7 +106,7 @@ pub(super) fn check(
         }
         Source::Library(path) => {
             let bytes = library::bytes(path)?;
-            // Layouts are equal on all machines, so parts for other machines are also compared.
+            // All parts of a fat file are compared, because layouts do not depend on the machine.
             let expected = Layout::of(&snapshot.abi, &names);
             let mut found = Vec::new();
             for part in library::parts(path, &bytes)? {
@@ -145,7 +145,7 @@ pub(super) fn check(
         "mistakes": mistakes,
         "absent": absent,
     });
-    // A mistake starts with the name of its subject.
+    // A mistake starts with the name of the type or field that it is about.
     let found: Vec<Found> = mistakes
         .iter()
         .map(|mistake| {

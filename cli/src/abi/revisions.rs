@@ -1,4 +1,4 @@
-//! `xla-ffi abi revisions`.
+//! `xla-ffi abi revisions`: lists the revisions of the ABI.
 
 use crate::output;
 use crate::report_format::TextOrJson;

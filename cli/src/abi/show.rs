@@ -1,4 +1,4 @@
-//! `xla-ffi abi show`.
+//! `xla-ffi abi show`: shows the structs of an ABI.
 
 use super::input::{Input, Reading};
 use crate::output;
@@ -27,11 +27,11 @@ pub(crate) struct Args {
     format: TextOrJson,
 }
 
-/// The `schema` of the JSON output.
+/// The value of `schema` in the JSON output.
 const SCHEMA: &str = "xla-ffi-abi-show-1";
 
 impl Args {
-    /// Returns the `schema` of the JSON output, if JSON is requested.
+    /// Returns the value of `schema` in the JSON output, if JSON is requested.
     pub(super) fn schema(&self) -> Option<&'static str> {
         self.format.is_json().then_some(SCHEMA)
     }
@@ -125,7 +125,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     output::text(&text)
 }
 
-/// Returns the layouts, with each field's C declaration.
+/// Returns the layouts of a snapshot as JSON, in which each field also has its C declaration.
 fn abi(snapshot: &Snapshot) -> Value {
     let mut value = json!(snapshot.abi);
     for layout in value["structs"].as_object_mut().into_iter().flatten() {
@@ -134,7 +134,7 @@ fn abi(snapshot: &Snapshot) -> Value {
     value
 }
 
-/// Returns a struct with each field's C declaration.
+/// Adds its C declaration to each field of a struct in JSON.
 fn with_c(mut layout: Value) -> Value {
     for field in layout["fields"].as_array_mut().into_iter().flatten() {
         if let (Some(ty), Some(name)) = (field["type"].as_str(), field["name"].as_str()) {
@@ -144,7 +144,8 @@ fn with_c(mut layout: Value) -> Value {
     layout
 }
 
-/// Returns the older snapshots of the same header, oldest first; for a file, all snapshots.
+/// Returns the older snapshots of the same header file, oldest first. For a file, returns all snapshots of that header
+/// file.
 fn older(snapshot: &Snapshot, is_file: bool) -> anyhow::Result<Vec<&'static Snapshot>> {
     Ok(snapshot::all()?
         .iter()

@@ -1,4 +1,4 @@
-//! The checks. Each is a function of the subject and runs in its own process.
+//! The checks of `xla-ffi check`. Each check is a function and runs in its own process.
 
 use super::subject::{Subject, bytes};
 use anyhow::Result;
@@ -7,18 +7,18 @@ use xla_ffi_runtime::dtype::Class;
 use xla_ffi_runtime::scalar_codec::Number;
 use xla_ffi_runtime::{DType, Displaced, Error, ErrorCode, Revision, Shape, Tensor, Unwritten};
 
-/// The status of a check, with its reason.
+/// The status of a check, with a text for the report.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Status {
     Passed(String),
     Failed(String),
-    /// Information that is not a failure.
+    /// An observation that is not a failure.
     Note(String),
     Skipped(String),
 }
 
 impl Status {
-    /// Returns the status by name, and the reason.
+    /// Returns the name of the status, and the text for the report.
     pub(super) fn parts(&self) -> (&'static str, &str) {
         match self {
             Self::Passed(why) => ("passed", why),
@@ -29,7 +29,7 @@ impl Status {
     }
 }
 
-/// A check.
+/// A function that checks a handler and its call.
 pub(super) type Check = fn(&Subject) -> Status;
 
 /// All checks, in the order in which they run. The loader names the same checks (`python/xla_ffi/_check.py`).
@@ -50,12 +50,12 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("wrong-ranks", |subject| status_of(wrong_ranks(subject))),
 ];
 
-/// Returns a check's status; an error is a failure.
+/// Returns the status of a check. If the check returned an error, the status is a failure.
 fn status_of(status: Result<Status>) -> Status {
     status.unwrap_or_else(|error| Status::Failed(crate::output::error_text(&error)))
 }
 
-/// Runs a check that compares the results of calls, unless the handler is nondeterministic.
+/// Runs a check that compares the results of calls. Handlers that are declared nondeterministic are skipped.
 fn if_deterministic(subject: &Subject, check: fn(&Subject) -> Result<Status>) -> Status {
     match is_deterministic(subject) {
         true => status_of(check(subject)),
@@ -94,8 +94,8 @@ fn runs(subject: &Subject) -> Result<Status> {
     }))
 }
 
-/// Checks that every byte of every result is written. In two calls, the memory of the results starts with different
-/// bytes.
+/// Checks that the handler writes every byte of every result. Two calls are compared, whose result memory initially
+/// contains different bytes.
 fn written(subject: &Subject) -> Result<Status> {
     let run = || {
         subject
@@ -133,7 +133,7 @@ fn operands(subject: &Subject) -> Result<Status> {
 }
 
 fn repeats(subject: &Subject) -> Result<Status> {
-    // Both calls are in one process, because state outlives a call site only there.
+    // All calls are made in one process, so that state which survives between calls is found.
     let first = bytes(&subject.prepare()?.call().run()?.rets);
     for turn in 2..=4 {
         let again = subject.prepare()?.call().run()?;
@@ -185,10 +185,10 @@ fn threads(subject: &Subject) -> Result<Status> {
     })
 }
 
-/// The number of rows in the batched call of [`vmap`].
+/// The number of rows in the batched call that the check [`vmap`] makes.
 const ROWS: usize = 4;
 
-/// Compares one call with several rows, as `vmap` makes it, with one call per row.
+/// Checks that one call with several rows, as `vmap` makes it, has the same results as one call per row.
 fn vmap(subject: &Subject) -> Result<Status> {
     let leading = match subject.leading() {
         Ok(leading) => leading,
@@ -261,8 +261,8 @@ fn vmap(subject: &Subject) -> Result<Status> {
     )))
 }
 
-/// Returns an operand for one row. The first row is unchanged, the last row has a single value, and the others have
-/// random values of the operand. Floats have a different scale in each row.
+/// Returns an operand's values for one row of a batch. Row 0 has the given values, the last row repeats one of them,
+/// and other rows are random selections. Floats have a different scale in each row.
 fn drawn(arg: &Tensor, row: usize, random: &mut u64) -> Result<Tensor> {
     let size = arg.shape().elements();
     if row == 0 || size == 0 {
@@ -301,7 +301,7 @@ fn with_rows(shape: &Shape) -> Result<Shape> {
     Ok(Shape::new(shape.dtype(), dims)?)
 }
 
-/// Returns true if a different order of operations can explain the difference of two values.
+/// Returns true if two values are so close that rounding in a different order can explain the difference.
 fn is_close(dtype: DType, got: Number, wanted: Number) -> bool {
     let near = |a: f64, b: f64, bits: usize| {
         let digits = match bits {
@@ -398,7 +398,7 @@ fn misaligned(subject: &Subject) -> Result<Status> {
     })
 }
 
-/// Checks calls with other sizes for the names in the contract: they must return an error, or the same results twice.
+/// Checks calls in which a size of the shape contract is changed. Each must return an error, or the same results twice.
 fn sizes(subject: &Subject, sizes: &[i64]) -> Result<Status> {
     let (mut calls, mut refused) = (0, 0);
     for size in sizes {
@@ -447,7 +447,7 @@ fn sizes(subject: &Subject, sizes: &[i64]) -> Result<Status> {
     })
 }
 
-/// Checks that each operand is refused with a different element type of the same size.
+/// Checks that the handler refuses each operand with a different element type of the same size.
 fn wrong_types(subject: &Subject) -> Result<Status> {
     let Some(manifest) = &subject.manifest else {
         return Ok(Status::Skipped(
@@ -484,7 +484,7 @@ fn wrong_types(subject: &Subject) -> Result<Status> {
     wrong(subject, others, "the handler accepts every element type")
 }
 
-/// Checks that each operand is refused with one more dimension.
+/// Checks that the handler refuses each operand with one more dimension.
 fn wrong_ranks(subject: &Subject) -> Result<Status> {
     let Some(manifest) = &subject.manifest else {
         return Ok(Status::Skipped(
@@ -523,7 +523,7 @@ fn wrong(subject: &Subject, others: Vec<(Vec<Shape>, String)>, none: &str) -> Re
     let mut accepted = vec![];
     for (shapes, what) in others {
         let prepared = subject.prepare_with(&shapes, Some(rets.clone()));
-        // If an operand shares memory with a result of a different type, preparing the call already fails.
+        // Preparing the call already fails if an operand shares memory with a result of a different type.
         let outcome = prepared.and_then(|prepared| Ok(prepared.call().run()?));
         if outcome.is_ok() {
             accepted.push(what);
@@ -536,7 +536,7 @@ fn wrong(subject: &Subject, others: Vec<(Vec<Shape>, String)>, none: &str) -> Re
     })
 }
 
-/// Describes the first difference between two calls' results, if any.
+/// Describes the first difference between the results of two calls; `None` if they are equal.
 fn differ(wanted: &[Vec<u8>], rets: &[Tensor]) -> Option<String> {
     let (index, (wanted, ret)) = wanted
         .iter()

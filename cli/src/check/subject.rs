@@ -1,4 +1,4 @@
-//! A handler and the call that the checks make: from the command line, or generated from the manifest.
+//! The handler that is checked, and its call. Operands are those of the command line, or generated from the manifest.
 
 use crate::call::{CallArgs, Prepared};
 use crate::target::{HandlerName, Target};
@@ -9,28 +9,28 @@ use xla_ffi_runtime::dtype::Class;
 use xla_ffi_runtime::spec::Spec;
 use xla_ffi_runtime::{DType, Revision, Shape, Tensor};
 
-/// Sizes for the names of a shape contract, used in turn.
+/// Sizes that are given in turn to the names in a shape contract.
 const SIZES: [i64; 6] = [5, 3, 4, 2, 7, 6];
-/// Dimensions for `...` in a shape contract.
+/// Sizes of the dimensions that `...` in a shape contract stands for.
 const BATCH: [i64; 2] = [2, 3];
 
-/// A name of the contract, and the argument shapes after its size was changed.
+/// A name in the shape contract, and the shapes of the arguments after its size was changed.
 pub(super) type Resized = (String, Vec<Shape>);
 
-/// The subject of the checks.
+/// The handler that is checked, and its call.
 pub(super) struct Subject {
     args: CallArgs,
     pub(super) manifest: Option<manifest::Handler>,
-    /// Whether the SDK built the library, so that its handlers refuse undeclared operands.
+    /// Whether the library was built with this SDK, so that its handlers must refuse undeclared operands.
     pub(super) is_ours: bool,
-    /// The names of each argument's dimensions in the contract.
+    /// The names of each argument's dimensions, from the shape contract.
     names: Option<Vec<Vec<String>>>,
-    /// Operands whose values stay as given.
+    /// The names of operands whose values must not be changed.
     keep: Vec<String>,
 }
 
 impl Subject {
-    /// Returns the subject, or the reason why its operands or attributes cannot be generated.
+    /// Returns the handler and a call for the checks. The inner error is the reason why no call can be generated.
     pub(super) fn new(
         args: &CallArgs,
         keep: &[String],
@@ -107,19 +107,20 @@ impl Subject {
         Ok(Ok(subject))
     }
 
-    /// Prepares the call in its own runtime.
+    /// Prepares the call on a new runtime.
     pub(super) fn prepare(&self) -> Result<Prepared> {
         Prepared::new(&self.args)
     }
 
-    /// Prepares the call on a revision.
+    /// Prepares the call on a new runtime of this revision.
     pub(super) fn prepare_on(&self, revision: Revision) -> Result<Prepared> {
         let mut args = self.args.clone();
         args.revision = Some(revision);
         Prepared::new(&args)
     }
 
-    /// Prepares the call with other arguments. If `rets` is `None`, the result shapes follow from the contract.
+    /// Prepares a call whose arguments have these shapes. If `rets` is `None`, the result shapes are inferred from the
+    /// contract.
     pub(super) fn prepare_with(
         &self,
         shapes: &[Shape],
@@ -135,15 +136,15 @@ impl Subject {
         shapes(&self.args)
     }
 
-    /// Returns the results of a call with other arrays.
+    /// Calls the handler with different arguments and returns the results.
     pub(super) fn call(&self, args: Vec<Tensor>, rets: Vec<Shape>) -> Result<Vec<Tensor>> {
         let shapes: Vec<_> = args.iter().map(|arg| arg.shape().clone()).collect();
         let prepared = self.prepare_with(&shapes, Some(rets))?;
         Ok(prepared.with_arguments(args).call().run()?.rets)
     }
 
-    /// Returns whether a batched call adds a leading dimension to each argument, according to the loader's rules. The
-    /// error is the reason why there is no batched call.
+    /// Returns whether `vmap` adds a leading dimension to each argument, according to the loader's rules. The error is
+    /// the reason why no batched call can be made.
     pub(super) fn leading(&self) -> Result<Vec<bool>, String> {
         let Some(manifest) = self.manifest.as_ref().filter(|handler| handler.described) else {
             return Err("without a manifest the batch dimensions are unknown".into());
@@ -188,7 +189,7 @@ impl Subject {
         }
     }
 
-    /// Returns the reason why the sizes cannot be changed.
+    /// Returns the reason why [`resized`](Self::resized) cannot change sizes.
     pub(super) fn why_not_resized(&self) -> &'static str {
         match &self.manifest {
             _ if !self.args.rets.is_empty() => "--ret fixes the sizes of the results",
@@ -198,21 +199,21 @@ impl Subject {
         }
     }
 
-    /// Returns true if the values of an argument must stay as given.
+    /// Returns true if `--keep` names this argument, so that its values must not be changed.
     pub(super) fn keeps(&self, index: usize) -> bool {
         self.keep.contains(&self.argument(index))
     }
 
-    /// Returns the name of an argument.
+    /// Returns the name of the argument at this index.
     pub(super) fn argument(&self, index: usize) -> String {
         let args = self.manifest.as_ref().map(|manifest| &manifest.args);
         let named = args.and_then(|args| args.get(index.min(args.len().wrapping_sub(1))));
         named.map_or_else(|| format!("argument {index}"), |arg| arg.name.clone())
     }
 
-    /// Returns the argument shapes with one name's size changed to `size`, for each name of the contract.
+    /// Returns one set of argument shapes per name in the contract, in which that name has the size `size`.
     pub(super) fn resized(&self, size: i64) -> Result<Option<Vec<Resized>>> {
-        // Results from the command line would not fit the changed sizes.
+        // Result shapes from the command line would not fit the changed sizes.
         let Some(all) = self.names.as_ref().filter(|_| self.args.rets.is_empty()) else {
             return Ok(None);
         };
@@ -248,7 +249,7 @@ fn is_free(name: &str) -> bool {
     name != "_" && name.parse::<i64>().is_err()
 }
 
-/// Returns an operand with values that most handlers accept: integers are 1, which most ranges include.
+/// Returns an operand with values that most handlers accept. Integers are 1, which is in most allowed ranges.
 fn spec(shape: &Shape) -> Result<Spec> {
     let value = match shape.dtype().class() {
         Class::Float | Class::Complex => "random",
@@ -258,7 +259,7 @@ fn spec(shape: &Shape) -> Result<Spec> {
     Ok(Spec::parse(&format!("{shape}={value}"))?)
 }
 
-/// Returns the words of each argument's entry in a contract, or `None` if an operand is optional or repeated.
+/// Returns the words in each argument's entry of a contract; `None` if an argument is optional or repeated.
 fn words(contract: &str) -> Option<Vec<Vec<&str>>> {
     let args = contract.split("->").next()?;
     if args.contains(['?', '*']) {
@@ -271,7 +272,7 @@ fn words(contract: &str) -> Option<Vec<Vec<&str>>> {
     Some(words.collect())
 }
 
-/// Returns the name of each dimension of the arguments.
+/// Returns the name of each dimension of each argument, from the contract.
 fn names(contract: &str, shapes: &[Shape]) -> Option<Vec<Vec<String>>> {
     let words = words(contract)?;
     if words.len() != shapes.len() {
@@ -293,7 +294,7 @@ fn names(contract: &str, shapes: &[Shape]) -> Option<Vec<Vec<String>>> {
     words.into_iter().zip(shapes).map(named).collect()
 }
 
-/// Generates operands that fit a manifest.
+/// Generates arguments that fit the handler's description in the manifest.
 fn generated(handler: &manifest::Handler) -> Result<Vec<Spec>, String> {
     let contract = handler.shape.as_deref().and_then(words);
     if handler.args.iter().any(|arg| arg.optional || arg.variadic) {
@@ -342,7 +343,7 @@ fn generated(handler: &manifest::Handler) -> Result<Vec<Spec>, String> {
         .collect()
 }
 
-/// Returns the bytes of each array.
+/// Copies the bytes of each array.
 pub(super) fn bytes(tensors: &[Tensor]) -> Vec<Vec<u8>> {
     tensors
         .iter()

@@ -1,4 +1,4 @@
-//! Checks one header: finds its revision, or its differences from the nearest revision.
+//! Checks one header: finds its revision, or the nearest revision and the differences from it.
 
 use super::super::diff::report;
 use super::super::gate::{Checked, Found};
@@ -21,7 +21,7 @@ fn title(path: &Path, variant: Option<&Variant>) -> String {
     }
 }
 
-/// Returns the result for a header that cannot be read.
+/// Returns the result for a file that cannot be read. The error becomes a finding.
 pub(super) fn unreadable(path: &Path, variant: Option<&Variant>, error: &anyhow::Error) -> Checked {
     let error = crate::output::error_text(error);
     let value = json!({
@@ -35,7 +35,7 @@ pub(super) fn unreadable(path: &Path, variant: Option<&Variant>, error: &anyhow:
     checked
 }
 
-/// Reads a header and compares it with one revision, or with all.
+/// Reads a header and compares it with the requested ABI, or with all known headers.
 pub(super) fn check(
     path: &Path,
     variant: Option<&Variant>,
@@ -118,7 +118,7 @@ pub(super) fn described(snapshot: &Snapshot) -> Value {
     })
 }
 
-/// Compares with the required ABI; for a revision, any of its headers is accepted.
+/// Compares the layouts with the requested ABI. If a revision is requested, any of its headers is accepted.
 fn against(wanted: &Wanted, abi: &Abi) -> anyhow::Result<Verdict> {
     let header = abi.header();
     let known = EDITIONS.into_iter().chain([Edition::BEFORE_R0]);
