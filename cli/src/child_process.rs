@@ -1,6 +1,7 @@
-//! Runs this program again as a child process, so that a crash or hang of foreign code becomes an error.
+//! Runs this program again as a child process, so that a crash or hang in a library becomes an error.
 //!
-//! The child reports through a pipe which code runs next, so that errors name the right code, and the result.
+//! The child writes messages to a pipe: the name of the code that runs next, so that errors can name it, and the
+//! result.
 
 use crate::output;
 use anyhow::{Context, Result, anyhow, bail};
@@ -16,20 +17,20 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use xla_ffi_doctor::library::Provided;
 
-/// The option that marks a supervised child; it follows the subcommand.
+/// The option that marks a supervised child process. It is the first option after the subcommand.
 const CHILD: &str = "--supervised";
-/// The name in errors after the work, while exit handlers and destructors run.
+/// The name that errors use for code that runs after the child's work: exit handlers and destructors.
 const ENDING: &str = "the library, as its process ends,";
-/// Additional time for loading and reporting.
+/// Time for loading and reporting, in addition to the time limit.
 const GRACE: Duration = Duration::from_secs(5);
-/// Additional time for a call to report its own timeout.
+/// Time in which a call may report its own timeout before its process is killed.
 const LATE: Duration = Duration::from_millis(500);
-/// Upper bound of time limits, because clocks overflow.
+/// The upper bound of time limits, so that additions to the clock do not overflow.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// Variables of child processes, which add to the dynamic linker's search path and load libraries first.
+/// Environment variables of child processes, which set the library search path and libraries to load first.
 static ENVIRONMENT: OnceLock<Vec<(&str, OsString)>> = OnceLock::new();
 
-/// Sets which libraries child processes find and load first, in addition to those of the system.
+/// Sets the folders in which child processes search libraries, and the libraries that they load first.
 pub(crate) fn provide(provided: &Provided) -> Result<()> {
     let mut variables = Vec::new();
     for (name, paths) in [
@@ -54,7 +55,7 @@ pub(crate) fn provide(provided: &Provided) -> Result<()> {
     Ok(())
 }
 
-/// The error if a child process was stopped at its time limit.
+/// The error that a child process was killed at its time limit.
 #[derive(Debug, thiserror::Error)]
 #[error("{who} did not return within the time limit of {limit:?} and was stopped")]
 pub(crate) struct TimedOut {
@@ -62,7 +63,7 @@ pub(crate) struct TimedOut {
     limit: Duration,
 }
 
-/// Does the work of a supervised child, which writes to its parent through the descriptor `pipe`.
+/// Runs `work` in a supervised child process. Messages to the parent are written to the file descriptor `pipe`.
 pub(crate) fn child(pipe: i32, work: impl FnOnce() -> Result<()>) -> ExitCode {
     if output::connect(pipe).is_err() {
         return ExitCode::FAILURE;
@@ -79,7 +80,7 @@ pub(crate) fn child(pipe: i32, work: impl FnOnce() -> Result<()>) -> ExitCode {
     }
 }
 
-/// Runs the same command line in a child process and prints its JSON output if there is any.
+/// Runs the same command line in a child process. Prints the JSON output if there is any.
 ///
 /// # Errors
 /// See [`ask`].
@@ -91,7 +92,7 @@ pub(crate) fn rerun(limit: Duration) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the same command line with more options in a child process and returns its JSON output.
+/// Runs the same command line with additional options in a child process, and returns the JSON output.
 ///
 /// # Errors
 /// See [`ask`].
@@ -99,7 +100,7 @@ pub(crate) fn rerun_for_answer(limit: Duration, options: &[String]) -> Result<Op
     ask(limit, own_arguments_with(options))
 }
 
-/// Returns this command line with more options.
+/// Returns the arguments of this process with additional options.
 fn own_arguments_with(options: &[String]) -> Vec<OsString> {
     let mut arguments: Vec<_> = std::env::args_os().skip(1).collect();
     let at = 1.min(arguments.len());
@@ -107,11 +108,12 @@ fn own_arguments_with(options: &[String]) -> Vec<OsString> {
     arguments
 }
 
-/// Runs this program in a child process and returns its JSON output. Failures after the output are ignored.
+/// Runs this program in a child process and returns its JSON output. After the child has reported the end of its work,
+/// failures are ignored.
 ///
 /// # Errors
-/// Returns the child's own error, or that its process crashed, ended early or hung, with the name of the running
-/// code.
+/// Returns the child's own error. If the child crashed, ended early or hung, the error has the name of the code that
+/// was running.
 pub(crate) fn ask(limit: Duration, arguments: Vec<OsString>) -> Result<Option<Value>> {
     let (status, mut said) = run(limit, arguments)?;
     match said.ends.take() {
@@ -121,9 +123,9 @@ pub(crate) fn ask(limit: Duration, arguments: Vec<OsString>) -> Result<Option<Va
     }
 }
 
-/// Runs a different program in a child process and returns its JSON output.
+/// Runs a different program in a child process, and returns its JSON output.
 ///
-/// Its last two arguments are the number of the pipe's descriptor and `request`.
+/// The last two arguments of the program are the number of the pipe's file descriptor and `request`.
 ///
 /// # Errors
 /// See [`ask`].
@@ -140,12 +142,12 @@ pub(crate) fn ask_program(
     outcome(status, said)
 }
 
-/// Runs this program in a child process with the time limit `limit` per call, and [`GRACE`] more for other steps.
+/// Runs this program in a child process. A call may take `limit`, and other steps may take [`GRACE`] longer.
 fn run(limit: Duration, mut arguments: Vec<OsString>) -> Result<(ExitStatus, ChildOutput)> {
     supervise(limit, |pipe| {
         let at = 1.min(arguments.len());
         arguments.insert(at, format!("{CHILD}={pipe}").into());
-        // On Linux, this runs the same program even if its file was replaced.
+        // On Linux, this path refers to the same program even if its file was replaced.
         let program = if cfg!(target_os = "linux") {
             PathBuf::from("/proc/self/exe")
         } else {
@@ -157,14 +159,14 @@ fn run(limit: Duration, mut arguments: Vec<OsString>) -> Result<(ExitStatus, Chi
     })
 }
 
-/// Runs a command that writes messages to a pipe.
+/// Runs a command as a child process that writes messages to a pipe. Returns its exit status and messages.
 fn supervise(
     limit: Duration,
     command: impl FnOnce(i32) -> Result<Command>,
 ) -> Result<(ExitStatus, ChildOutput)> {
     let (read, write) = rustix::pipe::pipe().context("cannot create a pipe to a child process")?;
     rustix::io::fcntl_setfd(&read, rustix::io::FdFlags::CLOEXEC)?;
-    // Processes that a handler started may hold the pipe open, so reads do not block.
+    // Reads must not block, because processes that a handler started may keep the pipe open.
     rustix::io::ioctl_fionbio(&read, true)?;
     let mut child = command(write.as_raw_fd())?
         .envs(
@@ -182,7 +184,7 @@ fn supervise(
     Ok((status?, said))
 }
 
-/// Waits until the child ends, or kills it at the time limit.
+/// Waits until the child ends. Kills it at the time limit.
 fn wait(child: &mut Child, said: &mut ChildOutput, limit: Duration) -> Result<ExitStatus> {
     let given = |is_call: bool| match is_call {
         true => limit.min(DAY),
@@ -194,7 +196,7 @@ fn wait(child: &mut Child, said: &mut ChildOutput, limit: Duration) -> Result<Ex
         let ended = child
             .try_wait()
             .context("cannot wait for the child process")?;
-        // Messages are read after the wait, so that none of a finished child is missed.
+        // Messages are read after the status, so that all messages of an ended child are read.
         if said.read() {
             end = Instant::now() + given(said.is_call) + LATE;
         }
@@ -213,7 +215,7 @@ fn wait(child: &mut Child, said: &mut ChildOutput, limit: Duration) -> Result<Ex
     }
 }
 
-/// Returns the JSON output or the error of a child that ended.
+/// Returns the JSON output or the error of a child that has ended.
 fn outcome(status: ExitStatus, said: ChildOutput) -> Result<Option<Value>> {
     let who = &said.who;
     if let Some(signal) = status.signal() {
@@ -243,17 +245,17 @@ fn signal_name(number: i32) -> &'static str {
     }
 }
 
-/// The messages of a child so far.
+/// The messages that a child has written so far.
 struct ChildOutput {
     pipe: File,
-    /// The incomplete last line.
+    /// The start of a line that is not complete yet.
     begun: Vec<u8>,
-    /// The name of the running code.
+    /// The name of the code that the child runs now, for errors.
     who: String,
-    /// Whether the running code is a call.
+    /// Whether the child now runs a call, to which the time limit applies exactly.
     is_call: bool,
     answer: Option<Value>,
-    /// The end of the child's work, with its error if there is one.
+    /// The result of the child's work, as soon as the child has reported it: an error or `None`.
     ends: Option<Option<String>>,
 }
 
@@ -269,11 +271,12 @@ impl ChildOutput {
         }
     }
 
-    /// Reads all available messages, so that the child never blocks. Returns true if it entered new code.
+    /// Reads all available messages, so that writes of the child do not block. Returns true if the child reported that
+    /// new code runs.
     fn read(&mut self) -> bool {
         let mut entered = false;
         let mut bytes = [0; 4096];
-        // The amount is limited to what a pipe holds, because a handler may write endlessly.
+        // The number of reads is limited, because a handler may write to the pipe endlessly.
         for _ in 0..16 {
             match self.pipe.read(&mut bytes) {
                 Ok(0) => break,

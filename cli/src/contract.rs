@@ -1,10 +1,10 @@
-//! Infers result shapes from a manifest: from the shape contract, or from the argument that a result aliases.
+//! Infers result shapes from a manifest: from the shape contract, or from the argument whose memory the result shares.
 
 use xla_ffi_contract::Contract;
 use xla_ffi_doctor::manifest::{Attribute, Handler, Kind, Operand};
 use xla_ffi_runtime::{Attribute as Value, Attributes, DType, Shape};
 
-/// Returns the result shapes for these arguments and attributes, or an error with a remedy.
+/// Returns the shapes of the results for these arguments and attributes. The error text contains a remedy.
 pub(crate) fn infer(
     handler: &Handler,
     args: &[Shape],
@@ -34,7 +34,7 @@ pub(crate) fn infer(
     by_operand(handler, args, dims).map_err(unknown)
 }
 
-/// Returns an error if there are too few or too many arguments.
+/// Returns an error text if there are too few or too many arguments.
 fn count_mismatch(declared: &[Operand], given: usize) -> Option<String> {
     let variadic = declared.iter().any(|arg| arg.variadic);
     let required = declared.iter().filter(|arg| !arg.optional && !arg.variadic);
@@ -64,7 +64,7 @@ fn count_mismatch(declared: &[Operand], given: usize) -> Option<String> {
     ))
 }
 
-/// Returns the first argument that does not match its declaration.
+/// Returns an error text for the first argument that does not match its declaration.
 fn wrong_argument(declared: &[Operand], given: &[Shape]) -> Option<String> {
     let variadic = declared.last().filter(|last| last.variadic);
     given.iter().enumerate().find_map(|(index, shape)| {
@@ -93,7 +93,7 @@ fn wrong_argument(declared: &[Operand], given: &[Shape]) -> Option<String> {
     })
 }
 
-/// Returns the first attribute that is missing or does not have its declared type.
+/// Returns an error text for the first attribute that is missing or does not have its declared type.
 fn wrong_attribute(declared: &[Attribute], given: &Attributes) -> Option<String> {
     declared.iter().find_map(|attr| {
         let (name, ty) = (&attr.name, &attr.ty);
@@ -119,7 +119,7 @@ fn wrong_attribute(declared: &[Attribute], given: &Attributes) -> Option<String>
     })
 }
 
-/// Returns true if a value is accepted by a handler that declares the attribute.
+/// Returns true if a handler that declares the attribute accepts the value.
 fn is_of_type(value: &Value, attr: &Attribute) -> bool {
     let is_integer = |ty: &str| ty.starts_with(['i', 'u']);
     let same = |ty: &str, dtype: DType| match dtype {
@@ -141,7 +141,8 @@ fn is_of_type(value: &Value, attr: &Attribute) -> bool {
     }
 }
 
-/// Returns the index of the argument, one of `given`, whose memory the result at `index` shares.
+/// Returns the index of the argument whose memory the result at `index` shares, if any. `given` is the number of
+/// arguments.
 pub(crate) fn changed_in_place(handler: &Handler, index: usize, given: usize) -> Option<usize> {
     let last = handler.rets.len().checked_sub(1)?;
     let ret = &handler.rets[index.min(last)];
@@ -156,7 +157,7 @@ pub(crate) fn changed_in_place(handler: &Handler, index: usize, given: usize) ->
     Some(arg + further).filter(|arg| *arg < given)
 }
 
-/// Returns the result shapes for the dimensions that the contract determines.
+/// Returns the shapes of the results. `dims` contains the dimensions that the contract determines for each result.
 fn by_operand(
     handler: &Handler,
     args: &[Shape],
@@ -176,7 +177,7 @@ fn by_operand(
             continue;
         }
         if ret.inout {
-            // A variadic result occurs once per variadic argument of its name.
+            // A variadic result occurs once per argument of the variadic argument with the same name.
             let end = if ret.variadic { usize::MAX } else { index + 1 };
             let shared = (index..end).map_while(|at| changed_in_place(handler, at, args.len()));
             shapes.extend(shared.map(|arg| args[arg].clone()));
@@ -199,7 +200,7 @@ fn by_operand(
     Ok(shapes)
 }
 
-/// Returns the only element type that a result accepts, or the common type of all arguments.
+/// Returns the element type of a result: the only type that it accepts, or the common type of all arguments.
 fn dtype_of(ret: &Operand, args: &[Shape]) -> Option<DType> {
     if let Some([only]) = ret.dtypes.as_deref() {
         return DType::from_name(only);
@@ -216,7 +217,7 @@ fn dtype_of(ret: &Operand, args: &[Shape]) -> Option<DType> {
     (accepted && arrays.all(|dtype| dtype == first)).then_some(first)
 }
 
-/// Returns the values or defaults of the handler's integer attributes.
+/// Returns the values of the handler's integer attributes. Missing attributes have their defaults.
 fn integers<'a>(declared: &'a [Attribute], given: &Attributes) -> Vec<(&'a str, i128)> {
     let value = |attr: &Attribute| match given.get(&attr.name) {
         Some(value) => value.integer(),

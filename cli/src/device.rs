@@ -5,12 +5,12 @@ use anyhow::{Result, bail};
 use xla_ffi_doctor::manifest;
 use xla_ffi_runtime::{Call, Outcome};
 
-/// The value of `--device`.
+/// The value of `--device`: the device on which the handler runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Device {
-    /// The host's memory and threads.
+    /// The CPU, with the host's memory and threads.
     Host,
-    /// A CUDA device, by its number in this process.
+    /// A CUDA device, by its index in this process.
     Cuda(i32),
 }
 
@@ -31,14 +31,14 @@ impl std::str::FromStr for Device {
     }
 }
 
-/// Returns the platforms of a handler in canonical spelling.
+/// Returns the names of the handler's platforms in XLA's canonical spelling.
 fn canonical(handler: &manifest::Handler) -> impl Iterator<Item = String> {
     let platforms = handler.platforms.iter();
     platforms.map(|platform| xla_ffi_runtime::canonical_platform(platform))
 }
 
 impl Device {
-    /// Returns the platform's name in manifests.
+    /// Returns the name of the device's platform in manifests.
     fn platform(self) -> &'static str {
         match self {
             Self::Host => "cpu",
@@ -46,12 +46,13 @@ impl Device {
         }
     }
 
-    /// Returns true if the handler is declared for this device; a handler without platforms is for all devices.
+    /// Returns true if the manifest declares the handler for this device. A handler without platforms is for all
+    /// devices.
     pub(crate) fn is_for(self, handler: &manifest::Handler) -> bool {
         handler.platforms.is_empty() || canonical(handler).any(|name| name == self.platform())
     }
 
-    /// Returns an error if the handler is declared for other platforms only.
+    /// Returns an error if the manifest declares the handler only for other platforms.
     pub(crate) fn check(self, chosen: &Chosen<'_>) -> Result<()> {
         let Some(manifest) = chosen.manifest else {
             return Ok(());
@@ -72,7 +73,7 @@ impl Device {
         }
     }
 
-    /// Opens the device.
+    /// Opens the device. Returns an error if it does not exist.
     pub(crate) fn open(self) -> Result<Opened> {
         match self {
             Self::Host => Ok(Opened::Host),
@@ -88,7 +89,7 @@ impl Device {
     }
 }
 
-/// An opened device.
+/// A device that has been opened.
 pub(crate) enum Opened {
     Host,
     #[cfg(feature = "cuda")]
@@ -96,7 +97,7 @@ pub(crate) enum Opened {
 }
 
 impl Opened {
-    /// Returns an error if a command-buffer handler launches different work from call to call.
+    /// Returns an error if a handler for command buffers launches different work in different calls.
     pub(crate) fn check_capture(&self, call: Call) -> xla_ffi_runtime::Result<()> {
         match self {
             Self::Host => {

@@ -1,4 +1,4 @@
-//! `xla-ffi diff`: differences between two builds of a library that callers notice.
+//! `xla-ffi diff`: shows the differences between two builds of a library that callers can notice.
 
 use crate::report_format::TextOrJson;
 use crate::target::HandlerName;
@@ -15,7 +15,7 @@ use xla_ffi_doctor::{
 };
 use xla_ffi_runtime::Revision;
 
-/// The `schema` of the JSON output. The number changes if something is removed or changes its meaning.
+/// The value of `schema` in the JSON output. The number changes if a key is removed or changes its meaning.
 pub(crate) const SCHEMA: &str = "xla-ffi-diff-1";
 
 /// Command line of `diff`.
@@ -112,7 +112,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         (Some(least), Some(step)) => step >= least.step(),
         _ => false,
     };
-    // If neither build loads, handlers could not be compared, and the gate fails.
+    // If neither build loads, their handlers were not compared, so `--fail-on` fails.
     let dead = builds.iter().all(|build| build.does_not_load().is_some());
     let (code, kind) = match (fails, dead && args.fail_on.is_some()) {
         (true, _) => (1, "findings"),
@@ -150,7 +150,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-/// Reads one library and asks its handlers.
+/// Examines one build, and makes the metadata calls of its handlers unless `--no-run` is given.
 fn build(args: &Args, path: &Path) -> anyhow::Result<(Examination, Vec<Candidate>)> {
     let mut examination = Examination::of(path)?;
     let unreadable = |problem| problem == Problem::Manifest;
@@ -183,7 +183,7 @@ fn build(args: &Args, path: &Path) -> anyhow::Result<(Examination, Vec<Candidate
     Ok((examination, candidates))
 }
 
-/// Returns the parts that were not compared, with the reasons.
+/// Returns a text for each part of the builds that was not compared, with the reason.
 fn notes(args: &Args, builds: &[Build<'_>; 2]) -> Vec<String> {
     let mut notes = Vec::new();
     for (build, path) in builds.iter().zip([&args.old, &args.new]) {
@@ -216,7 +216,7 @@ fn notes(args: &Args, builds: &[Build<'_>; 2]) -> Vec<String> {
     notes
 }
 
-/// Returns the differences as text.
+/// Returns the differences as text, with the required step of the version number.
 fn report(
     args: &Args,
     found: &[Difference],

@@ -1,4 +1,4 @@
-//! `xla-ffi doctor`: reports what fails in libraries and wheels, and whether the findings stop a release.
+//! `xla-ffi doctor`: reports what fails in libraries and wheels. Findings can fail the run, to prevent a release.
 
 mod formats;
 mod gate;
@@ -27,7 +27,7 @@ use xla_ffi_doctor::{
     Severity, Subject, Verdict, verdict,
 };
 
-/// The `schema` of the JSON output. The number changes if something is removed or changes its meaning.
+/// The value of `schema` in the JSON output. The number changes if a key is removed or changes its meaning.
 const SCHEMA: &str = "xla-ffi-doctor-1";
 
 /// Command line of `doctor`.
@@ -84,20 +84,20 @@ pub(crate) struct Args {
     form: Form,
 }
 
-/// A library and its verdicts.
+/// A library that was examined, with the verdicts on its handlers.
 struct ExaminedLibrary {
     path: PathBuf,
-    /// The wheel that contains the library.
+    /// The path of the wheel that contains the library, if any.
     wheel: Option<PathBuf>,
     examination: Examination,
     candidates: Vec<Candidate>,
     verdicts: Vec<Verdict>,
-    /// The jaxlibs whose refusals a finding about the wheel explains.
+    /// Jaxlibs that refuse handlers of the library, if a finding about the wheel already explains this.
     explained: BTreeSet<String>,
 }
 
 impl ExaminedLibrary {
-    /// Returns the library's path in its wheel, or its file name.
+    /// Returns the library's path in its wheel; without a wheel, returns its file name.
     fn name(&self) -> String {
         let wheel = self.wheel.as_ref();
         let member = wheel.and_then(|wheel| self.path.strip_prefix(wheel).ok());
@@ -107,7 +107,7 @@ impl ExaminedLibrary {
 }
 
 impl Args {
-    /// Returns the `schema` of the JSON output, if JSON is requested.
+    /// Returns the value of `schema` in the JSON output, if JSON is requested.
     pub(crate) fn schema(&self) -> Option<&'static str> {
         (self.form.format == Format::Json).then_some(SCHEMA)
     }
@@ -124,7 +124,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     judged
 }
 
-/// Writes findings in a format for CI, if one is requested.
+/// Writes the findings as SARIF or GitHub annotations if the command line requests such a format.
 fn write_for_ci(args: &Args, annotations: &[Annotation]) -> anyhow::Result<()> {
     match args.form.format {
         Format::Text | Format::Json => Ok(()),
@@ -186,7 +186,7 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
         if asked.is_empty() {
             wheel.judge_requirements(&mut of_wheel, judging.versions);
         }
-        // Other libraries have no handlers.
+        // One library of the wheel has handlers, so the others are not expected to have any.
         if of_wheel.iter().any(|one| !one.candidates.is_empty()) {
             for one in &mut of_wheel {
                 let findings = &mut one.examination.findings;
@@ -242,7 +242,7 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-/// Adds findings to the first library for symbols on the command line that no library exports.
+/// Adds a finding for each symbol on the command line that no library exports. The first library has these findings.
 fn add_unmatched(args: &Args, judged: &mut [ExaminedLibrary]) {
     let exported = |symbol: &str| {
         let mut all = judged.iter();
@@ -278,19 +278,19 @@ fn add_unmatched(args: &Args, judged: &mut [ExaminedLibrary]) {
     first.examination.findings.extend(found);
 }
 
-/// The settings for judging libraries.
+/// The settings with which libraries are examined.
 #[derive(Clone, Copy)]
 struct Examiner<'a> {
     args: &'a Args,
     versions: &'a [&'a str],
-    /// Whether `versions` is the whole default list.
+    /// Whether `versions` is the default list of jaxlibs.
     all: bool,
     interpreters: &'a Interpreters,
     provided: &'a Provided,
 }
 
 impl Examiner<'_> {
-    /// Examines one library, asks its handlers, and returns its verdicts.
+    /// Examines one library, makes the metadata calls of its handlers, and returns the verdicts.
     fn one(&self, path: &Path, wheel: Option<&Opened>) -> anyhow::Result<ExaminedLibrary> {
         let Examiner {
             args,
@@ -305,7 +305,7 @@ impl Examiner<'_> {
         let releases = if all { &RELEASES } else { versions };
         examination.judge_glibc(releases);
         examination.judge_user_data(releases);
-        // Handlers and types on the command line apply to the libraries that have them.
+        // Handlers and types on the command line are used for all libraries that contain them.
         let named: Vec<_> = args
             .handler
             .iter()
@@ -323,7 +323,7 @@ impl Examiner<'_> {
             .filter_map(|version| Revision::of_jaxlib(version))
             .collect();
         if args.no_run || wheel.is_some() {
-            // If nothing runs, and in wheels, libraries for other machines are normal.
+            // A library for another machine is expected in a wheel, and is no problem if it is not run.
             for finding in &mut examination.findings {
                 if finding.problem == Problem::OtherMachine {
                     finding.severity = Severity::Note;
@@ -369,7 +369,7 @@ impl Examiner<'_> {
             asking.all(&mut candidates, &mut examination.findings);
         }
         if !examination.missing.is_empty() && examination.facts.uses_python() && !args.no_run {
-            // The module's package may provide the library.
+            // The library is missing for the dynamic linker, but the module's Python package may load it first.
             let findings = &mut examination.findings;
             let count = findings.len();
             findings.retain(|finding| finding.problem != Problem::DoesNotLoad);
@@ -389,7 +389,7 @@ impl Examiner<'_> {
             examination.findings.extend(traits);
         }
         examination.findings.sort_by_key(|finding| {
-            // The wrong machine is first, because it explains the other findings.
+            // A library for another machine is reported first, because this explains the other findings.
             let first = finding.problem != Problem::OtherMachine;
             (
                 first,
@@ -419,7 +419,8 @@ impl Examiner<'_> {
     }
 }
 
-/// Removes findings about undefined symbols if the library loads, and the loader's message about them if it does not.
+/// Keeps one finding for the cause of undefined symbols. If the library loads, findings about them are wrong. If it
+/// does not, they replace the loader's message.
 fn one_cause(findings: &mut Vec<Finding>) {
     let is = |finding: &Finding, problem| {
         finding.problem == problem && finding.subject == Subject::Machine
@@ -438,7 +439,7 @@ fn one_cause(findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the failing findings as text, with equal reasons combined.
+/// Returns a text with the findings that fail the run. Equal reasons are combined.
 fn conclusion(decision: &Decision) -> String {
     let mut lines = Vec::new();
     for same in grouped(&decision.failing, Item::is_alike) {
@@ -477,7 +478,7 @@ fn conclusion(decision: &Decision) -> String {
     format!("{head}:\n  {}", lines.join("\n  "))
 }
 
-/// Adds a finding about the API version that a handler answers.
+/// Adds a finding about the API version that a handler answers with.
 pub(super) fn behaviour_finding(subject: &mut Candidate, findings: &mut Vec<Finding>) {
     subject.learn_state();
     let (severity, what, fix) = match subject.behaviour() {
@@ -504,7 +505,8 @@ pub(super) fn behaviour_finding(subject: &mut Candidate, findings: &mut Vec<Find
     findings.push(finding);
 }
 
-/// Returns a finding if the manifest and the handler's answer disagree about a trait. Runtimes use the answer.
+/// Returns a finding if the manifest and the handler's answers disagree about a trait. Runtimes use the handler's
+/// answers.
 pub(super) fn traits_finding(subject: &Candidate, manifests: &[Manifest]) -> Option<Finding> {
     const NAME: &str = "command_buffer_compatible";
     let mut handlers = manifests.iter().flat_map(|manifest| &manifest.handlers);

@@ -1,4 +1,4 @@
-//! The engine that runs a handler: the embedded runtime, or the XLA of a PJRT plugin.
+//! The engine that makes the call: the embedded runtime, or the XLA in a PJRT plugin.
 
 use crate::call::{CallArgs, Engine, Ret};
 use crate::device::Device;
@@ -11,7 +11,7 @@ use xla_ffi_abi::xla_ffi_sys::Slot;
 use xla_ffi_programs::pjrt::Plugin;
 use xla_ffi_runtime::{Revision, Runtime, Tensor};
 
-/// Refuses options of the embedded runtime for a real XLA, and options of the CPU for a CUDA device.
+/// Ends the program with status 2 if an option does not apply to the chosen engine and device.
 pub(crate) fn refuse_what_it_cannot_do(args: &CallArgs) {
     let of_the_host = [
         ("--threads", args.threads.is_some()),
@@ -52,7 +52,7 @@ pub(crate) fn refuse_what_it_cannot_do(args: &CallArgs) {
     }
 }
 
-/// Refuses options that need a function that the revision does not have.
+/// Ends the program with status 2 if an option needs a function that the chosen revision does not have.
 fn refuse_what_it_does_not_have(args: &CallArgs) {
     let revision = args.revision.unwrap_or(Revision::NEWEST);
     for (option, given, slot) in [
@@ -77,7 +77,7 @@ fn refuse_what_it_does_not_have(args: &CallArgs) {
     }
 }
 
-/// Refuses engines other than the embedded runtime, and devices other than the host.
+/// Ends the program with status 2 if the engine is not the embedded runtime, or the device is not the host.
 pub(crate) fn only_embedded(args: &CallArgs, command: &str) {
     if args.engine != Engine::Embedded {
         refuse(format!("{command} supports --engine embedded only"));
@@ -88,7 +88,8 @@ pub(crate) fn only_embedded(args: &CallArgs, command: &str) {
     refuse_what_it_does_not_have(args);
 }
 
-/// Runs the handler on the XLA of a plugin, in a program with one custom call.
+/// Calls the handler on the XLA in a PJRT plugin, in a program with one custom call. Returns the results and their
+/// names.
 pub(crate) fn run_on(plugin: &Path, args: &CallArgs) -> Result<(Vec<String>, Vec<Tensor>)> {
     let target = Target::read(&args.lib)?;
     let chosen = target.choose(args.handler.as_ref())?;

@@ -13,7 +13,7 @@ use xla_ffi_doctor::{
 };
 use xla_ffi_runtime::Revision;
 
-/// The `schema` of the JSON output.
+/// The value of `schema` in the JSON output.
 pub(crate) const SCHEMA: &str = "xla-ffi-inspect-1";
 
 /// Command line of `inspect`.
@@ -32,16 +32,16 @@ pub(crate) struct Args {
     pub(crate) output: TextOrJson,
 }
 
-/// The doctor's verdicts on a handler, for the first jaxlib of each revision.
+/// The verdicts on a handler, for the first jaxlib of each revision.
 struct Reception {
-    /// Whether metadata calls were made, which is not possible for other machines.
+    /// Whether metadata calls were made. They are not possible if the library is for another machine.
     asked: bool,
     candidate: Candidate,
     verdicts: Vec<Verdict>,
 }
 
 impl Reception {
-    /// Asks a handler on every revision, in child processes, if the library loads on this machine.
+    /// Makes the metadata calls of all revisions in child processes, if the library loads on this machine.
     fn of(handler: &Chosen<'_>, examination: &Examination, types: &[&UserType]) -> Self {
         let stages = handler.stages.iter();
         let stages = stages.map(|(stage, symbol)| (stage.name().to_owned(), symbol.clone()));
@@ -58,7 +58,7 @@ impl Reception {
             None => asking(examination, types).one(&mut candidate),
         }
         candidate.learn_state();
-        // r0 makes no metadata call, so loading must be checked separately.
+        // r0 makes no metadata call, so its verdict depends only on whether the library loads.
         let broken = probe::broken(&examination.findings);
         let verdicts = Revision::ALL.into_iter().map(|revision| {
             let compiled_with = &examination.compiled_with;
@@ -78,8 +78,8 @@ impl Reception {
         pairs.map(|(revision, _)| revision).collect()
     }
 
-    /// Returns the reason why it is unknown whether any jaxlib loads the handler. r0 does not count, because it makes
-    /// no metadata call.
+    /// Returns the reason why it is unknown whether any jaxlib loads the handler; `None` if it is known. r0 does not
+    /// count, because it makes no metadata call.
     fn not_known(&self) -> Option<&str> {
         let unknown = |verdict: &&Verdict| {
             verdict.loads == Loads::Unknown && verdict.revision != Revision::R0.name()
@@ -89,8 +89,8 @@ impl Reception {
         found.map(|verdict| verdict.why.as_str())
     }
 
-    /// Returns the version and traits that the newest accepting runtime receives, or the reason why none accepts the
-    /// handler.
+    /// Returns the handler's answer to the newest runtime that accepts it: version and traits. If no runtime does,
+    /// returns the reason.
     fn version_and_traits(&self) -> Result<((i32, i32), u32), &str> {
         let mut why = None;
         for answer in self.candidate.answers.iter().rev() {
@@ -108,7 +108,7 @@ impl Reception {
         Err(why.unwrap_or("no metadata call was made"))
     }
 
-    /// Returns the jaxlibs that load the handler as text: `0.4.34 to 0.7.2, 0.9.1 or later`.
+    /// Returns the jaxlibs that load the handler as text, such as `0.4.34 to 0.7.2, 0.9.1 or later`.
     fn jaxlibs(&self) -> String {
         let accepted = self.accepted();
         let mut ranges: Vec<(Revision, Revision)> = vec![];
@@ -137,7 +137,7 @@ impl Reception {
     }
 }
 
-/// Returns the settings for asking a library's handlers.
+/// Returns the settings for the metadata calls of a library's handlers.
 fn asking<'a>(examination: &'a Examination, types: &'a [&'a UserType]) -> probe::Asking<'a> {
     probe::Asking {
         path: &examination.path,
@@ -147,7 +147,7 @@ fn asking<'a>(examination: &'a Examination, types: &'a [&'a UserType]) -> probe:
     }
 }
 
-/// Returns the reason if a library is built for another machine.
+/// Returns an error text if the library is built for another machine.
 fn wrong_machine(examination: &Examination) -> Option<String> {
     let facts = &examination.facts;
     let here = library::here();
@@ -170,7 +170,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let types: Vec<&UserType> = args.types.iter().collect();
     let chosen = chosen(&target, args.handler.as_ref());
     let chosen = match &elsewhere {
-        // The wrong machine is reported first, because it explains other errors.
+        // The error names the other machine first, because this explains other errors.
         Some(why) => chosen.with_context(|| format!("{}: {why}", args.lib.display()))?,
         None => chosen?,
     };
@@ -240,7 +240,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     conclude(&problems)
 }
 
-/// Returns the targets of the original custom calls, unless one handler is chosen.
+/// Returns the targets of the original custom calls. If `--handler` names a handler, returns none.
 fn legacy<'a>(target: &'a Target, args: &Args) -> impl Iterator<Item = &'a manifest::Target> {
     let shown = args.handler.is_none();
     let manifests = target.manifests.iter().filter(move |_| shown);
@@ -343,12 +343,12 @@ fn chosen<'a>(target: &'a Target, wanted: Option<&HandlerName>) -> anyhow::Resul
         .collect()
 }
 
-/// Returns the manifest of a handler, if it describes operands.
+/// Returns the handler's entry in the manifest if it describes operands.
 fn described<'a>(handler: &Chosen<'a>) -> Option<&'a manifest::Handler> {
     handler.manifest.filter(|says| says.described)
 }
 
-/// Returns the traits from the manifest, if it describes the handler.
+/// Returns the handler's traits from the manifest if it describes the handler.
 fn declared_traits(handler: &Chosen<'_>) -> Option<Vec<String>> {
     described(handler).map(|says| says.traits.clone())
 }

@@ -1,7 +1,7 @@
-//! Asks the handlers of libraries that use Python's C API, in a Python interpreter as a child process.
+//! Makes the metadata calls of libraries that use Python's C API, in a Python interpreter as a child process.
 //!
-//! The handlers of an extension module are its capsules: attributes of the module, and results of its functions
-//! without parameters.
+//! An extension module publishes its handlers as capsules. These are attributes of the module, or results of its
+//! functions without parameters.
 
 use crate::child_process::{self, TimedOut};
 use crate::output::error_text;
@@ -17,21 +17,21 @@ use xla_ffi_doctor::wheel::Name;
 use xla_ffi_doctor::{Answer, Candidate, Examination, Finding, Outcome, Problem, Subject};
 use xla_ffi_runtime::{Revision, metadata};
 
-/// The program of the child process.
+/// The Python program that the child process runs.
 const PROGRAM: &str = include_str!("interpreter.py");
-/// Prints the version of an interpreter and the suffixes of modules that it imports.
+/// A Python program that prints the interpreter's version, and the suffixes of modules that it can import.
 const DESCRIBE: &str = "import importlib.machinery, json, sys
 print(json.dumps({'version': sys.version_info[:2], 'suffixes': importlib.machinery.EXTENSION_SUFFIXES}))";
-/// Prints the first project in a list that is not installed.
+/// A Python program that prints the first project in a list that is not installed.
 const LACKS: &str = "import importlib.metadata, sys
 sys.path[:0] = sys.argv[1].split('\\n')
 for project in sys.argv[2:]:
     try: importlib.metadata.version(project)
     except importlib.metadata.PackageNotFoundError: sys.exit(print(project))";
-/// The newest minor version of Python that is searched on PATH.
+/// The newest minor version of Python 3 that is searched on PATH.
 const NEWEST: u32 = 20;
 
-/// A Python interpreter.
+/// A Python interpreter on this machine.
 #[derive(Deserialize)]
 struct Interpreter {
     #[serde(skip)]
@@ -51,7 +51,7 @@ impl Interpreter {
         Some(Self { program, ..found })
     }
 
-    /// Returns the first of these projects that is not installed.
+    /// Returns the first of these projects that is not installed for the interpreter.
     fn lacks(&self, site_packages: &[PathBuf], projects: &[&str]) -> Option<String> {
         let folders: Vec<String> = site_packages
             .iter()
@@ -68,16 +68,16 @@ impl Interpreter {
     }
 }
 
-/// The files and requirements of a wheel.
+/// The unpacked files and the requirements of a wheel.
 pub(crate) struct Unpacked<'a> {
     pub(crate) root: &'a Path,
     pub(crate) name: &'a Name,
     pub(crate) requires: Vec<&'a str>,
 }
 
-/// The interpreters of the command line or of PATH, and the folders from which they import.
+/// The interpreters that may be used, and the folders from which they import packages.
 pub(crate) struct Interpreters {
-    /// The interpreters, each started when it is first needed.
+    /// The interpreters of the command line or of PATH. Each is started when it is first needed.
     programs: Vec<(PathBuf, OnceCell<Option<Interpreter>>)>,
     site_packages: Vec<PathBuf>,
     limit: Duration,
@@ -103,7 +103,7 @@ impl Interpreters {
         }
     }
 
-    /// Returns the first interpreter that imports modules with this suffix from a wheel with this name.
+    /// Returns the first interpreter that can import modules with this suffix and, if given, install this wheel.
     fn fitting(&self, suffix: &str, wheel: Option<&Name>) -> Option<&Interpreter> {
         let mut found = self.programs.iter().filter_map(|(program, found)| {
             found
@@ -116,8 +116,8 @@ impl Interpreters {
         })
     }
 
-    /// Loads a library in an interpreter, adds the handlers of its capsules to `candidates`, and asks all of them. A
-    /// function in `guesses` is a handler if it answers.
+    /// Loads a library in an interpreter and makes its metadata calls. Handlers in capsules are added to `candidates`.
+    /// A function in `guesses` is a handler if it answers.
     pub(crate) fn ask(
         &self,
         examination: &mut Examination,
@@ -175,7 +175,7 @@ impl Interpreters {
             .and_then(|root| path.strip_prefix(root).ok())
             .unwrap_or(path);
         let module = examination.facts.module(member);
-        // Any interpreter can load a library that is not a module.
+        // A file without a module's suffix can be loaded by any interpreter.
         let suffix = match file.find('.') {
             Some(at) if module.is_some() => &file[at..],
             _ => ".so",
@@ -210,7 +210,7 @@ impl Interpreters {
             ))
         };
         let does_not_load = |why: String| {
-            // If required packages are missing, a failure proves nothing.
+            // Without the packages that the wheel requires, a failure to import proves nothing.
             let requires = wheel.map_or(&[][..], |wheel| &wheel.requires);
             if let Some(package) = interpreter.lacks(&self.site_packages, requires) {
                 return needs(&package);
@@ -235,7 +235,7 @@ impl Interpreters {
     }
 }
 
-/// The answer of the child process.
+/// The child process's answer.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Said {
@@ -249,16 +249,16 @@ enum Said {
 #[derive(Deserialize)]
 struct Loaded {
     types: usize,
-    /// The handlers, those of capsules first.
+    /// The handlers. Those in capsules are first.
     handlers: Vec<Asked>,
 }
 
-/// The name and the stages of a handler, and its answer on each revision.
+/// A handler: its name, its stages with their symbols, and its answer on each revision.
 #[derive(Deserialize)]
 struct Asked(String, BTreeMap<String, String>, Vec<Value>);
 
-/// Returns the outcome on each revision from r1 on. A capsule that never answers may belong to the original custom
-/// calls.
+/// Returns the outcome on each revision from r1 on. A capsule that never answers may contain a target of the original
+/// custom calls.
 fn outcomes(name: &str, answers: &[Value], is_capsule: bool) -> Vec<Answer> {
     let is_silent = is_capsule && answers.iter().all(|one| one["silent"] == true);
     let skipped = match is_silent {
@@ -275,7 +275,7 @@ fn outcomes(name: &str, answers: &[Value], is_capsule: bool) -> Vec<Answer> {
         let mut outcome = answers.next().unwrap_or_else(skipped);
         match &mut outcome {
             Outcome::Accepted { version, .. } => {
-                // The embedded runtime has the same check.
+                // The embedded runtime makes the same check.
                 if let Err(error) = metadata::accept_version(*revision, *version) {
                     outcome = Outcome::Refused {
                         why: format!("metadata of '{name}': {error}"),

@@ -1,4 +1,4 @@
-//! The doctor's JSON output, and its findings in the formats for CI.
+//! The doctor's output as JSON, SARIF and GitHub annotations.
 
 use super::gate::{Decision, Item};
 use super::{Args, ExaminedLibrary, SCHEMA};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use xla_ffi_abi::catalogue::UNREADABLE;
 use xla_ffi_doctor::{CATALOGUE, Severity};
 
-/// Returns the descriptions of all findings of the doctor.
+/// Returns the catalogue entries of all findings of the doctor.
 pub(super) fn rules() -> Vec<Rule> {
     let rules = CATALOGUE.iter().map(|entry| Rule {
         id: entry.id,
@@ -26,7 +26,7 @@ pub(super) fn rules() -> Vec<Rule> {
     rules.chain([unreadable]).collect()
 }
 
-/// Returns an error as a finding, because SARIF and annotations can only report findings.
+/// Returns a finding for an error, because SARIF and GitHub annotations contain only findings.
 pub(super) fn unreadable(args: &Args, error: &anyhow::Error) -> Annotation {
     let message = crate::output::error_text(error);
     let paths = args
@@ -52,7 +52,7 @@ pub(super) fn unreadable(args: &Args, error: &anyhow::Error) -> Annotation {
     }
 }
 
-/// Returns the findings for CI.
+/// Returns the findings as annotations for CI, the most severe level first.
 pub(super) fn for_ci(items: &[Item], decision: &Decision) -> Vec<Annotation> {
     let annotations = items.iter().map(|item| {
         let is = |other: &Item| other.key() == item.key() && other.finding == item.finding;
@@ -68,7 +68,7 @@ pub(super) fn for_ci(items: &[Item], decision: &Decision) -> Vec<Annotation> {
         }
     });
     let mut annotations: Vec<Annotation> = annotations.collect();
-    // An open note is a warning.
+    // Sorted by level, because a finding that something was not judged is a warning whatever its severity is.
     annotations.sort_by_key(|one| {
         ["error", "warning", "note"]
             .iter()
@@ -77,7 +77,7 @@ pub(super) fn for_ci(items: &[Item], decision: &Decision) -> Vec<Annotation> {
     annotations
 }
 
-/// Returns the level for CI; every failing finding is an error.
+/// Returns the level of a finding for CI. Findings that fail the run are errors.
 fn level(item: &Item, fails: bool) -> &'static str {
     if fails {
         "error"
@@ -104,7 +104,7 @@ fn message(item: &Item) -> String {
     )
 }
 
-/// Returns the JSON output.
+/// Returns the JSON output of the doctor.
 pub(super) fn to_json(judged: &[ExaminedLibrary], decision: &Decision, code: u8) -> Value {
     let libraries: Vec<Value> = judged
         .iter()
@@ -144,7 +144,7 @@ pub(super) fn to_json(judged: &[ExaminedLibrary], decision: &Decision, code: u8)
         };
         items.iter().map(of).collect()
     };
-    // With --write-baseline, failing findings still exit with 0.
+    // With `--write-baseline`, the exit status is 0 even if there are failing findings.
     let kind = if code == 0 { "ok" } else { decision.kind() };
     json!({
         "schema": SCHEMA,

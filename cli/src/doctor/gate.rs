@@ -1,4 +1,4 @@
-//! The gate: decides which findings fail the run. Findings in the allow-list or in the baseline do not.
+//! Decides which findings fail the run. Findings in an allow-list or a baseline do not.
 
 use super::ExaminedLibrary;
 use super::report::are_alike;
@@ -6,7 +6,7 @@ use crate::baseline::{self, Lists};
 use xla_ffi_abi::xla_ffi_sys::Revision;
 use xla_ffi_doctor::{Confidence, Finding, Loads, Problem, Severity, Subject};
 
-/// Lowest severity that fails the run.
+/// The lowest severity that fails the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Threshold {
     /// Only failures that are proved.
@@ -15,27 +15,27 @@ pub(crate) enum Threshold {
     Risk,
 }
 
-/// A finding for the gate, and the jaxlibs on which it holds.
+/// A finding, with the jaxlibs on which it applies.
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
-    /// The library's file name.
+    /// The library's path in its wheel, or its file name.
     pub(crate) library: String,
     /// The library's path on the command line.
     pub(crate) path: String,
     pub(crate) finding: Finding,
-    /// The jaxlibs on which it holds; empty for all.
+    /// The jaxlibs on which the finding applies; empty for all jaxlibs.
     pub(crate) jaxlibs: Vec<String>,
-    /// Whether the finding means that something was not judged.
+    /// Whether the finding reports that something was not judged.
     pub(crate) open: bool,
 }
 
 impl Item {
-    /// Returns the finding's line in lists: `XF204 libmine.so/my_op`.
+    /// Returns the line for the finding in a list, such as `XF204 libmine.so/my_op`.
     pub(crate) fn key(&self) -> String {
         baseline::key(self.finding.problem.id(), &self.library, self.subject())
     }
 
-    /// Returns the subject's name in lists.
+    /// Returns the name of the finding's subject in lists.
     fn subject(&self) -> &str {
         match &self.finding.subject {
             Subject::Library => "library",
@@ -45,7 +45,7 @@ impl Item {
         }
     }
 
-    /// Returns the subject as text.
+    /// Returns the finding's subject as text.
     pub(crate) fn shown(&self) -> String {
         match &self.finding.subject {
             Subject::Wheel => "wheel".to_owned(),
@@ -54,14 +54,14 @@ impl Item {
         }
     }
 
-    /// Returns true if two findings about one library differ only in their handler.
+    /// Returns true if two findings about one library differ only in the handler that they are about.
     pub(crate) fn is_alike(&self, other: &Self) -> bool {
         self.library == other.library
             && self.jaxlibs == other.jaxlibs
             && are_alike(&self.finding, &other.finding)
     }
 
-    /// Returns true if the finding fails at this threshold.
+    /// Returns true if the finding fails the run at this threshold, unless a list allows it.
     fn fails(&self, threshold: Threshold, strict: bool) -> bool {
         if self.open {
             return strict;
@@ -73,7 +73,8 @@ impl Item {
     }
 }
 
-/// Returns all findings of one library for the gate.
+/// Returns the findings about one library. If `asked` is true, the user named the jaxlibs, so declared refusals also
+/// count.
 pub(crate) fn items(judged: &ExaminedLibrary, asked: bool) -> Vec<Item> {
     let item = |finding: &Finding, jaxlibs: Vec<String>, open: bool| Item {
         library: judged.name(),
@@ -85,7 +86,7 @@ pub(crate) fn items(judged: &ExaminedLibrary, asked: bool) -> Vec<Item> {
     let findings = &judged.examination.findings;
     let mut items: Vec<Item> = findings
         .iter()
-        // The verdicts below give the jaxlibs.
+        // Crashes are reported below, with the jaxlibs on which they occur.
         .filter(|finding| finding.problem != Problem::Breaks)
         .map(|finding| {
             let nothing_judged =
@@ -94,7 +95,7 @@ pub(crate) fn items(judged: &ExaminedLibrary, asked: bool) -> Vec<Item> {
             item(finding, Vec::new(), open)
         })
         .collect();
-    // The cause of a refusal is reported once.
+    // A refusal whose cause has its own finding is not reported again.
     let is_reported = |handler: &str| {
         let own = Subject::Handler(handler.to_owned());
         crate::probe::broken(findings).is_some()
@@ -150,14 +151,14 @@ pub(crate) fn items(judged: &ExaminedLibrary, asked: bool) -> Vec<Item> {
     items
 }
 
-/// The gate's decision.
+/// The findings that fail the run, and those that do not although they reach the threshold.
 #[derive(Debug, Default)]
 pub(crate) struct Decision {
-    /// The findings that fail.
+    /// The findings that fail the run.
     pub(crate) failing: Vec<Item>,
-    /// Allowed findings, with the reason from the list.
+    /// The findings that a list allows, each with the reason in the list.
     pub(crate) known: Vec<(Item, String)>,
-    /// Unjudged parts that do not fail because `--strict` is not given.
+    /// Findings that something was not judged, which do not fail the run without `--strict`.
     pub(crate) open: Vec<Item>,
 }
 
@@ -177,7 +178,7 @@ impl Decision {
                 continue;
             }
             let id = item.finding.problem.id();
-            // A list cannot allow findings that something was not judged.
+            // Lists cannot allow a finding that something was not judged.
             let known = match item.open {
                 true => None,
                 false => lists.reason(id, &item.library, item.subject()),
@@ -190,7 +191,7 @@ impl Decision {
         decision
     }
 
-    /// Returns the reason for the exit status in one word, for programs.
+    /// Returns the reason for the exit status in one word, for JSON output.
     pub(crate) fn kind(&self) -> &'static str {
         match self.failing.as_slice() {
             [] => "ok",
@@ -199,14 +200,15 @@ impl Decision {
         }
     }
 
-    /// Returns the lines of a baseline: all judged findings that fail.
+    /// Returns the lines of a baseline: the findings that fail the run or are allowed, except those that something was
+    /// not judged.
     pub(crate) fn keys(&self) -> impl Iterator<Item = String> {
         let known = self.known.iter().map(|(item, _)| item);
         let judged = self.failing.iter().filter(|item| !item.open);
         judged.chain(known).map(Item::key)
     }
 
-    /// Returns true if something fails because it was not judged.
+    /// Returns true if the run fails because something was not judged.
     pub(crate) fn lacks_judgement(&self) -> bool {
         self.failing.iter().any(|item| item.open)
     }

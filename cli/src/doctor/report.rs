@@ -1,10 +1,10 @@
-//! The doctor's report as text. Findings that are equal for several handlers or jaxlibs are combined.
+//! The doctor's report as text. Findings that differ only in their handlers or jaxlibs are combined.
 
 use super::ExaminedLibrary;
 use std::fmt::Write;
 use xla_ffi_doctor::{Finding, Loads, Severity, Subject};
 
-/// Returns the report of one library.
+/// Returns the report about one library.
 pub(super) fn report(judged: &ExaminedLibrary) -> String {
     let ExaminedLibrary {
         path,
@@ -26,11 +26,11 @@ pub(super) fn report(judged: &ExaminedLibrary) -> String {
     }
     text.push_str("\nfindings\n");
     let mut findings = examination.findings.clone();
-    // The wheel's own report lists failures and risks.
+    // Failures and risks of a wheel's libraries are in the wheel's report.
     if wheel.is_some() {
         findings.retain(|finding| finding.severity == Severity::Note);
     }
-    // Findings that are equal for several handlers are combined.
+    // Findings that differ only in their handlers are written once.
     for same in grouped(&findings, are_alike) {
         let subjects: Vec<&Subject> = same.iter().map(|finding| &finding.subject).collect();
         write_about(&mut text, same[0], &subjects);
@@ -76,7 +76,7 @@ pub(super) fn report(judged: &ExaminedLibrary) -> String {
         risks.map(|risk| (risk, verdict.jaxlib.as_str()))
     });
     let reported: Vec<(&Finding, &str)> = reported.collect();
-    // Combine each risk's jaxlibs, then equal risks of several handlers on the same jaxlibs.
+    // First combines the jaxlibs of each risk, then the handlers that have the same risk on the same jaxlibs.
     let risks: Vec<(&Finding, Vec<&str>)> = grouped(&reported, |one, other| one.0 == other.0)
         .into_iter()
         .map(|same| (same[0].0, same.iter().map(|(_, jaxlib)| *jaxlib).collect()))
@@ -94,7 +94,7 @@ pub(super) fn report(judged: &ExaminedLibrary) -> String {
     text
 }
 
-/// Groups equal items, in the order of their first occurrence.
+/// Groups items that are the same according to `same`, in the order of their first occurrence.
 pub(super) fn grouped<T>(all: &[T], same: impl Fn(&T, &T) -> bool) -> Vec<Vec<&T>> {
     let mut groups: Vec<Vec<&T>> = vec![];
     for one in all {
@@ -106,7 +106,7 @@ pub(super) fn grouped<T>(all: &[T], same: impl Fn(&T, &T) -> bool) -> Vec<Vec<&T
     groups
 }
 
-/// Returns true if two findings differ only in their handler.
+/// Returns true if two findings differ only in the handler that they are about.
 pub(super) fn are_alike(one: &Finding, other: &Finding) -> bool {
     let name = |finding: &Finding| match &finding.subject {
         Subject::Handler(name) => Some(name.clone()),
@@ -121,14 +121,14 @@ pub(super) fn are_alike(one: &Finding, other: &Finding) -> bool {
         && same_words(&one.why, &name, &other.why, &others)
 }
 
-/// Returns true if two texts differ only in the name of their handler.
+/// Returns true if two texts differ only in the names of their handlers, `name` and `others`.
 fn same_words(one: &str, name: &str, other: &str, others: &str) -> bool {
     let plain =
         |text: &str, name: &str| without_name(text, name).replace(&format!("'{name}'"), "''");
     plain(one, name) == plain(other, others)
 }
 
-/// Returns a text about a handler without the handler's name. A symbol of the same name is kept.
+/// Removes the handler's name from phrases such as "the handler 'name'" in a text. A symbol of the same name is kept.
 pub(super) fn without_name(text: &str, handler: &str) -> String {
     let quoted = format!("'{handler}'");
     text.replace(&format!("the handler {quoted}"), "the handler")
@@ -136,7 +136,7 @@ pub(super) fn without_name(text: &str, handler: &str) -> String {
         .replace(&format!("metadata of {quoted}"), "its metadata")
 }
 
-/// Lists the first names and their count.
+/// Returns the names as text. A long list is shortened and ends with the number of names.
 pub(super) fn list(names: &[&str]) -> String {
     if names.len() > 6 {
         format!("{}, … ({} in all)", names[..4].join(", "), names.len())
@@ -151,7 +151,7 @@ fn write_about(text: &mut String, finding: &Finding, subjects: &[&Subject]) {
     write_finding(text, "", finding, &about);
 }
 
-/// Writes one finding about all subjects in `about`.
+/// Writes one finding about the subjects in `about`, with its reason and remedy.
 pub(super) fn write_finding(text: &mut String, mark: &str, finding: &Finding, about: &[&str]) {
     let words = |words: &str| match &finding.subject {
         Subject::Handler(name) => without_name(words, name),

@@ -1,5 +1,4 @@
-//! Wheels for the doctor. Their libraries are unpacked, examined like other libraries, and reported by their names in
-//! the wheel.
+//! Wheels for the doctor. Their libraries are unpacked and examined, and are named by their paths in the wheel.
 
 use super::ExaminedLibrary;
 use super::gate::Item;
@@ -17,20 +16,20 @@ use xla_ffi_doctor::{
     Confidence, Examination, Finding, Loads, Outcome, Problem, RELEASES, Severity, Subject,
 };
 
-/// A wheel whose libraries have been unpacked.
+/// A wheel whose libraries are unpacked in a temporary folder.
 pub(super) struct Opened {
     pub(super) path: PathBuf,
     wheel: Wheel,
-    /// Findings about the wheel itself.
+    /// Findings about the wheel, other than those about its libraries.
     findings: Vec<Finding>,
     inside: Vec<Inside>,
     folder: tempfile::TempDir,
 }
 
-/// The size in bytes from which a wheel's progress is reported.
+/// The size in bytes of a wheel that takes long, so that progress is reported.
 const LARGE: u64 = 20 << 20;
 
-/// Adds the identifiers in the Python sources of a folder.
+/// Collects the identifiers in all Python sources of a folder.
 fn add_identifiers(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -61,19 +60,19 @@ impl Opened {
         })
     }
 
-    /// Returns the paths of the unpacked libraries that may have handlers.
+    /// Returns the paths of unpacked libraries that may have handlers. Bundled dependencies are omitted.
     pub(super) fn libraries(&self) -> impl Iterator<Item = PathBuf> {
         let own = self.inside.iter();
         let own = own.filter(|inside| !inside.is_bundled());
         own.map(|inside| inside.place.clone())
     }
 
-    /// Returns the required package that provides a library.
+    /// Returns the package in the wheel's requirements that provides a library.
     pub(super) fn provider(&self, name: &str, search: &[String]) -> Option<String> {
         self.wheel.provider(name, search)
     }
 
-    /// Returns the parts of the wheel that an interpreter needs.
+    /// Returns the parts of the wheel that are needed to import its modules.
     pub(super) fn unpacked(&self) -> Unpacked<'_> {
         Unpacked {
             root: self.folder.path(),
@@ -87,8 +86,8 @@ impl Opened {
         }
     }
 
-    /// Returns possible handlers in a library built with XLA's headers: exported functions that the wheel's Python
-    /// sources name at least in part.
+    /// Returns functions that may be handlers in a library built with XLA's headers. The wheel's Python sources must
+    /// contain their names, or the start of their names.
     pub(super) fn possible_handlers(&self, examination: &Examination) -> Vec<String> {
         let mut known = BTreeSet::new();
         if examination.uses_headers {
@@ -102,8 +101,8 @@ impl Opened {
         functions.filter(is_named).cloned().collect()
     }
 
-    /// Returns the jaxlib releases that the wheel's requirements allow; `None` if it does not require jax or no such
-    /// release is published.
+    /// Returns the jaxlib releases that the wheel's requirements allow. Returns `None` if the wheel does not require
+    /// jax, or if no such release is published.
     pub(super) fn releases(&self) -> Option<Vec<&'static str>> {
         let name = &self.wheel.name;
         if name.project == "jaxlib" {
@@ -115,8 +114,8 @@ impl Opened {
         releases(&self.wheel.requires).filter(|found| !found.is_empty())
     }
 
-    /// Returns the revision of the header in a jaxlib wheel, because a nightly may have a newer revision than its
-    /// version.
+    /// Returns the ABI revision of the header in a jaxlib wheel. A nightly build may have a newer revision than its
+    /// version suggests.
     fn header(&self) -> Option<Revision> {
         let file = self
             .folder
@@ -134,8 +133,8 @@ impl Opened {
         Revision::ALL.into_iter().rfind(known)
     }
 
-    /// Compares the requirements with the verdicts on the wheel's libraries. Refusals below the bound of the finding
-    /// need no other finding. The same applies if another copy of the library is for that jaxlib.
+    /// Adds a finding if the requirements allow jaxlibs that refuse a handler. Refusals that this finding covers are
+    /// not reported again. Refusals are also ignored if a different copy of the library is for that jaxlib.
     pub(super) fn judge_requirements(&mut self, judged: &mut [ExaminedLibrary], versions: &[&str]) {
         let refuses = |one: &ExaminedLibrary, handler: &str, version: &str| {
             let mut verdicts = one.verdicts.iter();
@@ -143,7 +142,7 @@ impl Opened {
                 .find(|verdict| verdict.handler == handler && verdict.jaxlib == version)
                 .map(|verdict| verdict.loads == Loads::No)
         };
-        // A wheel may have a library per jaxlib, in different folders.
+        // A wheel may contain copies of a library for different jaxlibs, in different folders.
         let mut refused: BTreeMap<&str, Vec<(String, String)>> = BTreeMap::new();
         for version in versions {
             for one in judged.iter() {
@@ -220,20 +219,20 @@ impl Opened {
         .fix(fix)
     }
 
-    /// Returns true if the wheel is so large that its progress is reported.
+    /// Returns true if the wheel is so large that progress is reported.
     pub(super) fn is_large(&self) -> bool {
         self.wheel.bytes > LARGE
     }
 
-    /// Returns an unpacked file's name in the wheel.
+    /// Returns the path in the wheel of an unpacked file.
     pub(super) fn member(&self, place: &Path) -> String {
         let member = place.strip_prefix(self.folder.path());
         member.unwrap_or(place).display().to_string()
     }
 
-    /// Adds a finding about a file that is not a library.
+    /// Adds a finding about a file in the wheel that is not a library.
     pub(super) fn is_broken(&mut self, place: &Path, why: &anyhow::Error) {
-        // The wheel's own findings cover files for other machines.
+        // Findings about files for other machines already exist.
         let mut inside = self.inside.iter();
         if inside.any(|inside| inside.place == place && inside.foreign.is_some()) {
             return;
@@ -250,15 +249,16 @@ impl Opened {
         );
     }
 
-    /// Replaces unpacked paths in a text by paths in the wheel.
+    /// Replaces paths of unpacked files in a text by paths in the wheel.
     fn named(&self, text: &str) -> String {
         let unpacked = self.folder.path().display().to_string();
         text.replace(&unpacked, &self.path.display().to_string())
     }
 
-    /// Replaces unpacked paths in a judged library by paths in the wheel.
+    /// Replaces paths of unpacked files in the results of a library by paths in the wheel. Removes findings that the
+    /// wheel's findings repeat.
     pub(super) fn renamed(&mut self, mut judged: ExaminedLibrary) -> ExaminedLibrary {
-        // The wheel's own findings cover the machine and the systems of its tag.
+        // Findings about the wheel cover the machine, and the systems in its tag.
         let name = &self.wheel.name;
         let is_tagged = name.glibc().is_some() || name.platform("macosx").is_some();
         let is_member = |name: &String| {
@@ -272,7 +272,7 @@ impl Opened {
         let findings = &mut judged.examination.findings;
         findings.retain(|finding| match finding.problem {
             Problem::OtherMachine => false,
-            // The library is in the same wheel, or is the Python of the tag.
+            // The required library is in the same wheel, or is the Python library of the wheel's tag.
             Problem::LinkedTo => match &finding.library {
                 Some(needed) => !is_member(needed),
                 None => for_every_python,
@@ -282,7 +282,8 @@ impl Opened {
             Problem::Processor => false,
             _ => true,
         });
-        // Each missing library has one finding: the library's own if nothing provides it, otherwise the wheel's.
+        // A missing library has one finding. It is about the library if nothing provides the missing one, and about the
+        // wheel otherwise.
         for name in &judged.examination.missing {
             let is_about = |finding: &Finding| {
                 finding.problem == Problem::MissingLibrary && finding.library.as_ref() == Some(name)
@@ -320,7 +321,7 @@ impl Opened {
         judged
     }
 
-    /// Returns the wheel's own findings for the gate. Lists name a wheel by its project.
+    /// Returns the findings about the wheel. In lists, the wheel has the name of its project.
     pub(super) fn items(&self) -> impl Iterator<Item = Item> {
         self.findings.iter().map(|finding| Item {
             library: format!("{}.whl", self.wheel.name.project),
@@ -331,7 +332,7 @@ impl Opened {
         })
     }
 
-    /// Returns the failures and risks of the wheel and its libraries, the most severe first.
+    /// Returns the failures and risks of the wheel and its libraries, combined and with the most severe first.
     fn to_fix<'a>(&self, items: &'a [Item]) -> Vec<Vec<&'a Item>> {
         let start = self.path.display().to_string();
         let mine: Vec<&Item> = items
@@ -349,7 +350,7 @@ impl Opened {
         groups
     }
 
-    /// Returns the report of the wheel.
+    /// Returns the report about the wheel as text.
     pub(super) fn report(&self, items: &[Item]) -> String {
         let name = &self.wheel.name;
         let platforms: Vec<String> = name.platforms.iter().map(ToString::to_string).collect();
