@@ -1,9 +1,9 @@
-//! `xla-ffi`: run, inspect and check XLA custom-call libraries.
+//! `xla-ffi`: runs, inspects and checks XLA custom-call libraries.
 //!
 //! Exit status 0: success. 1: an error or a negative result, with the reason on standard error. 2: the command line
 //! does not parse.
 #![forbid(unsafe_code)]
-// `print!` panics if standard output is closed or full; `output` does not.
+// Printing goes through the module `output`, because `print!` panics if standard output is closed or full.
 #![deny(clippy::print_stdout)]
 
 mod abi;
@@ -70,7 +70,7 @@ enum Command {
     Completions(CompletionsArgs),
 }
 
-/// The SDK's version, and the newest revision of the ABI that it knows.
+/// The text for `--version`: the version of the SDK, and the newest ABI revision that it supports.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let newest = Revision::NEWEST;
     format!(
@@ -129,7 +129,8 @@ struct StubsArgs {
     python: PathBuf,
 }
 
-/// Writes a stub file (`.pyi`) of a library. The Python package does this, because it defines the types in the file.
+/// Writes a Python stub file (`.pyi`) of a library. The Python package writes it, because the package defines the types
+/// in the file.
 fn stubs(args: &StubsArgs) -> Result<()> {
     let shown = args.python.display();
     let mut command = process::Command::new(&args.python);
@@ -137,7 +138,7 @@ fn stubs(args: &StubsArgs) -> Result<()> {
     if let Some(file) = &args.output {
         command.arg("-o").arg(file);
     }
-    // After `--`, a file may be called `-o`.
+    // After `--`, the path of the library may start with a hyphen.
     command.arg("--").arg(&args.lib);
     let done = command.output();
     let done = done.with_context(|| {
@@ -177,7 +178,7 @@ struct CompletionsArgs {
     shell: Shell,
 }
 
-/// Writes the completion script of a shell.
+/// Prints the completion script for a shell.
 fn completions(args: &CompletionsArgs, mut command: clap::Command) -> Result<()> {
     let mut script = Vec::new();
     let name = command.get_name().to_owned();
@@ -185,7 +186,7 @@ fn completions(args: &CompletionsArgs, mut command: clap::Command) -> Result<()>
     output::commands(&String::from_utf8(script)?)
 }
 
-/// Ends the program with status 2, because options conflict.
+/// Prints an error about conflicting options, and ends the program with status 2.
 fn refuse(text: String) -> ! {
     Cli::command()
         .error(ErrorKind::ArgumentConflict, text)

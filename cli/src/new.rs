@@ -31,7 +31,7 @@ pub(crate) struct Args {
     sdk: Option<PathBuf>,
 }
 
-/// The language of a project.
+/// The language in which a project's handler is written.
 #[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
 pub(crate) enum Language {
     Rust,
@@ -40,7 +40,7 @@ pub(crate) enum Language {
     Cpp,
 }
 
-/// The licence of a project.
+/// The licence of a project, as chosen by `--license`.
 #[derive(Clone, Copy, Debug, PartialEq, clap::ValueEnum)]
 pub(crate) enum License {
     /// MIT or Apache-2.0.
@@ -73,7 +73,7 @@ impl License {
     }
 }
 
-/// The choices for a new project.
+/// The choices that determine the files of a new project.
 pub(crate) struct Project {
     name: String,
     language: Language,
@@ -134,7 +134,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     crate::output::text(&text)
 }
 
-/// Writes all files into a new folder.
+/// Writes the files into a new folder. Returns an error if the folder exists.
 fn write(folder: &Path, files: &[(String, String)]) -> Result<()> {
     if folder.symlink_metadata().is_ok() {
         bail!("{} already exists; nothing was written", folder.display());
@@ -149,7 +149,7 @@ fn write(folder: &Path, files: &[(String, String)]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the cargo configuration that uses the SDK's crates from a checkout.
+/// Returns a configuration for cargo, which then uses the crates of the SDK from a checkout.
 fn replacement(sdk: &str) -> String {
     let path = |crate_: &str| format!("{:?}", format!("{sdk}/{crate_}"));
     format!(
@@ -162,12 +162,12 @@ fn replacement(sdk: &str) -> String {
     )
 }
 
-/// Returns the checkout of the SDK to use, if any.
+/// Returns the checkout of the SDK that the project must use; `None` to use published packages.
 fn checkout(given: Option<&Path>) -> Result<Option<String>> {
     let is_sdk = |path: &Path| {
         path.join("include/xla_ffi/handler.h").exists() && path.join("ffi/Cargo.toml").exists()
     };
-    // An empty variable counts as unset.
+    // An empty environment variable means the same as an unset variable.
     let named = std::env::var_os("XLA_FFI_SDK").filter(|path| !path.is_empty());
     let named = named.map(PathBuf::from);
     if let Some(path) = given.map(Path::to_owned).or(named) {

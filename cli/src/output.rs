@@ -1,4 +1,4 @@
-//! Writes to standard output (a closed reader is not an error) and, in child processes, to the parent.
+//! Writes to standard output and standard error. In child processes, also sends messages to the parent.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -8,20 +8,20 @@ use std::os::fd::AsFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Standard output at the call of [`redirect_stdout`]; only this program writes to it.
+/// The standard output of this program after [`redirect_stdout`], which no other code can write to.
 static STDOUT: OnceLock<File> = OnceLock::new();
 
-/// Whether the JSON output is written.
+/// Whether this process has written its JSON output.
 static ANSWERED: AtomicBool = AtomicBool::new(false);
 
-/// Redirects standard output to standard error in this process and its children, so that foreign code cannot break
-/// the JSON output.
+/// Redirects standard output to standard error, for this process and its children. Foreign code that prints then cannot
+/// break the JSON output.
 ///
-/// Call this before any foreign code runs, and only if no child writes the output.
+/// Call this before any foreign code runs, and only if this process writes the output itself.
 pub(crate) fn redirect_stdout() -> Result<()> {
     let why = "cannot redirect the output of libraries";
     if STDOUT.get().is_none() {
-        // Children do not inherit the duplicate.
+        // This copy of standard output is closed in child processes.
         let own = std::io::stdout().as_fd().try_clone_to_owned();
         let own = File::from(own.context(why)?);
         STDOUT.get_or_init(|| own);
@@ -30,10 +30,10 @@ pub(crate) fn redirect_stdout() -> Result<()> {
     Ok(())
 }
 
-/// The pipe from a child to its parent, with one line of JSON per message.
+/// The pipe from a child process to its parent. Each message is one line of JSON.
 static PIPE: OnceLock<File> = OnceLock::new();
 
-/// Opens the pipe to the parent of a supervised child.
+/// Opens the pipe on which a supervised child process sends messages to its parent.
 pub(crate) fn connect(pipe: i32) -> std::io::Result<()> {
     let pipe = File::options()
         .write(true)
@@ -42,19 +42,20 @@ pub(crate) fn connect(pipe: i32) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Reports the name of the code that runs next, for errors. The time limit starts again.
+/// Reports to the parent which code runs next, so that errors can name it. The time limit starts again.
 pub(crate) fn enters(who: std::fmt::Arguments<'_>) {
-    // An error means that the parent has ended.
+    // An error means that the parent has ended, so there is no process to inform.
     let _ = say(|| json!({ "enters": who.to_string() }));
 }
 
-/// Reports a call like [`enters`]; `--time-limit` applies to it.
+/// Reports to the parent that a call runs next. Unlike after [`enters`], `--time-limit` applies without additional
+/// time.
 pub(crate) fn calls(who: std::fmt::Arguments<'_>) {
     let _ = say(|| json!({ "calls": who.to_string() }));
 }
 
-/// Sends the JSON output to the parent, which prints it if this process succeeds. Returns false if this process is not a
-/// supervised child.
+/// Sends the JSON output to the parent, which prints it if this process succeeds. Returns false if this process has no
+/// parent to report to.
 fn answers(answer: &Value) -> std::io::Result<bool> {
     say(|| json!({ "answer": answer }))
 }
@@ -67,12 +68,12 @@ pub(crate) fn say(line: impl FnOnce() -> Value) -> std::io::Result<bool> {
     Ok(true)
 }
 
-/// Writes text that may quote a library or a file.
+/// Writes text that may contain names from a library or a file, with control characters escaped.
 pub(crate) fn text(text: &str) -> Result<()> {
     commands(&printable(text))
 }
 
-/// Writes text unchanged: for a shell, or the commands of a workflow.
+/// Writes text unchanged, because a shell or a CI runner interprets it.
 pub(crate) fn commands(text: &str) -> Result<()> {
     let written = match STDOUT.get() {
         Some(mut own) => own.write_all(text.as_bytes()),
@@ -84,7 +85,7 @@ pub(crate) fn commands(text: &str) -> Result<()> {
     }
 }
 
-/// Writes the JSON output.
+/// Writes the JSON output to standard output, or sends it to the parent.
 pub(crate) fn json(value: &Value) -> Result<()> {
     let own = "cannot write to the parent process; a library has closed its pipe";
     if answers(value).context(own)? {
@@ -94,21 +95,21 @@ pub(crate) fn json(value: &Value) -> Result<()> {
     text(&format!("{}\n", serde_json::to_string_pretty(value)?))
 }
 
-/// Writes a line to standard error, which may quote a library or a file.
+/// Writes a line to standard error, with control characters escaped.
 pub(crate) fn message(text: std::fmt::Arguments<'_>) {
-    // A full disk does not change the exit status.
+    // An error here, such as a full disk, must not change the exit status.
     let _ = writeln!(std::io::stderr(), "{}", printable(&text.to_string()));
 }
 
-/// Returns the JSON of a successful exit.
+/// Returns the JSON for a successful exit.
 pub(crate) fn ok() -> Value {
     json!({ "code": 0, "kind": "ok" })
 }
 
-/// Writes the JSON output of a command that failed before it wrote one, if JSON is requested.
+/// Writes JSON output about an error, if JSON is requested and the failed command has not written any.
 pub(crate) fn no_answer(wanted: Option<&str>, error: &anyhow::Error) {
     if let Some(schema) = wanted.filter(|_| !ANSWERED.load(Ordering::Relaxed)) {
-        // If standard output is closed, the exit status still reports the failure.
+        // If this write fails, the exit status still reports the error.
         let _ = json(&json!({
             "schema": schema,
             "exit": { "code": 1, "kind": "bad-input" },
@@ -117,7 +118,7 @@ pub(crate) fn no_answer(wanted: Option<&str>, error: &anyhow::Error) {
     }
 }
 
-/// Returns an error and its causes, without causes that the previous text contains.
+/// Returns the text of an error and of its causes. A cause that the previous text already contains is omitted.
 pub(crate) fn error_text(error: &anyhow::Error) -> String {
     let mut texts: Vec<String> = vec![];
     for cause in error.chain() {
@@ -129,8 +130,8 @@ pub(crate) fn error_text(error: &anyhow::Error) -> String {
     printable(&texts.join(": "))
 }
 
-/// Escapes text that a terminal or GitHub's runner would interpret: control characters, and `::` at the start of a
-/// line.
+/// Escapes characters that a terminal or GitHub's runner would interpret: control characters, `::` at the start of a
+/// line, and `##[`.
 pub(crate) fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {

@@ -1,4 +1,5 @@
-//! Makes the metadata calls of each revision in child processes, so that a crash or a hang of a library is a finding.
+//! Makes the metadata calls of each revision in child processes, so that a crash or hang in a library becomes a
+//! finding.
 
 use crate::call::UserType;
 use crate::child_process::{self, TimedOut};
@@ -12,18 +13,18 @@ use std::time::{Duration, Instant};
 use xla_ffi_doctor::{Answer, Candidate, Finding, Outcome, Problem, Subject};
 use xla_ffi_runtime::{Attributes, Handler, Hazard, Revision, Runtime, Stage};
 
-/// Default time limit for loading and for each answer.
+/// The default time limit for loading a library, and for each metadata call.
 pub(crate) const LIMIT: Duration = Duration::from_secs(10);
 
-/// A library and the settings for asking its handlers.
+/// A library whose handlers are examined by metadata calls, with the settings for these calls.
 pub(crate) struct Asking<'a> {
-    /// The file.
+    /// The path of the library.
     pub(crate) path: &'a Path,
-    /// Time limit for loading and for each answer.
+    /// The time limit for loading the library, and for each metadata call.
     pub(crate) limit: Duration,
     /// The revisions whose crashes become findings.
     pub(crate) wanted: &'a [Revision],
-    /// User types that are registered first.
+    /// User types that are registered before the handlers are loaded.
     pub(crate) types: &'a [&'a UserType],
 }
 
@@ -44,7 +45,7 @@ impl Asking<'_> {
         Some(finding.about(Subject::Machine))
     }
 
-    /// Loads the library and asks every handler; failures become findings.
+    /// Loads the library and makes the metadata calls of every handler. Failures become findings.
     pub(crate) fn all(&self, candidates: &mut [Candidate], findings: &mut Vec<Finding>) {
         if let Some(finding) = self.loading() {
             skip_all(candidates, &finding.what);
@@ -61,7 +62,8 @@ impl Asking<'_> {
                     .any(|wanted| wanted.name() == answer.revision);
                 if let Outcome::Broke { how, .. } = &answer.outcome {
                     if wanted {
-                        // The text is equal on several revisions except for the revision's name.
+                        // A handler usually fails in the same way on several revisions. Only the revision's name in the
+                        // text differs.
                         let same = |known: &str, on: &[&str]| {
                             known.replace(on[0], "rN") == how.replace(answer.revision, "rN")
                         };
@@ -85,8 +87,8 @@ impl Asking<'_> {
         }
     }
 
-    /// Makes the metadata call of each revision from r1 on, the first wanted revision first. After a timeout, no more
-    /// calls are made.
+    /// Makes a handler's metadata call of each revision from r1 on. The first wanted revision is first, and a timeout
+    /// prevents further calls.
     pub(crate) fn one(&self, candidate: &mut Candidate) {
         let Self { limit, types, .. } = *self;
         let first = self.wanted.first().copied();
@@ -95,7 +97,7 @@ impl Asking<'_> {
             .iter()
             .filter_map(|(stage, symbol)| Some((Stage::from_name(stage)?, symbol.as_str())))
             .collect();
-        // r0 makes no metadata call.
+        // r0 is omitted, because it makes no metadata call.
         let mut revisions = Revision::ALL[1..].to_vec();
         revisions.sort_by_key(|revision| Some(*revision) != first);
         let mut answers = Vec::new();
@@ -147,8 +149,8 @@ impl Asking<'_> {
         answer(self.limit, self.path, &question)
     }
 
-    /// Adds whether the instantiate stage sets a state with the wrong layout. The stage runs without attributes, so other
-    /// errors are ignored.
+    /// Runs the instantiate stage, and adds a description to the outcome if the runtime misreads the stage's state. The
+    /// stage runs without attributes, so other errors are ignored.
     fn with_state(
         &self,
         outcome: Outcome,
@@ -181,12 +183,13 @@ impl Asking<'_> {
     }
 }
 
-/// The question to a library in a child process.
+/// The request to a child process, which the child answers with JSON.
 #[derive(Serialize, Deserialize)]
 enum Question {
-    /// Load the library. The answer is null or the reason of the failure.
+    /// Load the library. The answer is null, or the reason why loading failed.
     Load,
-    /// Make a metadata call, or run instantiate and return how the runtime misreads its state, or null.
+    /// Make a metadata call. If `state` is true, run the instantiate stage instead. The answer is then null, or
+    /// describes how the runtime misreads the stage's state.
     Handler {
         revision: String,
         name: String,
@@ -205,7 +208,7 @@ pub(crate) struct Args {
     supervised: i32,
 }
 
-/// Answers the question in the child process.
+/// Runs in the child process: reads the request and sends the answer to the parent.
 pub(crate) fn child(args: &Args) -> ExitCode {
     child_process::child(args.supervised, || {
         output::calls(format_args!("the library"));
@@ -236,20 +239,20 @@ pub(crate) fn child(args: &Args) -> ExitCode {
     })
 }
 
-/// Returns the answer of a child process.
+/// Sends a request to a new child process, and returns its answer.
 fn answer(limit: Duration, path: &Path, question: &Question) -> anyhow::Result<Value> {
     let question = serde_json::to_string(question)?;
     let arguments: [OsString; 3] = ["ask".into(), path.into(), question.into()];
     Ok(child_process::ask(limit, arguments.into())?.unwrap_or_default())
 }
 
-/// Returns a finding that loading and the handlers' answers were not judged.
+/// Returns a finding that neither loading nor the handlers' answers were examined.
 pub(crate) fn not_run(why: String) -> Finding {
     let what = "loading and the handlers' answers were not examined";
     Finding::unknown(Problem::NotRun, what, why)
 }
 
-/// Returns a finding that loading reached the time limit, which proves nothing.
+/// Returns a finding that loading reached the time limit, which does not prove that the library fails to load.
 pub(crate) fn too_slow(error: &anyhow::Error) -> Finding {
     let what = "the library does not load on this machine within the time limit";
     let why = crate::output::error_text(error);
@@ -257,14 +260,14 @@ pub(crate) fn too_slow(error: &anyhow::Error) -> Finding {
     finding.fix("raise --time-limit")
 }
 
-/// Returns true if loading and the handlers' answers were judged.
+/// Returns true if loading and the handlers' answers were examined.
 pub(crate) fn has_run(findings: &[Finding]) -> bool {
     findings
         .iter()
         .all(|finding| finding.problem != Problem::NotRun)
 }
 
-/// Returns the finding that prevents the library from loading, if any.
+/// Returns the finding that prevents the library from loading; `None` if there is none.
 pub(crate) fn broken(findings: &[Finding]) -> Option<&Finding> {
     let broken = findings
         .iter()
@@ -272,7 +275,7 @@ pub(crate) fn broken(findings: &[Finding]) -> Option<&Finding> {
     broken.min_by_key(|finding| &finding.subject)
 }
 
-/// Records for every handler why it was not asked.
+/// Records the reason why no metadata calls were made, for every handler.
 pub(crate) fn skip_all(candidates: &mut [Candidate], why: &str) {
     for candidate in candidates {
         candidate.answers = skipped(&Revision::ALL[1..], why);
@@ -291,7 +294,7 @@ fn skipped(revisions: &[Revision], why: &str) -> Vec<Answer> {
         .collect()
 }
 
-/// Opens the library and registers types, in the child.
+/// Runs in the child process: loads the library, registers the user types and loads the handler.
 fn open(
     path: &Path,
     revision: Revision,
@@ -301,7 +304,7 @@ fn open(
 ) -> xla_ffi_runtime::Result<Handler> {
     let library = Runtime::new(revision).open(path)?;
     for user_type in types {
-        // Up to r6, a type is registered with only its number: each state has its own deleter.
+        // Up to r6, a type has only an id and no `TypeInfo`, because each state has its own deleter.
         let info = user_type
             .info
             .as_deref()
@@ -311,7 +314,8 @@ fn open(
     library.handler(name, stages)
 }
 
-/// Returns how the runtime misreads the state that instantiate sets, or null, in the child.
+/// Runs in the child process: runs the instantiate stage. Returns a description if the runtime misreads its state,
+/// otherwise null.
 fn misread(
     path: &Path,
     revision: Revision,
@@ -327,7 +331,7 @@ fn misread(
     }
 }
 
-/// Makes a metadata call in the child.
+/// Runs in the child process: makes a metadata call and returns the outcome as JSON.
 fn ask(
     path: &Path,
     revision: Revision,
@@ -365,7 +369,7 @@ fn ask(
     }
 }
 
-/// Parses the child's answer.
+/// Converts the JSON of a child process to an outcome.
 pub(crate) fn outcome(value: &Value) -> Outcome {
     let text = |key: &str| value[key].as_str().map(str::to_owned);
     let number = |key: &str| value[key].as_i64().unwrap_or(0) as i32;

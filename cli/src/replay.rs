@@ -19,7 +19,8 @@ use xla_ffi_runtime::{
     Library, Revision, Runtime, Shape, Stage, Stages, Tensor, Unwritten,
 };
 
-/// Replays a recorded call, or a folder of them in order, and prints whether each result is equal.
+/// Replays a recorded call, or all calls of a folder in order. Prints whether the results are equal to the recorded
+/// results.
 pub(crate) fn run(args: &CallArgs, unwritten: Unwritten, from: &Path) -> Result<()> {
     let Plan {
         due,
@@ -50,7 +51,7 @@ pub(crate) fn run(args: &CallArgs, unwritten: Unwritten, from: &Path) -> Result<
             Ok((recorded, answer))
         });
         output::enters(format_args!("xla-ffi itself, between calls,"));
-        // A failure does not stop the replay of other files.
+        // The other files are replayed even if one fails.
         let (recorded, answer) = match replayed {
             Ok(replayed) if reported => replayed,
             Ok(_) => continue,
@@ -93,7 +94,7 @@ pub(crate) fn run(args: &CallArgs, unwritten: Unwritten, from: &Path) -> Result<
     Ok(())
 }
 
-/// A runtime, the library in it, and its loaded handlers.
+/// A runtime, the library loaded in it, and the handlers of the library that are loaded.
 type Host = (Library, Runtime, BTreeMap<Symbols, Handler>);
 
 /// The state of a replay.
@@ -101,13 +102,13 @@ struct Replay<'a> {
     args: &'a CallArgs,
     unwritten: Unwritten,
     target: &'a Target,
-    /// A runtime for each revision, the library in it, and its handlers.
+    /// For each revision, a runtime with the library and its handlers.
     hosts: BTreeMap<u8, Host>,
-    /// Instantiated handlers, by the number of the call.
+    /// Handlers that were instantiated, by the number of the recorded instantiate call.
     instances: BTreeMap<u64, Executable>,
-    /// Whether a call that may have changed a state was not repeated.
+    /// Whether a call was not repeated that may have changed a state.
     incomplete: bool,
-    /// The handlers whose prepare or initialize stage the recorded host ran.
+    /// Handlers whose prepare or initialize stage is in the recording.
     staged: BTreeSet<Symbols>,
 }
 
@@ -137,7 +138,7 @@ impl<'a> Replay<'a> {
         let title = call.title();
         if stage == Stage::Instantiate {
             output::calls(format_args!("{title}"));
-            // The recorded host accepted these attributes.
+            // The recorded host accepted these attributes, even if the manifest does not declare them.
             return Ok(match handler.instantiate_any(&attributes) {
                 Ok(executable) => {
                     self.instances.insert(call.number, executable);
@@ -155,7 +156,7 @@ impl<'a> Replay<'a> {
         let made = self.call(recorded, &executable)?;
         output::calls(format_args!("{title}"));
         let outcome = made.run();
-        // The call's time limit does not include the comparison.
+        // The time limit of the call does not apply to the comparison.
         output::enters(format_args!("{title}"));
         let answer = match outcome {
             Err(error) if is_ours(&error) => return Err(error.into()),
@@ -183,7 +184,7 @@ impl<'a> Replay<'a> {
             .args(operand_tensors(&call.args, &recorded.args)?)
             .run_id(context.run_id.unwrap_or(0))
             .device_ordinal(context.device_ordinal.unwrap_or(0))
-            // XLA runs the other stages on devices only, so a CPU host does not call them.
+            // XLA does not run the prepare and initialize stages on CPU, so they run only if they were recorded.
             .stages(if self.staged.contains(&symbols(call)) {
                 Stages::All
             } else {
@@ -199,7 +200,7 @@ impl<'a> Replay<'a> {
                 let pool: Arc<dyn Executor> = Arc::new(Pool(threads));
                 replayed.executor(pool)
             }
-            // From r3 on, recordings of hosts with a thread pool have its size.
+            // From r3 on, a recording without the pool's size is from a host without a thread pool.
             None if call.revision >= Revision::R3 as u8 => replayed.without_thread_pool(),
             None => replayed,
         };
@@ -216,7 +217,7 @@ impl<'a> Replay<'a> {
         Ok(replayed)
     }
 
-    /// Returns the handler of a call, in a runtime like the recorded host.
+    /// Returns the handler of a recorded call, loaded in a runtime of the recorded revision.
     fn handler(&mut self, call: &Call) -> Result<Handler> {
         let recorded = Revision::ALL.get(usize::from(call.revision)).copied();
         let revision = self.args.revision.or(recorded);
@@ -244,7 +245,7 @@ impl<'a> Replay<'a> {
         Ok(handler)
     }
 
-    /// Returns the handler of --handler, or of the recorded symbols.
+    /// Returns the handler that `--handler` names, or the handler with the recorded symbols.
     fn chosen(&self, call: &Call) -> Result<Chosen<'a>> {
         if let Some(name) = &self.args.handler {
             return self.target.choose(Some(name));
@@ -257,7 +258,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// A thread pool that reports the size of the recorded host's pool.
+/// A thread pool that reports the size of the recorded host's thread pool.
 struct Pool(usize);
 
 impl Executor for Pool {
@@ -270,7 +271,7 @@ impl Executor for Pool {
     }
 }
 
-/// Returns true if the runtime itself ran out of memory or time, which is not an error of the handler.
+/// Returns true if the runtime ran out of memory or time, which is not an error of the handler.
 fn is_ours(error: &Error) -> bool {
     let short = matches!(
         error.code(),
@@ -279,7 +280,7 @@ fn is_ours(error: &Error) -> bool {
     short && !error.is_from_handler()
 }
 
-/// Returns the reason why a call cannot be repeated, if any.
+/// Returns the reason why a recorded call cannot be repeated; `None` if it can.
 fn unknown(call: &Call) -> Option<String> {
     for (what, operands) in [("argument", &call.args), ("result", &call.rets)] {
         for (index, operand) in operands.iter().enumerate() {
@@ -302,12 +303,12 @@ fn dtype(number: u32) -> Result<DType> {
         .ok_or_else(|| anyhow!("unknown element type {number}"))
 }
 
-/// Returns the shape of an operand.
+/// Returns the shape of a recorded operand.
 pub(super) fn operand_shape(operand: &Operand) -> Result<Shape> {
     Ok(Shape::new(dtype(operand.dtype)?, operand.dims.clone())?)
 }
 
-/// Returns the arguments.
+/// Creates arrays with the recorded bytes of the arguments.
 pub(super) fn operand_tensors(
     operands: &[Operand],
     bytes: &[Option<Vec<u8>>],
@@ -322,7 +323,7 @@ pub(super) fn operand_tensors(
     operands.iter().zip(bytes).enumerate().map(tensor).collect()
 }
 
-/// Returns the attributes.
+/// Converts recorded attributes to attributes of the runtime.
 pub(super) fn recorded_attributes(recorded: &xla_ffi_record::Attributes) -> Result<Attributes> {
     let mut attributes = Attributes::new();
     for (name, value) in recorded {

@@ -1,4 +1,4 @@
-//! Output formats, and findings as SARIF and GitHub annotations for CI.
+//! The option `--format`, and findings in the formats for CI: SARIF and GitHub annotations.
 
 use serde_json::{Value, json};
 
@@ -38,26 +38,26 @@ pub(crate) enum Format {
     Github,
 }
 
-/// A finding for CI.
+/// A finding in the form for CI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Annotation {
-    /// The number, such as `XF204`.
+    /// The number of the finding, such as `XF204`.
     pub(crate) id: &'static str,
-    /// The level: `error`, `warning` or `note`.
+    /// The level of the finding: `error`, `warning` or `note`.
     pub(crate) level: &'static str,
-    /// The message.
+    /// The text of the finding.
     pub(crate) message: String,
-    /// The file, as given on the command line.
+    /// The path of the file, as on the command line.
     pub(crate) path: String,
-    /// The line in the file, if it is known.
+    /// The line in the file, if the line is known.
     pub(crate) line: Option<u32>,
-    /// The finding's line in lists.
+    /// The line for the finding in allow-lists and baselines.
     pub(crate) key: String,
-    /// The reason why the finding is allowed, if it is.
+    /// The reason why the finding is allowed; `None` if no list allows it.
     pub(crate) known: Option<String>,
 }
 
-/// The description of a finding's number.
+/// The catalogue entry for the number of a finding.
 pub(crate) struct Rule {
     pub(crate) id: &'static str,
     pub(crate) name: String,
@@ -65,7 +65,8 @@ pub(crate) struct Rule {
     pub(crate) remedy: &'static str,
 }
 
-/// Returns SARIF 2.1.0: one run with a result per finding; allowed findings are suppressed with their reason.
+/// Returns a SARIF 2.1.0 document with one result per finding. Allowed findings are suppressed, with the reason from
+/// the list.
 pub(crate) fn sarif(tool: &str, rules: &[Rule], annotations: &[Annotation]) -> Value {
     let rules: Vec<Value> = rules
         .iter()
@@ -114,7 +115,7 @@ pub(crate) fn sarif(tool: &str, rules: &[Rule], annotations: &[Annotation]) -> V
     })
 }
 
-/// Returns a path as a relative reference of RFC 3986, with reserved characters escaped.
+/// Returns a path as a relative URI reference (RFC 3986), with reserved characters escaped.
 fn uri(path: &str) -> String {
     let mut uri = String::with_capacity(path.len());
     for byte in path.bytes() {
@@ -127,9 +128,9 @@ fn uri(path: &str) -> String {
     uri
 }
 
-/// Returns workflow commands, one line per finding, without notes and allowed findings.
+/// Returns the findings as workflow commands for GitHub, one per line. Notes and allowed findings are omitted.
 pub(crate) fn github(annotations: &[Annotation]) -> String {
-    // Characters that workflow commands reserve.
+    // Workflow commands reserve these characters, so they are escaped.
     let data = |text: &str| {
         text.replace('%', "%25")
             .replace('\r', "%0D")

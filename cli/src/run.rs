@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Calls the handler in this process.
+/// Calls the handler in this process, on the chosen engine and device.
 fn here(args: &Args) -> Result<()> {
     if let Some(from) = &args.replay {
         return replay::run(&args.call, args.unwritten(), from);
@@ -88,10 +88,10 @@ fn here(args: &Args) -> Result<()> {
         text = "the handler has no results\n".into();
     }
     let printed = output::text(&text);
-    // Names of the results become file names when the archive is unpacked.
+    // A result's name becomes a file name in the archive, so it must not contain path separators.
     let members = names.iter().map(|name| name.replace(['/', '\\'], "_"));
     let members = ret_names(names.len(), members);
-    // Results are written to the file even if printing them failed.
+    // The file is written even if printing the results failed.
     if let Some(path) = &args.output {
         let named: Vec<_> = members.into_iter().zip(&rets).collect();
         npy::write_npz(path, &named)?;

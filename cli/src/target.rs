@@ -1,4 +1,4 @@
-//! The handler that the command line chooses, by its name in the manifest or by symbols.
+//! The handler that the command line chooses, by a name in the manifest or by symbols.
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -10,24 +10,24 @@ use xla_ffi_runtime::{Bundle, Library, Stage};
 pub(crate) const FORGOTTEN: &str =
     "add `xla_ffi::library! { … }` in Rust, XFFI_LIBRARY in C or XLA_FFI_LIBRARY in C++";
 
-/// A library and its manifests.
+/// A library's path and its manifests.
 pub(crate) struct Target {
     pub(crate) path: PathBuf,
     pub(crate) manifests: Vec<Manifest>,
 }
 
-/// A handler by the symbols of its stages.
+/// A chosen handler, with the symbols of its stages.
 pub(crate) struct Chosen<'a> {
     pub(crate) name: String,
     pub(crate) stages: Vec<(Stage, String)>,
     /// The handler's entry in the manifest, if it has one.
     pub(crate) manifest: Option<&'a manifest::Handler>,
-    /// The names of the handlers in the manifest.
+    /// The names of all handlers in the manifest, as text for errors.
     known: String,
 }
 
 impl Target {
-    /// Reads the manifests of a library without running it.
+    /// Reads the manifests of a library without loading or running the library.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let shown = || path.display().to_string();
         if path.is_dir() {
@@ -55,7 +55,7 @@ impl Target {
             .join(", ")
     }
 
-    /// Returns the handler of `--handler`, or the only handler.
+    /// Returns the handler that `--handler` names. Without the option, returns the library's only handler.
     pub(crate) fn choose(&self, wanted: Option<&HandlerName>) -> Result<Chosen<'_>> {
         let shown = self.path.display();
         match wanted {
@@ -68,7 +68,7 @@ impl Target {
             Some(HandlerName::Name(name)) => {
                 match self.handlers().find(|handler| handler.name == *name) {
                     Some(handler) => Ok(from_manifest(handler)),
-                    // A symbol need not be in the manifest.
+                    // A name that is not in the manifest is the symbol of an execute stage.
                     None => Ok(Chosen {
                         name: name.clone(),
                         stages: vec![(Stage::Execute, name.clone())],
@@ -117,7 +117,7 @@ impl Chosen<'_> {
             .collect()
     }
 
-    /// Returns a hint with the manifest's handlers if none has this name.
+    /// Returns a text that lists the manifest's handlers, if the manifest does not contain the chosen name.
     pub(crate) fn others(&self) -> String {
         match self.known.as_str() {
             "" => String::new(),
@@ -125,7 +125,7 @@ impl Chosen<'_> {
         }
     }
 
-    /// Adds to an error that the name is neither a handler nor a symbol.
+    /// Adds a context to the error if the chosen name is neither a handler nor a symbol.
     fn explain(&self, error: xla_ffi_runtime::Error) -> anyhow::Error {
         let names_symbols = error.code() == xla_ffi_runtime::ErrorCode::NotFound;
         let error = anyhow::Error::new(error);
@@ -136,14 +136,14 @@ impl Chosen<'_> {
         }
     }
 
-    /// Returns the functions of the handler's symbols.
+    /// Returns the functions that the handler's symbols refer to.
     pub(crate) fn bundle(&self, library: &Library) -> Result<Bundle> {
         library
             .bundle(&self.stages())
             .map_err(|error| self.explain(error))
     }
 
-    /// Loads the handler, including its metadata call.
+    /// Loads the handler and makes its metadata call.
     pub(crate) fn load(&self, library: &Library) -> Result<xla_ffi_runtime::Handler> {
         library
             .handler(&self.name, &self.stages())
@@ -151,17 +151,18 @@ impl Chosen<'_> {
     }
 }
 
-/// The value of `--handler`.
+/// The value of `--handler`: a name or symbols.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum HandlerName {
     /// A name in the manifest, or the symbol of an execute stage.
     Name(String),
-    /// A symbol per stage.
+    /// One symbol per stage.
     Stages(Vec<(Stage, String)>),
 }
 
 impl HandlerName {
-    /// Returns the name, or the symbol of the execute stage, and the symbol of each stage.
+    /// Returns a name for the handler, and the symbol of each stage. Without a name, the symbol of the execute stage is
+    /// the name.
     pub(crate) fn symbols(&self) -> (String, Vec<(String, String)>) {
         let stages = match self {
             Self::Name(name) => return (name.clone(), vec![("execute".into(), name.clone())]),
@@ -174,7 +175,7 @@ impl HandlerName {
         (name, stages.collect())
     }
 
-    /// Returns true if a library has the handler in its manifest or exports its symbols.
+    /// Returns true if the library's manifest contains the handler, or if the library exports its symbols.
     pub(crate) fn is_in(&self, examination: &Examination) -> bool {
         let (name, stages) = self.symbols();
         let mut declared = examination.manifests.iter().flat_map(|m| &m.handlers);

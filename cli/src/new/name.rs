@@ -1,9 +1,9 @@
-//! The name of a project's library, which must be valid and unused in Rust, C, CMake, Python and the linker.
+//! Checks the name of a project's library. It must be valid and unused in Rust, C, CMake, Python and the linker.
 
 use anyhow::{Result, bail};
 use std::path::Path;
 
-/// Names that are already used, and their users.
+/// Names that a library cannot have, because they are already used. Each list has a description of its users.
 const TAKEN: &[(&str, &str)] = &[
     (
         "a crate that the project needs",
@@ -29,7 +29,7 @@ const KEYWORDS: &str = "\
     and as assert async await break class continue def del elif else except finally for from global if \
     import in is lambda nonlocal not or pass raise return try while with yield";
 
-/// The standard library of Python 3.11.
+/// The modules of Python's standard library, version 3.11.
 const MODULES: &str = "\
     abc aifc antigravity argparse array ast asynchat asyncio asyncore atexit audioop base64 bdb binascii \
     bisect builtins bz2 calendar cgi cgitb chunk cmath cmd code codecs codeop collections colorsys \
@@ -49,7 +49,7 @@ const MODULES: &str = "\
     uuid venv warnings wave weakref webbrowser winreg winsound wsgiref xdrlib xml xmlrpc zipapp zipfile \
     zipimport zlib zoneinfo";
 
-/// Returns the library's name.
+/// Returns the name of the library for a project folder, or an error if the name cannot be used.
 pub(super) fn library_name(path: &Path) -> Result<String> {
     let name = path
         .file_name()
@@ -58,7 +58,7 @@ pub(super) fn library_name(path: &Path) -> Result<String> {
     let name = name.replace('-', "_");
     let mut bytes = name.bytes();
     let begins = bytes.next().is_some_and(|first| first.is_ascii_lowercase());
-    // Names of Python packages do not end with `_`.
+    // Package indexes refuse names that end with `_`.
     let ends = !name.ends_with('_');
     if !begins || !ends || !bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
     {

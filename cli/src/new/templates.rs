@@ -1,8 +1,8 @@
-//! The files of a new project: common files, files of its language, and files of its platform.
+//! The files of a new project: those of all projects, those of its language, and those for GPUs.
 
 use super::{Language, Project};
 
-/// Returns the files with their paths in the project.
+/// Returns the path and text of each file in the project.
 pub(super) fn files(project: &Project) -> Vec<(String, String)> {
     let mut files = common(project);
     files.extend(match project.language {
@@ -35,19 +35,19 @@ fn common(project: &Project) -> Files {
             include_str!("../../templates/native/ci-wheel.yml"),
         ),
     };
-    // Projects compile the headers, but a crate contains the ABI.
+    // Projects in C and C++ compile the ABI's header, so CI checks the header. In Rust, a crate contains the ABI.
     let abi = match project.language {
         Language::Rust => "xla-ffi abi check --snapshots",
         Language::C | Language::Cpp => {
             r#"xla-ffi abi check --header "$(python -m xla_ffi --include-dir)/xla/ffi/api/c_api.h""#
         }
     };
-    // CI runners have no GPU to run the handler on.
+    // Machines for CI have no GPU, so they cannot run the handler.
     let check = match project.cuda {
         true => "",
         false => include_str!("../../templates/common/ci-check.yml"),
     };
-    // JAX supports NVIDIA GPUs only on Linux.
+    // JAX supports NVIDIA GPUs only on Linux, so CI needs no other system.
     let systems = match project.cuda {
         true => "ubuntu-latest, ubuntu-24.04-arm",
         false => "ubuntu-latest, ubuntu-24.04-arm, macos-latest, macos-15-intel, windows-latest",
@@ -148,13 +148,13 @@ fn rust(project: &Project) -> Files {
     files
 }
 
-/// Returns the initial kernels of a project for GPUs.
+/// Returns the path and text of the CUDA kernels in a project for GPUs.
 fn kernels() -> (&'static str, String) {
     let text = include_str!("../../templates/cpp-cuda/kernels.cu");
     ("src/kernels.cu", text.to_owned())
 }
 
-/// Returns the additional build requirements for GPUs: nvcc and its headers, of one release.
+/// Returns the Python packages that a build for GPUs also requires: nvcc and its headers, all of one release.
 fn nvcc(project: &Project) -> &'static str {
     match project.cuda {
         true => {
@@ -188,7 +188,7 @@ fn native(project: &Project) -> Files {
         ),
     };
     let (version, compiler, library, tests) = match project.cuda {
-        // `all-major` requires CMake 3.23.
+        // The CUDA architecture `all-major` requires CMake 3.23.
         true => (
             "3.23",
             include_str!("../../templates/cpp-cuda/nvcc.cmake"),

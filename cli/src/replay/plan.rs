@@ -1,31 +1,32 @@
-//! Chooses the recorded calls to repeat.
+//! Chooses the recorded calls that a replay repeats.
 
 use anyhow::{Context, Result, bail};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use xla_ffi_record::{Call, Recorded, file};
 
-/// A handler's name and the symbols of its stages, because a program may record several handlers under one name.
+/// The name of a handler and the symbols of its stages. The name is not sufficient, because a program may record
+/// several handlers under one name.
 pub(super) type Symbols = (String, BTreeMap<String, String>);
 
-/// A recorded call's file.
+/// A recorded call, and the path of its file.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) path: PathBuf,
     pub(super) call: Call,
 }
 
-/// A call to repeat, and whether its outcome is reported.
+/// A call to repeat. The flag is true if the outcome is reported.
 pub(super) type PlannedCall = (Entry, bool);
 
-/// The calls to replay.
+/// The calls that a replay repeats.
 pub(super) struct Plan {
     pub(super) due: Vec<PlannedCall>,
-    /// Errors of files that cannot be read.
+    /// The errors of files that cannot be read.
     pub(super) damaged: Vec<anyhow::Error>,
-    /// Whether unreadable files may belong to calls that changed a state.
+    /// Whether a file cannot be read whose call may have changed a state.
     pub(super) incomplete: bool,
-    /// The handlers whose prepare or initialize stage the recorded host ran.
+    /// The handlers whose prepare or initialize stage is in the recording.
     pub(super) staged: BTreeSet<Symbols>,
 }
 
@@ -33,7 +34,7 @@ fn read(path: &Path) -> Result<Recorded> {
     Recorded::read(path).with_context(|| path.display().to_string())
 }
 
-/// Returns the recorded calls of a folder in order, and the errors of files that cannot be read.
+/// Returns the recorded calls of a folder in their order, and the errors of files that cannot be read.
 fn folder(path: &Path) -> Result<(Vec<Entry>, Vec<anyhow::Error>)> {
     let (mut entries, mut damaged) = (vec![], vec![]);
     let shown = || path.display().to_string();
@@ -54,12 +55,12 @@ fn folder(path: &Path) -> Result<(Vec<Entry>, Vec<anyhow::Error>)> {
     Ok((entries, damaged))
 }
 
-/// Returns the calls to replay. A single call also needs the earlier calls that changed its state; these are not
-/// reported.
+/// Returns the calls to repeat. If `from` is a single call with state, the earlier calls with the same state are
+/// included but not reported.
 pub(super) fn chosen(from: &Path, library: &Path) -> Result<Plan> {
     if from.is_dir() {
         let (entries, damaged) = folder(from)?;
-        // If no file can be read, report the first error.
+        // If all files are unreadable, the first error is returned instead of an empty plan.
         if let (true, [error, ..]) = (entries.is_empty(), damaged.as_slice()) {
             bail!("{}", crate::output::error_text(error));
         }
@@ -117,7 +118,8 @@ pub(super) fn chosen(from: &Path, library: &Path) -> Result<Plan> {
     Ok(plan)
 }
 
-/// Returns the handlers whose prepare or initialize stage is recorded; XLA does not run these stages on CPU.
+/// Returns the handlers whose prepare or initialize stage is in the recording. Other handlers run without these stages,
+/// as in XLA on CPU.
 fn staged(entries: &[Entry]) -> BTreeSet<Symbols> {
     let of_stage = |entry: &&Entry| matches!(entry.call.stage.as_str(), "prepare" | "initialize");
     let staged = entries.iter().filter(of_stage);
@@ -128,12 +130,12 @@ pub(super) fn symbols(call: &Call) -> Symbols {
     (call.handler.clone(), call.stages.clone())
 }
 
-/// Returns the recorded calls of one library: this file, or a file with the same name, because the library may be a
-/// newer build. If a single library was recorded, its name does not matter.
+/// Returns the recorded calls of `library`: of the same file or, for a newer build, of a library with the same file
+/// name. If the recording contains only one library, all calls are returned.
 fn calls_of(from: &Path, entries: Vec<Entry>, library: &Path) -> Result<Vec<Entry>> {
     let from = from.display();
     let processes: BTreeSet<u32> = entries.iter().map(|entry| entry.call.process).collect();
-    // Links give one file several names.
+    // Paths are resolved, because links may give several names to one file.
     let mut recorded: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     for entry in &entries {
         let path = Path::new(&entry.call.library);
@@ -172,7 +174,7 @@ fn calls_of(from: &Path, entries: Vec<Entry>, library: &Path) -> Result<Vec<Entr
     Ok(entries.into_iter().filter(of_it).collect())
 }
 
-/// Returns one path for all names of a file, or the path itself if the file does not exist.
+/// Returns the resolved path of a file. If the file does not exist, returns the path unchanged.
 fn canonical_path(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
