@@ -1,4 +1,4 @@
-//! The output and exit statuses of `xla-ffi abi`.
+//! Tests the output and exit status of `xla-ffi abi`.
 
 use serde_json::Value;
 use std::path::Path;
@@ -28,7 +28,7 @@ fn json(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Returns true if libclang is available; otherwise reports a skip.
+/// Returns true if libclang is available. Otherwise, reports a skip and returns false.
 fn can_read(test: &str) -> bool {
     let told = err(&abi(&["check", "--header", "include/xla/ffi/api/c_api.h"]));
     let is_missing = told.contains("libclang cannot be loaded");
@@ -75,7 +75,7 @@ fn what_is_not_there_is_told() {
     assert!(err(&output).contains("r0 has no struct"));
     for arguments in [
         &["show", "r11"][..],
-        // This release is not known yet.
+        // This version is newer than all known releases, so its headers are unknown.
         &["show", "99.1.2"],
         &["diff", "r1"],
         &["diff", "r1", "0.4.28"],
@@ -160,7 +160,7 @@ fn a_header_is_named() {
     assert!(err(&other).contains("CustomOptions_Get"));
 }
 
-/// A revision includes all of its headers; an edition or a jaxlib only its own.
+/// A revision accepts all of its headers. An edition or a jaxlib version accepts only one.
 #[test]
 fn an_edition_is_not_another_of_its_revision() {
     let test = "an_edition_is_not_another_of_its_revision";
@@ -240,7 +240,7 @@ fn an_edited_header_is_explained() {
     assert_eq!(header["changes"][0]["class"], "retyped");
 }
 
-/// Writes a changed copy of our header to a file.
+/// Writes a copy of our header to a file, changed by `change`, and returns the path.
 fn copy(folder: &Path, name: &str, change: impl Fn(&str) -> String) -> String {
     let text = std::fs::read_to_string(root().join("include/xla/ffi/api").join(
         if name.contains("record") {
@@ -304,7 +304,7 @@ fn variants_and_several_headers_are_told_apart() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // Returns the editions of the checked headers, null if a header has none.
+    // Returns the editions of the checked headers, with `none` for an unknown header.
     let editions = |arguments: &[&str]| {
         let output = abi(&[&["check", "--format=json", "--header"], arguments].concat());
         let value: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -324,11 +324,11 @@ fn variants_and_several_headers_are_told_apart() {
     );
     assert_eq!(editions(&[&two]), "r10");
     assert_eq!(editions(&[&two, "-D", "NARROW"]), "none");
-    // An extension's header in a flat folder includes the main header next to it.
+    // If all headers are in one folder, the header of an extension includes the main header from there.
     let record = copy(folder.path(), "flat/record_c_api.h", str::to_owned);
     let main = copy(folder.path(), "flat/c_api.h", str::to_owned);
     assert_eq!(editions(&[&record, &main]), "record-0.2 r10");
-    // The included file is in a different folder and declares one of the header's types.
+    // A header may declare some of its types in an included file from a different folder.
     let text = std::fs::read_to_string(&main).unwrap();
     let (before, rest) = text.split_once("struct XLA_FFI_Buffer {").unwrap();
     let (fields, behind) = rest.split_once("};").unwrap();

@@ -1,4 +1,5 @@
-//! Input that cannot be checked gives a clear finding and exit status 1, as text and as JSON, never a panic.
+//! Tests that input which cannot be checked gives a clear error and exit status 1, as text and as JSON. The program
+//! must not panic.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -6,7 +7,7 @@ use std::process::Command;
 use xla_ffi_testing::compiler::{library_of_text, works};
 use xla_ffi_testing::skip;
 
-/// Runs a command with text and with JSON output: both exit with 1 and contain `told`.
+/// Runs a command for text and for JSON output. Both must exit with status 1, and the error must contain `told`.
 fn refused(arguments: &[&str], told: &str) {
     let run = |more: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
@@ -101,7 +102,7 @@ fn headers_maps_and_layouts_that_do_not_fit() {
     }
 }
 
-/// Builds a C library with the structs of the test mirror and these flags.
+/// Builds a C library that uses the test mirror's structs, with additional compiler flags.
 fn library(folder: &Path, flags: &[&str]) -> PathBuf {
     let mirrors = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mirrors");
     let source = "#include \"mirror.h\"\nlong uses(Buffer* b, Args* a, Stage s) { return b->rank + a->size + s; }\n";
@@ -132,7 +133,7 @@ fn libraries_that_tell_nothing() {
         bytes[at] = byte;
         write(folder.path(), name, &bytes)
     };
-    // In an ELF file, byte 18 is the machine, and byte 4 is the class, 32 or 64 bits.
+    // In an ELF file, byte 18 contains the machine, and byte 4 the class (32 or 64 bits).
     let arm = if cfg!(target_arch = "aarch64") {
         62
     } else {
@@ -163,7 +164,7 @@ fn libraries_that_tell_nothing() {
             "Invalid ELF ",
         ),
     ] {
-        // The layouts in another machine's library are the same.
+        // `abi check` accepts a library for another machine, because layouts do not depend on the machine.
         if library != &arm {
             check(library, told);
         }

@@ -1,5 +1,5 @@
-//! The output and exit status of `xla-ffi check` and `run --replay`. `tests/jax/check.py` has wrong handlers with a
-//! manifest, `tests/jax/record.py` the recordings.
+//! Tests the output and exit status of `xla-ffi check` and `run --replay`. `tests/jax/check.py` tests wrong handlers
+//! with a manifest, and `tests/jax/record.py` tests recordings.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use xla_ffi_testing::compiler::{library_of_text, shared_library};
 use xla_ffi_testing::{rust_examples, skip};
 
-/// Handlers without a manifest that compute y = x + 1 over floats, each wrong in a different way.
+/// A C library whose handlers compute y = x + 1 for floats without a manifest. Each handler has a different mistake.
 const SOURCE: &str = r#"
 #include <stdint.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ fn xla_ffi(command: &str, lib: &Path, rest: &[&str]) -> Output {
     program.arg(command).arg(lib).args(rest).output().unwrap()
 }
 
-/// Returns the name, the status and the text of each check of one handler.
+/// Runs the checks of one handler, which must exit with `code`. Returns the name, status and text of each check.
 fn check(code: i32, lib: &Path, rest: &[&str]) -> Vec<(String, String, String)> {
     let out = xla_ffi("check", lib, &[rest, &["--format=json"]].concat());
     let errors = String::from_utf8_lossy(&out.stderr);
@@ -95,7 +95,7 @@ fn libraries_of_the_sdk_pass() {
     }
     let unknown = xla_ffi("check", &axpy, &["--handler", "matmul", "--keep", "none"]);
     assert_eq!(unknown.status.code(), Some(1));
-    // Operands belong to one handler, but the library has two.
+    // Operands on the command line are for one handler, but this library has two.
     let norm = rust_examples().join("librms_norm.so");
     for operand in [["--arg", "f32[3]=ones"], ["--ret", "f32[3]"]] {
         let out = xla_ffi("check", &norm, &operand);
@@ -103,7 +103,7 @@ fn libraries_of_the_sdk_pass() {
         assert_eq!(out.status.code(), Some(1));
         assert!(said.contains("choose the handler with --handler"), "{said}");
     }
-    // State, attributes without default, and operands in place.
+    // This handler has state, an attribute without a default, and an operand that it changes in place.
     let execution = rust_examples().join("libexecution.so");
     let counter = ["--handler", "counter"];
     let with = |rest: &[&'static str]| check(0, &execution, &[&counter, rest].concat());
@@ -166,7 +166,7 @@ fn each_mistake_is_caught_by_its_line() {
     }
 }
 
-/// The handlers compute y = x minus the mean of one row, or of all rows.
+/// Tests handlers that subtract the mean of one row, or wrongly the mean of all rows.
 #[test]
 fn rows_that_depend_on_one_another_are_found() {
     let folder = tempfile::tempdir().unwrap();
@@ -207,7 +207,7 @@ XFFI_LIBRARY({name}, XFFI_DESCRIBE(mean,
         let lines = check((status != "passed").into(), &library, &[]);
         let line = lines.iter().find(|line| line.0 == "vmap").unwrap();
         assert_eq!(line.1, status, "{line:?}");
-        // The rows of a matrix of ones differ only in their scales.
+        // All values are equal here, so only the scales of the rows reveal the mistake.
         let lines = check(
             (status != "passed").into(),
             &library,
@@ -240,7 +240,7 @@ fn what_is_no_recording_is_told() {
     assert!(said(2, &["--replay", empty, "--arg", "f32=1"]).contains("cannot be used with"));
 }
 
-/// `Host` is a name of the CPU, and a handler without platforms is for all of them.
+/// `Host` is a different name for the CPU, and platforms are compared without case.
 #[test]
 fn the_cpu_has_several_names() {
     let folder = tempfile::tempdir().unwrap();

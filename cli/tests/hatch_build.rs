@@ -1,11 +1,12 @@
-//! The build hook of a project's wheel, `hatch_build.py`, with fakes of cargo and hatchling.
+//! Tests `hatch_build.py`, the build hook for the wheel of a new project, with simulated versions of cargo and
+//! hatchling.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use xla_ffi_testing::skip;
 
-/// A fake cargo that reports a library in an unexpected folder.
+/// A shell script that replaces cargo. It reports a library in an unexpected folder.
 const CARGO: &str = r#"#!/bin/sh
 mkdir -p elsewhere/triple/release
 echo "$CONTENT" > elsewhere/triple/release/$LIBRARY
@@ -15,7 +16,7 @@ echo '{"reason":"compiler-artifact","target":{"name":"mine"},"filenames":["'$PWD
 echo '{"reason":"build-finished","success":true}'
 "#;
 
-/// Runs the hook as hatchling does on a system, and prints the wheel's tag.
+/// A Python program that runs the hook as hatchling does on a given system, and prints the wheel's tag.
 const HOOK: &str = r#"
 import os, platform, runpy, sys, sysconfig
 sys.path.insert(0, ".")
@@ -30,7 +31,7 @@ hook.initialize("standard", data)
 print(data["tag"])
 "#;
 
-/// Creates a project with the template; `None` without Python.
+/// Creates a project with the build hook. Without Python, reports a skip and returns `None`.
 fn project(name: &str) -> Option<PathBuf> {
     let test = format!("hatch_build.{name}");
     if Command::new("python3").arg("--version").output().is_err() {
@@ -86,7 +87,7 @@ fn tag(done: &Output) -> String {
     String::from_utf8_lossy(&done.stdout).trim().to_owned()
 }
 
-/// Python for macOS supports two architectures, but the library only one.
+/// Python for macOS may support two architectures, but the wheel's tag must name the only architecture of the library.
 #[test]
 fn a_wheel_for_macos_names_the_architecture_of_its_library() {
     let Some(folder) = project("macos") else {
@@ -109,7 +110,7 @@ fn a_wheel_for_macos_names_the_architecture_of_its_library() {
     }
 }
 
-/// A project for GPUs requires nvcc for its build; other projects do not need it.
+/// The hook uses the nvcc of a project for GPUs if its package is installed. Other projects build without nvcc.
 #[test]
 fn the_build_of_a_project_for_gpus_finds_nvcc() {
     let Some(folder) = project("nvcc") else {

@@ -1,4 +1,5 @@
-//! `xla-ffi inspect`: targets of the original custom calls. (`run` has the tests for handlers without a manifest.)
+//! Tests `xla-ffi inspect` with targets of the original custom calls. The tests of `run` cover handlers without a
+//! manifest.
 
 use serde_json::Value;
 use std::process::Command;
@@ -62,7 +63,8 @@ fn a_forgotten_list_of_handlers_is_named() {
     }
 }
 
-/// A handler whose answer requires the type of its state is unknown, not refused; `--type` gives the answer.
+/// If a handler requires a registered type for its state, it is unknown whether jaxlibs accept the handler. With
+/// `--type`, this can be determined.
 #[test]
 fn a_type_that_is_not_registered_is_no_refusal() {
     let test = "a_type_that_is_not_registered_is_no_refusal";

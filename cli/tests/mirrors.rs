@@ -1,5 +1,5 @@
-//! Mirrors of the ABI in other languages: the tests of `abi emit`, and `abi check` of a program's layouts. Each test
-//! mirror passes, and a deliberate mistake in it is named.
+//! Tests mirrors of the ABI in other languages, with the test that `abi emit` writes and with `abi check`. Each mirror
+//! must pass. With a deliberate mistake, it must fail, and the message must name the mistake.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -27,14 +27,15 @@ fn names() -> String {
     fixtures().join("names.json").display().to_string()
 }
 
-/// Returns the test that `abi emit` writes for the test mirrors.
+/// Returns the test that `abi emit` writes for mirrors in a language.
 fn emitted(lang: &str) -> String {
     let output = abi(&["emit", "r10", "--lang", lang, "--names", &names()]);
     assert!(output.status.success(), "{}", words(&output));
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs the emitted test on the test mirror as it is, and with `right` replaced by `wrong`.
+/// Runs the emitted test on a mirror, which must pass. Then replaces `right` by `wrong` in the mirror, for which the
+/// test must fail.
 fn judge(mirror: &str, [right, wrong]: [&str; 2], told: &str, run: impl Fn(&Path, &str) -> Output) {
     let text = std::fs::read_to_string(fixtures().join(mirror)).unwrap();
     assert_eq!(text.matches(right).count(), 1, "{mirror} has one {right}");
@@ -65,7 +66,7 @@ fn mirrors_in_c_and_cpp() {
             continue;
         }
         let check = emitted(lang);
-        // The field is still at byte 16: only its size and the following fields show the mistake.
+        // The offset of the field is unchanged, so only its size and the following offsets show the mistake.
         judge(
             "mirror.h",
             ["uint32_t kind;", "uint64_t kind;"],
@@ -104,7 +105,8 @@ fn mirrors_in_rust() {
                 "--emit",
                 "metadata",
             ])
-            // The names are the mirror's, and the emitted test would use the unused items.
+            // The names of the mirror do not follow Rust's conventions, and its items are used only by the emitted
+            // test.
             .args(["-Anonstandard-style", "-Dunused", "--out-dir"])
             .args([folder, &mirror])
             .output()
@@ -139,7 +141,7 @@ fn a_mirror_with_ctypes() {
     );
 }
 
-/// Returns the program that a variable names, or the program on the path.
+/// Returns the program that an environment variable names, or else the program on PATH; `None` if it does not run.
 fn program(variable: &str, name: &str, argument: &str) -> Option<PathBuf> {
     let program = std::env::var_os(variable).map_or_else(|| PathBuf::from(name), PathBuf::from);
     let output = Command::new(&program).arg(argument).output();
@@ -244,7 +246,7 @@ fn a_layout_that_a_program_printed() {
         assert_eq!(output.status.code(), Some(1), "{to}");
         assert!(words(&output).contains(told), "{told}: {}", words(&output));
     }
-    // An empty statement cannot be checked, and a map with an unknown name leaves something unchecked.
+    // A statement without layouts leaves nothing to check. A map with an unknown name would leave an item unchecked.
     assert!(words(&check("{}")).contains("contains no struct, enumeration or function of r10"));
     let map = write(
         folder.path(),
@@ -324,7 +326,7 @@ fn a_mirror_in_a_librarys_debug_information() {
         "{}",
         words(&output)
     );
-    // The library without debug information, and with types in other files.
+    // Without debug information, or with types in other files, the library cannot be checked.
     let output = check(&rust(&text, &["-Cdebuginfo=0", "-Cstrip=symbols"]));
     assert_eq!(output.status.code(), Some(1));
     assert!(

@@ -1,4 +1,4 @@
-//! `xla-ffi new`: the projects build and pass their own tests.
+//! Tests that the projects of `xla-ffi new` build and pass their own tests.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -22,8 +22,8 @@ fn new(folder: &Path, rest: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Returns `cargo test` for a new project, with the target folder and profile of these tests, whose dependencies are
-/// already compiled.
+/// Returns the command `cargo test` for a new project. It uses the target folder and profile of this workspace, which
+/// already has compiled dependencies.
 fn cargo_test() -> Command {
     let mut command = Command::new(env!("CARGO"));
     command
@@ -51,7 +51,7 @@ fn present(program: &str) -> bool {
         .is_ok_and(|out| out.status.success())
 }
 
-/// `cargo xtask ship` also builds them with CMake, pip and uv, and calls them in JAX.
+/// The projects are compiled directly. `cargo xtask ship` builds them with CMake, pip and uv, and calls them in JAX.
 #[test]
 fn c_and_cxx_projects_compile_and_run_on_every_revision() {
     let folder = folder("native");
@@ -96,7 +96,7 @@ fn c_and_cxx_projects_compile_and_run_on_every_revision() {
     }
 }
 
-/// Committed files work for other developers: none of them refers to this machine.
+/// Files that users commit must work on other machines, so they must not contain paths of this machine.
 #[test]
 fn what_is_committed_names_no_checkout() {
     let folder = folder("committed");
@@ -113,7 +113,7 @@ fn what_is_committed_names_no_checkout() {
         for file in files(&project) {
             let text = std::fs::read_to_string(&file).unwrap();
             let mut parts = text.split('@').skip(1);
-            // Only placeholders start with a capital letter, unlike decorators and versions of actions.
+            // Placeholders start with a capital letter after `@`, unlike decorators and versions of actions.
             let is_left = parts.any(|part| part.starts_with(|c: char| c.is_ascii_uppercase()));
             assert!(!is_left, "{}: {text}", file.display());
             if file.starts_with(project.join(".cargo")) {
@@ -153,11 +153,11 @@ fn a_rust_project_passes_its_own_tests() {
 fn a_rust_project_for_gpus_passes_its_tests_without_one() {
     let folder = folder("rust-cuda");
     assert!(new(&folder, &["my-gpu", "--cuda"]).status.success());
-    // The lock file of this workspace has available versions.
+    // With this lock file, cargo uses versions of dependencies that are available offline.
     let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.lock");
     std::fs::copy(lock, folder.join("my-gpu/Cargo.lock")).unwrap();
     let mut test = cargo_test();
-    // The project compiles its kernels with this nvcc, if the tests have one.
+    // If the tests have an nvcc, the project compiles its kernels with it.
     if let Some(nvcc) = std::env::var_os("XLA_FFI_NVCC") {
         test.env("NVCC", nvcc);
     }

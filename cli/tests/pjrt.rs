@@ -1,4 +1,4 @@
-//! `xla-ffi run --engine pjrt:PLUGIN` has the same output and exit status as the embedded runtime.
+//! Tests that `xla-ffi run --engine pjrt:PLUGIN` has the same output and exit status as the embedded runtime.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,9 +7,9 @@ use std::sync::{Mutex, PoisonError};
 use xla_ffi_testing::compiler::shared_library;
 use xla_ffi_testing::{plugin, skip};
 
-/// Builds a C example or fixture as a library; reports a skip and returns `None` without a C compiler.
+/// Builds a C example or test fixture as a library. Without a C compiler, reports a skip and returns `None`.
 fn example(test: &str, name: &str) -> Option<PathBuf> {
-    // Built once, because another test may be running the library that a second compilation would overwrite.
+    // Each library is built once, because a second compilation could overwrite a library that another test is running.
     static BUILT: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -56,7 +56,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Returns the status, standard output and standard error.
+/// Returns the exit status, standard output and standard error.
 fn told(out: &Output) -> (Option<i32>, String, String) {
     (out.status.code(), text(&out.stdout), text(&out.stderr))
 }
@@ -194,7 +194,7 @@ fn both_engines_say_the_same() {
     assert!(good >= 7 && bad >= 5, "{good} {bad}");
 }
 
-/// Functions that the plugin's XLA lacks are reported with its version.
+/// If the plugin's XLA lacks a function, the error names the function and XLA's version of the ABI.
 #[test]
 fn what_the_plugin_is_too_old_for() {
     let test = "pjrt.what_the_plugin_is_too_old_for";
@@ -219,7 +219,7 @@ fn what_the_plugin_is_too_old_for() {
     );
 }
 
-/// A plugin that crashes or hangs in its own code is not the handler's fault.
+/// If a plugin crashes or hangs in its own code, the error must name the plugin, not the handler.
 #[test]
 fn plugins_that_misbehave_are_named() {
     let test = "pjrt.plugins_that_misbehave_are_named";

@@ -1,5 +1,5 @@
-//! Libraries for other machines, built by zig: the sources compile without warnings, and the facts of the files are
-//! right. No library is run.
+//! Tests libraries for other machines, which zig builds. The sources must compile without warnings, and the facts read
+//! from the files must be correct. No library is run.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,7 @@ use xla_ffi_testing::wheel::Wheel;
 use xla_ffi_testing::zig::{Target, Zig, fat};
 use xla_ffi_testing::{root, skip};
 
-/// The files that the tests share: a C example for every machine, its Mach-O files in a fat file, and the C++
-/// example.
+/// The libraries that the tests share: a C example, built for every machine.
 struct Built {
     _folder: tempfile::TempDir,
     folder: PathBuf,
@@ -64,7 +63,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
 }
 
-/// Returns the doctor's findings about a file by number.
+/// Returns the number and text of each finding of the doctor about a file.
 fn findings(arguments: &[&str], library: &Path) -> Vec<(String, String)> {
     let output = xla_ffi(&[&["doctor", "--format=json"], arguments].concat(), library);
     let value: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -136,12 +135,12 @@ fn manifests_are_found_and_the_machine_is_told_first() {
             first.contains("XF116 proved fails") && first.contains(machine),
             "{text}"
         );
-        // Without running, the file is examined like any other.
+        // With `--no-run`, a library for another machine is examined like any other library.
         let output = xla_ffi(&["doctor", "--no-run"], path);
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         assert!(said(&output).contains("2 handlers"), "{}", said(&output));
 
-        // Commands that would run the library report the same, before the system's loader does.
+        // Commands that run the library must report the wrong machine themselves, before the system's loader fails.
         let output = xla_ffi(&["run", "--handler", "rms_norm"], path);
         assert_eq!(output.status.code(), Some(1), "{}", said(&output));
         assert!(said(&output).contains("built for"), "{}", said(&output));
@@ -203,7 +202,7 @@ fn what_macos_asks_of_a_library() {
         "/opt/lib/libfixed.dylib, which other machines may not have",
     );
 
-    // One byte of the code differs from the signed code.
+    // After this change, the code differs from the code that was signed.
     let mut bytes = std::fs::read(whole).unwrap();
     let at = bytes
         .windows(8)
@@ -215,7 +214,7 @@ fn what_macos_asks_of_a_library() {
     has(&changed, "XF118", "invalid code signature");
     let output = xla_ffi(&["doctor", "--no-run"], &changed);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
-    // LC_CODE_SIGNATURE is command 0x1d of 16 bytes; command 0x26, a list of functions, is not required.
+    // The load command of the code signature, 0x1d with 16 bytes, is replaced by an optional load command, 0x26.
     let mut bytes = std::fs::read(whole).unwrap();
     let command = [0x1d, 0, 0, 0, 0x10, 0, 0, 0];
     let at = bytes.windows(8).position(|bytes| bytes == command).unwrap();
@@ -225,8 +224,8 @@ fn what_macos_asks_of_a_library() {
     has(&unsigned, "XF118", "is not signed");
 }
 
-/// The guard contains C++ exceptions in the embedded runtime. If it does not compile, the crate is built without it.
-/// Apple's library, unlike libstdc++, has no name for a cancelled thread.
+/// The guard catches C++ exceptions in the embedded runtime. If it does not compile, the runtime is silently built
+/// without it. Apple's C++ library, unlike libstdc++, has no type for a cancelled thread.
 #[test]
 fn the_guard_of_the_runtime_compiles_for_macos() {
     let Some(zig) = Zig::find() else {
@@ -242,7 +241,7 @@ fn the_guard_of_the_runtime_compiles_for_macos() {
     }
 }
 
-/// Wheels for other systems: a correct wheel has no findings, whatever the names of its system's libraries are.
+/// A correct wheel for macOS or Windows has no findings, although the names of system libraries differ there.
 #[test]
 fn wheels_for_macos_and_windows() {
     let Some(built) = built("wheels_for_macos_and_windows") else {

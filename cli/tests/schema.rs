@@ -1,4 +1,5 @@
-//! JSON output has the schema `docs/schema/xla-ffi-1.json`: real runs give every form, and no other forms.
+//! Tests that JSON output conforms to `docs/schema/xla-ffi-1.json`. Every form in the schema must occur in the output
+//! of real commands.
 
 use jsonschema::Validator;
 use serde_json::Value;
@@ -14,7 +15,7 @@ fn schema() -> Value {
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Returns the JSON output of a command, whose exit status must equal the status in it.
+/// Runs a command and returns its JSON output. The output must contain the command's exit status.
 fn answer(arguments: &[&str]) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
         .args(arguments)
@@ -217,7 +218,8 @@ fn every_answer_has_its_form() {
             value["error"].is_string(),
         ));
     }
-    // Every form in the schema occurred, and every form that may fail failed once.
+    // All forms of the schema must have occurred. Forms for commands that can fail must also have occurred with a
+    // failure.
     if works("gcc") {
         let told = schema
             .pointer("/$defs/failed/properties/schema/enum")
@@ -233,7 +235,7 @@ fn every_answer_has_its_form() {
             .filter(|(_, failed)| *failed)
             .map(|(form, _)| form.as_str());
         let mut expected = failed.clone();
-        // Failures of snapshots and headers are covered one by one.
+        // These two forms report failures per snapshot or header, not with one error for the whole output.
         for form in ["xla-ffi-abi-check-1", "xla-ffi-abi-snapshots-1"] {
             expected.remove(form);
         }
@@ -247,10 +249,10 @@ fn every_answer_has_its_form() {
     }
 }
 
-/// The line that both the constructor and the handler print.
+/// The line that the library prints, when it is loaded and in each call.
 const LINE: &str = "hello from the library";
 
-/// A handler that copies `x` to `y` and prints; its library also prints when it is loaded.
+/// A C library with a handler that copies `x` to `y`. It prints when it is loaded and in each call.
 const SOURCE: &str = r#"
 #include "xla_ffi/handler.h"
 #include <stdio.h>
@@ -286,7 +288,7 @@ fn run_xla_ffi(arguments: &[&str]) -> Output {
     program.args(arguments).output().unwrap()
 }
 
-/// Asserts that standard output is one JSON document, and that the library's lines are on standard error.
+/// Asserts that standard output is a single JSON document, and that the lines of the library are on standard error.
 fn is_one_document(arguments: &[&str]) {
     let output = run_xla_ffi(arguments);
     let told = String::from_utf8_lossy(&output.stdout);

@@ -1,4 +1,4 @@
-//! The program in shells: completions and help.
+//! Tests completion scripts and the examples in the help texts, in a shell.
 
 use std::process::{Command, Output};
 
@@ -19,7 +19,7 @@ fn every_shell_completes_every_command() {
             assert!(script.contains(command), "{shell}: no {command}");
         }
     }
-    // bash can parse its own script.
+    // A script that bash cannot parse would fail here.
     let script = xla_ffi(&["completions", "bash"]).stdout;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("completions");
@@ -45,7 +45,7 @@ fn the_examples_of_the_help_are_valid_command_lines() {
                 .args(["-c", &line])
                 .current_dir(&folder)
                 .status();
-            // Most examples name files that do not exist.
+            // Most examples name files that do not exist, so status 1 is expected.
             assert!(matches!(shell.unwrap().code(), Some(0 | 1)), "{example}");
             count += 1;
         }

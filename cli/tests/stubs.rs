@@ -1,4 +1,4 @@
-//! `xla-ffi stubs`, which runs the Python package.
+//! Tests `xla-ffi stubs`, which runs the Python package `xla_ffi`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,19 +1,19 @@
-//! Follows `docs/first-handler.md` as a new user does, once per language: every command in order, every file with the page's
-//! text, and every output as the page shows it. `pip` and CMake need a package index (`cargo xtask ship` runs them): here the
-//! library is built by the compiler and copied to where the package looks for it.
+//! Follows `docs/first-handler.md` once per language, as a new user does. Runs every command in order, writes every
+//! file, and compares every output with the page. `pip` and CMake need a package index, so these steps are replaced:
+//! the compiler builds the library, which is copied into the package. `cargo xtask ship` runs the real steps.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use xla_ffi_testing::{Block, blocks, compiler, page, root, skip};
 
-/// A reader of a page, with a folder.
+/// A simulated user who follows a page, in a folder of their own.
 struct Newcomer {
     folder: PathBuf,
     language: &'static str,
-    /// The file that the page writes, and the path of its library.
+    /// The source file that the page describes, followed by the path of the library that is built from it.
     source: &'static str,
     library: &'static str,
-    /// The output of the commands since the last comparison.
+    /// The output of all commands since the last output on the page.
     said: String,
 }
 
@@ -32,7 +32,8 @@ impl Newcomer {
         let library = self.folder.join(self.library);
         std::fs::create_dir_all(library.parent().unwrap()).unwrap();
         if self.language == "rust" {
-            // The target folder and profile of these tests are used, because their dependencies are already compiled.
+            // The target folder and profile of this workspace are used, because dependencies are already compiled
+            // there.
             let output = Command::new(env!("CARGO"))
                 .args(["build", "--offline"])
                 .env("CARGO_TARGET_DIR", xla_ffi_testing::target_folder())
@@ -66,7 +67,7 @@ impl Newcomer {
         assert_success(&output);
     }
 
-    /// Runs a Python program that can import the package and the loader.
+    /// Runs a Python program that can import the new package and the package `xla_ffi`. Returns its output.
     fn python(&self, python: &std::ffi::OsStr, program: &str) -> String {
         let (package, loader) = (self.folder.join("python"), root().join("python"));
         let output = Command::new(python)
@@ -83,7 +84,7 @@ impl Newcomer {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Runs a line of a shell, unless its comment names other languages.
+    /// Runs a line of a shell block. A line whose comment names other languages is skipped.
     fn runs(&mut self, line: &str) {
         let (line, languages) = line.split_once("  # ").unwrap_or((line, ""));
         let line = line.trim_end();
@@ -136,7 +137,7 @@ impl Newcomer {
     }
 }
 
-/// Follows the page of a language, or reports a skip if a tool is missing.
+/// Follows the page in one language. Reports a skip if a required tool is missing.
 fn follow(test: &str, language: &'static str, source: &'static str, library: &'static str) {
     let needs = match language {
         "c" => Some("gcc"),
@@ -203,14 +204,15 @@ fn follow(test: &str, language: &'static str, source: &'static str, library: &'s
     porting(test, language, &mut newcomer);
 }
 
-/// Returns the new lines of a change.
+/// Returns the new text of a diff, without the removed lines.
 fn changed(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.starts_with('-'));
     let plain = lines.map(|line| line.strip_prefix(['+', ' ']).unwrap_or(line));
     plain.flat_map(|line| [line, "\n"]).collect()
 }
 
-/// Checks `docs/porting.md`: the new code of each diff compiles and runs, and both Python programs print the same.
+/// Checks `docs/porting.md`. The new code of each diff must compile and run, and both Python programs must print the
+/// same.
 fn porting(test: &str, language: &str, newcomer: &mut Newcomer) {
     let page = page("porting.md");
     let blocks = blocks(&page);

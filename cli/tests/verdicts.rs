@@ -1,5 +1,6 @@
-//! Compares the doctor's verdicts on libraries built with upstream's headers with the behaviour of real jaxlibs.
-//! `cargo xtask verdicts` measured it (tests/jax/verdicts.txt). A verdict may be unknown, but must not be wrong.
+//! Compares the doctor's verdicts with the measured behaviour of real jaxlibs, for handlers built with XLA's headers.
+//! `cargo xtask verdicts` makes the measurements (tests/jax/verdicts.txt). A verdict may be unknown, but must not be
+//! wrong.
 
 use serde_json::Value;
 use std::path::Path;
@@ -8,14 +9,14 @@ use xla_ffi_testing::headers::{Headers, folder_or_skip};
 use xla_ffi_testing::verdicts::{self, End, Kind, Row, Table};
 use xla_ffi_testing::{cost, target_folder};
 
-/// The doctor's claim about a handler on one jaxlib.
+/// The doctor's verdict on a handler for one jaxlib, simplified for the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Claim {
-    /// The handler loads, without any risk.
+    /// The handler loads, and calls have no known risks.
     Works,
-    /// The handler is proved not to load.
+    /// It is proved that the handler does not work.
     Fails,
-    /// Any other verdict.
+    /// The doctor does not claim that the handler works or fails.
     Open,
 }
 
@@ -32,7 +33,7 @@ fn claim(verdict: &Value) -> Claim {
     }
 }
 
-/// Returns the claims for every published jaxlib, in the table's order.
+/// Returns the doctor's claims about a library's handler for every published jaxlib, in the table's order.
 fn claims(library: &Path, arguments: &[&str], table: &Table) -> Vec<Claim> {
     let library = library.display().to_string();
     let doctor = [env!("CARGO_BIN_EXE_xla-ffi"), "doctor", &library];
@@ -106,7 +107,8 @@ fn claims_are_what_jaxlibs_do() {
                     let Some(end) = ends[at] else {
                         panic!("{version} {case} was not measured on {jaxlib}");
                     };
-                    // Without --type, it is unknown whether the type will be registered.
+                    // Without `--type`, the doctor cannot know whether users register the type, so the measurement with
+                    // a registered type also counts.
                     let or_registered = *case == "stateful"
                         && row(&table, version, "registered").ends[at] == Some(End::Works);
                     let is_true = match claim {
@@ -132,7 +134,7 @@ fn claims_are_what_jaxlibs_do() {
         wrong.len(),
         wrong.join("\n")
     );
-    // The doctor must not avoid mistakes by claiming nothing.
+    // Unknown verdicts are never wrong, so a minimum of other verdicts is required.
     assert!(works > 250 && fails > 300, "{told:?}");
 }
 

@@ -1,5 +1,5 @@
-//! `action.yml`, step by step, with the built tool instead of the installed one; the book's workflow; the pre-commit
-//! hook.
+//! Tests the steps of `action.yml` with the tool that was built here. Also tests the workflow in the documentation, and
+//! the pre-commit hook.
 
 use serde_json::Value;
 use std::path::Path;
@@ -13,12 +13,12 @@ fn yaml(path: &str) -> Value {
     serde_yaml_ng::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The action, and the folders of one run.
+/// The action, and the folders that one run of it uses.
 struct Action {
     definition: Value,
-    /// The runner's folder for files, including the installed tool.
+    /// The runner's temporary folder, which contains the installed tool.
     temp: tempfile::TempDir,
-    /// The user's checkout.
+    /// The folder with the checkout of the user's repository.
     checkout: tempfile::TempDir,
 }
 
@@ -36,7 +36,7 @@ impl Action {
         }
     }
 
-    /// Runs one step as a runner does; returns its output, or `None` if its condition is false.
+    /// Runs one step of the action as a runner does. Returns its output, or `None` if the step's condition is false.
     fn step(&self, name: &str, inputs: &[(&str, &str)]) -> Option<Output> {
         let value = |input: &str| {
             let known = &self.definition["inputs"][input];
@@ -72,7 +72,7 @@ impl Action {
         printed
     }
 
-    /// Runs a step that fails with this text.
+    /// Runs one step of the action, which must fail and print this text.
     fn fails(&self, name: &str, inputs: &[(&str, &str)], text: &str) {
         let output = self.step(name, inputs).expect("the step runs");
         let printed = printed(&output);
@@ -80,7 +80,7 @@ impl Action {
         assert!(printed.contains(text), "{printed}");
     }
 
-    /// Returns the numbers of the findings that would be uploaded, without notes, and removes the file.
+    /// Returns the numbers of the findings in a SARIF file, without notes, and removes the file.
     fn uploads(&self, file: &str) -> Vec<String> {
         let path = self.temp.path().join("xla-ffi/sarif").join(file);
         let text = std::fs::read_to_string(&path).expect(file);
@@ -101,7 +101,7 @@ fn printed(output: &Output) -> String {
         .concat()
 }
 
-/// A handler in C with a copied header that answers with its host's version.
+/// A C handler that includes a copy of XLA's header and answers with the runtime's version.
 const HANDLER: &str = r#"
 #include "third_party/xla/ffi/api/c_api.h"
 XLA_FFI_Error* my_op(XLA_FFI_CallFrame* frame) {
@@ -181,7 +181,7 @@ fn the_action_checks_libraries() {
         &[given, handler, sarif, ("jaxlibs", "0.4.38 0.9.1..")],
     );
     assert!(action.uploads("libraries.sarif").is_empty());
-    // The action is strict: without a manifest, the handlers must be named.
+    // The action uses `--strict`, so a library without a manifest fails unless its handlers are named.
     action.fails(STEP, &[given], "XF002");
     let missing = ("library-options", "--handler libone.so:other");
     action.fails(
@@ -237,7 +237,7 @@ fn workflows_pass_inputs_that_the_action_has() {
 #[test]
 fn the_hook_checks_what_it_is_given() {
     let hook = &yaml(".pre-commit-hooks.yaml")[0];
-    // pre-commit searches for the pattern in paths.
+    // pre-commit searches for this pattern in the paths of files.
     let matches = |path: &str| {
         let mut grep = Command::new("bash");
         grep.args(["-c", r#"grep -qE "$0" <<<"$1""#]);
@@ -261,7 +261,7 @@ fn the_hook_checks_what_it_is_given() {
         assert!(!matches(other), "{other}");
     }
 
-    // pre-commit appends the names of the files that changed.
+    // pre-commit runs the command with the paths of changed files as additional arguments.
     let arguments = hook["entry"]
         .as_str()
         .unwrap()

@@ -1,4 +1,4 @@
-//! A manifest, and edits of it with the step of the version number that each requires.
+//! A manifest, and edits of it. Each edit requires a known step of the version number.
 
 use serde_json::{Value, json};
 
@@ -31,7 +31,8 @@ pub(crate) fn manifest() -> Value {
     })
 }
 
-/// Returns edits (place, value) with the expected step and subject; an empty step means that nothing is reported.
+/// Returns edits as the edited place, the new value, the required step and the differing property. An empty step means
+/// that `diff` reports nothing.
 pub(crate) fn edits() -> impl Iterator<Item = (&'static str, Value, &'static str, &'static str)> {
     EDITS.trim().lines().map(|line| {
         let parts: Vec<&str> = line.split(" | ").collect();
@@ -120,7 +121,7 @@ const EDITS: &str = r#"
 /legacy/0/args | null | major | described operands
 "#;
 
-/// Sets a value, appends to a list (`-`) or, for null in a list or map, removes an item.
+/// Sets the value at a place in the manifest. `-` appends to a list, and null removes an item of a list.
 pub(crate) fn edit(value: &mut Value, at: &str, with: &Value) {
     let (owner, key) = at.rsplit_once('/').unwrap();
     let owner = value.pointer_mut(owner).unwrap();

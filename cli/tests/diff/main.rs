@@ -1,5 +1,5 @@
-//! `xla-ffi diff` on pairs of libraries built here: all kinds of differences, builds that do not load, version
-//! numbers, exit statuses.
+//! Tests `xla-ffi diff` with pairs of libraries: all kinds of differences, builds that do not load, version numbers and
+//! exit statuses.
 
 mod edits;
 
@@ -24,7 +24,7 @@ XLA_FFI_Error* one(XLA_FFI_CallFrame* frame) {
 XLA_FFI_Error* make(XLA_FFI_CallFrame* frame) { return one(frame); }
 "#;
 
-/// Builds a library with this manifest, if any; `None` without a compiler.
+/// Builds a library of the handlers, with a manifest if one is given. Returns `None` without a compiler.
 fn library(folder: &Path, name: &str, manifest: Option<&Value>, flags: &[&str]) -> Option<PathBuf> {
     with_manifest(folder, name, HANDLERS, manifest, flags)
 }
@@ -146,7 +146,7 @@ fn the_version_number_and_the_exit_status_follow() {
         (&json["step"], &json["version"]),
         (&json!("minor"), &json!("1.5.0"))
     );
-    // Unreadable files are also reported as JSON.
+    // Errors about unreadable files are also reported as JSON.
     let text = folder.path().join("text.so");
     std::fs::write(&text, "no library").unwrap();
     let json = told(&old, &text, &[]);
@@ -210,7 +210,7 @@ fn answers_and_symbols_count_without_a_manifest() {
     );
 }
 
-/// Builds the handlers with a reason why the library does not load.
+/// Builds a library that does not load, for a reason in the C code `how`.
 fn broken(folder: &Path, name: &str, how: &str) -> Option<PathBuf> {
     let flags = ["-DMINOR=5", "-Wl,-z,now"];
     let source = format!("{}\n{how}\n", HANDLERS);
@@ -246,13 +246,13 @@ fn a_build_that_does_not_load_breaks_every_call() {
             (json!("findings"), json!("major")),
             "{name}"
         );
-        // In the other direction, no working call breaks.
+        // If only the old build fails to load, no working call breaks.
         assert_eq!(
             gate(&new, &old, &arguments),
             (json!("ok"), json!("minor")),
             "{name}"
         );
-        // If neither build loads, a gate cannot compare them and reports this.
+        // If neither build loads, they cannot be compared, so `--fail-on` fails.
         assert_eq!(gate(&new, &new, &arguments).0, "not-judged", "{name}");
         assert_eq!(gate(&new, &new, &["--time-limit", "1"]).0, "ok", "{name}");
     }

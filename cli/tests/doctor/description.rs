@@ -1,10 +1,10 @@
-//! Invalid descriptions of handlers in C manifests, as reported by `doctor` and `inspect`.
+//! Tests that `doctor` and `inspect` report invalid descriptions of handlers in C manifests.
 
 use crate::{build, doctor};
 use std::process::Command;
 use xla_ffi_testing::{root, skip};
 
-/// Returns the template's handler with this description; it loads everywhere.
+/// Returns C code for a handler `h` with this description. The handler itself works on all jaxlibs.
 fn source(description: &str) -> String {
     let template = root().join("cli/templates/c/source.c");
     let template = std::fs::read_to_string(template).unwrap();
@@ -13,7 +13,7 @@ fn source(description: &str) -> String {
     format!("{code}\nXFFI_LIBRARY(l, {description});\n")
 }
 
-/// Returns the columns of a table's line.
+/// Splits a line of a table into its columns.
 fn parts<const N: usize>(line: &str) -> [&str; N] {
     let parts: Vec<&str> = line.split('|').map(str::trim).collect();
     parts.try_into().unwrap()
@@ -73,7 +73,7 @@ fn what_cannot_be_is_told_by_its_number() {
     for more in [
         ", XFFI_SHAPE(\"n, ... k? -> _ n\"), XFFI_VJP(\"h\")",
         ", XFFI_SHAPE(\"n, ...? -> ...\"), XFFI_BATCHED_BY(\"h\")",
-        // An operand of any type may be a token.
+        // An operand without a declared type may be a token.
         ", XFFI_SHAPE(\"n, token? -> _ _\")",
     ] {
         let optional = match more.contains("token") {
@@ -108,7 +108,8 @@ fn user_data_is_told_of_where_jax_has_none() {
     }
 }
 
-/// Returns descriptions of `h`, from `x` to `y`, and of `g`, with the same function.
+/// Returns C code with descriptions of `h`, which has the argument `x` and the result `y`, and of a related handler
+/// `g`.
 fn two(y: &str, of_h: &str, args_of_g: &str, rets_of_g: &str, attrs_of_g: &str) -> String {
     source(&format!(
         "XFFI_DESCRIBE(h, XFFI_ARGS({X}), XFFI_RETS(XFFI_OPERAND(\"y\", {y})), XFFI_ATTRS(), {of_h}),
@@ -120,8 +121,8 @@ fn two(y: &str, of_h: &str, args_of_g: &str, rets_of_g: &str, attrs_of_g: &str) 
 #[test]
 fn handlers_that_do_not_fit_are_told() {
     let folder = tempfile::tempdir().unwrap();
-    // The columns: the result of `h` and its reference to `g`; arguments, results and attributes of `g`; the expected
-    // text. V is a vector, M a matrix.
+    // The columns are the result of `h`, its reference to `g`, the arguments, results and attributes of `g`, and the
+    // expected text. V is a vector and M a matrix.
     let cases = r#"
 F32, 1 | XFFI_VJP("g") | V | V | | expected 2 arguments (x, y), got 1
 F32, 1 | XFFI_VJP("g") | V, V | V, V | | expected 1 result (x), got 2
@@ -181,7 +182,8 @@ ANY, 1 | XFFI_VJP("g") | V | V | |
     }
 }
 
-/// Runtimes use the traits in a handler's answer, readers of the manifest those in the manifest.
+/// Runtimes use the traits in a handler's answer, but readers of a manifest use those in the manifest, so they must be
+/// equal.
 #[test]
 fn traits_are_those_of_the_answer() {
     let test = "traits_are_those_of_the_answer";

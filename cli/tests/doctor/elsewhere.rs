@@ -1,4 +1,5 @@
-//! Libraries that are missing on this machine but exist on the user's: findings about them are not proved.
+//! Tests libraries whose requirements are missing on this machine but exist on the user's machine. Such findings are
+//! not proved.
 
 use crate::{FIXED, Report, build, doctor};
 use serde_json::Value;
@@ -6,7 +7,8 @@ use std::path::{Path, PathBuf};
 use xla_ffi_testing::skip;
 use xla_ffi_testing::wheel::Wheel;
 
-/// Builds, in a folder `pre`, libraries with these names and handlers that need them.
+/// Builds libraries with these names in the folder `pre`, and a library of handlers that requires them. Returns the
+/// library of handlers.
 fn needs(folder: &Path, names: &[&str], test: &str) -> Option<PathBuf> {
     let pre = folder.join("pre");
     std::fs::create_dir_all(&pre).unwrap();
@@ -82,7 +84,7 @@ fn a_library_that_the_process_has_is_provided() {
         return;
     };
     let arguments = ["--handler", "negotiating", "--jaxlib", "0.12.0"];
-    // There is one finding per cause.
+    // A missing library is reported once, without its consequences.
     let told = doctor(&library, &arguments);
     assert_eq!(
         failing(&told),
@@ -196,8 +198,8 @@ fn a_required_package_provides_its_library() {
     }
 }
 
-/// Names of the C++ runtime are shared on purpose, the tag's requirements are not repeated, and the most severe
-/// finding is first.
+/// Some findings must not be reported: shared names of the C++ runtime, and requirements that the tag already states.
+/// The most severe finding must be first.
 #[test]
 fn findings_are_few_and_in_order() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! Python extension modules: an interpreter imports them, and their capsules are asked.
+//! Tests Python extension modules. The doctor imports them in an interpreter, and makes the metadata calls of the
+//! handlers in their capsules.
 
 use crate::{FIXED, Report, build, doctor};
 use serde_json::Value;
@@ -6,7 +7,8 @@ use std::path::{Path, PathBuf};
 use xla_ffi_testing::skip;
 use xla_ffi_testing::wheel::Wheel;
 
-/// Declarations of Python's C API, the same in all versions, so that the tests need no headers.
+/// Declarations of Python's C API, which are the same in all versions of Python. With them, the tests need no Python
+/// headers.
 const PYTHON: &str = r#"
 typedef struct { long base[5]; const char* name; void* doc; long size; void* rest[5]; } Definition;
 typedef struct { const char* name; void* (*function)(void*, void*); int flags; const char* doc; } Method;
@@ -47,7 +49,7 @@ void* PyInit_libext(void) {
 }
 "#;
 
-/// Builds a module whose fixed handlers answer version 0.`minor`.
+/// Builds an extension module with handlers that always answer version 0.`minor`. Without a compiler, reports a skip.
 fn module(folder: &Path, minor: u8, test: &str) -> Option<PathBuf> {
     let source = [FIXED, PYTHON, MODULE].concat();
     let minor = format!("-DMINOR={minor}");
@@ -58,7 +60,7 @@ fn module(folder: &Path, minor: u8, test: &str) -> Option<PathBuf> {
     built
 }
 
-/// Returns the numbers of all findings.
+/// Returns the numbers of all findings in a report.
 fn ids(told: &Report) -> Vec<&str> {
     let findings = told.value["findings"].as_array().unwrap();
     findings
@@ -93,7 +95,7 @@ fn the_capsules_of_a_module_are_asked() {
         ("one", "yes", "yes"),
         ("get_fixed", "no", "yes"),
         ("both", "no", "yes"),
-        // These capsules may be targets of the original custom calls.
+        // A capsule that does not answer may contain a target of the original custom calls.
         ("silent", "unknown", "unknown"),
         ("original", "unknown", "unknown"),
     ] {
@@ -106,7 +108,7 @@ fn the_capsules_of_a_module_are_asked() {
     for id in ["XF002", "XF105", "XF106", "XF112", "XF113"] {
         assert!(!ids(&told).contains(&id), "{id}: {:#}", told.value);
     }
-    // Without running, only the file is read.
+    // With `--no-run`, the doctor only reads the file.
     let told = doctor(&library, &["--no-run"]);
     assert_eq!(told.code, Some(0), "{}", told.stderr);
     assert!(ids(&told).contains(&"XF001") && !ids(&told).contains(&"XF106"));
@@ -141,14 +143,14 @@ fn a_module_without_an_interpreter_or_a_package_is_not_judged() {
         &["--site-packages", site.parent().unwrap().to_str().unwrap()],
     );
     assert!(!ids(&told).contains(&"XF001"), "{:#}", told.value);
-    // A crash of the import is a failure.
+    // If importing the module crashes, the library does not load.
     let crash = "void PyErr_Clear(void);
         void* PyInit_libcrash(void) { PyErr_Clear(); __builtin_trap(); }";
     let library = build(folder.path(), "crash", "gcc", crash, &[]).unwrap();
     doctor(&library, &[]).proved_to_fail("does not load on this machine");
 }
 
-/// A module is imported from a wheel whose package cannot be imported.
+/// The doctor imports a module from a wheel even if the wheel's package cannot be imported.
 #[test]
 fn a_module_in_a_wheel_is_asked() {
     let folder = tempfile::tempdir().unwrap();
@@ -167,7 +169,7 @@ fn a_module_in_a_wheel_is_asked() {
     assert_eq!(told.loads("0.12.0", "get_fixed"), "yes");
 }
 
-/// Packs a wheel with the module, and examines it for the jaxlibs that it requires.
+/// Packs a wheel with the module, examines it for the jaxlibs that it requires, and returns the JSON output.
 fn wheel(
     folder: &Path,
     library: &Path,
@@ -232,7 +234,7 @@ fn the_jax_that_a_wheel_requires_is_judged() {
             "{requires}: {fixes}"
         );
     }
-    // A wheel without a requirement guarantees nothing.
+    // Without a requirement, the wheel does not claim to work on old jaxlibs, so the finding is only a risk.
     let told = wheel(
         folder.path(),
         &library,
@@ -247,7 +249,8 @@ fn the_jax_that_a_wheel_requires_is_judged() {
         (found["severity"].as_str(), failing(&told)),
         (Some("risk"), vec![])
     );
-    // No handler works on the newest jaxlib of the range.
+    // If even the newest allowed jaxlib refuses a handler, raising the requirement does not help, so the refusal itself
+    // is reported.
     let told = wheel(
         folder.path(),
         &library,
@@ -285,7 +288,7 @@ fn the_python_tag_fits_the_modules() {
     }
 }
 
-/// The package of a module may load a library that the module needs.
+/// A Python package may load a library before it imports the module that needs this library.
 #[test]
 fn a_package_may_load_what_its_module_needs() {
     let folder = tempfile::tempdir().unwrap();
@@ -329,7 +332,7 @@ fn a_package_may_load_what_its_module_needs() {
     );
 }
 
-/// A failure proves nothing if the interpreter lacks a package that the wheel requires.
+/// If the interpreter lacks a package that the wheel requires, a failed import proves nothing.
 #[test]
 fn required_packages_must_be_there() {
     let folder = tempfile::tempdir().unwrap();

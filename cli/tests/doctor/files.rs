@@ -1,11 +1,13 @@
-//! Findings from the file of a library: symbols, paths, flags, manifest; and files that are not libraries.
+//! Tests findings that depend only on the library's file: symbols, paths, flags and manifests. Also tests files that
+//! are not libraries.
 
 use crate::{FIXED, build, doctor, run};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use xla_ffi_testing::skip;
 
-/// Structs of extensions' headers are recognised like those of the main header; unknown layouts are not.
+/// Structs from headers of extensions are recognised like those of the main header. Layouts that no jaxlib shipped are
+/// reported.
 #[test]
 fn headers_of_extensions_are_layouts_that_jaxlibs_shipped() {
     let test = "headers_of_extensions_are_layouts_that_jaxlibs_shipped";
@@ -75,7 +77,7 @@ fn a_process_that_dies_or_hangs_is_a_finding() {
         assert!(told.stderr.contains("XF202"), "{symbol}: {}", told.stderr);
     }
     assert!(start.elapsed() < Duration::from_secs(60));
-    // A missing handler is reported once, and the others are examined.
+    // A handler that does not exist is reported once, and other handlers are still examined.
     for nowhere in ["nowhere", "execute=silent,instantiate=nowhere"] {
         let told = doctor(&library, &["--handler", nowhere, "--handler", "silent"]);
         told.proved_to_fail("does not export the symbol 'nowhere'");
@@ -89,7 +91,7 @@ fn a_process_that_dies_or_hangs_is_a_finding() {
     let source = "#include <unistd.h>\n\
         __attribute__((constructor)) static void start(void) { for (;;) sleep(1); }";
     let library = build(folder.path(), "stuck", "gcc", source, &[]).unwrap();
-    // The library may only be slow, so nothing is proved.
+    // The library may only be slow to load, so a timeout proves nothing.
     let told = doctor(&library, &["--time-limit", "1"]);
     assert_eq!(told.code, Some(0), "{}", told.stderr);
     let findings = told.value["findings"].as_array().unwrap();
@@ -221,7 +223,7 @@ fn a_lying_manifest_is_told() {
     doctor(&library, &["--no-run"]).proved_to_fail("unreadable manifest");
     let library = with("noise", "\"this is not a manifest\"").unwrap();
     doctor(&library, &["--no-run"]).proved_to_fail("unreadable manifest");
-    // The manifest names a symbol that does not exist.
+    // This manifest names a symbol that the library does not export.
     let payload = r#"{"library":"l","sdk":"0.1.0","handlers":[{"name":"h","platforms":["cpu"],"stages":{"execute":"nowhere"},"args":[],"rets":[],"attrs":[],"floor":"r2"}]}"#;
     let bytes = format!(
         "\"XLAFFIMF\\1\\0\\0\\0\\{:03o}\\0\\0\\0\" {payload:?}",

@@ -1,4 +1,5 @@
-//! Findings that fail a run: unjudged parts, known findings, several libraries, and the output formats for CI.
+//! Tests which findings fail a run: findings that something was not judged, known findings, and findings about several
+//! libraries. Also tests the output formats for CI.
 
 use crate::{FIXED, build, doctor, run};
 use serde_json::Value;
@@ -21,7 +22,7 @@ fn nothing_is_green_that_was_not_judged() {
             &["--handler", "negotiating", "--no-run"],
             "XF001",
         ),
-        // r0 makes no metadata call, and all other revisions refuse this handler.
+        // The handler may work on r0, which makes no metadata call, but all other revisions refuse it.
         (
             &refused,
             ["--jaxlib", "0.4.31"],
@@ -43,7 +44,8 @@ fn nothing_is_green_that_was_not_judged() {
         assert_eq!(told.code, Some(1), "{id}");
         assert_eq!(told.whole["exit"]["kind"], "not-judged", "{id}");
         assert!(told.stderr.contains(id), "{}", told.stderr);
-        // Lists cannot allow such findings: an entry in a list is refused, and a baseline omits them.
+        // Lists cannot allow a finding that something was not judged. Such a line is an error, and a baseline omits the
+        // finding.
         let list = folder.path().join("list").display().to_string();
         let with = |more: &[&str]| doctor(library, &[arguments, &newest, more].concat());
         drop(std::fs::remove_file(&list));
@@ -127,12 +129,12 @@ fn what_is_known_stays_quiet_and_what_is_new_fails() {
         "{}",
         quiet.stderr
     );
-    // An entry without a reason is an error.
+    // A line of an allow-list without a reason is an error.
     let bare = file("bare", "XF109 libknown.so/library\n");
     let refused = run(&library, &[&base[..], &["--allow", &bare]].concat());
     assert_eq!(refused.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("REASON"));
-    // An unknown finding number is an error.
+    // A number that no finding has is an error.
     let strange = file(
         "strange",
         "XF109 libknown.so/library: fine\nXF910 libknown.so/library: fine\n",
@@ -204,7 +206,7 @@ fn several_libraries_have_handlers_of_their_own() {
     assert_eq!(libraries.len(), 2);
     assert_eq!(libraries[0]["handlers"][0]["name"], "negotiating");
     assert_eq!(libraries[1]["handlers"][0]["name"], "mine");
-    // An option that applies to no library is reported once.
+    // A symbol that no library exports is reported once, not once per library.
     for wanted in [["--handler", "nowhere"], ["--type", "S=nowhere"]] {
         let told = doctor(
             &one,
@@ -259,7 +261,7 @@ fn ci_reads_findings_in_its_own_forms() {
         text.contains("::error file=") && text.contains("title=XF202::"),
         "{text}"
     );
-    // Unreadable files are also reported as JSON.
+    // Errors about unreadable files are also reported as JSON.
     let output = run(&folder.path().join("nowhere.so"), &["--format=json"]);
     let value: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1));

@@ -1,4 +1,4 @@
-//! The jaxlibs on which a handler works, according to its answers and its state.
+//! Tests the verdicts on handlers per jaxlib, which depend on the handlers' answers and state.
 
 use crate::{FIXED, Report, build, doctor};
 use std::path::PathBuf;
@@ -36,11 +36,11 @@ fn versions_decide_where_it_loads() {
     assert!(told.risks("0.12.0", "negotiating").is_empty());
     assert_eq!(told.code, Some(1));
     assert!(told.finding("API version 0.3 on every runtime").is_some());
-    // The result is yes on a jaxlib that accepts the handler, and no on one that refuses it.
+    // The verdict is yes if the jaxlib accepts the handler, and no if it refuses the handler.
     let one = |version| doctor(&library, &["--handler", "fixed", "--jaxlib", version]);
     assert_eq!(one("0.10.2").code, Some(0));
     assert_eq!(one("0.8.1").code, Some(1));
-    // Nothing was run, so the result is unknown.
+    // Without running the library, the verdict is unknown.
     let still = doctor(&library, &["--handler", "fixed", "--no-run"]);
     assert_eq!(still.loads("0.12.0", "fixed"), "unknown");
     assert_eq!(still.code, Some(0));
@@ -48,7 +48,8 @@ fn versions_decide_where_it_loads() {
 
 #[test]
 fn an_answer_past_the_metadata_is_a_proved_risk() {
-    // The headers of jaxlib 0.8.0 do the same: version 0.1, and the state's type for every runtime.
+    // Handlers with the headers of jaxlib 0.8.0 answer version 0.1 and also write the type of their state, on every
+    // runtime.
     let source = FIXED.replace(
         "extension->metadata->traits = 0;",
         "extension->metadata->traits = 0; extension->metadata->state_type_id.type_id = 0;",
@@ -61,8 +62,8 @@ fn an_answer_past_the_metadata_is_a_proved_risk() {
         );
     };
     let told = doctor(&library, &["--handler", "fixed"]);
-    // The handler registers there. Whether the process survives depends on the overwritten memory. In all
-    // measurements it did (tests/jax/verdicts.txt), so this is not a proved failure.
+    // The runtime accepts the handler, but the effect of the overwritten memory is unknown. All measured processes
+    // survived (tests/jax/verdicts.txt), so failure is not proved.
     assert_eq!(told.loads("0.5.1", "fixed"), "unknown");
     assert!(told.risks("0.5.1", "fixed").contains(&(
         "proved".to_owned(),

@@ -1,4 +1,4 @@
-//! Requirements on loaders: versions of glibc, processors, private symbols, and files without section headers.
+//! Tests requirements on the loader: versions of glibc, processors, private symbols, and files without section headers.
 
 use crate::{FIXED, Report, build, doctor};
 use serde_json::Value;
@@ -9,7 +9,8 @@ use xla_ffi_testing::wheel::Wheel;
 
 const TAG: &str = "manylinux_2_34_x86_64";
 
-/// Returns the severity of the finding with this number, after checking that its text has these words.
+/// Returns the severity of the finding with this number; `None` if there is none. The finding must contain all of
+/// `words`.
 fn severity<'v>(findings: &'v Value, id: &str, words: &[&str]) -> Option<&'v str> {
     let mut all = findings.as_array().unwrap().iter();
     let one = all.find(|one| one["id"] == id)?;
@@ -18,12 +19,12 @@ fn severity<'v>(findings: &'v Value, id: &str, words: &[&str]) -> Option<&'v str
     one["severity"].as_str()
 }
 
-/// Returns the findings about a library that is not in a wheel.
+/// Returns the findings about a library outside a wheel.
 fn alone(library: &Path) -> Value {
     doctor(library, &["--no-run"]).value["findings"].clone()
 }
 
-/// Examines a library in a wheel with this tag, and returns the findings about the wheel.
+/// Packs the library in a wheel with this tag. Returns the report, and the findings about the wheel.
 fn in_wheel(library: &Path, tag: &str) -> (Report, Value) {
     let folder = tempfile::tempdir().unwrap();
     let wheel = Wheel::named(&format!("mine-1.0-py3-none-{tag}"))
@@ -55,7 +56,8 @@ fn versions_without_a_symbol_raise_the_floor() {
         (severity(&findings, "XF401", &[]), told.code),
         (None, Some(0))
     );
-    // A missing version of a weak reference is allowed: vna_flags, after the hash of the name, is VER_FLG_WEAK.
+    // The loader ignores a missing version if only weak references need it. The flag VER_FLG_WEAK follows the hash of
+    // the version's name.
     let mut bytes = std::fs::read(&library).unwrap();
     let hash = "GLIBC_ABI_DT_RELR".bytes().fold(0_u32, |hash, letter| {
         let hash = (hash << 4) + u32::from(letter);
@@ -112,7 +114,7 @@ fn private_symbols_of_glibc_are_named() {
     }
 }
 
-/// Does the work of `strip --strip-section-headers`, which older versions of binutils lack.
+/// Removes the section headers, like `strip --strip-section-headers`, which older versions of binutils lack.
 fn without_section_headers(library: &Path) {
     let mut bytes = std::fs::read(library).unwrap();
     bytes[40..48].fill(0);

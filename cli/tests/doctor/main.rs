@@ -1,4 +1,4 @@
-//! The findings, confidence and exit statuses of `xla-ffi doctor` on libraries built here.
+//! Tests the findings, confidence and exit status of `xla-ffi doctor` with libraries that the tests build.
 
 mod description;
 mod elsewhere;
@@ -18,7 +18,7 @@ use xla_ffi_testing::compiler::library_of_text as build;
 
 struct Report {
     code: Option<i32>,
-    /// The JSON of the only library.
+    /// The part of the JSON output about the first library.
     value: Value,
     whole: Value,
     stderr: String,
@@ -48,7 +48,7 @@ fn doctor(library: &Path, arguments: &[&str]) -> Report {
 }
 
 impl Report {
-    /// Returns the confidence and severity of the finding with this text.
+    /// Returns the confidence and severity of the finding whose text contains `what`; `None` if there is none.
     fn finding(&self, what: &str) -> Option<(String, String)> {
         let findings = self.value["findings"].as_array().unwrap();
         let finding = findings

@@ -1,4 +1,4 @@
-//! `xla-ffi doctor --wheel`: problems for users of a wheel, the most severe first.
+//! Tests `xla-ffi doctor --wheel`, which reports problems for users of a wheel, the most severe first.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use xla_ffi_testing::{root, skip};
 const GOOD: &str = "mine-1.0-py3-none-manylinux_2_17_x86_64";
 const MEMBER: &str = "mine/libmine.so";
 
-/// Builds the template's handler for C with additional source.
+/// Builds the handler of the project template for C, with additional source code. Returns the bytes of the library.
 fn library(more: &str, flags: &[&str]) -> Option<Vec<u8>> {
     let source = root().join("cli/templates/c/source.c");
     let source = std::fs::read_to_string(source).unwrap();
@@ -60,7 +60,7 @@ impl Report {
         keys.iter().map(|key| key.as_str().unwrap()).collect()
     }
 
-    /// Returns the severity and the texts of the first finding with this number.
+    /// Returns the severity and text of the finding about the wheel with this number.
     fn of_wheel(&self, id: &str) -> (&str, String) {
         let findings = self.wheel["findings"].as_array().unwrap();
         let found = findings.iter().find(|finding| finding["id"] == id);
@@ -79,7 +79,7 @@ fn a_good_wheel_has_nothing_to_fix() {
     assert_eq!(told.code, Some(0), "{:#}", told.whole);
     assert!(told.to_fix().is_empty(), "{:?}", told.to_fix());
     assert_eq!(told.wheel["python"], "py3-none");
-    // Its library was asked, and has its path in the wheel as its name.
+    // The library in the wheel was examined, and the report calls it by its path in the wheel.
     let of = &told.whole["libraries"][0];
     let path = of["library"].as_str().unwrap();
     assert!(path.ends_with(&format!("{GOOD}.whl/{MEMBER}")), "{path}");
@@ -159,13 +159,13 @@ fn libraries_of_other_machines_are_named() {
     let Some(library) = library("", &[]) else {
         return skip("libraries_of_other_machines_are_named", "gcc is not there");
     };
-    // EM_AARCH64 replaces EM_X86_64.
+    // The library is for AArch64 if the machine in its ELF header is EM_AARCH64 instead of EM_X86_64.
     let mut foreign = library.clone();
     foreign[18..20].copy_from_slice(&183_u16.to_le_bytes());
     let told = judge(Wheel::named(GOOD).member(MEMBER, &foreign), &[]);
     assert!(told.of_wheel("XF401").1.contains("Linux on aarch64"));
     assert_eq!(told.code, Some(1));
-    // A wheel for that machine is correct, but its library was not run here.
+    // In a wheel for AArch64, the library is correct, but it cannot run here.
     let there = Wheel::named("mine-1.0-py3-none-manylinux_2_17_aarch64").member(MEMBER, &foreign);
     let folder = tempfile::tempdir().unwrap();
     let there = there.pack(folder.path());
@@ -182,7 +182,8 @@ fn libraries_of_other_machines_are_named() {
     assert_eq!((none.of_wheel("XF403").0, none.code), ("fails", Some(1)));
 }
 
-/// A library of CUDA may be in a wheel of NVIDIA, if the wheel requires it and the RPATH leads to it.
+/// A wheel may leave CUDA's libraries to a package of NVIDIA, if it requires the package and its RPATH contains the
+/// package's folder.
 #[test]
 fn nvidia_wheels_bring_the_libraries_of_cuda() {
     let test = "nvidia_wheels_bring_the_libraries_of_cuda";
@@ -243,7 +244,7 @@ fn the_worst_comes_first() {
     };
     assert!(place("to fix, the most severe first") < place("1. XF401 proved fails: wheel: "));
     assert!(place("3. XF114 possible risk: mine/libmine.so: ") < place("jaxlib     revision"));
-    // The report does not repeat itself.
+    // The report mentions the path only once.
     assert_eq!(text.matches("/opt/mine/lib").count(), 1, "{text}");
 }
 

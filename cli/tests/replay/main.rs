@@ -1,4 +1,4 @@
-//! `xla-ffi run --replay` with recordings written here. (`tests/jax/record.py` has recordings of JAX.)
+//! Tests `xla-ffi run --replay` with recordings that the tests write. `tests/jax/record.py` tests recordings of JAX.
 
 mod recorded;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Returns an empty folder for a test's files.
+/// Returns an empty folder for the files of a test.
 fn folder(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join("replay")
@@ -17,7 +17,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Replays `calls` in a folder, both named from there.
+/// Replays the recordings in the folder `calls`. `library` is relative to `folder`.
 fn replay(folder: &Path, library: &str, rest: &[&str]) -> Output {
     replay_of(folder, library, "calls", rest)
 }
@@ -50,7 +50,7 @@ fn all_equal(done: &Output, count: usize) {
     says(0, done, &[&all]);
 }
 
-/// An instantiation has no thread pool; the recorded executions with its state have the size of theirs.
+/// The instantiate stage has no thread pool. Executions that use its state must have thread pools of the recorded size.
 #[test]
 fn calls_have_the_threads_of_the_recorded_host() {
     let test = "replay.calls_have_the_threads_of_the_recorded_host";
@@ -72,7 +72,7 @@ fn calls_have_the_threads_of_the_recorded_host() {
         )
     };
     state(1, "instantiate", None).write(&folder);
-    // A handler receives the recorded size, even if no pool has so many threads.
+    // The handler must receive the recorded size, even if it is larger than any real pool.
     for (number, threads) in [(2, 5), (3, 7), (4, 3000)] {
         state(number, "execute", Some(threads)).write(&folder);
     }
@@ -107,7 +107,7 @@ fn a_host_without_a_pool_has_none() {
         ..Recorded::of(number, "size", &library, -1)
     };
     of(1, None, 10).write(&folder);
-    // This revision has no function for the size.
+    // Revision r2 has no function that returns the pool's size.
     of(2, None, 2).write(&folder);
     let file = library.to_str().unwrap();
     all_equal(&replay(&folder, file, &[]), 2);
@@ -153,7 +153,7 @@ fn libraries_of_one_file_name_are_told_apart() {
     let second = library(test, &other, 2).unwrap();
     Recorded::of(1, "down", &first, 1).write(&folder);
     Recorded::of(2, "down", &second, 2).write(&folder);
-    // A different path of the same file also works.
+    // The library may be named by different paths.
     for path in ["libreplayed.so", "./other/../libreplayed.so"] {
         all_equal(&replay(&folder, path, &[]), 1);
     }
@@ -165,7 +165,7 @@ fn libraries_of_one_file_name_are_told_apart() {
         &replay(&folder, copy.to_str().unwrap(), &[]),
         &[first.to_str().unwrap(), second.to_str().unwrap()],
     );
-    // If only one library was recorded, any other build of it can replay the calls.
+    // If only one library was recorded, a library with any name can replay the calls.
     Recorded::of(2, "down", &first, 1).write(&folder);
     all_equal(&replay(&folder, copy.to_str().unwrap(), &[]), 2);
 }
@@ -188,7 +188,8 @@ fn the_time_limit_is_of_each_call() {
     );
 }
 
-/// XLA runs no stage between instantiate and execute on CPU. Another host that runs such a stage has recorded it.
+/// On CPU, XLA runs no stage between instantiate and execute. A replay runs such a stage only if it was recorded, by
+/// another host.
 #[test]
 fn stages_that_the_recorded_host_did_not_run_are_not_run() {
     let test = "replay.stages_that_the_recorded_host_did_not_run_are_not_run";
@@ -204,7 +205,7 @@ fn stages_that_the_recorded_host_did_not_run_are_not_run() {
     call(2, "execute").write(&folder);
     let file = library.to_str().unwrap();
     all_equal(&replay(&folder, file, &[]), 1);
-    // A handler with a different prepare stage is a different handler.
+    // A recorded prepare stage of a different handler with the same name does not count.
     let other = Recorded {
         stages: json!({"execute": "up", "prepare": "down"}),
         ..call(3, "prepare")
@@ -222,7 +223,8 @@ fn stages_that_the_recorded_host_did_not_run_are_not_run() {
     }
 }
 
-/// The effect of an omitted call on its state is unknown, so later calls are handled as after a lost file.
+/// A call that cannot be replayed may have changed its state. Later calls with this state are not compared if their
+/// results differ.
 #[test]
 fn calls_behind_one_that_was_left_out_are_not_compared() {
     let test = "replay.calls_behind_one_that_was_left_out_are_not_compared";
@@ -249,13 +251,14 @@ fn calls_behind_one_that_was_left_out_are_not_compared() {
     let counted = "4 calls: 2 equal, 0 differ, 2 not compared";
     let said = ["call 5, counts (execute): not compared", why, counted];
     says(0, &replay(&folder, file, &[]), &said);
-    // The omitted call itself is not reported here.
+    // With a single file, only the outcome of that file's call is reported.
     let said = ["call 5, counts (execute): not compared", why];
     let last = "calls/000005-counts.xlacall";
     says(1, &replay_of(&folder, file, last, &[]), &said);
 }
 
-/// If the host reports the code separately, a code's name at the start of the text belongs to the handler.
+/// If the recording has the error's code separately, the whole text is compared, even if it starts with the name of a
+/// code.
 #[test]
 fn an_error_that_begins_with_a_code_is_compared_whole() {
     let test = "replay.an_error_that_begins_with_a_code_is_compared_whole";
@@ -271,7 +274,8 @@ fn an_error_that_begins_with_a_code_is_compared_whole() {
         ..Recorded::of(number, "fails", &library, 0)
     };
     call(1, 10, Some(3), whole).write(&folder);
-    // Hosts before r9 add the code's name to the text; the third call has a text without it.
+    // Hosts before r9 add the code's name to the text, as in the second call. The handler's own text, as in the third
+    // call, is also accepted.
     call(2, 8, None, twice).write(&folder);
     call(3, 8, None, whole).write(&folder);
     let file = library.to_str().unwrap();

@@ -1,10 +1,10 @@
-//! Recorded calls as files, and their library.
+//! Writes recorded calls as files, and builds the library that they call.
 
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use xla_ffi_testing::compiler::{compiler, library_of_text};
 
-/// Handlers that return a property of their call in `s32[1]`.
+/// A C library of handlers, each of which returns one property of its call as `s32[1]`.
 const SOURCE: &str = r#"
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
@@ -67,7 +67,7 @@ XFFI_HOST_HANDLER(wanders, wanders_impl);
 XFFI_HOST_HANDLER(late, late_impl);
 "#;
 
-/// Builds the library in a folder; `down` returns `which`, the number of the build.
+/// Builds the library in a folder. Its handler `down` returns `which`, to distinguish builds.
 pub(crate) fn library(test: &str, folder: &Path, which: i32) -> Option<PathBuf> {
     let program = compiler(false, test)?;
     let which = format!("-DWHICH={which}");
@@ -81,7 +81,7 @@ pub(crate) fn library(test: &str, folder: &Path, which: i32) -> Option<PathBuf> 
     )
 }
 
-/// Returns the checksum of a section.
+/// Returns the CRC-32 checksum of a section in a recording.
 fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |sum, byte| {
         (0..8).fold(sum ^ u32::from(*byte), |sum, _| {
@@ -90,7 +90,7 @@ fn crc32(bytes: &[u8]) -> u32 {
     })
 }
 
-/// A recorded call without arguments.
+/// A recorded call, written as a file by `write`.
 pub(crate) struct Recorded {
     pub(crate) number: u64,
     pub(crate) handler: &'static str,
@@ -99,20 +99,20 @@ pub(crate) struct Recorded {
     pub(crate) threads: Option<i64>,
     pub(crate) revision: u8,
     pub(crate) library: PathBuf,
-    /// The call that created its state.
+    /// The number of the instantiate call that created the call's state.
     pub(crate) instance: Option<u64>,
-    /// The value that the handler returned, if the call ended.
+    /// The value that the handler returned; `None` if the call did not end.
     pub(crate) told: Option<i32>,
-    /// The error's code, if the host reports it (from r9 on), and the error's text.
+    /// The text of the call's error, with its code if the host reports codes (from r9 on).
     pub(crate) error: Option<(Option<u32>, &'static str)>,
-    /// Whether the recording omits an argument because of the size limit.
+    /// Whether an argument is missing in the recording because of the size limit.
     pub(crate) left_out: bool,
-    /// The number of elements of the result; a result of more than one is omitted.
+    /// The number of elements of the result. If it is not 1, the recording omits the result.
     pub(crate) ret: i64,
 }
 
 impl Recorded {
-    /// Returns an execution of a handler that has the name of its symbol.
+    /// Returns an execution of the handler whose name and symbol are `handler`, and which returned `told`.
     pub(crate) fn of(number: u64, handler: &'static str, library: &Path, told: i32) -> Self {
         Self {
             number,

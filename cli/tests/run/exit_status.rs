@@ -1,4 +1,4 @@
-//! The exit status of `run` for wrong command lines, libraries and handlers.
+//! Tests the exit status of `run` for wrong command lines, libraries and handlers.
 
 use crate::*;
 use serde_json::Value;
@@ -35,7 +35,7 @@ fn command_lines_that_do_not_parse_end_with_2() {
     fails(2, &lib, &["--engine", "other"]);
 }
 
-/// Handlers cannot use values that the revision has no function for, so options for such values are refused.
+/// If a revision has no function for a value, handlers cannot read the value. The option that sets it must be refused.
 #[test]
 fn options_that_the_revision_lacks_end_with_2() {
     let Some(lib) = library("options_that_the_revision_lacks_end_with_2") else {
@@ -160,7 +160,7 @@ fn no_call_takes_longer_than_its_limit() {
             "{command} {handler}: {took:?}"
         );
     }
-    // A debugger may stop the process, so there is no time limit.
+    // With `--in-this-process`, there is no time limit, because a debugger may stop the process.
     let alone = [
         "--handler",
         "slow",
@@ -172,7 +172,7 @@ fn no_call_takes_longer_than_its_limit() {
     succeeds(&lib, &["--handler", "slow", "--time-limit", "3"]);
 }
 
-/// `bench` does not attribute its own memory to the handler, and reports the clock's cost.
+/// `bench` must report the cost of reading the clock, and must not attribute its own lack of memory to the handler.
 #[test]
 fn bench_knows_its_own_costs() {
     let Some(lib) = library("bench_knows_its_own_costs") else {
@@ -236,7 +236,7 @@ fn what_goes_wrong_outside_of_the_call_is_an_error_too() {
     );
 }
 
-/// Returns the JSON output, exit status and messages of `bench --format json` for a handler.
+/// Runs `bench --format json` on a handler. Returns the JSON output, the exit status and standard error.
 fn benched(lib: &Path, handler: &str) -> (Value, Option<i32>, String) {
     let out = tmp().join(format!("bench-{handler}.json"));
     let done = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
@@ -269,7 +269,7 @@ fn documents_say_how_the_process_ended() {
             "{handler}: {error} {errors}"
         );
     }
-    // A handler cannot prevent the output by changing its own process.
+    // These handlers close or limit the files of their process, but the output must still be written.
     for handler in ["limit_files", "close_output"] {
         let (document, code, errors) = benched(&lib, handler);
         assert_eq!(

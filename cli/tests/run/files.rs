@@ -1,4 +1,4 @@
-//! Operands from files and results to files.
+//! Tests operands that are read from files, and results that are written to files.
 
 use crate::*;
 
@@ -97,7 +97,7 @@ fn pipes_and_crowds_are_refused_at_once() {
         assert_eq!(out.status.code(), Some(1), "{command}");
         assert!(String::from_utf8_lossy(&out.stderr).contains("not a regular file"));
     }
-    // Arguments from pipes are refused without waiting.
+    // An argument that names a pipe is refused without reading from it.
     let Some(lib) = library("pipes_and_crowds_are_refused_at_once") else {
         return;
     };
@@ -171,7 +171,7 @@ fn a_full_disk_and_a_closed_pipe_are_told() {
     }
 }
 
-/// Inputs that end after each of their bytes, and outputs that cannot be written.
+/// Tests input files that are cut at every length, and output files that cannot be written.
 #[test]
 fn files_that_end_early_and_outputs_that_fail() {
     let test = "files_that_end_early_and_outputs_that_fail";
@@ -218,7 +218,7 @@ fn files_that_end_early_and_outputs_that_fail() {
             &place,
         );
     }
-    // Reports that cannot be written leave the exit status as it is.
+    // If standard error cannot be written, the exit status must not change.
     for (arg, status) in [("f32[2,2]=ones", 0), ("f32[2]=@none.npy", 1)] {
         let out = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))
             .arg("run")

@@ -1,4 +1,4 @@
-//! The output and exit status of `xla-ffi run` and `inspect`.
+//! Tests the output and exit status of `xla-ffi run` and `xla-ffi inspect`.
 
 mod device;
 mod exit_status;
@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use xla_ffi_testing::{rust_examples, skip};
 
-/// A library in plain C without our headers: one handler that adds 1 to floats, and handlers that misbehave.
+/// A C library that does not use our headers. One handler adds 1 to floats, and the other handlers misbehave.
 const SOURCE: &str = r#"
 #include <signal.h>
 #include <stdint.h>
@@ -83,7 +83,7 @@ fn tmp() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// Builds the library; reports a skip and returns `None` without a C compiler.
+/// Builds the library. Without a C compiler, reports a skip and returns `None`.
 fn library(test: &str) -> Option<PathBuf> {
     static BUILDING: Mutex<Option<Option<PathBuf>>> = Mutex::new(None);
     let mut built = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,7 +126,7 @@ fn xla_ffi(command: &str, lib: &Path, rest: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Runs a command that must succeed; returns its output.
+/// Runs `xla-ffi run`, which must succeed, and returns its standard output.
 fn succeeds(lib: &Path, rest: &[&str]) -> String {
     let out = xla_ffi("run", lib, rest);
     let errors = String::from_utf8_lossy(&out.stderr);
@@ -134,7 +134,7 @@ fn succeeds(lib: &Path, rest: &[&str]) -> String {
     String::from_utf8(out.stdout).unwrap()
 }
 
-/// Runs a command that must fail with this exit status; returns its messages.
+/// Runs `xla-ffi run`, which must fail with this exit status, and returns its standard error.
 fn fails(code: i32, lib: &Path, rest: &[&str]) -> String {
     let out = xla_ffi("run", lib, rest);
     let errors = String::from_utf8(out.stderr).unwrap();
@@ -195,7 +195,7 @@ fn what_a_handler_leaves_unwritten_is_told() {
         succeeds(&lib, &allowed),
         "ret0: f32[6] [1, 1, 1, 0, 0, 0]\n"
     );
-    // `bench` only measures calls.
+    // `bench` does not check for unwritten results.
     let bench = xla_ffi("bench", &lib, &[&args[..], &["--calls", "3"]].concat());
     assert_eq!(bench.status.code(), Some(0));
 }
@@ -210,7 +210,7 @@ fn inspect_asks_symbols_and_tells_the_first_jaxlib() {
     let answer: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     let handler = &answer["handlers"][0];
     assert_eq!(handler["answers"], "0.1");
-    // r0 makes no metadata call, as the doctor reports and `run --revision r0` shows.
+    // r0 makes no metadata call, so it accepts every handler.
     assert_eq!(handler["first_jaxlib"], "0.4.31");
     assert_eq!(handler["accepted_by"].as_array().unwrap().len(), 11);
     let newer = xla_ffi("inspect", &lib, &["--handler", "newer", "--format=json"]);
@@ -225,7 +225,7 @@ fn inspect_asks_symbols_and_tells_the_first_jaxlib() {
             .unwrap()
             .contains("newer ABI")
     );
-    // The negative result is also reported as text.
+    // The exit status and standard error also report that no jaxlib loads the handler.
     assert_eq!(newer.status.code(), Some(1));
     let errors = String::from_utf8_lossy(&newer.stderr);
     assert!(
@@ -235,7 +235,7 @@ fn inspect_asks_symbols_and_tells_the_first_jaxlib() {
     assert_eq!(xla_ffi("inspect", &lib, &[]).status.code(), Some(1));
 }
 
-/// Runs the commands of the README on the library that they name.
+/// Runs the commands in the README, with the path of an example library.
 #[test]
 fn the_commands_of_the_readme() {
     let readme = std::fs::read_to_string(xla_ffi_testing::root().join("README.md")).unwrap();
@@ -262,13 +262,13 @@ fn the_commands_of_the_readme() {
     let [run, inspect] = &told[..] else {
         panic!("not two commands: {told:?}");
     };
-    // The handler computes x / sqrt(mean(x²) + 1e-6) for both rows.
+    // For each row, the handler computes x / sqrt(mean(x²) + 1e-6).
     let wanted = "y: f32[2,3] [[0.46291, 0.92582, 1.38873], [0.78954196, 0.98692745, 1.1843129]]\n";
     assert_eq!(run, wanted);
     assert!(inspect.contains("rms_norm"), "{inspect}");
 }
 
-/// Results without `--ret` have sizes from the contract, `n -> n degree+1`, and from the attribute.
+/// Without `--ret`, the size of a result may depend on an attribute, according to the contract `n -> n degree+1`.
 #[test]
 fn sizes_from_attributes() {
     let lib = rust_examples().join("libattributes.so");
@@ -285,7 +285,7 @@ fn sizes_from_attributes() {
     let said = fails(1, &lib, &with(&["--attrs", "{degree = -1 : i64}"]));
     let wanted = "attribute `degree`: expected a size, got -1; the contract is `n -> n degree+1`";
     assert!(said.contains(wanted), "{said}");
-    // `--ret` would not help, because the call itself is wrong.
+    // The error must not suggest `--ret`, because the attribute itself is wrong.
     assert!(said.contains("powers (execute): "), "{said}");
     assert!(!said.contains("--ret"), "{said}");
     let said = fails(1, &lib, &["--handler", "powers"]);
@@ -302,7 +302,7 @@ fn sizes_from_attributes() {
         &with(&["--attrs", "{degree = 9223372036854775807 : i64}"]),
     );
     assert!(said.contains("degree+1 is too large"), "{said}");
-    // The handler also refuses results of other sizes.
+    // The handler itself also refuses a result of a different size.
     let said = fails(1, &lib, &with(&["--ret", "f32[2,4]"]));
     let wanted = "with n = 2 from argument `x`, degree = 2 from attribute `degree`, degree+1 = 3, got F32[2, 4]";
     assert!(said.contains(wanted), "{said}");
