@@ -252,8 +252,8 @@ fn types_in_other_units_are_followed() {
 fn types_in_another_file_are_not_judged() {
     let test = "types_in_another_file_are_not_judged";
     let folder = tempfile::tempdir().unwrap();
-    // Declarations that both libraries have move to a shared file: the whole struct if its name is the same, otherwise
-    // only the types of its fields.
+    // Debug information that both libraries contain moves to a shared file. If the structs have different names, only
+    // the types of their fields move.
     for shared in [true, false] {
         for name in ["a", "b"] {
             let text = unit(name, "int64_t");

@@ -78,8 +78,8 @@ impl Reception {
         pairs.map(|(revision, _)| revision).collect()
     }
 
-    /// Returns the reason why it is unknown whether any jaxlib loads the handler; `None` if it is known. r0 does not
-    /// count, because it makes no metadata call.
+    /// Returns the reason why it is unknown whether any jaxlib loads the handler; `None` if this is known. Jaxlibs of r0
+    /// do not count, because r0 makes no metadata call.
     fn not_known(&self) -> Option<&str> {
         let unknown = |verdict: &&Verdict| {
             verdict.loads == Loads::Unknown && verdict.revision != Revision::R0.name()

@@ -234,8 +234,8 @@ fn join(records: Vec<Record>) -> Result<Vec<Manifest>, Error> {
 }
 
 impl Manifest {
-    /// The exported function that lists a library's targets of the original custom calls, including those that are
-    /// registered at run time and are not in the manifest.
+    /// The name of an exported function that lists a library's targets of the original custom calls. The list includes
+    /// targets that are registered at run time and are not in the manifest.
     pub const LEGACY_LIST: &str = "xla_ffi_legacy_targets";
 
     fn add(&mut self, record: Record) -> Result<(), Error> {
