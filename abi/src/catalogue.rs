@@ -5,7 +5,7 @@ use crate::diff::Class;
 /// An entry of the catalogue: one kind of finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// The number, for example `XF303`. Its meaning never changes, and numbers are not reused.
+    /// The number of the finding, for example `XF303`. Its meaning never changes, and numbers are not reused.
     pub id: &'static str,
     /// The name of the finding in machine-readable output.
     pub name: &'static str,

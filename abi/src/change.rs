@@ -4,7 +4,7 @@ use crate::model::Field;
 use serde::Serialize;
 use std::fmt;
 
-/// The class of a change.
+/// The class of a change, which states how a declaration or field changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Class {
@@ -40,7 +40,7 @@ pub enum Class {
 
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // `AddedAtEnd` becomes "added at end".
+        // Adds blanks before capital letters, so that `AddedAtEnd` becomes "added at end".
         for (index, letter) in self.rule().name.char_indices() {
             let space = if letter.is_uppercase() && index > 0 {
                 " "
@@ -198,7 +198,7 @@ pub enum Severity {
     None,
     /// One side lacks a field or function. Handlers that do not use it work.
     Lacks,
-    /// Wrong bytes are read or written, or the wrong function is called.
+    /// The two sides use different bytes for the same data, or call a wrong function.
     Breaks,
 }
 
@@ -256,7 +256,7 @@ impl Effect {
 }
 
 impl Effect {
-    /// Returns the higher severity of the two directions.
+    /// Returns the severity in the worse of the two combinations.
     #[must_use]
     pub fn severity(&self) -> Severity {
         self.old_on_new.severity.max(self.new_on_old.severity)

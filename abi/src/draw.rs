@@ -6,12 +6,12 @@ use crate::model::{Abi, Field, Struct};
 use crate::snapshot::Snapshot;
 use std::fmt::Write;
 
-/// A struct, with its changes since the most recent edition in which its layout differs.
+/// A struct for drawing, with its changes since the most recent edition in which its layout differs.
 #[derive(Debug)]
 pub struct Picture<'a> {
-    /// The struct's name.
+    /// The name of the struct.
     pub name: &'a str,
-    /// The struct's layout.
+    /// The layout of the struct.
     pub layout: &'a Struct,
     /// The most recent older edition in which the layout differs, and the changes since then.
     pub before: Option<(Edition, Vec<Change>)>,
@@ -96,7 +96,7 @@ impl Picture<'_> {
         parts
     }
 
-    /// Returns the changes of a field since the older layout.
+    /// Returns the changes of a field since the older edition, as short texts.
     fn notes(&self, field: &Field) -> Vec<String> {
         let Some((_, changes)) = &self.before else {
             return Vec::new();

@@ -77,7 +77,7 @@ pub enum Error {
     Twice {
         /// The path of the file.
         path: PathBuf,
-        /// The name with two declarations.
+        /// The name that has two declarations.
         name: String,
     },
     /// The library's debug information is damaged or lacks types.
@@ -97,9 +97,9 @@ pub enum Error {
 /// The language in which a header is parsed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Language {
-    /// C11.
+    /// C, version C11.
     C,
-    /// C++17.
+    /// C++, version C++17.
     #[default]
     Cpp,
 }
@@ -156,7 +156,7 @@ impl Places {
     }
 }
 
-/// All declarations of the header and its included files, and the names that the header itself declares.
+/// The declarations found in a header and its included files, and the names that the header itself declares.
 #[derive(Debug, Default)]
 pub(crate) struct Declared {
     pub(crate) abi: Abi,

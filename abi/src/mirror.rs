@@ -160,7 +160,7 @@ impl Names {
         }
     }
 
-    /// Returns true if the map has a name for `upstream`.
+    /// Returns true if the map explicitly names the item `upstream`.
     pub(crate) fn has_name_for(&self, upstream: &str) -> bool {
         self.names.get(upstream).is_some_and(Option::is_some)
     }
@@ -200,7 +200,7 @@ pub struct StatedField {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatedFunction {
-    /// The sizes of the parameters in bytes.
+    /// The sizes of the parameters in bytes, in order.
     pub parameters: Vec<u64>,
     /// The size of the result in bytes, or 0 if there is no result.
     pub result: u64,
@@ -212,7 +212,7 @@ pub struct StatedFunction {
 pub struct StatedStruct {
     /// The size in bytes.
     pub size: u64,
-    /// The alignment in bytes.
+    /// The alignment in bytes, if it is stated.
     #[serde(default)]
     pub align: Option<u64>,
     /// The fields by the mirror's names.
@@ -250,7 +250,7 @@ pub struct Layout {
     pub constants: BTreeMap<String, i64>,
 }
 
-/// The result of comparing a mirror with a revision.
+/// The result of comparing a mirror's layouts with a revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Comparison {
     /// The number of structs, enumerations and functions that were compared.

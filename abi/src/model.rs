@@ -13,11 +13,11 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Header {
-    /// `c_api.h`.
+    /// The main header, `c_api.h`.
     Main,
-    /// `record_c_api.h`.
+    /// The header of the record extension, `record_c_api.h`.
     Record,
-    /// `collectives_c_api.h`.
+    /// The header of the collectives extension, `collectives_c_api.h`.
     Collectives,
     /// The header of an extension that no known jaxlib ships, so that it has no edition.
     Other,
@@ -96,7 +96,7 @@ pub struct Struct {
     pub size: u64,
     /// The alignment in bytes. If a reader cannot determine it, it is derived from the size and the fields.
     pub align: u64,
-    /// The value of the enumerator `NAME_STRUCT_SIZE`.
+    /// The value of the constant `NAME_STRUCT_SIZE` for this struct, if the header defines it.
     pub struct_size: Option<u64>,
     /// Whether this is a union. A union of one field has the same layout as a struct, but is passed to functions
     /// differently.
@@ -115,7 +115,7 @@ fn is_false(is: &bool) -> bool {
 }
 
 impl Struct {
-    /// Returns the field called `name`.
+    /// Returns the field with this name.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
@@ -127,7 +127,7 @@ impl Struct {
         self.fields.iter().map(Field::end).max().unwrap_or(0)
     }
 
-    /// Returns the last field that `STRUCT_SIZE` includes.
+    /// Returns the last field that the constant `STRUCT_SIZE` includes.
     #[must_use]
     pub fn last_counted(&self) -> Option<&Field> {
         let end = self.struct_size?;
@@ -152,7 +152,7 @@ impl Struct {
     }
 }
 
-/// An enumeration.
+/// The layout of an enumeration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Enum {
@@ -167,7 +167,7 @@ pub struct Enum {
 }
 
 impl Enum {
-    /// Creates an enumeration of signed or unsigned numbers.
+    /// Creates an enumeration whose values are held in signed or unsigned integers.
     pub(crate) fn new(size: u64, signed: bool, values: BTreeMap<String, i64>) -> Self {
         let as_values = values.values().any(|value| *value < 0);
         Self {
@@ -190,7 +190,7 @@ impl Enum {
 pub struct Abi {
     /// Structs and unions that are defined.
     pub structs: BTreeMap<String, Struct>,
-    /// Types that are declared but not defined.
+    /// The names of types that are declared but not defined.
     pub opaque: BTreeSet<String>,
     /// Named enumerations. Enumerators of unnamed enumerations are in `constants`.
     pub enums: BTreeMap<String, Enum>,

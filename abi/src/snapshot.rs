@@ -40,7 +40,7 @@ pub struct Snapshot {
 pub struct Broken {
     /// The name of the snapshot.
     pub name: String,
-    /// A description of the mistake.
+    /// A description of the mistake in the file.
     pub what: String,
 }
 
@@ -173,7 +173,7 @@ fn check_layout(layout: &Struct) -> Result<(), String> {
     }
 }
 
-/// Returns the text of a snapshot file.
+/// Returns the text of a snapshot file for these layouts.
 #[must_use]
 pub fn render(
     name: &str,
@@ -196,7 +196,7 @@ pub fn render(
     text
 }
 
-/// Writes JSON with one field, enumerator or name per line; short values stay on one line.
+/// Writes JSON with one field, enumerator or name per line. Short values are kept on one line.
 fn write(value: &Value, depth: usize, out: &mut String) {
     let compact = value.to_string();
     let nested = match value {
@@ -275,7 +275,7 @@ pub enum Verdict {
     },
 }
 
-/// Finds the snapshot that equals `abi`, or the nearest snapshot.
+/// Finds the snapshot that is equal to `abi`. If there is none, finds the nearest snapshot.
 ///
 /// # Errors
 /// [`Broken`] if a committed snapshot cannot be used.

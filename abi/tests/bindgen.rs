@@ -19,7 +19,7 @@ use xla_ffi_testing::{root, skip};
 struct Bindings {
     /// The numbers in bindgen's layout checks, such as `Size of X`, `Alignment of X` or `Offset of field: X::f`.
     layouts: BTreeMap<String, u64>,
-    /// The types of each struct's fields.
+    /// The name and type of each field, by the name of the struct.
     structs: BTreeMap<String, Vec<(String, Type)>>,
     aliases: BTreeMap<String, Type>,
     constants: BTreeMap<String, i64>,

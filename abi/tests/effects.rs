@@ -261,7 +261,7 @@ fn a_field_in_padding_moves_nothing() {
 fn growth_is_judged_where_the_struct_is_held() {
     let old = Edition::find("r10").unwrap().declared();
     let mut new = old.clone();
-    // In the call frame, `future` follows `attrs`, and `args` is before both.
+    // In the call frame, other fields follow these structs, so their growth moves those fields.
     for name in ["XLA_FFI_Args", "XLA_FFI_Attrs"] {
         let layout = new.structs.get_mut(name).unwrap();
         layout.fields.push(Field {

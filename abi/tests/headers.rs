@@ -136,7 +136,7 @@ fn packed_structs_do_not_compile() {
     }
 }
 
-/// Returns static assertions about every declaration of the newest edition.
+/// Returns C++ static assertions about every declaration of the newest edition.
 fn kinds() -> String {
     let mut text = String::from(
         "#include <type_traits>\n#include \"xla/ffi/api/record_c_api.h\"\n\

@@ -59,7 +59,7 @@ impl Files {
     }
 }
 
-/// The lists of known findings.
+/// The lists of known findings that the options name.
 #[derive(Debug, Default)]
 pub(crate) struct Lists {
     allowed: Known,

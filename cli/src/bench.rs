@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Measures the calls in this process.
+/// Measures the calls in this process and writes the result.
 fn here(args: &Args) -> Result<()> {
     if args.output.is_json() {
         output::redirect_stdout()?;

@@ -231,7 +231,7 @@ fn outcome(status: ExitStatus, said: ChildOutput) -> Result<Option<Value>> {
     }
 }
 
-/// Returns the name of a signal and its usual cause.
+/// Returns the name of a signal and its usual cause as text.
 fn signal_name(number: i32) -> &'static str {
     use rustix::process::Signal;
     match Signal::from_named_raw(number) {

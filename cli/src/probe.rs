@@ -22,7 +22,7 @@ pub(crate) struct Asking<'a> {
     pub(crate) path: &'a Path,
     /// The time limit for loading the library, and for each metadata call.
     pub(crate) limit: Duration,
-    /// The revisions whose crashes become findings.
+    /// The revisions that the user asked about. Only crashes on these revisions become findings.
     pub(crate) wanted: &'a [Revision],
     /// User types that are registered before the handlers are loaded.
     pub(crate) types: &'a [&'a UserType],

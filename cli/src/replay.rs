@@ -97,7 +97,7 @@ pub(crate) fn run(args: &CallArgs, unwritten: Unwritten, from: &Path) -> Result<
 /// A runtime, the library loaded in it, and the handlers of the library that are loaded.
 type Host = (Library, Runtime, BTreeMap<Symbols, Handler>);
 
-/// The state of a replay.
+/// The state of a replay, shared by all of its calls.
 struct Replay<'a> {
     args: &'a CallArgs,
     unwritten: Unwritten,

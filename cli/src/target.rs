@@ -6,7 +6,7 @@ use xla_ffi_doctor::Examination;
 use xla_ffi_doctor::manifest::{self, Manifest};
 use xla_ffi_runtime::{Bundle, Library, Stage};
 
-/// The remedy for a missing manifest in a library that was built with this SDK.
+/// The remedy in errors if a library has no manifest.
 pub(crate) const FORGOTTEN: &str =
     "add `xla_ffi::library! { … }` in Rust, XFFI_LIBRARY in C or XLA_FFI_LIBRARY in C++";
 
@@ -41,7 +41,7 @@ impl Target {
         })
     }
 
-    /// Returns all handlers of the manifests.
+    /// Returns all handlers in the manifests of the library.
     pub(crate) fn handlers(&self) -> impl Iterator<Item = &manifest::Handler> {
         self.manifests
             .iter()

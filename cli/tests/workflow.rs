@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use xla_ffi_testing::compiler::works;
 use xla_ffi_testing::{root, skip};
 
-/// Parses a YAML file of the repository.
+/// Parses a YAML file, by its path in this repository.
 fn yaml(path: &str) -> Value {
     let text = std::fs::read_to_string(root().join(path)).expect(path);
     serde_yaml_ng::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))

@@ -3,10 +3,10 @@
 use serde::Serialize;
 use xla_ffi_sys::Revision;
 
-/// A handler's answer to the metadata call of one revision.
+/// A handler's answer to the metadata call by a runtime of one revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Answer {
-    /// The runtime's revision, by name.
+    /// The name of the runtime's revision, such as `r9`.
     pub revision: &'static str,
     /// The outcome of the metadata call.
     #[serde(flatten)]
@@ -101,7 +101,7 @@ impl Behaviour {
     }
 }
 
-/// The handler's use of a feature, with the evidence.
+/// Whether a handler uses a feature, with the evidence as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Use {
     /// The handler uses the feature.
@@ -128,7 +128,7 @@ pub struct Candidate {
     pub stages: Vec<(String, String)>,
     /// The oldest revision that the handler supports, if the manifest declares it.
     pub floor: Option<Revision>,
-    /// Whether the handler has state.
+    /// Whether the handler has state, with the evidence.
     pub state: Use,
     /// Whether the handler may complete asynchronously, after its function returns.
     pub future: Use,

@@ -1,13 +1,13 @@
-//! The numbers, meanings and remedies of all problems.
+//! The catalogue of all problems that the doctor reports, with their numbers, meanings and remedies.
 
 use serde::{Serialize, Serializer};
 
-/// An entry of the catalogue.
+/// An entry of the catalogue: one kind of problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The problem that the entry describes.
     pub problem: Problem,
-    /// The number, for example `XF105`. Its meaning never changes, and numbers are not reused.
+    /// The number of the problem, for example `XF105`. Its meaning never changes, and numbers are not reused.
     pub id: &'static str,
     /// The meaning of the number, in one sentence.
     pub meaning: &'static str,
@@ -18,7 +18,7 @@ pub struct Entry {
 /// Declares the problems and the catalogue from one list with the name, number, meaning and remedy of each problem.
 macro_rules! problems {
     ($($(#[$doc:meta])* $problem:ident $id:literal $meaning:literal $remedy:literal)*) => {
-        /// The problem of a finding. Programs should use it instead of the text of a [`Finding`](crate::Finding).
+        /// The kind of problem that a finding reports. Programs should compare this value instead of a finding's text.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum Problem { $($(#[$doc])* $problem,)* }
@@ -31,7 +31,7 @@ macro_rules! problems {
 }
 
 problems! {
-    /// The library was not run.
+    /// The library was not run, so its answers are unknown.
     NotRun "XF001"
     "The library was not run, so loading and answers were not judged."
     "Run without `--no-run`, on a machine where the library loads."
@@ -59,7 +59,7 @@ problems! {
     MissingLibrary "XF104"
     "A required library is not found."
     "Install the library, link it statically, or bundle it next to yours. Leave the runtimes of GPUs to JAX's packages."
-    /// A symbol is undefined.
+    /// A symbol that the library imports is undefined.
     Undefined "XF105"
     "A symbol is undefined, and no known library provides it."
     "Link the library that defines the symbol, or remove its use."

@@ -99,7 +99,7 @@ fn ranges(attributes: &[Attribute], report: &mut Report<'_>) {
     }
 }
 
-/// Returns true if `low` is greater than `high`.
+/// Returns true if the number `low` is greater than the number `high`.
 fn is_more(low: &Value, high: &Value) -> bool {
     match (as_i128(low), as_i128(high)) {
         (Some(low), Some(high)) => low > high,
@@ -107,7 +107,7 @@ fn is_more(low: &Value, high: &Value) -> bool {
     }
 }
 
-/// Returns true if a JSON value has an attribute's type.
+/// Returns true if a JSON value is valid for an attribute of type `ty`.
 fn is_of_type(ty: &str, value: &Value) -> bool {
     if let Some(element) = ty.strip_prefix('[') {
         let element = element.trim_end_matches(']');

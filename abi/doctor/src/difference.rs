@@ -70,10 +70,10 @@ impl fmt::Display for Step {
     }
 }
 
-/// A difference between two builds.
+/// A difference between two builds of a library.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// The required step of the version number.
+    /// The step of the version number that the difference requires.
     pub step: Step,
     /// The library, handler or target that differs.
     pub about: Subject,
@@ -150,7 +150,7 @@ fn pairs<'a>(
         .collect()
 }
 
-/// Compares the jaxlibs that load the handlers of both builds. Unknown verdicts are not differences.
+/// Adds differences in the jaxlibs that load the handlers. Unknown verdicts are not compared.
 fn answers(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
     for was in old.candidates {
         let Some(now) = new.candidates.iter().find(|now| now.name == was.name) else {
@@ -260,7 +260,7 @@ impl About<'_> {
         );
     }
 
-    /// Adds a difference if two texts are not equal.
+    /// Adds a difference if the two values are not equal as text.
     fn compared(
         &mut self,
         step: Step,

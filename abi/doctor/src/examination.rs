@@ -50,10 +50,10 @@ impl Examination {
         Self::with(path, &Provided::default(), |_, _| None)
     }
 
-    /// Reads the library at `path` without running it, with additional libraries of the process in `provided`.
+    /// Reads the library at `path` without running it. `provided` has additional libraries of the user's process.
     ///
-    /// `provider` returns the provider on the user's machine of a library that is missing here, from its name and the
-    /// library's RPATH.
+    /// `provider` receives the name of a library that is missing here, and this library's RPATH. It returns the package
+    /// that provides the missing library on the user's machine.
     ///
     /// # Errors
     /// [`library::Error`] if the file is not a library.
@@ -70,7 +70,7 @@ impl Examination {
         Self::read(path, &bytes, file, provided, provider)
     }
 
-    /// Reads the library in `bytes` without running it; required libraries are searched from `path`.
+    /// Reads the library in `bytes` without running it. Required libraries are searched as if the file were at `path`.
     ///
     /// # Errors
     /// [`library::Error`] if the bytes are not a library.
@@ -125,7 +125,7 @@ impl Examination {
         })
     }
 
-    /// Returns true if required libraries are missing here, and all of them are provided on the user's machine.
+    /// Returns true if required libraries are missing here, but packages on the user's machine provide all of them.
     #[must_use]
     pub fn lacks_only_provided(&self) -> bool {
         let mut missing = self
@@ -154,7 +154,7 @@ impl Examination {
         self.findings.extend(found);
     }
 
-    /// Returns the handlers of the manifest and those that the user names, with the symbols of their stages.
+    /// Returns the handlers of the manifest, and the handlers that `named` contains with the symbols of their stages.
     #[must_use]
     pub fn candidates(&self, named: &[(String, Vec<(String, String)>)]) -> Vec<Candidate> {
         let mut candidates: Vec<Candidate> = self
@@ -173,7 +173,8 @@ impl Examination {
         candidates
     }
 
-    /// Returns one handler by its name in the manifest or by the symbols of its stages.
+    /// Returns the handler that the manifest has under this name. If there is none, returns a handler with the given
+    /// stages.
     #[must_use]
     pub fn candidate(&self, name: &str, stages: &[(String, String)]) -> Candidate {
         match self.declared().find(|handler| handler.name == name) {
@@ -289,7 +290,7 @@ fn machine(facts: &Facts, findings: &mut Vec<Finding>) {
     );
 }
 
-/// Adds findings about symbols in the manifest that are not exported, and about missing manifests.
+/// Adds findings about a missing manifest, and about symbols that the manifest names but the library does not export.
 fn exports(manifests: &[Manifest], facts: &Facts, findings: &mut Vec<Finding>) {
     for manifest in manifests {
         let stages = manifest.handlers.iter().flat_map(|handler| {
@@ -358,7 +359,7 @@ fn exports(manifests: &[Manifest], facts: &Facts, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the revisions whose structs are in the debug information.
+/// Returns the revisions of the ABI whose structs are in the debug information.
 fn compiled_with(bytes: &[u8], findings: &mut Vec<Finding>) -> Vec<Revision> {
     let units = match dwarf::read_library(bytes) {
         Ok(units) => units,

@@ -80,7 +80,8 @@ fn first(names: &BTreeSet<String>) -> String {
     list.join(", ")
 }
 
-/// Returns true for names of the C++ runtime that all libraries share on purpose: `std`, `__gnu_cxx`, `__cxxabiv1`.
+/// Returns true for symbols of the C++ runtime (`std`, `__gnu_cxx`, `__cxxabiv1`), which all libraries of a process
+/// share.
 fn is_of_cxx(name: &str) -> bool {
     let Some(mut rest) = name.strip_prefix("_Z") else {
         return false;

@@ -1,4 +1,4 @@
-//! Findings: confidence, severity, subject, problem, and text.
+//! Findings, which report a problem with its subject, severity and confidence.
 
 pub(crate) use crate::catalogue::Problem;
 use serde::Serialize;
@@ -51,13 +51,13 @@ impl fmt::Display for Severity {
 /// The thing that a finding is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
-    /// The library as a whole.
+    /// The library, or a part of it other than a handler.
     Library,
-    /// This machine; other machines may differ.
+    /// The library on this machine; other machines may differ.
     Machine,
     /// The wheel that contains the library.
     Wheel,
-    /// A handler, by its name.
+    /// A handler of the library, by its name.
     Handler(String),
     /// A target of the original custom calls, by its name.
     Legacy(String),
@@ -106,7 +106,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Returns a finding about the library.
+    /// Returns a finding whose subject is the library.
     #[must_use]
     pub fn new(
         confidence: Confidence,
@@ -127,19 +127,19 @@ impl Finding {
         }
     }
 
-    /// Returns a proved failure.
+    /// Returns a finding that is proved and has the severity [`Severity::Fails`].
     #[must_use]
     pub fn failure(problem: Problem, what: impl Into<String>, why: impl Into<String>) -> Self {
         Self::new(Confidence::Proved, Severity::Fails, problem, what, why)
     }
 
-    /// Returns a possible risk.
+    /// Returns a finding that is possible and has the severity [`Severity::Risk`].
     #[must_use]
     pub fn risk(problem: Problem, what: impl Into<String>, why: impl Into<String>) -> Self {
         Self::new(Confidence::Possible, Severity::Risk, problem, what, why)
     }
 
-    /// Returns a proved risk.
+    /// Returns a finding that is proved and has the severity [`Severity::Risk`].
     #[must_use]
     pub fn proved_risk(problem: Problem, what: impl Into<String>, why: impl Into<String>) -> Self {
         Self::new(Confidence::Proved, Severity::Risk, problem, what, why)
@@ -151,13 +151,13 @@ impl Finding {
         Self::new(Confidence::Unknown, Severity::Note, problem, what, why)
     }
 
-    /// Returns a proved note.
+    /// Returns a finding that is proved and has the severity [`Severity::Note`].
     #[must_use]
     pub fn note(problem: Problem, what: impl Into<String>, why: impl Into<String>) -> Self {
         Self::new(Confidence::Proved, Severity::Note, problem, what, why)
     }
 
-    /// Sets the subject.
+    /// Sets the thing that the finding is about.
     #[must_use]
     pub fn about(mut self, subject: Subject) -> Self {
         self.subject = subject;
@@ -177,7 +177,7 @@ impl Finding {
         self
     }
 
-    /// Sets the remedy.
+    /// Sets the action that fixes the problem.
     #[must_use]
     pub fn fix(mut self, fix: impl Into<String>) -> Self {
         self.fix = Some(fix.into());

@@ -21,7 +21,8 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::declared::parse_version;
 
-/// The prefix of the functions of XLA's C++ handlers for the execute stage: `xla::ffi::Handler<…>`.
+/// The start of symbols of the class `xla::ffi::Handler<…>` for the execute stage, which handlers with XLA's C++
+/// headers have.
 pub(crate) const CXX_HANDLER: &str = "_ZN3xla3ffi7HandlerILNS0_14ExecutionStageE3E";
 
 /// For each `CXXABI_1.3.N`, the number of the `GLIBCXX_3.4` version that the same libstdc++ introduced.
@@ -30,7 +31,7 @@ const CXXABI: [u32; 16] = [0, 4, 10, 11, 14, 15, 17, 18, 20, 21, 22, 23, 26, 29,
 /// The largest size in bytes of a file that is read as a library.
 const LIMIT: u64 = 4 << 30;
 
-/// The reason why a file is not a readable library.
+/// The error that a file is not a readable library.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -50,7 +51,7 @@ pub enum Error {
         /// The kind of file that was found instead.
         what: String,
     },
-    /// The file is damaged.
+    /// The file is a damaged library.
     #[error("{path} is a damaged library: {what}", path = crate::library::shown(path))]
     Damaged {
         /// The path of the file.
@@ -60,7 +61,7 @@ pub enum Error {
     },
 }
 
-/// An imported symbol.
+/// A symbol that a library imports.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Needed {
     /// The name of the symbol.
@@ -80,7 +81,7 @@ pub struct Facts {
     pub machine: Machine,
     /// The systems and processors of the other parts of a fat file.
     pub others: Vec<Machine>,
-    /// The library's own name: `DT_SONAME`, the install name of Mach-O, the name in a DLL's exports.
+    /// The library's own name: `DT_SONAME`, the install name in Mach-O, or the name in the exports of a DLL.
     pub soname: Option<String>,
     /// The required libraries: `DT_NEEDED`, `LC_LOAD_DYLIB`, or the imports of a DLL.
     pub needs: Vec<String>,
@@ -90,11 +91,12 @@ pub struct Facts {
     pub functions: BTreeSet<String>,
     /// The names of all exported symbols.
     pub exports: BTreeSet<String>,
-    /// Exported symbols that are unique per process (`STB_GNU_UNIQUE`).
+    /// The names of exported symbols that are unique per process (`STB_GNU_UNIQUE`).
     pub unique: BTreeSet<String>,
-    /// The imported symbols.
+    /// The symbols that the library imports.
     pub imports: BTreeSet<Needed>,
-    /// The exported symbols and, unless the library is stripped, unexported symbols of C++ handlers and thread pools.
+    /// The names of all exported symbols. Unless the library is stripped, also unexported symbols of C++ handlers and
+    /// thread pools.
     pub names: BTreeSet<String>,
     /// The names of required versions of other libraries, such as `GLIBC_2.34` or `GLIBC_ABI_DT_RELR`.
     pub versions: BTreeSet<String>,
@@ -113,9 +115,9 @@ pub struct Facts {
 /// Facts that only Mach-O files have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Apple {
-    /// The deployment target: the oldest supported macOS.
+    /// The deployment target, which is the oldest macOS that the library supports.
     pub oldest: Option<Vec<u32>>,
-    /// The code signature.
+    /// The code signature of the file.
     pub signature: Signature,
 }
 
@@ -184,8 +186,8 @@ pub struct Part<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Returns the libraries in `bytes`: one, or the parts of a fat Mach-O file, this machine's first. Messages call the
-/// file `path`.
+/// Returns the libraries in `bytes`: the file itself, or the parts of a fat Mach-O file, in which this machine's part
+/// is first. Error messages call the file `path`.
 ///
 /// # Errors
 /// [`Error::Kind`] if this is not a 64-bit library for a system with jaxlib, [`Error::Damaged`] if the header is invalid.
@@ -223,8 +225,8 @@ fn split(bytes: &[u8]) -> Result<Vec<Part<'_>>, Fault> {
     Ok(vec![Part { machine, bytes }])
 }
 
-/// Reads the facts of the library in `bytes`, for any machine; for a fat file, the facts of its first part. Messages
-/// call the file `path`.
+/// Reads the facts of the library in `bytes`, for any machine. For a fat file, these are the facts of its first part.
+/// Error messages call the file `path`.
 ///
 /// # Errors
 /// [`Error::Kind`] if this is not a library for a system with jaxlib, [`Error::Damaged`] if it is damaged.
@@ -281,7 +283,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 impl Facts {
-    /// Returns the facts without the symbols that the library defines, because a large library has many.
+    /// Returns the facts without the symbols that the library defines, to save memory.
     pub(crate) fn without_definitions(self) -> Self {
         Self {
             functions: BTreeSet::new(),
@@ -321,8 +323,8 @@ impl Facts {
         names.any(is_of_python) || self.is_python_module()
     }
 
-    /// Returns the highest version with a prefix, `GLIBC_` or `GLIBCXX_`, as numbers. A version of `CXXABI` counts as
-    /// the libstdc++ that introduced it.
+    /// Returns the highest required version with a prefix, `GLIBC_` or `GLIBCXX_`, as numbers. A version of `CXXABI`
+    /// counts as the libstdc++ that introduced it.
     #[must_use]
     pub fn floor(&self, prefix: &str) -> Option<Vec<u32>> {
         self.highest(prefix).map(|(floor, _)| floor)

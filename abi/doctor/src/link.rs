@@ -90,7 +90,7 @@ fn owner(name: &str) -> Option<&'static str> {
 
 fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Finding>) {
     let mut unresolved = surroundings.unresolved(facts);
-    // <iostream> of GCC 13 names this symbol without a relocation, so the loader does not resolve it.
+    // GCC 13's `<iostream>` refers to this symbol without a relocation, so the loader does not resolve it.
     unresolved.retain(|needed| needed.name != "_ZSt21ios_base_library_initv");
     let is_module = facts.is_python_module();
     if is_module {
@@ -311,7 +311,7 @@ fn oldest_of_jaxlib(processor: Processor) -> [u32; 2] {
     }
 }
 
-/// Adds findings for macOS: search path, deployment target and code signature.
+/// Adds findings about macOS: search path, deployment target and code signature.
 fn macos(facts: &Facts, findings: &mut Vec<Finding>) {
     macos_search(facts, findings);
     let Some(apple) = &facts.apple else { return };
@@ -359,7 +359,7 @@ fn macos(facts: &Facts, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Adds findings for required libraries in folders that other machines may not have.
+/// Adds findings about required libraries in folders that other machines may not have.
 fn macos_search(facts: &Facts, findings: &mut Vec<Finding>) {
     for name in &facts.needs {
         let risk = |what: String, why: &str| Finding::risk(Problem::SearchPath, what, why);

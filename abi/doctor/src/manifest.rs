@@ -25,7 +25,7 @@ use xla_ffi_sys::manifest::{NoRecord, Record as RawRecord};
 /// The symbol of the manifest in a `cdylib`. In other libraries, the symbol only ends with this name.
 pub const SYMBOL: &str = "xla_ffi_manifest";
 
-/// The reason why a manifest cannot be read.
+/// The error that a manifest cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -56,7 +56,7 @@ pub enum Error {
         "manifest format {found} is newer than this tool, which reads formats 1 to {VERSION}: update the tool"
     )]
     Version {
-        /// The version that the manifest states.
+        /// The format version in the manifest.
         found: u32,
     },
     /// The manifest's stated length exceeds its section.
@@ -113,9 +113,9 @@ struct Record {
     legacy: Vec<Target>,
 }
 
-/// Reads all manifests of a library; the list is empty if the library has none.
+/// Reads all manifests of a library. The list is empty if the library has none.
 ///
-/// In a fat file, the part for this machine is read, or the first part.
+/// For a fat file, reads the part for this machine; if there is none, reads the first part.
 ///
 /// # Errors
 /// [`Error`] if `file` is not a library, or if a section for manifests has other contents.

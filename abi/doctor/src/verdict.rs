@@ -200,7 +200,7 @@ fn r0_risk(candidate: &Candidate) -> Finding {
     .fix("require jaxlib 0.4.33 or later, or rebuild with this SDK")
 }
 
-/// Adds the risks of a handler that was built with XLA's headers of API version 0.`minor`.
+/// Adds the risks that a handler built with XLA's headers of API version 0.`minor` has on this jaxlib.
 fn hazards(
     version: &str,
     revision: Revision,

@@ -19,7 +19,7 @@ use zip::result::ZipError;
 /// The largest number of bytes that are read from one metadata file of a wheel.
 const METADATA: u64 = 1 << 20;
 
-/// The reason why a file cannot be examined as a wheel.
+/// The error that a file cannot be examined as a wheel.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -39,7 +39,7 @@ pub enum Error {
     Name {
         /// The path of the file.
         path: PathBuf,
-        /// The mistake in the name.
+        /// A description of the mistake in the file name.
         what: String,
     },
     /// The file is not a zip archive, or is damaged.
@@ -52,7 +52,7 @@ pub enum Error {
     },
 }
 
-/// An opened wheel, whose name and metadata are known.
+/// A wheel whose file name and metadata have been read.
 #[derive(Debug)]
 pub struct Wheel {
     /// The parts of the file name.
@@ -63,14 +63,14 @@ pub struct Wheel {
     zip: ZipArchive<BufReader<File>>,
     /// The tags in the wheel's metadata.
     tags: Vec<String>,
-    /// Whether the metadata marks it as pure Python.
+    /// Whether the metadata declares that the wheel has no libraries (`Root-Is-Purelib`).
     is_pure: bool,
-    /// The projects that the wheel requires unconditionally.
+    /// The projects that are always installed with the wheel.
     pub requires: Vec<Requirement>,
 }
 
 impl Wheel {
-    /// Reads the name and the tags of the wheel at `path`.
+    /// Opens the wheel at `path`, and reads its name and metadata.
     ///
     /// # Errors
     /// [`Error`] if the file is not a readable wheel.
@@ -126,7 +126,7 @@ impl Wheel {
         Ok(wheel)
     }
 
-    /// Unpacks the wheel's files into `folder` under their names in the wheel, and returns the shared libraries.
+    /// Unpacks the wheel's files into `folder`, under their paths in the wheel. Returns the shared libraries.
     ///
     /// # Errors
     /// [`Error::Damaged`] if the archive is damaged, or if a member would be unpacked outside the folder.

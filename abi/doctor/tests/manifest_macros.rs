@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use xla_ffi_doctor::manifest;
 use xla_ffi_testing::{compiler, root};
 
-/// A library in C that uses all macros for descriptions.
+/// The C source of a library that uses every macro for manifests.
 const SOURCE: &str = r#"
 #include "xla_ffi/handler.h"
 
@@ -227,7 +227,7 @@ fn no_macro_of_c_is_left_out() {
             rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
                 .next()
         })
-        // Names with this ending are private to the header.
+        // Macros whose names end with `_` are private to the header.
         .filter(|name| !name.ends_with('_'))
         .collect();
     assert!(defined.len() > 35, "{defined:?}");

@@ -60,7 +60,7 @@ impl Types<'_> {
         })
     }
 
-    /// Returns the layout of an enumeration.
+    /// Returns the layout of an enumeration, given its type and declaration.
     pub(super) fn enum_layout(&self, ty: Type<'_>, declaration: Entity<'_>) -> Enum {
         let children = declaration.get_children().into_iter();
         let values = children.filter_map(|child| {
@@ -104,7 +104,7 @@ impl Types<'_> {
         reaches
     }
 
-    /// Returns the layout of a record.
+    /// Returns the layout of a struct, class or union.
     pub(super) fn layout(&self, ty: Type<'_>, depth: usize) -> Struct {
         let declaration = ty.get_declaration();
         let mut layout = Struct {
@@ -197,7 +197,7 @@ impl Types<'_> {
         }
     }
 
-    /// Spells a type in the model's notation.
+    /// Returns the text for a type in the model's notation.
     pub(super) fn spell(&self, ty: Type<'_>, depth: usize) -> String {
         // The dots are never shown, because headers that exceed the limits are refused.
         if depth > DEPTH && !self.can_descend(depth) || !self.spend() {

@@ -43,7 +43,7 @@ pub(super) struct Target<'a, 'b> {
 }
 
 impl<'a, 'b> Types<'a, 'b> {
-    /// Returns the layout of a record.
+    /// Returns the layout of a struct, class or union.
     pub(super) fn layout(&self, entry: &Entry<'a, 'b>, depth: usize) -> Result<Struct, Error> {
         let mut layout = Struct {
             size: self.number(entry, gimli::DW_AT_byte_size)?.unwrap_or(0),
@@ -55,7 +55,7 @@ impl<'a, 'b> Types<'a, 'b> {
         Ok(layout)
     }
 
-    /// Returns the layout of an enumeration.
+    /// Returns the layout of an enumeration, with its values.
     pub(super) fn enum_layout(&self, entry: &Entry<'a, 'b>) -> Result<Enum, Error> {
         let size = self.number(entry, gimli::DW_AT_byte_size)?.unwrap_or(0);
         Ok(Enum {
@@ -292,7 +292,7 @@ impl<'a, 'b> Types<'a, 'b> {
         Ok(values)
     }
 
-    /// Spells a type in the model's notation.
+    /// Returns the text for a type in the model's notation.
     pub(super) fn spell(&self, at: Option<Target<'a, 'b>>) -> Result<String, Error> {
         self.spell_within(at, 0)
     }

@@ -20,7 +20,7 @@ pub(super) fn rules() -> Vec<report_format::Rule> {
     rules.collect()
 }
 
-/// A finding of `abi check`.
+/// A finding of `abi check` about a file.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     rule: &'static Rule,

@@ -1,4 +1,5 @@
-//! `xla-ffi abi emit`, and `abi check` for mirrors: a layout that a program printed, or a library's debug information.
+//! `xla-ffi abi emit`, and `xla-ffi abi check` for mirrors. A mirror is checked by the layout that its program prints,
+//! or by debug information.
 
 use super::gate::{Checked, Found};
 use crate::output;

@@ -1,4 +1,4 @@
-//! Compares a replayed call with its recording.
+//! Compares the outcome of a replayed call with the recorded outcome.
 
 use xla_ffi_record::{Outcome, Recorded};
 use xla_ffi_runtime::{Error, ErrorCode, Tensor};

@@ -1,4 +1,4 @@
-//! Compares the manifests of two builds per handler.
+//! Compares the handlers in the manifests of two builds.
 
 use super::{About, List, Step, attribute_names, operands};
 use crate::finding::Subject;

@@ -1,4 +1,5 @@
-//! Compares operands, results and attributes of two builds: operands by position, attributes by name.
+//! Compares the operands, results and attributes of a handler in two builds. Operands are matched by position,
+//! attributes by name.
 
 use super::{About, Step};
 use crate::manifest::{Attribute, Handler, Kind, Layout, Operand};
@@ -32,7 +33,7 @@ fn places(side: &str, old: &[Operand], new: &[Operand], about: &mut About<'_>) {
     }
 }
 
-/// Adds differences for operands whose position changed.
+/// Adds differences for operands that have a different position in the new build.
 fn moved(side: &str, old: &[Operand], new: &[Operand], about: &mut About<'_>) {
     let place = |all: &[Operand], name: &str| all.iter().position(|operand| operand.name == name);
     for (at, was) in old.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Compares the system requirements, loading and exports of two builds.
+//! Compares two builds' requirements on the system, their exports, and whether they load.
 
 use super::{Build, List, Step};
 use crate::examination::Examination;
@@ -108,7 +108,7 @@ pub(super) fn compare(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
     );
 }
 
-/// Returns the library's requirements on the loader and the processor.
+/// Returns the library's requirements on the loader and the processor as text.
 fn of_loader(facts: &Facts) -> Vec<String> {
     let flags = [
         ("executable stack", facts.executable_stack),
@@ -162,7 +162,8 @@ fn symbols(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
 }
 
 impl Build<'_> {
-    /// Returns the finding that prevented loading on this machine, if loading was tried.
+    /// Returns the finding that the library does not load on this machine. Returns `None` if it loads or loading was
+    /// not tried.
     #[must_use]
     pub fn does_not_load(&self) -> Option<&Finding> {
         let mut findings = self.examination.findings.iter();

@@ -1,4 +1,4 @@
-//! Finds the required libraries of a library, as the dynamic linker does.
+//! Finds the libraries that a library requires, in the same places as the dynamic linker.
 
 use super::{Facts, Needed, System, bytes, read};
 use std::cell::RefCell;
@@ -9,7 +9,7 @@ use std::rc::Rc;
 /// The maximum number of required libraries that are read.
 const DEPTH: usize = 256;
 
-/// Libraries of the user's process that this machine's dynamic linker does not find.
+/// Libraries that the user's process has, but this machine's dynamic linker does not find.
 #[derive(Clone, Debug, Default)]
 pub struct Provided {
     /// Folders that are searched in addition to those of the system.
@@ -20,7 +20,7 @@ pub struct Provided {
     known: RefCell<BTreeMap<PathBuf, Option<Rc<Facts>>>>,
 }
 
-/// The largest depth of folders with libraries in Python packages, such as `nvidia/cublas/lib`.
+/// The maximum depth of the searched folders in Python packages. `nvidia/cublas/lib` has depth 3.
 const NESTED: usize = 4;
 
 impl Provided {
@@ -74,7 +74,7 @@ impl Provided {
     }
 }
 
-/// The required libraries and their exports, found as the dynamic linker does.
+/// The libraries that a library requires, and the symbols that they export.
 #[derive(Debug, Default)]
 pub struct Surroundings {
     /// The path of each required library, by its name.
@@ -85,8 +85,8 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Finds the required libraries of the library at `path`. The result is empty for other machines, and for macOS and
-    /// Windows, whose system libraries cannot be read.
+    /// Finds the libraries that the library at `path` requires. The result is empty for other machines, and for macOS
+    /// and Windows, whose system libraries cannot be read.
     #[must_use]
     pub fn of(path: &Path, facts: &Facts, provided: &Provided) -> Self {
         let mut surroundings = Self::default();
@@ -143,7 +143,7 @@ impl Surroundings {
                     .map(|folder| folder.join(&name))
                     .collect()
             };
-            // The dynamic linker skips files for other machines.
+            // The dynamic linker ignores libraries for other machines, and continues to search.
             let hit = candidates.into_iter().find_map(|candidate| {
                 let found = provided.facts(&candidate)?;
                 (found.machine == facts.machine).then_some((candidate, found))
@@ -166,7 +166,7 @@ impl Surroundings {
         surroundings
     }
 
-    /// Returns true if required libraries can be found on this machine.
+    /// Returns true if the libraries that this library requires can be found on this machine.
     #[must_use]
     pub fn follows(facts: &Facts) -> bool {
         facts.machine.is_current() && facts.machine.system == System::Linux

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use std::fmt;
 
-/// A system that jaxlib is built for.
+/// An operating system that jaxlib is built for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum System {
     /// Linux, whose libraries are ELF files.

@@ -13,7 +13,7 @@ pub enum Signature {
     AdHoc,
     /// The signature has a signer's certificate, which was not checked.
     Certified,
-    /// The signature does not match the file.
+    /// The signature does not match the file, for the reason in the text.
     Broken(String),
 }
 

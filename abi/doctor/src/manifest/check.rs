@@ -1,4 +1,4 @@
-//! Checks the content of manifests that parse.
+//! Checks the content of manifests that have already been parsed.
 
 use super::format::{Attribute, Batch, Gradient, Handler, Layout, Operand};
 use serde_json::json;

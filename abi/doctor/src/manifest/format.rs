@@ -7,11 +7,11 @@ use xla_ffi_sys::{Revision, XLA_FFI_ExecutionStage};
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[non_exhaustive]
 pub struct Handler {
-    /// The target name.
+    /// The target name of the handler in custom calls.
     pub name: String,
     /// The platforms that the handler supports, for example `"cpu"`.
     pub platforms: Vec<String>,
-    /// The exported symbol of each stage.
+    /// The exported symbols of the handler's stages.
     pub stages: Stages,
     /// The author's documentation of the handler.
     #[serde(default)]
@@ -49,10 +49,11 @@ pub struct Handler {
     /// Whether the handler may complete asynchronously, after its function returns.
     #[serde(default, rename = "async")]
     pub is_async: bool,
-    /// The type of the handler's state.
+    /// The handler's state; `None` if the handler has no state.
     #[serde(default)]
     pub state: Option<State>,
-    /// The oldest revision with full functionality, for example `"r1"`; see [`Handler::floor_revision`].
+    /// The oldest revision on which the handler has its full functionality, for example `"r1"`. See
+    /// [`Handler::floor_revision`].
     pub floor: String,
 }
 
@@ -67,7 +68,7 @@ pub struct Gradient {
     /// The handler that computes the arguments' cotangents from the results' cotangents.
     #[serde(default)]
     pub vjp: Option<String>,
-    /// The handler that is called instead of this one if a gradient is needed.
+    /// The handler that is called instead of this one if a gradient is needed. Its additional results are residuals.
     #[serde(default)]
     pub forward: Option<String>,
     /// The handler that computes the results' tangents from the arguments' tangents.
@@ -76,7 +77,7 @@ pub struct Gradient {
     /// The handler that computes the transpose of the linear map from tangents to tangents.
     #[serde(default)]
     pub transpose: Option<String>,
-    /// Whether the handler is its own `jvp`.
+    /// Whether the handler is linear, so that the handler itself is also the `jvp`.
     #[serde(default)]
     pub linear: bool,
     /// The names of the operands that these handlers receive first; `None` for all arguments.
@@ -187,13 +188,13 @@ impl Stages {
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Kind {
-    /// An array.
+    /// An array, whose elements have a type and dimensions.
     Buffer,
-    /// An ordering token.
+    /// A token without data, which orders calls.
     Token,
 }
 
-/// An operand or a result.
+/// An argument or a result of a handler.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[non_exhaustive]
 pub struct Operand {
@@ -205,13 +206,13 @@ pub struct Operand {
     pub dtypes: Option<Vec<String>>,
     /// The number of dimensions; `None` for any number.
     pub rank: Option<u32>,
-    /// Whether the operand may be missing.
+    /// Whether callers may omit the operand.
     #[serde(default)]
     pub optional: bool,
     /// Whether the operand stands for any number of remaining operands.
     #[serde(default)]
     pub variadic: bool,
-    /// Whether a result shares the memory of the argument of the same name.
+    /// Whether the result shares the memory of the argument with the same name.
     #[serde(default)]
     pub inout: bool,
     /// The order of the operand's elements in memory.
@@ -228,10 +229,10 @@ pub struct Operand {
 pub struct Attribute {
     /// The name of the attribute.
     pub name: String,
-    /// The type: `bool`, `i8` … `c128`, `str`, `[T]`, `dict` or `any`.
+    /// The type of the attribute: `bool`, `i8` … `c128`, `str`, `[T]`, `dict` or `any`.
     #[serde(rename = "type")]
     pub ty: String,
-    /// Whether the attribute may be missing.
+    /// Whether callers may omit the attribute.
     #[serde(default)]
     pub optional: bool,
     /// The default value, or null if there is none.
@@ -240,10 +241,10 @@ pub struct Attribute {
     /// Whether values of wider types are accepted and converted if they fit.
     #[serde(default)]
     pub narrow: bool,
-    /// The smallest allowed number.
+    /// The smallest value that the handler accepts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<serde_json::Number>,
-    /// The largest allowed number.
+    /// The largest value that the handler accepts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<serde_json::Number>,
     /// The name of the dictionary that contains the attribute, if any.
@@ -254,7 +255,7 @@ pub struct Attribute {
     pub doc: String,
 }
 
-/// The type of a handler's state.
+/// The state of a handler.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct State {

@@ -4,7 +4,7 @@ use super::check::{check_symbol, is_dtype};
 use serde::Deserialize;
 use std::fmt;
 
-/// A target of the original custom calls: a function that XLA calls with pointers only.
+/// A target of the original custom calls. This is a function to which XLA passes only pointers, without types or sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct Target {
@@ -12,7 +12,7 @@ pub struct Target {
     pub name: String,
     /// The platforms that the target supports, for example `"Host"`.
     pub platforms: Vec<String>,
-    /// The calling convention: `cpu`, `cpu_status`, `cpu_unified`, `gpu` or `gpu_status`.
+    /// The calling convention of the function: `cpu`, `cpu_status`, `cpu_unified`, `gpu` or `gpu_status`.
     pub signature: String,
     /// The number of the calling convention in XLA's enumeration `CustomCallApiVersion`.
     pub api_version: u32,

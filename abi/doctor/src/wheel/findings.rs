@@ -324,7 +324,7 @@ fn pythons(wheel: &Wheel, libraries: &[Inside], found: &mut Vec<Finding>) {
 
 /// Returns a module that some Pythons of the wheel's tag cannot import, and the tag of the Python that can.
 fn unimportable<'a>(name: &Name, libraries: &'a [Inside]) -> Option<(&'a str, String)> {
-    // `mine.cpython-312-x86_64-linux-gnu.so` and `mine.cp312-win_amd64.pyd` are for cp312.
+    // In file names, `cpython-312` and `cp312` both mean a module for the Python with the tag cp312.
     let parts = |library: &'a Inside| {
         let at = library.member.as_str().rfind('/').map_or(0, |at| at + 1);
         let dot = at + library.member.as_str()[at..].find('.')?;

@@ -9,12 +9,12 @@ use object::{Architecture, BinaryFormat, Object};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// An unpacked shared library of a wheel.
+/// A shared library that was unpacked from a wheel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inside {
     /// The name of the file in the wheel.
     pub member: String,
-    /// The path of the unpacked file.
+    /// The path at which the library was unpacked.
     pub place: PathBuf,
     /// The reason why this machine cannot load the library, if it cannot.
     pub foreign: Option<String>,
@@ -168,7 +168,7 @@ fn file(system: System, name: &str) -> String {
     }
 }
 
-/// Adds findings for required libraries that are not in the wheel.
+/// Adds findings about required libraries that neither the wheel nor another package provides.
 pub(super) fn missing(wheel: &Wheel, libraries: &[Inside], found: &mut Vec<Finding>) {
     for library in libraries {
         let Some(facts) = &library.facts else {

@@ -1,4 +1,4 @@
-//! A wheel's requirements on other projects: `Requires-Dist` in its metadata.
+//! The requirements of a wheel on other projects, from `Requires-Dist` in its metadata.
 
 use crate::release::{RELEASES, number};
 use pep440_rs::VersionSpecifiers;

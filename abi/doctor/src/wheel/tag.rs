@@ -19,7 +19,7 @@ pub struct Name {
     pub platforms: Vec<Platform>,
 }
 
-/// A platform tag: the systems on which a wheel may be installed.
+/// A platform tag, which states the systems on which a wheel may be installed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Platform {
     /// The tag as text, with `manylinux_2_17_x86_64` for `manylinux2014_x86_64`.
@@ -89,7 +89,7 @@ impl Name {
         if parts.iter().any(|part| part.is_empty()) {
             return Err(wrong("a part is empty"));
         }
-        // A build number may follow the version.
+        // A file name may have an optional build number after the version.
         let (project, version, [python, abi, platform]) = match parts.as_slice() {
             [project, version, rest @ ..] if rest.len() == 3 => {
                 (project, version, [rest[0], rest[1], rest[2]])
