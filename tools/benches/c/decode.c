@@ -1,8 +1,8 @@
 /* The handlers of the benchmark in hand-written C, with the same checks as the Rust API: the best that a
  * careful author can write with only c_api.h. ../src/handlers.rs has the same handlers.
  *
- * With UNCHECKED defined, it is the code of a careless author. It checks kinds, element types, ranks, counts
- * and names, but not the sizes of structs or the validity of memory. */
+ * With UNCHECKED defined, the handlers are those of a careless author: they check kinds, element types,
+ * ranks, counts and names, but not the sizes of structs or the validity of memory. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -125,7 +125,7 @@ static inline int overlaps(const array* args, int arg_count, const array* rets, 
 }
 
 #ifndef UNCHECKED
-/* The last host whose calls have no stream, so that operands are in host memory. */
+/* The API table of the last host whose calls have no stream. Operands of such calls are in host memory. */
 static const XLA_FFI_Api* volatile host;
 
 __attribute__((cold, noinline)) static int ask_for_stream(const XLA_FFI_CallFrame* frame) {
@@ -164,7 +164,7 @@ static inline int to_i32(const XLA_FFI_Attrs* attrs, int64_t guess, const char* 
   return 1;
 }
 
-/* The first checks of every handler. */
+/* The checks at the start of every handler. */
 #ifdef UNCHECKED
 #define SIZES()
 #define ON_HOST()
@@ -372,7 +372,7 @@ XLA_FFI_Error* async_inline(XLA_FFI_CallFrame* frame) {
   BEGIN("async_inline", 1, 0, 0);
   ARG(0, x);
   const XLA_FFI_Api* api = frame->api;
-  /* Only tables of this length have the three functions. */
+  /* Shorter tables lack the three functions that this handler calls. */
   if (api->struct_size < XLA_FFI_STRUCT_SIZE(XLA_FFI_Api, XLA_FFI_Future_SetError))
     return fail(frame, self, "future", "not offered by this host");
   XLA_FFI_Future_Create_Args create = {XLA_FFI_Future_Create_Args_STRUCT_SIZE, NULL, NULL};

@@ -1,5 +1,5 @@
-/* The handlers of the benchmark in C with our header. decode.c has the same ones, written by hand. Only this file has
- * the last handlers, which accept any number of operands or attributes. */
+/* The handlers of the benchmark in C with our header. decode.c has handwritten versions, except for those at the end
+ * of this file, which accept any number of operands or attributes. */
 #include <stdio.h>
 
 #include "xla_ffi/handler.h"
@@ -10,7 +10,8 @@ static volatile size_t sink;
 XFFI_EXPORT size_t bench_sink(void);
 size_t bench_sink(void) { return sink; }
 
-/* After a failed fetch, the number is meaningless but harmless: xffi_decoded fails before the number is kept. */
+/* If an operand could not be fetched, the number is meaningless but harmless: xffi_decoded fails before the number is
+ * stored. */
 static inline size_t seen(xffi_buffer b) { return (size_t)b.data + (size_t)b.count; }
 
 #define ARG(name) xffi_arg(call, name, XLA_FFI_DataType_F32, 2)

@@ -1,5 +1,5 @@
-// The last handlers of ../src/handlers.rs, which accept any number of operands or attributes, in C++
-// with our header.
+// The handlers that accept any number of operands or attributes (the last ones of
+// ../src/handlers.rs), in C++ with our header.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>

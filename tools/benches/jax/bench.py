@@ -152,7 +152,7 @@ def threads():
                     cpu[way] = min(cpu[way], (time.process_time() - spent) / 10)
             row = {"body": body, "elements": elements}
             row["us"] = {way: seconds * 1e6 for way, seconds in wall.items()}
-            # CPU time of all threads, which does not depend on other work on the machine.
+            # Unlike elapsed time, the CPU time of all threads does not depend on other work on the machine.
             row["processor_us"] = {way: seconds * 1e6 for way, seconds in cpu.items()}
             rows.append(row)
     return rows
@@ -175,7 +175,7 @@ def main():
         except Exception as error:  # missing alternatives are reported
             absent[name] = f"{type(error).__name__}: {error}"
     rows = []
-    # Callbacks are so slow that a few of them are enough.
+    # Callbacks are so slow that a few measurements are enough.
     slow = "pure_callback"
     for operands in (1, 8):
         for size, times in SIZES.items():

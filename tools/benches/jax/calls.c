@@ -1,5 +1,5 @@
-/* The copies of calls.rs in C, and its two loops over elements on the host's thread pool. With TVM defined, the copies
- * are packed functions of TVM FFI, which jax-tvm-ffi calls. */
+/* The copying handlers of calls.rs in C, and its two loops over elements on the host's thread pool. With TVM defined,
+ * the copying handlers are packed functions of TVM FFI, which jax-tvm-ffi calls. */
 #ifdef TVM
 #include <stdint.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-// The copies of calls.rs in C++, built with our header and with upstream's. With ours, also its two loops over elements
-// on the host's thread pool, which upstream's header does not support.
+// The copying handlers of calls.rs in C++, built with our header and with upstream's. With our header, it also has the
+// two loops over elements on the host's thread pool, which upstream's header does not support.
 #include <cstring>
 
 #include "xla/ffi/api/ffi.h"

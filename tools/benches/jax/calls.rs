@@ -1,7 +1,7 @@
-//! The Rust handlers for `cargo xtask bench --jax`: copies with little work, two functions over rows, and two loops.
+//! The Rust handlers for `cargo xtask bench --jax`: handlers that only copy, two functions over rows, and two loops.
 //!
-//! The functions over rows use the host's thread pool; the loops use that pool and rayon's. `calls.cc` and
-//! `calls_tvm.c` have the same copies.
+//! The functions over rows use the host's thread pool; the loops use that pool and rayon's. `calls.cc` and `calls.c`
+//! have the same copying handlers.
 
 use rayon::prelude::*;
 use std::mem::MaybeUninit;

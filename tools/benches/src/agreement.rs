@@ -13,8 +13,8 @@ use crate::host::{self, Call, Sink};
 pub(crate) enum Checks {
     /// All checks.
     All,
-    /// All except for a result at the address of an argument with the same type and shape, which looks like
-    /// declared aliasing.
+    /// All checks except one: a result may have the address of an argument with the same type and shape, as if
+    /// the handler declared that the two are aliases.
     ButCoincidence,
     /// Only the checks that its author wrote.
     Some,
@@ -54,7 +54,7 @@ pub(crate) fn judge(case: &Case, handlers: &[Handler<'_>], host: &Host) -> Resul
         let outcome = call(handler.call, frame.raw);
         match (case.kind, &outcome) {
             (Kind::Success | Kind::Device, Ok(future)) => {
-                // A handler that has finished when it returns need not create a future.
+                // A handler that is finished when it returns need not create a future.
                 let is_async = case.symbol == "async_inline";
                 ensure!(
                     future.is_none() || (is_async && *future == Some(true)),

@@ -7,7 +7,8 @@ use xla_ffi_sys::*;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Success,
-    /// A success with operands in device memory, for which the languages make different checks.
+    /// A successful call with operands in device memory, for which the languages make different
+    /// checks.
     Device,
     Error,
 }
@@ -24,7 +25,7 @@ impl Kind {
 
 /// A handler and the frame that it gets.
 pub(crate) struct Case {
-    /// The name in the table.
+    /// Name of the case in the printed table.
     pub(crate) name: &'static str,
     /// The handler's symbol.
     pub(crate) symbol: &'static str,
@@ -235,7 +236,7 @@ pub(crate) fn malformed(case: &Case, host: &Host) -> Vec<(String, Frame)> {
             all.push((format!("operand {index}: {what}"), frame));
         }
     }
-    // Each result at the address of each other result.
+    // Makes one frame per pair of results, in which both have the same address.
     for ret in 0..good.rets.len() {
         for other in good.args.len()..good.args.len() + ret {
             let frame = (case.frame)(host);

@@ -1,4 +1,4 @@
-//! Call frames in the C layout. They are few and never freed.
+//! Call frames in the C layout. They are never freed, because there are only a few.
 
 use std::ffi::c_void;
 use xla_ffi_sys::*;
@@ -6,7 +6,7 @@ use xla_ffi_sys::*;
 /// Dimensions of every buffer.
 const DIMS: [i64; 2] = [4, 4];
 
-/// Minimum distance in bytes between the memory of two buffers.
+/// Minimum distance in bytes between the start addresses of two buffers.
 const STEP: usize = 64;
 
 fn leak<T>(value: T) -> *mut T {
@@ -17,7 +17,7 @@ fn leak_all<T>(values: Vec<T>) -> *mut T {
     values.leak().as_mut_ptr()
 }
 
-/// Memory for buffers.
+/// The memory of one buffer.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Line([f32; STEP / 4]);
@@ -48,7 +48,8 @@ impl Random {
     }
 }
 
-/// Returns buffers of 64-byte aligned memory, in an order and with gaps that depend on the seed.
+/// Returns buffers in 64-byte aligned memory; the seed determines their order and the gaps between
+/// them.
 fn shuffled(count: usize, seed: u64) -> Vec<*mut XLA_FFI_Buffer> {
     let mut random = Random(seed);
     let mut order: Vec<usize> = (0..count).collect();

@@ -1,6 +1,6 @@
 //! The handlers of the benchmark in Rust.
 //!
-//! `c/decode.c` and `c/decode.cc` have the same handlers, `c/header.c` and `c/scale.cc` the last five.
+//! `c/decode.c` and `c/decode.cc` have the same handlers; the last five are in `c/header.c` and `c/scale.cc`.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};

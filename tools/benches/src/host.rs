@@ -120,7 +120,7 @@ unsafe extern "C" fn stream(args: *mut XLA_FFI_Stream_Get_Args) -> *mut XLA_FFI_
     std::ptr::null_mut()
 }
 
-/// Returns the host whose frames have operands in an order that depends on the seed.
+/// Returns a host whose frames have operands in a memory order that depends on the seed.
 pub(crate) fn with_seed(seed: u64) -> Host {
     Host { api: table(), seed }
 }

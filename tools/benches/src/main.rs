@@ -89,7 +89,7 @@ fn main() -> Result<()> {
             .map(|variant| variant.handler(case.symbol))
             .collect::<Result<_>>()?;
         let mut best = vec![f64::INFINITY; variants.len()];
-        // Alternating, so that a disturbance does not affect only one library.
+        // Libraries are measured alternately, so that a disturbance does not affect only one of them.
         for _ in 0..ROUNDS {
             for (handler, best) in handlers.iter().zip(&mut best) {
                 *best = best.min(measure(*handler, frame.raw, CALLS));
@@ -97,7 +97,7 @@ fn main() -> Result<()> {
         }
         report(case.name, case.kind.name(), best);
     }
-    // The cost if the memory order of operands changes with every call, or if an array is passed twice.
+    // The next two cases: the memory order of operands changes with every call, and an array is passed twice.
     let (frame, moved) = (CASES[6].frame, host::with_seed(seed + 100));
     let twice = || {
         let frame = frame(&host);

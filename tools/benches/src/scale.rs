@@ -25,7 +25,7 @@ const DEPTHS: &[usize] = &[1, 2, 4, 8, 16, 32];
 
 /// Measurements per size and library; the minimum counts.
 const ROUNDS: usize = 60;
-/// After this time, three measurements are enough.
+/// Time after which three measurements per library are enough.
 const LONGEST: Duration = Duration::from_secs(1);
 /// Operands, attributes or dictionaries decoded per measurement, so that each measurement takes about the same time.
 const DECODED: usize = 20_000;
@@ -34,14 +34,15 @@ const DECODED: usize = 20_000;
 struct Case {
     name: &'static str,
     symbol: &'static str,
-    /// The quantity that the cost depends on.
+    /// The quantity that the cost depends on, such as the number of operands.
     of: &'static str,
-    /// The growth of the cost: sorting and searching take a logarithmic number of steps per element.
+    /// How the cost should grow: sorting and searching take a logarithmic number of steps per element.
     grows: &'static str,
     frame: fn(&Host, usize) -> Frame,
 }
 
-/// In these frames, Rust rejects the results, but C and C++ accept them as declared aliases.
+/// Name of the case whose results have the addresses of arguments. Rust rejects these results; C and C++ accept them as
+/// declared aliases.
 const ALIASES: &str = "results in the places of arguments";
 
 const CASES: [Case; 6] = {
@@ -115,8 +116,8 @@ fn attributes(host: &Host, size: usize) -> Frame {
     frame::frame(host, 0, 0, options)
 }
 
-/// Returns a frame with `options`, which contains nested dictionaries `next` up to depth `size` and a number in the
-/// innermost.
+/// Returns a frame whose attribute `options` contains dictionaries named `next`, nested `size` deep, with a number in
+/// the innermost.
 fn depth(host: &Host, size: usize) -> Frame {
     let mut inner = Attrs::numbers(&["value"]);
     for _ in 1..size {
@@ -188,7 +189,7 @@ fn main() -> Result<()> {
             let frame = (case.frame)(&host, size);
             let calls = u32::try_from(DECODED.div_ceil(size))?;
             let mut best = vec![f64::INFINITY; variants.len()];
-            // Alternating, so that a disturbance does not affect only one library.
+            // Libraries are measured alternately, so that a disturbance does not affect only one of them.
             let start = Instant::now();
             for round in 0..ROUNDS {
                 if round > 2 && start.elapsed() > LONGEST {

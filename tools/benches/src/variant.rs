@@ -40,7 +40,7 @@ impl Variant {
     }
 }
 
-/// Parses the end of both programs' command lines: SEED VARIANT=LIBRARY…
+/// Parses the last arguments of both programs: SEED VARIANT=LIBRARY…
 pub(crate) fn seed_and_variants(
     mut arguments: impl Iterator<Item = String>,
 ) -> Result<(u64, Vec<Variant>)> {

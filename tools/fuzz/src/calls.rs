@@ -49,7 +49,7 @@ fn shapes(bytes: &[u8]) -> Vec<Vec<i64>> {
     let mut shapes = vec![];
     while let Some(rank) = bytes.next() {
         let dims = bytes.by_ref().take((rank % 8).into());
-        // Most sizes are small, so that names often match; some have no exact double.
+        // Most sizes are small, so that names often match; some sizes cannot be represented exactly as a double.
         let size = |dim: u8| match dim {
             0..250 => i64::from(dim % 7),
             _ => i64::MAX - i64::from(dim),
@@ -68,7 +68,7 @@ unsafe extern "C" {
 
 /// Fuzzes `xla::ShapeProto` in opaque bytes: Rust and C return the same shape, or both reject the bytes.
 ///
-/// Unsafe: a function of C is called.
+/// The function is unsafe because it calls C code.
 pub(crate) fn shape_proto(input: &[u8]) {
     let mut wanted = vec![];
     let parsed = ShapeProto::parse(input);
@@ -127,7 +127,8 @@ fn flatten(shape: &ShapeProto, to: &mut Vec<i64>) {
 /// Offset of the first section, after magic and version.
 const HEAD: usize = 12;
 
-/// Fuzzes recorded calls; fixes the checksums of the input, because random damage would not.
+/// Fuzzes recorded calls. Replaces the input's checksums by correct ones, because almost every random input has wrong
+/// ones.
 pub(crate) fn recorded_call(input: &[u8]) {
     let mut file = input.to_vec();
     mend(&mut file);
@@ -138,7 +139,7 @@ pub(crate) fn recorded_call(input: &[u8]) {
     let kept = |operands: &[Operand], bytes: &[Option<Vec<u8>>]| {
         assert_eq!(operands.len(), bytes.len());
         for (operand, bytes) in operands.iter().zip(bytes) {
-            // If the call never ended, announced data may be missing.
+            // The recording of a call that did not finish may lack the bytes of some operands.
             if let Some(bytes) = bytes {
                 assert_eq!(operand.data, Data::Kept(bytes.len() as u64));
             }
@@ -151,7 +152,7 @@ pub(crate) fn recorded_call(input: &[u8]) {
     assert_eq!(again, recorded.call);
 }
 
-/// Writes the checksum of each section.
+/// Writes the correct checksum of each section.
 fn mend(file: &mut [u8]) {
     let mut at = HEAD;
     while let Some(length) = file.get(at + 4..at + 12) {

@@ -23,7 +23,7 @@ pub(crate) fn library(input: &[u8]) {
         Ok(facts) => {
             assert!(facts.functions.is_subset(&facts.exports));
             if facts.machine.system != System::Linux {
-                // Parts of a fat file that were not read so far may not be libraries.
+                // The parts of a fat file (a file for several processors) that were not read yet may be invalid.
                 let told = Examination::of_bytes(path, input);
                 assert!(told.is_ok_and(|told| told.facts == facts) || !facts.others.is_empty());
             }
@@ -57,7 +57,7 @@ fn check_manifest(manifest: &Manifest) {
     let mut names = BTreeSet::new();
     for handler in &manifest.handlers {
         assert!(!handler.name.is_empty() && names.insert(&handler.name));
-        // A revision newer than this program has only a number.
+        // The revision may be newer than this program; looking it up must not panic.
         let _ = handler.floor_revision();
         for (stage, symbol) in handler.stages.iter() {
             assert!(!stage.is_empty() && !symbol.is_empty() && symbol.is_ascii());

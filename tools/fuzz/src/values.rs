@@ -59,7 +59,7 @@ fn argument(text: &str, spec: &Spec) {
     if shape.dtype() == DType::Token {
         return;
     }
-    // An argument is a result's SPEC followed by a value.
+    // A valid argument is a valid SPEC, then `=` and a value.
     let (alone, value) = text.split_once('=').expect("an argument has a value");
     assert_eq!(parse_result(alone).as_ref(), Ok(shape));
     if value.trim_start().starts_with('@') || shape.bytes() > LARGEST || shape.elements() > LARGEST

@@ -30,7 +30,7 @@ pub(crate) struct Args {
 /// Timeouts of a build and of a test run, in seconds.
 const LIMITS: (&str, &str) = ("900", "300");
 
-/// Shows warnings in headers too.
+/// Compiler flags that show warnings, including those in headers.
 const FLAGS: &str = "-Wall -Wextra";
 
 /// Files that configure pytest.
@@ -45,7 +45,7 @@ const CONFIGURATION: [&str; 5] = [
 /// The headers that a project is built with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Headers {
-    /// Those of the newest of the project's jaxlibs, or its own copy.
+    /// XLA's headers: the project's own copy, or those of the newest jaxlib that its tests use.
     Upstream,
     Ours,
 }

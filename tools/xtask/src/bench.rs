@@ -254,7 +254,7 @@ fn library(root: &Path, out: &Path) -> Result<Vec<String>> {
     let place = &out.join("one_handler");
     let _ = fs::remove_dir_all(place);
     fs::create_dir_all(place)?;
-    // The profile is the same as in projects from `xla-ffi new`.
+    // Uses the same profile as projects from `xla-ffi new`.
     let template = fs::read_to_string(root.join("cli/templates/rust/Cargo.toml"))?;
     let profile = template.split("[profile.release]\n").nth(1);
     let profile = profile.and_then(|rest| rest.split('[').next());

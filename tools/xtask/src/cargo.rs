@@ -13,11 +13,12 @@ use std::process::Command;
 pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
-    // `cargo run` sets this variable for xtask itself; the child's builds would seem to differ.
+    // `cargo run` sets this variable for xtask itself. If it were passed on, cargo would rebuild packages
+    // unnecessarily.
     command.env_remove("CARGO_MANIFEST_DIR");
-    // Some tests start Python.
+    // Tests that start Python also use the stored bytecode.
     python::keep_bytecode(&mut command);
-    // The same compiler for GPU kernels in all steps, so that nothing is built twice.
+    // All steps use the same compiler for GPU kernels, so that no kernel is built twice.
     if let Some(nvcc) = uv::nvcc_at_hand() {
         command.env("XLA_FFI_NVCC", nvcc);
     }

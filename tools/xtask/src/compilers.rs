@@ -24,7 +24,7 @@ pub(crate) struct Args {
 const PAGE: &str = "docs/platforms.md";
 const HEADING: &str = "\n## Compilers\n";
 
-/// Visual C++ is not available on Linux.
+/// The row for Visual C++, which is not available on Linux.
 const MSVC: &str = "| Visual C++ | | not run; `.github/workflows/platforms.yml` |";
 
 /// A row of the table as measured in this run, or the reason why it was not checked.

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 pub(crate) fn run() -> Result<()> {
     let root = folders::checkout();
-    // Debug builds, which share most dependencies with this program.
+    // A debug build shares most dependencies with this program.
     let mut command = cargo(&root);
     command.args(["build", "--package", "xla-ffi-examples", "--examples"]);
     command.args([
@@ -102,7 +102,8 @@ fn embedded(root: &Path, built: &Built, cli: &Path) -> Result<Vec<String>> {
     Ok(wrong)
 }
 
-/// Returns the arguments for `xla-ffi run`. The manifest of a Rust library declares the results.
+/// Returns the arguments for `xla-ffi run`. Rust libraries need no `--ret`, because their manifest declares the
+/// results.
 fn command_line(call: &Call, language: Language) -> Result<Vec<String>> {
     let name = &call.handler;
     let handler = if language == Language::Rust || call.stages.is_empty() {

@@ -106,7 +106,7 @@ fn command(folder: &Path, platform: Platform) -> Result<Command> {
     let named = std::env::var_os("XLA_FFI_PYTHON").filter(|name| !name.is_empty());
     let python = match (named, platform) {
         (Some(python), _) => python,
-        // The machine provides the plugin for GPUs.
+        // A GPU machine's own Python has JAX with the plugin for GPUs.
         (None, Platform::Cuda) => "python3".into(),
         (None, Platform::Cpu) => venv::newest()?.python.into_os_string(),
     };

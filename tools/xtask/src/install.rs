@@ -95,7 +95,7 @@ pub(crate) fn place(root: &Path, prefix: &Path, built: Option<&Path>, tools: boo
         }
     }
     let soname = numbered(RUNTIME, NUMBER);
-    // The library's recorded name.
+    // The name that the shared library records for loaders: an install name on macOS, a SONAME elsewhere.
     let recorded = match cfg!(target_os = "macos") {
         true => format!("@rpath/{soname}"),
         false => soname.clone(),

@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         expected("tests/hosts/expected.txt")?,
     );
     let subjects = Subjects::build(&root, !hosts.is_empty())?;
-    // The hosts take longest.
+    // The hosts are first because they take longest.
     let all: Vec<Runtime> = hosts.iter().chain(&runtimes).cloned().collect();
     let mut columns = columns(&root, &all, &subjects)?;
     let rest = columns.split_off(hosts.len());
@@ -99,7 +99,7 @@ struct Subjects {
     libraries: Vec<(&'static str, PathBuf)>,
     /// Libraries with the original custom calls.
     legacy: Vec<(&'static str, PathBuf)>,
-    /// Second libraries with the same names and types, one for each of `libraries`.
+    /// For each of `libraries`, a second library with the same handler and type names.
     twins: Vec<(&'static str, PathBuf)>,
     bootstrap: PathBuf,
     /// The program that runs rows on PJRT plugins; empty if no host is requested.
@@ -134,7 +134,7 @@ impl Subjects {
             PathBuf::new()
         };
         let built = Built::new(root)?;
-        // One for each language: the example or fixture of that name.
+        // Returns the example or fixture of this name in each language.
         let named = |rust: &str, name: &str| {
             let native = |language| {
                 let path = built.library(name, language)?;

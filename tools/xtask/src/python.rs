@@ -30,7 +30,8 @@ impl Python {
     }
 }
 
-/// Stores an interpreter's bytecode away from the sources; importing jax without it takes three times as long.
+/// Makes Python store bytecode outside of the checkout. Without stored bytecode, importing jax takes three times
+/// as long.
 pub(crate) fn keep_bytecode(command: &mut Command) -> &mut Command {
     command.env_remove("PYTHONDONTWRITEBYTECODE").env(
         "PYTHONPYCACHEPREFIX",
@@ -73,7 +74,7 @@ fn find(minor: u32) -> Option<Python> {
     candidates.iter().find_map(|exe| probe(exe, minor))
 }
 
-/// Checks the type of an interpreter. Free-threaded and 32-bit builds have no jaxlib wheels.
+/// Returns the interpreter if jaxlib has wheels for it. Free-threaded and 32-bit builds have none.
 fn probe(exe: &Path, minor: u32) -> Option<Python> {
     const ASK: &str = "\
 import sys, sysconfig

@@ -40,7 +40,7 @@ struct Ship {
     /// Whether the checkout is hidden, if the system allows that.
     hides: bool,
     root: PathBuf,
-    /// uv with its settings.
+    /// The uv command with its settings.
     uv: Command,
     /// Whether slow tests also run.
     all: bool,
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if !ship.hides {
         tally::note("unshare --mount is not allowed here: the checkout stays readable");
     }
-    // The index's checks of the crates; the projects below build them.
+    // Checks only that the crates can be published; the projects below build them.
     let begun = Instant::now();
     let mut publish = cargo(&ship.root);
     publish.args(["publish", "--workspace", "--dry-run", "--quiet"]);
@@ -406,7 +406,7 @@ impl Ship {
         Ok(())
     }
 
-    /// Follows the projects' README for old systems: the library requires no newer glibc.
+    /// Builds projects for old systems as their README describes, and checks that the libraries require no newer glibc.
     fn older(&self, work: &Path, tools: &Path) -> Result<()> {
         let target = format!("-target x86_64-linux-gnu.{}", dist::GLIBC);
         fs::write(

@@ -19,8 +19,8 @@ pub(crate) struct Args {
     minutes: u64,
 }
 
-/// Counters in every branch, comparisons for the fuzzer, and the checks of a debug build. Stable compilers include
-/// LLVM's pass.
+/// Compiler flags: counters in every branch, comparisons for the fuzzer, and the checks of a debug build. Stable
+/// compilers include this pass of LLVM.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions -Coverflow-checks";
@@ -93,7 +93,7 @@ fn fuzz(root: &Path, target: &str, turn: Duration) -> Result<()> {
     let built = cargo(root)
         .args(["build", "--quiet", "--release", "-p", "xla-ffi-fuzz"])
         .args(["--bin", "fuzz", "--features", "libfuzzer"])
-        // With a named target, build scripts do not get the flags.
+        // With an explicit target, cargo does not pass the flags to build scripts.
         .args(["--target", host, "--target-dir", "target/fuzz"])
         .env("RUSTFLAGS", FLAGS)
         .env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only")

@@ -19,7 +19,7 @@ const CI_MAY_SKIP: &[&str] = &[
     "there is nothing of a GPU to check",
     "this machine has one device",
     "its kernel is the host's here",
-    // A separate run of the same step covers these tests.
+    // A different run of the same step covers these tests.
     "command buffers are another run's",
     "the manifest names platform CUDA alone",
     // Not every machine has wheels of these languages.

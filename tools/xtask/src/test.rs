@@ -94,7 +94,7 @@ fn debug_lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
         doc.env("RUSTDOCFLAGS", "-D warnings");
         tally.step("rustdoc", &mut doc);
     }
-    // The same compiler for GPU kernels in all builds from here on.
+    // From here on, all builds use the same compiler for GPU kernels.
     let material = shared.material.wait();
     let mut built = vec![];
     tally.wide("build of the tests", |log| {
@@ -126,7 +126,7 @@ fn release_lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
     if !all {
         return;
     }
-    // Tests that are valid only for optimized builds.
+    // These tests are valid only for optimized builds.
     let mut optimised = cargo(root);
     optimised
         .args(["test", "--release", "--no-fail-fast"])

@@ -161,7 +161,7 @@ fn read(root: &Path, file: &str) -> Result<String> {
     fs::read_to_string(root.join(file)).context(file.to_owned())
 }
 
-/// Returns the positions of the versions after a marker.
+/// Returns the position of each version that follows this marker.
 fn versions_after(text: &str, marker: &str) -> Vec<Range<usize>> {
     let (start, end) = marker.split_once('*').unwrap_or((marker, ""));
     let found = text.match_indices(start).filter_map(|(at, _)| {

@@ -73,7 +73,7 @@ fn executable(runtime: &Runtime, kind: &str) -> Executable {
     handler.instantiate(&Attributes::new()).expect("it is made")
 }
 
-/// Returns the plain handler, an argument and the shape of its result, for calls that are not prepared.
+/// Returns a handler without state, an argument and the shape of its result, for calls that are not prepared.
 ///
 /// # Panics
 /// Panics if the runtime rejects the handler.
@@ -123,8 +123,8 @@ mod tests {
         for kind in KINDS {
             let mut call = prepared(&runtime, kind);
             let count = allocations(|| (0..100).for_each(|_| call.invoke().expect("it runs")));
-            // If an object is absent, the message of the host's error is copied; this shows that allocations are
-            // counted.
+            // A call without its user data copies the host's error message. It allocates, which shows that allocations
+            // are counted.
             assert_eq!(count > 0, kind == "absent", "{kind}: {count} allocations");
         }
     }

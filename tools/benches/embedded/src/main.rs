@@ -41,7 +41,7 @@ fn alone(call: &mut PreparedCall) -> f64 {
     least(CALLS, || black_box(&mut *call).invoke().expect("it runs"))
 }
 
-/// Returns nanoseconds per call while a second thread makes calls continuously.
+/// Returns nanoseconds per call on this thread while a second thread also makes calls continuously.
 fn beside(call: &PreparedCall) -> f64 {
     let stop = AtomicBool::new(false);
     let [mut own, mut other] = [(); 2].map(|()| call.try_clone().expect("a clone"));
@@ -114,7 +114,8 @@ fn frames(runtime: &Runtime) -> serde_json::Value {
     serde_json::json!({ "prepared": prepared - direct, "build": build, "update": update })
 }
 
-/// Measures the settings of a server's request, above a prepared call: a time limit, one in 16 executions observed, and all.
+/// Measures the additional cost of request settings: a time limit, an observer of every 16th execution, an observer of
+/// all.
 fn requests(runtime: &Runtime) -> serde_json::Value {
     let observed = |every| {
         let runtime = Runtime::new(Revision::NEWEST);
@@ -144,7 +145,7 @@ fn requests(runtime: &Runtime) -> serde_json::Value {
     })
 }
 
-/// Measures the copies of a library, with few and with many elements.
+/// Measures the copying handlers of a library, with few and with many elements.
 fn copies(library: &str) -> Result<serde_json::Value, xla_ffi::Error> {
     let runtime = Runtime::new(Revision::NEWEST);
     let library = runtime.open(library)?;
@@ -179,8 +180,8 @@ fn main() {
         for _ in 0..TURNS {
             single = single.min(alone(&mut one));
             two_threads = two_threads.min(beside(&one));
-            // Each of these runtimes has called the handler; the library's caches for them must not slow down the
-            // last one.
+            // All 100 runtimes have called the handler, so the library has cached data for each of them. The cost with
+            // the last runtime must not grow with the number of runtimes.
             let other = |_| prepared(&Runtime::new(Revision::NEWEST), kind);
             let mut others: Vec<_> = (0..100).map(other).collect();
             crowded = crowded.min(others.last_mut().map_or(0.0, alone));

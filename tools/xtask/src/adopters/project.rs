@@ -52,7 +52,7 @@ pub(crate) struct Project {
     pub(crate) quick: bool,
     /// The jaxlibs to test on, each with the number of tests that pass with our headers.
     passed: BTreeMap<String, u64>,
-    /// Packages that were uploaded later are ignored.
+    /// Date after which uploaded packages are ignored.
     #[serde(skip)]
     pub(crate) packages_before: String,
 }

@@ -10,7 +10,7 @@ pub(super) struct Build {
     /// CPU time.
     pub(super) seconds: f64,
     pub(super) warnings: u64,
-    /// Warnings in headers of XLA or in ours.
+    /// Number of compiler warnings in the headers of XLA or in ours.
     pub(super) header_warnings: u64,
     /// Total size of the wheel's libraries.
     pub(super) bytes: u64,
@@ -50,7 +50,7 @@ pub(super) struct Report {
 }
 
 impl Suite {
-    /// Returns the text of the table's cell.
+    /// Returns the table cell that shows these results.
     fn brief(&self) -> String {
         const REFUSED: &str = "is incompatible with the framework's API version";
         let refused = self

@@ -41,7 +41,7 @@ const C: [(&str, Try); 2] = [
     ("c_examples/embed_project/embedding.c", Try::Program),
 ];
 
-/// The same in C++, and handlers written for XLA's own headers.
+/// A handler and a program that embeds the runtime, in C++, and handlers written for XLA's own headers.
 const CPP: [(&str, Try); 3] = [
     ("c_examples/rms_norm.cc", RMS_NORM),
     (
@@ -70,7 +70,7 @@ const CPP: [(&str, Try); 3] = [
 
 /// A compiler for C and C++.
 pub(super) struct Native {
-    /// The programs for C and for C++.
+    /// The C compiler and the C++ compiler.
     programs: [PathBuf; 2],
     windows: bool,
     root: PathBuf,

@@ -99,7 +99,7 @@ impl Pack<'_> {
 
     /// Builds the Rust libraries, which are the same on GPU and CPU.
     fn rust(&mut self) -> Result<()> {
-        // Built separately; one build would combine the features of both.
+        // The two packages are built separately, because a single build would combine their features.
         libraries::build_rust(self.root)?;
         let mut command = cargo(self.root);
         command.args(["build", "--release", "--examples"]);
@@ -183,8 +183,8 @@ impl Pack<'_> {
         self.compile(Compiler::C, flags, "include".as_ref(), source, file)
     }
 
-    /// Copies the command-line program and the embedded runtime's tests, which do not require cargo there. Their symbols
-    /// are stripped.
+    /// Adds the command-line program and the embedded runtime's tests as stripped binaries, because a GPU machine may
+    /// not have cargo.
     fn programs(&self) -> Result<()> {
         let tests = unit_tests(self.root, "xla-ffi-runtime", "cuda")?;
         for (from, to) in [

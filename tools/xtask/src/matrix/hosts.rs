@@ -19,7 +19,7 @@ use xla_ffi_sys::Revision;
 enum Kind {
     /// Python with this package.
     TensorFlow,
-    /// A PJRT plugin: the path of the library in the package, which is for Linux.
+    /// A PJRT plugin, with the path of its library in the Linux package.
     Plugin(&'static str),
 }
 
@@ -56,8 +56,8 @@ pub(super) fn usual() -> Vec<Runtime> {
         .collect()
 }
 
-/// Returns the host that `--host NAME[=VERSION]` requests. A version that is not listed has the revision of the newest
-/// listed one that is not newer.
+/// Returns the host that `--host NAME[=VERSION]` requests. An unlisted version gets the revision of the newest listed
+/// version that is older.
 pub(super) fn asked(text: &str) -> Result<Runtime> {
     let (name, version) = match text.split_once('=') {
         Some((name, version)) => (name, Some(version)),
@@ -109,7 +109,8 @@ fn drive(root: &Path, runtime: &Runtime, subjects: &Subjects) -> Result<Column> 
         }
     };
     command.arg(root.join("tests/hosts/rows.json"));
-    // Libraries of upstream's headers are only compared on jaxlibs; other hosts run this SDK's.
+    // Libraries built with upstream's headers are compared only on jaxlibs; other hosts run libraries built with this
+    // SDK.
     subjects.name_in(&mut command, false);
     let output = command
         .stderr(Stdio::piped())

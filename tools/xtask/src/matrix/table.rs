@@ -131,7 +131,7 @@ impl Table<'_> {
         }
         for (runtime, column) in self.runtimes.iter().zip(&self.columns) {
             match column {
-                // A developer's machine may lack a Python; CI may not.
+                // A developer's machine may lack a Python version; CI must have all.
                 Column::NoWheel(why) if !in_ci() => println!("{}: {why}", named(runtime)),
                 Column::NoWheel(why) | Column::Failed(why) => {
                     complaints.push(format!("{}: {why}", named(runtime)));
@@ -173,7 +173,7 @@ impl Table<'_> {
     }
 }
 
-/// Returns the width of a column: that of its head or of its longest word.
+/// Returns the width of a column: the longer of its heading and its longest cell.
 fn column_width(runtime: &Runtime) -> usize {
     runtime.label().len().max(7)
 }

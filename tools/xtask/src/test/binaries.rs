@@ -34,7 +34,8 @@ const PLAIN: [&str; 15] = [
 /// concurrently.
 const SPLIT: &str = "xla-ffi-tests";
 
-/// Slow programs. They start first, because the last ones would otherwise run on an idle machine.
+/// Slow programs. They start first, so that the run does not end with a single slow program on an otherwise idle
+/// machine.
 const LONG: [&str; 18] = [
     "xla-ffi-cli verdicts",
     "xla-ffi-embedding-example programs",

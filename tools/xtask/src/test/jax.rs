@@ -36,8 +36,8 @@ const OTHERS: [&str; 13] = [
     "record.py",
 ];
 
-/// The drivers for the oldest listed jaxlib, because their tests depend on jax. `cargo xtask matrix` runs each feature
-/// on each jaxlib.
+/// The drivers for the oldest listed jaxlib, whose results depend on the version of jax. `cargo xtask matrix` runs
+/// each feature on each jaxlib.
 const ON_OLDEST: [&str; 8] = [
     "loader.py",
     "signatures.py",
@@ -141,9 +141,10 @@ pub(super) fn lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
     });
 }
 
-/// Runs a driver on this jaxlib and Python, or the first Python that has a wheel.
+/// Runs a driver on this jaxlib and this Python, or on the first Python that has a wheel.
 ///
-/// If `beside` is set, tests that are the same on every jaxlib are skipped, because a whole run includes them.
+/// If `beside` is set, tests with the same result on every jaxlib are skipped, because a complete run already includes
+/// them.
 fn on_named(
     driver: &str,
     (jaxlib, python): (&str, Option<&str>),
