@@ -13,7 +13,7 @@ const FFI: &str =
 const RUNTIME: &str =
     "internal legacy call api handler context host frame text value device process";
 
-/// Adds `FOLDER MODULE` for each module that a folder's sources name by a path from the crate root.
+/// Adds `FOLDER MODULE` for each module that the sources in a folder name by a path from the crate root.
 fn read(folder: Option<&str>, path: &Path, uses: &mut BTreeSet<String>) {
     for entry in fs::read_dir(path).expect("a folder") {
         let path = entry.expect("an entry").path();

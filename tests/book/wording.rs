@@ -1,9 +1,9 @@
-//! Keeps phrases of the old texts out of pages, comments and messages.
+//! Checks that pages, comments and messages do not contain certain phrases.
 
 use std::path::Path;
 use std::process::Command;
 
-/// Phrases to replace by plain words, in lower case. Each matches whole words only.
+/// Phrases to replace by plain words, in lower case. Only whole words match.
 const PHRASES: [&str; 18] = [
     "another than",
     "are told",

@@ -98,7 +98,8 @@ const SINCE: [(&str, Revision); 16] = [
     ("xffi_custom_options", Revision::R10),
 ];
 
-/// Each context function works from its first revision on; on older ones, the error names the first jaxlib that has it.
+/// Each context function works from its first revision on; on older revisions, the error names the first jaxlib that
+/// has the function.
 #[test]
 fn the_context_has_each_thing_since_then() {
     let Some(path) = library("the_context_has_each_thing_since_then", "functions.c") else {
@@ -164,7 +165,7 @@ fn state_that_cannot_be_left_is_destroyed() {
     }
 }
 
-/// State without a deleter works on every revision, although hosts differ.
+/// State without a deleter works on every revision, although XLA handles it differently per revision.
 ///
 /// jaxlib 0.4.33 to 0.8.0 call a null deleter; versions from 0.8.1 on reject the type.
 #[test]
@@ -207,7 +208,8 @@ fn a_host_is_asked_for_a_stream_once() {
     assert_eq!(ints(&asked.expect("it runs").rets[0]), [8]);
 }
 
-/// An XLA older than a handler's minimum version rejects the handler; those of r0 do not check the version.
+/// An XLA that is older than a handler's minimum version rejects the handler, except for r0, which does not check the
+/// version.
 #[test]
 fn floors_and_host_memory() {
     let Some(library) = library("floors_and_host_memory", "functions.c") else {

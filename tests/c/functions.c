@@ -37,8 +37,8 @@ static XLA_FFI_Error* in_place_impl(xffi_call* call) {
 }
 XFFI_HANDLER(in_place, in_place_impl);
 
-/* Counts requests for a stream. Ten rounds over eight hosts make eight requests, because the result is cached per
- * host. */
+/* Counts the handler's requests for a stream. Ten rounds over eight hosts make only eight requests, because the
+ * result is cached per host. */
 static int32_t asked;
 static XLA_FFI_Error* no_stream(XLA_FFI_Stream_Get_Args* args) {
   args->stream = NULL;
@@ -160,7 +160,7 @@ static XLA_FFI_Error* extension_impl(xffi_call* call) {
 }
 XFFI_HANDLER(extension, extension_impl);
 
-/* Returns the host's error for user data of an unknown type. */
+/* Returns the host's error for user data of a type that was never registered. */
 static XLA_FFI_Error* nobodys_impl(xffi_call* call) {
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 0);
   XLA_FFI_TypeId nobodys = {4711};

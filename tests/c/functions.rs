@@ -25,9 +25,9 @@ fn operands_that_may_be_absent() {
     }
 }
 
-/// Operands of any type have a known type.
+/// Handlers that accept operands of any type know the type of each operand.
 ///
-/// Before r5, hosts pass packed elements without their type; a handler that accepts any type rejects such operands.
+/// Before r5, hosts pass packed elements without their type, so such handlers reject them.
 #[test]
 fn operands_of_any_type_have_one() {
     let Some(library) = library("operands_of_any_type_have_one", "functions.c") else {
@@ -143,7 +143,8 @@ fn results_that_start_where_another_operand_does() {
             (&[], &["s32[6]"]),
             |call| call,
         );
-        // Disjoint; an alias; an alias of a different shape; two results; two results and an argument; empty.
+        // In order: disjoint buffers, an alias, an alias of a different shape, two equal results, two results and an
+        // argument, empty buffers.
         let found = ints(&outcome.expect("it runs").rets[0]);
         assert_eq!(found, [0, 0, 1, 1, 1, 0], "{count} arguments and results");
     }
@@ -206,7 +207,7 @@ fn wrong_calls_are_errors_of_handlers_that_do_not_ask() {
                 &["f32[]=1"],
                 &["expected 0 arguments, got 1"],
             ),
-            // An absent attribute that the handler asks for counts as known; a misspelt name is still an error.
+            // An absent attribute that the handler requests is known; a misspelt name is still an error.
             ("asked_for_absent", "", &[], &[]),
             ("asked_for_absent", "{scale = 7 : i32}", &[], &[]),
             ("asked_for_absent", "{scael = 7 : i32}", &[], &["`scael`"]),

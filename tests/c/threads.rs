@@ -1,6 +1,6 @@
 //! Tests promises in C on every revision, loops on the host's thread pool in C and C++, and exceptions from handlers.
 //!
-//! Each element is in exactly one range, whatever the pool does. `ffi/src/context/parallel.rs` has the tests for Rust;
+//! Every element is in exactly one range, for any pool. `ffi/src/context/parallel.rs` has the tests for Rust;
 //! `tests/races` checks for data races.
 
 use crate::library;
@@ -21,7 +21,7 @@ const FAILS: i32 = 0x200;
 const AT_ONCE: i32 = 0x400;
 const NOT_ASKED: i32 = 0x800;
 
-/// Calls `promised`, after an early stage if one is given.
+/// Calls `promised`; `more` is an additional handler for an earlier stage.
 fn promised(
     revision: Revision,
     library: &Path,
@@ -178,7 +178,7 @@ fn libraries(test: &str) -> Vec<PathBuf> {
 
 type Task = Box<dyn FnOnce() + Send>;
 
-/// A pool that stores its tasks without running them, and reports a given number of threads.
+/// A pool that stores its tasks without running them. The number is the thread count that the pool reports.
 struct Late(Mutex<Vec<Task>>, usize);
 
 impl Executor for Late {

@@ -213,7 +213,8 @@ fn what_a_description_names_is_there() {
     }
 }
 
-/// A handler whose binding is not a constant cannot have declarations that its description would lose.
+/// If a handler's binding is not a constant, its declarations do not compile, because the description
+/// would not contain them.
 #[test]
 fn what_a_description_would_lose_is_not_said() {
     let told = "Only_Name_Platforms_and_Doc_are_kept_of_a_binding_that_is_no_constant";

@@ -71,7 +71,7 @@ fn written(name: &str, text: &str) -> PathBuf {
     source
 }
 
-/// The symbols that a library exports, or None without `nm`.
+/// Returns the symbols that a library exports, or `None` without `nm`.
 fn exported(library: &Path, test: &str) -> Option<Vec<String>> {
     let Some(nm) = ["nm", "llvm-nm"].into_iter().find(|program| works(program)) else {
         skip(test, "no nm");
@@ -86,8 +86,8 @@ fn exported(library: &Path, test: &str) -> Option<Vec<String>> {
     Some(names.map(str::to_owned).collect())
 }
 
-/// A handler in an unnamed namespace, and one that is hidden by a compiler flag, are exported. `static` before the macros
-/// hides their symbol, so it is a compile error.
+/// Handlers in an unnamed namespace and handlers hidden by a compiler flag are exported. `static` before the macros
+/// would hide the symbol, so it is a compile error.
 #[test]
 fn handlers_are_exported_or_do_not_compile() {
     let test = "handlers_are_exported_or_do_not_compile";

@@ -410,7 +410,7 @@ fn programs_that_embed_the_runtime() {
     serves(&build.join("internal_cc"), has_abseil);
     let library = xla_ffi_testing::rust_examples().join("libexecution.so");
     run(Command::new(build.join("server_cc")).arg(library));
-    // The shared library goes by its own name for loaders.
+    // Loaders find the shared library by its SONAME.
     let links = Command::new("readelf")
         .arg("-d")
         .arg(build.join("embedding_c"))
@@ -438,7 +438,7 @@ fn programs_that_embed_the_runtime() {
         embeds(&made.join(program));
     }
     serves(&made.join("internal_cc"), false);
-    // The linker has dropped what the programs do not use of the archive.
+    // The linker omits parts of the archive that the programs do not use.
     for (file, has_programs) in [
         (prefix.join("lib/libxla_ffi_runtime.a"), true),
         (build.join("embedding_cc"), false),

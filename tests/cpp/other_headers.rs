@@ -201,7 +201,7 @@ int main() {
       std::printf("%d.%d %d %d\n", major, minor, collects, records);
     }
   }
-  // Windows are functions that this host does not have.
+  // // The host of this test has no functions for windows.
   std::printf("windows %d\n", windows);
 }
 "#;
@@ -329,7 +329,7 @@ fn operators_are_not_those_of_a_file_with_headers_of_xla() {
             assert!(done.status.success(), "{compiler} {name}: {told}");
             object
         };
-        // The linker keeps the first definition.
+        // The linker keeps the first definition of each symbol.
         let objects = [
             object("Theirs", text, &upstream),
             object("Ours", &format!("{text}{main}"), &Headers::Ours),

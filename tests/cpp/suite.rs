@@ -17,8 +17,8 @@ fn run(source: &Path, library: &Path, revision: Revision, upstream: bool) -> Vec
         }
         let runtime = Runtime::new(revision);
         let outcome = runtime.open(library).and_then(|library| case.run(&library));
-        // Libraries identify a copy of XLA by the address of its API table. XLA never frees its
-        // table; here it must not be freed either.
+        // Libraries identify a copy of XLA by the address of its API table. Like XLA, this test never
+        // frees the table.
         std::mem::forget(runtime);
         // r0 and r1 report every handler's error as INTERNAL.
         let codes = revision >= Revision::R2;

@@ -39,7 +39,7 @@ static XLA_FFI_Error* allocate(XLA_FFI_DeviceMemory_Allocate_Args* args) {
   return NULL;
 }
 
-/* Does nothing: the memory is freed with the rest when the call ends. */
+/* Does nothing, because all memory is freed when the call ends. */
 static XLA_FFI_Error* leave(XLA_FFI_DeviceMemory_Free_Args* args) {
   (void)args;
   return NULL;

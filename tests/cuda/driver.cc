@@ -146,7 +146,7 @@ CUresult Launch(Function* function, const unsigned grid[3], const unsigned block
 
 }  // namespace
 
-// Functions for tests.
+// Functions that only tests call.
 API void* fake_stream(int device) {
   if (device < 0 || device > 1) return nullptr;
   Stream* stream = new Stream{&contexts[device]};
@@ -171,7 +171,7 @@ API int fake_count(const char* what) {
   return -1;
 }
 
-// Functions of the driver.
+// Functions of the CUDA driver.
 API CUresult cuInit(unsigned) { return SUCCESS; }
 API CUresult cuGetErrorName(CUresult error, const char** text) {
   switch (error) {

@@ -116,7 +116,7 @@ inline void enter() {
 // Runs one block until it finishes.
 inline void run_block(size_t count, const std::function<void()>& body) {
   constexpr size_t kStack = 32 * 1024;
-  // Reused by every block, without clearing.
+  // Every block reuses these stacks without clearing them.
   static std::vector<std::unique_ptr<char[]>> stacks;
   while (stacks.size() < count) stacks.emplace_back(new char[kStack]);
   Block running;

@@ -21,7 +21,7 @@ const KIND: &str = "PJRT_ROWS_KIND";
 /// Timeout of a row; rows take about a second.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The reason why a row is not `ok`.
+/// The reason why the cell of a row is not `ok`.
 enum Not {
     /// The host lacks the feature; the text describes it.
     Absent(String),
@@ -33,7 +33,7 @@ enum Not {
 impl From<xla_ffi_runtime::Error> for Not {
     fn from(error: xla_ffi_runtime::Error) -> Self {
         let text = error.to_string();
-        // The library's message for a missing host feature, and the host's message for a handler that is too new.
+        // The library reports a missing host feature, or the host reports that the handler requires a newer version.
         let lacks = text.contains("first jaxlib that has it is")
             || text.contains("incompatible with the framework's API version");
         if lacks {
@@ -61,7 +61,7 @@ struct World {
 /// Registers a handler and returns its name on the host.
 fn registered(client: &Client, library: &Library, prefix: &str, handler: &str) -> Done<String> {
     if library.symbol(handler).is_err() {
-        // Panics are the only feature that a language can lack.
+        // The ability to panic is the only feature that a language can lack.
         return match (std::env::var(KIND).as_deref(), handler) {
             (Ok("c"), "panic") => Err(Not::Moot("the language has no panics".into())),
             _ => wrong(format!("the library has no {handler}")),
@@ -474,7 +474,7 @@ fn without_context(world: &World) -> Done {
     }
 }
 
-/// A handler that does not answer the metadata query, so every XLA rejects it.
+/// A handler that does not answer the metadata call, so every XLA rejects it.
 unsafe extern "C" fn silent(_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
     std::ptr::null_mut()
 }

@@ -92,7 +92,7 @@ def languages():
 
 
 def registering_themselves():
-    """Returns the libraries that register themselves, by the name of their handler."""
+    """Returns the libraries that register themselves, by handler name."""
     found = {"doubled_on_load": FOLDER / "libon_load.so"}
     for language, name, file in (("C", "doubled_on_load_c", "libon_load.so"), ("C++", "doubled_on_load_cpp", "libon_load_cpp.so")):
         library = EXAMPLES[f"{language}:rms_norm"]
@@ -117,7 +117,7 @@ def on_load():
 
 
 def attributes():
-    """Attributes are cast to the declared types without a change of a bit."""
+    """Attributes are cast to the declared types without changing a bit."""
     lib = load("conformance")
     integers = {f"{sign}{bits}": (1 if sign == "u" else -1) * bits for sign in "iu" for bits in (8, 16, 32, 64)}
     equal(compiled(lambda: lib.echo_ints(**integers, result_shape_dtypes=tf.TensorSpec([8], tf.int64)))(), list(integers.values()))
@@ -176,7 +176,7 @@ def in_place():
 
 
 def calls():
-    """Mistakes in a call are reported where the handler is called."""
+    """A mistake in a call raises an error where the Python code calls the handler."""
     norm = load("rms_norm").rms_norm
     lib = load("conformance")
     raises(TypeError, lambda: compiled(norm)(tf.cast(X, tf.int32)), "argument `x`: expected float32, got int32[2, 3]", "tf.cast(x, 'float32')")
@@ -218,7 +218,7 @@ def errors():
 
 
 def lacks():
-    """A handler that needs features this XLA does not have is refused."""
+    """A handler that needs a feature that this XLA lacks is refused."""
     lib = load("conformance")
     raises(
         xla_ffi.UnsupportedRuntimeError,
@@ -314,7 +314,7 @@ def names_taken():
 
 
 def without_jax():
-    """Everything above works without jax, and parts that need jax raise a clear error."""
+    """All checks pass without jax, and functions that need jax raise a clear error."""
     if importlib.util.find_spec("jax") is not None:
         raise AssertionError("this environment is to have no jax")
     raises(ImportError, lambda: xla_ffi.load, "xla_ffi.load needs jax", "xla_ffi.tensorflow.load")

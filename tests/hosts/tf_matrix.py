@@ -78,7 +78,7 @@ class Library:
             struct_size=_Register.traits.offset + 4, name=target.encode(), name_size=len(target), platform=b"Host",
             platform_size=4, instantiate=self.address(f"{name}_instantiate"), execute=execute,
         )  # fmt: skip
-        # Slot 3 of the table, after the header of 48 bytes.
+        # The function is in slot 3 of the table, after the header of 48 bytes.
         register = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(ctypes.c_void_p.from_address(self.host.address + 48 + 3 * 8).value)
         error = register(ctypes.addressof(args))
         if error:

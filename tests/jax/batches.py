@@ -64,7 +64,8 @@ def none(lib):
 
 
 def each_operand(lib):
-    """A shared operand never has the batch dimension. There is one call for all elements, or one per element."""
+    """An operand without the batch dimension never gets one. There is one call for all elements, or one per
+    element."""
     both = jnp.stack([W, 2 * W])
     twice = jnp.stack([ROWS, ROWS + 1])
     close(jax.vmap(lib.rows, (0, None))(twice, W), twice * W)
@@ -83,7 +84,8 @@ def another_handler(lib):
     expect_calls(["(tensor<4x3xf64>) -> tensor<4xf64>"], False, jax.vmap(mean), ROWS)
     if "means" not in lowered(jax.vmap(mean), ROWS) or "3.0" not in lowered(jax.vmap(mean), ROWS):
         raise AssertionError(lowered(jax.vmap(mean), ROWS))
-    # Defaults are those of the handler that the user called. The batching handler may have none, or different ones.
+    # Attributes have the defaults of the handler that the user called. The batching handler may have different
+    # defaults.
     spec = lib.mean.spec
     thrice = dataclasses.replace(spec, attrs=tuple(dataclasses.replace(attr, default=3.0) for attr in spec.attrs))
     handler = _handler.Handler(thrice, lib.mean.target, lib.path, None)
@@ -95,7 +97,7 @@ def another_handler(lib):
 
 
 def side_effects(lib):
-    """The caller's has_side_effect also applies to handlers that are called in place of another."""
+    """The caller's has_side_effect also applies to the handlers that implement batching and gradients."""
     mean = lambda x: lib.mean(x, has_side_effect=True)
     exponential = lambda x: lib.exponential(x, has_side_effect=True)
     for name, function, x in [("means", jax.vmap(mean), ROWS), ("exp_forward", lambda x: jax.vjp(exponential, x)[0], W)]:

@@ -26,7 +26,7 @@ X = jnp.arange(24, dtype=np.float32).reshape(2, 3, 4) + 1
 
 
 def plain(handler, results, **options):
-    """Returns a call of a handler without the loader's help."""
+    """Returns a call that uses jax.ffi instead of the loader."""
     return ffi_call(handler.target, results, **options)
 
 
@@ -111,7 +111,7 @@ def tokens(lib):
 
 
 def effects(counter):
-    """A call whose result is unused runs if, and only if, it has side effects."""
+    """A call whose result is unused runs only if it has side effects."""
     scalar = typed(np.int32)
     count = lambda effect: counter.counter(start=1, has_side_effect=effect, result_shape_dtypes=scalar)
 
@@ -132,7 +132,7 @@ def effects(counter):
             raise AssertionError("each call site has a state of its own")
     if compiled(lambda: (count(True), count(True))).count("custom-call(") != 2:
         raise AssertionError("two calls with effects are one")
-    # Control flow may have effects. A call site in a loop has one state and runs once per iteration.
+    # Control flow may have effects. A call site in a loop has one state, and its handler runs once per iteration.
     loop = jax.jit(lambda: jax.lax.fori_loop(0, 5, lambda _, last: count(True), jnp.int32(0)))
     for wanted in (5, 10):
         expect(loop(), np.int32(wanted))
@@ -153,7 +153,7 @@ def layouts(lib):
     expect(jax.jit(lambda x: lib.copy(x.T))(x), np.asarray(x).T)
     expect(jax.jit(lambda x: lib.copy(x.T) + lib.copy(x).T)(x), 2 * np.asarray(x).T)
     has(lowered(lambda x: lib.copy(x.T), x), "operand_layouts = [dense<[1, 0]>", "result_layouts = [dense<[1, 0]>")
-    # `ffi_call` counts from the slowest dimension, XLA's text and `ffi_lowering` from the fastest.
+    # `ffi_call` counts dimensions from the slowest; XLA's text and `ffi_lowering` count from the fastest.
     columns = lambda x: plain(lib.copy, typed(np.float32, 2, 3), input_layouts=[(1, 0)], output_layouts=(1, 0))(x)
     expect(jax.jit(columns)(x), x)
     has(lowered(columns, x), "operand_layouts = [dense<[0, 1]>", "result_layouts = [dense<[0, 1]>")
@@ -274,7 +274,7 @@ def x64(lib, matmul):
 
 
 def extended_dtypes(lib):
-    """Arrays of random keys are passed as the numbers that they consist of."""
+    """Arrays of random keys are passed as the numbers that represent them."""
     key = jax.random.key(7)
     data = np.asarray(jax.random.key_data(key))
     told = lib.describe(key, result_shape_dtypes=typed(np.int64, 8))

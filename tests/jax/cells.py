@@ -1,4 +1,5 @@
-"""Helpers for drivers: a library under test, the verdict on what it does, and jax functions whose location varies."""
+"""Helpers for drivers: a library under test, the cell that its outcome gives, and jax functions whose location
+varies."""
 
 import ctypes
 import re
@@ -45,7 +46,7 @@ NOT_IN = {
 
 
 def not_in(kind, what):
-    """Returns the exception for a part that the library does not have: Moot if the reason is known, otherwise an
+    """Returns the exception for a part that the library does not have: Moot if ``NOT_IN`` has a reason, otherwise an
     error."""
     reason = NOT_IN.get((kind, what))
     return Moot(reason) if reason else AssertionError(f"the library {kind!r} has no {what}, and nothing says why it could not")

@@ -188,7 +188,7 @@ def twelve():
 
 
 def others(name):
-    """Returns the names of the checks to skip in order to save time."""
+    """Returns the names of the checks that are skipped to save time."""
     return [other for other in _check.NAMES if other not in ("runs", CAUGHT.get(name))]
 
 

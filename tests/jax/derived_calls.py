@@ -1,7 +1,7 @@
-"""Tests that handlers called in place of another (`batch_with`, `forward`, parts of a gradient) use the caller's
-options.
+"""Tests that handlers called in place of another one (`batch_with`, `forward`, parts of a gradient) use the
+caller's options.
 
-These are aliases, result types, defaults and the batching method. Also tests aliases in batches.
+The options are aliases, result types, defaults and the batching method. This file also tests aliases in batches.
 
 usage: derived_calls.py [LANGUAGE:EXAMPLE=LIBRARY…] (not used: the handlers are compiled here)
 """
@@ -24,8 +24,8 @@ X = jnp.arange(3, dtype=np.float32)
 ROWS = jnp.arange(6, dtype=np.float32).reshape(2, 3)
 METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
 
-# `put` and the handlers in its place write the first element of each row. Other elements keep the contents of the
-# result's memory.
+# `put`, and the handlers that replace it, write only the first element of each row. The other elements keep the
+# contents of the result's memory.
 CPP = """
 #include "xla/ffi/api/ffi.h"
 namespace ffi = xla::ffi;
@@ -164,7 +164,7 @@ def calls(function, *args):
 
 
 def aliases(lib):
-    """A result that aliases an operand has the operand's elements, whichever handler computes it."""
+    """A result that aliases an operand keeps the operand's elements, whichever handler computes the result."""
     put = lambda x: lib.put(x, input_output_aliases={0: 0})
     row, rows = np.asarray([100, 1, 2]), np.asarray([[100, 1, 2], [103, 4, 5]])
     close(put(X), row)
@@ -193,7 +193,7 @@ def aliases(lib):
 
 
 def aliases_in_batches(lib):
-    """If elements share an operand, it is copied per element before results are written to it."""
+    """If the elements of a batch share an operand, it is copied for each of them before results overwrite it."""
     wanted = np.asarray(ROWS) * np.asarray(X)
     for method in METHODS:
         for alias, axes, args in [({1: 0}, (0, None), (ROWS, X)), ({0: 0}, (None, 0), (X, ROWS)), ({1: 0}, (0, 0), (ROWS, jnp.stack([X, X])))]:
@@ -239,7 +239,7 @@ def results_without_tangents(lib):
 
 
 def batch_of_forward(lib):
-    """`vmap_method=` also applies to `forward` if `forward` is batched."""
+    """`vmap_method=` also applies when `forward` is batched."""
     put = lambda method: jax.vmap(lambda x: jax.vjp(lambda x: lib.put(x, vmap_method=method), x)[0])
     (call,) = calls(put("sequential"), ROWS)
     if "tensor<2x3xf32>" in call or "put_ahead" not in call:
@@ -248,8 +248,9 @@ def batch_of_forward(lib):
 
 
 def defaults(lib):
-    """Missing attributes, also in dictionaries, have the default of the handler that the user called."""
-    for handler in (lib.scale, lib.options):  # as in libraries that know their own defaults
+    """Missing attributes, and missing members of dictionaries, get the defaults of the handler that the user
+    called."""
+    for handler in (lib.scale, lib.options):  # as if the handlers filled in their own defaults
         handler.spec = dataclasses.replace(handler.spec, states_defaults=False)
     lib.scale.batch = dataclasses.replace(lib.scale.batch, spec=lib.scale.spec)
     lib.options.gradient._own = lib.options

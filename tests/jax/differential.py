@@ -1,4 +1,4 @@
-"""Runs rows of runtime/tests/behaviours.txt in this process's jaxlib, or cases of tests/cpp.
+"""Runs rows of runtime/tests/behaviours.txt, or cases of tests/cpp, in this process's jaxlib.
 
 The callers are runtime/tests/differential.rs and tests/cpp/suite_in_jax.rs.
 

@@ -19,7 +19,7 @@ X = jnp.arange(6, dtype=jnp.float32).reshape(2, 3)
 
 @contextlib.contextmanager
 def described(**changes):
-    """Changes the descriptions of handlers in libraries that are loaded in the block."""
+    """In the block, libraries are loaded with these changes to the descriptions of their handlers."""
     read = _manifest.read_all
 
     def changed(*arguments, **keywords):

@@ -105,7 +105,7 @@ def serve(*arguments):
 
 
 def carried(path, folder):
-    """A different process loads the libraries before the model's first call, from their present locations."""
+    """A different process finds and loads the libraries before the model's first call."""
     wanted()
     moving = shutil.copy(path, os.path.join(folder, "libmoving.so"))
     lib = xla_ffi.load(moving, prefix="moved")
@@ -128,7 +128,7 @@ def carried(path, folder):
     status, text = serve(file, now)
     if status != 0 or text.strip() != str(want):
         raise AssertionError(text)
-    # A model that is written again has the libraries' new locations.
+    # Serializing a loaded model again records the libraries' new locations.
     status, text = serve(os.path.join(folder, "again.bin"))
     if status != 0 or text.strip() != str(want):
         raise AssertionError(text)
@@ -209,7 +209,7 @@ def symbolic(folder):
 
 
 def vouched():
-    """A target that is not in a loaded library is refused, as by jax."""
+    """A target that is not in a loaded library is refused, as jax does."""
     wanted()
     kind = jax.ShapeDtypeStruct(X.shape, X.dtype)
     stranger = lambda x: _primitive.call("a_stranger", [kind], [x], {})[0]

@@ -608,14 +608,15 @@ class World:
         self.library = Subject(kind, library)
         self.twin = Subject(f"{kind}_twin", twin)
         self.bootstrap = Subject("helper", bootstrap)
-        #: The library of the example in the documentation, or None.
+        #: The library of the legacy custom-call example, or None.
         self.original = original
-        #: The newest revision that the libraries know; None of libraries as they are.
+        #: The newest revision that the libraries know; None if it is not limited.
         self.newest = None
 
     @property
     def seen(self):
-        """The revision as which the libraries treat this runtime. Before r5 only known lengths tell what a table has."""
+        """Returns the revision that the libraries assume. Before r5, they can only tell a table's contents from its
+        length."""
         if self.newest is None or _jax.REVISION <= self.newest:
             return _jax.REVISION
         return 1 if 0 < self.newest < 5 else self.newest

@@ -1,8 +1,9 @@
 """Registers the GPU examples in JAX, for the tests and the benches.
 
-With ``--platform cpu`` the same libraries run on JAX's CPU. ``--driver`` is a substitute for NVIDIA's driver that
-emulates their kernels, and ``--device-host`` a library that gives their calls a stream. The C++ libraries must then be
-compiled with the emulator. Measurements made that way do not apply to any GPU.
+With ``--platform cpu``, the libraries run on JAX's CPU. ``--driver`` names a library that replaces
+NVIDIA's driver and emulates the kernels. ``--device-host`` names a library that gives calls a
+stream. The C++ libraries must then be compiled with the emulator. Measurements made that way do not
+apply to any GPU.
 """
 
 import argparse
@@ -19,7 +20,7 @@ HANDLERS = {
     "rms_norm": ["rms_norm", "rms_norm_grad"],
     "tuples": ["sum_and_difference"],
     "probe": ["probe", "dispatch"],
-    # In C++, with each of the two headers.
+    # Built in C++ with each of the two sets of headers.
     "dispatch": ["dispatch"],
     # The CPU example, registered for the wrong platform.
     "host_rms_norm": ["host_rms_norm"],

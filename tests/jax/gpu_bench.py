@@ -25,7 +25,7 @@ import numpy as np
 #: Bytes moved per byte of x. Forward moves x and y, backward moves x, dy and dx.
 MOVED = {"forward": 2, "backward": 3}
 
-#: The share of the copy's bandwidth that rms_norm should reach, and the row length from which this applies.
+#: rms_norm should reach this share of the copy's bandwidth, for rows of at least this length.
 SHARE, LARGE = 0.90, 4096
 
 
@@ -65,8 +65,8 @@ def bandwidth(world):
         rows.append(row)
         return row
 
-    # The copy moves as many bytes as forward and backward do, and is also made by a handler, which calls the driver's
-    # copy.
+    # The copy moves as many bytes as forward and backward do. Like rms_norm, it is a handler; it calls the driver's
+    # copy function.
     copies = {}
     for direction, factor in MOVED.items():
         size = total * factor // 2 // 4
@@ -118,7 +118,7 @@ def dispatch(world):
     times = {language: [] for language in programs}
     order = list(programs)
     for round_ in range(rounds):
-        # Rotate the order, so that each program is first equally often.
+        # The order rotates, so that each program is first equally often.
         for language in order[round_ % len(order) :] + order[: round_ % len(order)]:
             start = time.perf_counter()
             for _ in range(repeats):

@@ -74,7 +74,8 @@ def close(got, wanted):
 
 
 def total(results):
-    """Returns a real number that depends on all results, each with a different weight, so that mix-ups are detected."""
+    """Returns a real number that depends on all results. Each result has a different weight, so that swapped results
+    are detected."""
     parts = jax.tree_util.tree_leaves(results)
     return sum(jnp.sum(jnp.cos(part.real * (i + 1)) + part.imag**2) for i, part in enumerate(parts))
 

@@ -144,7 +144,7 @@ def manifests():
     column = payloads({**GOOD, "handlers": [{**handler, "args": [{"name": "x", "kind": "buffer", "layout": "column"}]}]}, version=2)
     if column["l"][0]["h"].args[0].layout != "column":
         raise AssertionError(column)
-    # A dictionary that is not listed is declared by its members.
+    # A dictionary that the manifest does not list is declared by its members.
     field = lambda name, inside, **more: {"name": name, "type": "i32", "from": inside, **more}
     attrs = [{"name": "k", "type": "i8"}, field("lo", "range"), field("hi", "range", optional=True, default=9)]
     spec = payloads({**GOOD, "handlers": [{**handler, "attrs": attrs}]}, version=2)["l"][0]["h"]
@@ -174,7 +174,7 @@ def floors():
         raise AssertionError("revisions")
     if [_abi.minor_version(revision) for revision in range(11)] != [0, 1, 1, 1, 1, 1, 1, 2, 3, 4, 5]:
         raise AssertionError("versions")
-    # The number of a nightly or of a vendor's build says nothing: the header in its wheel does.
+    # The version number of a nightly or vendor build does not determine the revision; the header in its wheel does.
     for number in "0.4.31.dev1", "0.99.0", "0.9.1+vendor":
         code = f"import jax, jaxlib.version as v; v.__version__ = {number!r}; import xla_ffi._jax as j; print(j.REVISION)"
         told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
@@ -278,7 +278,7 @@ def wheel():
 
 
 def package():
-    """The package's names are those that type checkers read, and importing it does not import jax."""
+    """The package exports the names that type checkers see, and importing it does not import jax."""
     with open(xla_ffi.__file__, encoding="utf-8") as file:
         tree = ast.parse(file.read())
     block = next(node for node in tree.body if isinstance(node, ast.If))

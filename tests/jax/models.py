@@ -1,4 +1,4 @@
-"""Tests models that are loaded in a different place, where libraries replace those of the export.
+"""Tests exported models whose libraries have moved or were replaced since the export.
 
 usage: models.py LANGUAGE:EXAMPLE=LIBRARY… (as in examples.py)
 """
@@ -51,7 +51,8 @@ open(sys.argv[1] + ".again", "wb").write(model.serialize())
 
 
 def two_builds(folder):
-    """Two builds of the same name are different libraries, whatever the order of calls and arguments."""
+    """Two builds with the same name are different libraries, whatever the order of calls and
+    arguments."""
     wanted()
     first, second = (build(folder, name, by) for name, by in (("first", 1), ("second", 10)))
     one, two = (xla_ffi.load(path, prefix=prefix, handlers={"Scale": SCALE}) for path, prefix in ((first, "one"), (second, "two")))

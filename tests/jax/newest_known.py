@@ -1,10 +1,10 @@
-"""Libraries that know the revisions up to one, on this process's jaxlib: what the whole library can do here works, or is
+"""Tests libraries that only know revisions up to a limit, on this process's jaxlib. Each feature must work or be
 refused by name.
 
 usage: newest_known.py KIND=LIBRARY,TWIN… --bootstrap LIBRARY [--every K]
 
-The libraries have the variable of tests/fixtures/newest_known.h. With --every K one of K libraries runs. Prints each cell that
-is not as it should be, and the counts.
+The variable of tests/fixtures/newest_known.h sets the newest revision that a library knows. With `--every K`, one of K
+libraries runs. Prints each cell that differs from the expected cell, and the counts.
 """
 
 import argparse
@@ -15,7 +15,7 @@ import io
 import os
 import sys
 
-# Two CPU devices, for ordinals and sharding; set before jax looks.
+# Two CPU devices for ordinals and sharding. Must be set before jax is imported.
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
@@ -29,7 +29,7 @@ from checks import forked  # noqa: E402
 
 NEWEST = len(_abi.REVISIONS) - 1
 
-#: Rows that use what older libraries do not know: the first revision that has it, and a word of the refusal.
+#: Features that older revisions lack: the first revision that has the feature, and a text that the refusal contains.
 NEEDS = {
     "async: completed later by another thread": (2, "no futures"),
     "thread pool": (1, "thread pool"),
@@ -42,21 +42,21 @@ STATE = ("state", "an error in instantiate", "the same state type in two librari
 
 
 def refusal(feature, world):
-    """A word of the refusal that a row has to give, or None where it has to work."""
+    """Returns a text that the refusal of a feature must contain, or None if the feature must work."""
     newest = world.newest
     if newest == 0:
         return "version"
     since, word = NEEDS.get(feature, (0, None))
     if world.seen < since:
         return word
-    # Runtimes from r8 on keep the layouts of types and state; those before misread older ones.
+    # From r8 on, runtimes support all layouts of types and state. Earlier runtimes misread older layouts.
     if feature in STATE and newest < 8 and _abi.minor_version(newest) < _abi.minor_version(_jax.REVISION):
         return "user types"
     return None
 
 
 def child(world, rows):
-    """Runs rows and gives their cells."""
+    """Runs features and returns their cells."""
     for library in (world.library, world.twin):
         newest = ctypes.c_int.in_dll(library.image, "XLA_FFI_NEWEST_KNOWN")
         newest.value = NEWEST if world.newest is None else world.newest
@@ -66,14 +66,15 @@ def child(world, rows):
             with contextlib.redirect_stdout(io.StringIO()):
                 features.FEATURES[row](world)
             cells[row] = ("ok", "")
-        except BaseException as error:  # whatever it is, it is this cell's result
+        except BaseException as error:  # Any exception is the result of this cell.
             cells[row] = verdict(error)
     return cells
 
 
 def run(world):
-    """The cells of one library: a process for all rows but one, which counts objects; where that dies, a process per row."""
-    # What is refused at registration is refused in every row.
+    """Returns the cells of one library. One process runs all features except for one that counts objects. If the
+    process crashes, each feature runs in a separate process."""
+    # A library of r0 is refused at registration, so every feature has the same cell.
     rows = ["stateless"] if world.newest == 0 else [row for row in features.FEATURES if row != STATE[-1]]
     cells, _ = forked(lambda: child(world, rows))
     alone = [] if world.newest == 0 else [STATE[-1]]
@@ -86,7 +87,7 @@ def run(world):
 
 
 def judge(world, row, whole, got):
-    """Whether a row is as it should be, and what it counts as."""
+    """Returns whether a cell is as expected, and the category in which it is counted."""
     (wanted, _), (cell, message) = whole, got
     word = refusal(row, world)
     if wanted != "ok" or word is None:

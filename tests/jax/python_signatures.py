@@ -191,7 +191,8 @@ def ranges():
 
 
 def checked(folder):
-    """`check` passes the missing descriptions to the embedded runtime: symbols, results and defaults."""
+    """`check` passes the caller's descriptions to the embedded runtime: symbols, results and
+    defaults."""
     if not (os.environ.get("XLA_FFI_CLI") or os.path.exists(f"{ROOT}/target/debug/xla-ffi")):
         skip("no command line")
     lib = xla_ffi.load(build(folder), "checked", handlers={"scale": xla_ffi.Signature("(x: f32[n], *, by: f32 = 2.0, plus: i64 = 0) -> y: f32[n]", stages={"execute": "Scale"})})
@@ -218,7 +219,7 @@ def state_types(folder):
         raise AssertionError("wrong numbers")
     if pickle.loads(pickle.dumps(lib)) is not lib:
         raise AssertionError("unpickled")
-    # The same type with a different prefix is the same registration.
+    # Registering the same type under a different prefix has no effect.
     if not np.array_equal(load("again", {"Factor": functions}).stateful(X), 3 * np.asarray(X)):
         raise AssertionError("wrong numbers")
     for text, words in [("", "symbols of its id"), (functions.replace("type_id", "id"), "`factor_id`")]:

@@ -103,7 +103,8 @@ def many_times(folder, language, times):
 
 
 def same_contents(folder):
-    """A file that was only touched, or that has its old contents again, is the same library."""
+    """A file with a new modification time but the same contents, or with its old contents again, is the same
+    library."""
     path = os.path.join(folder, "libsame.so")
     build(path, 1)
     first = xla_ffi.load(path, prefix="same")
@@ -133,7 +134,7 @@ def pickled(folder):
     if pickle.loads(data) is not old.add:
         raise AssertionError("unpickled from an unchanged file")
     build(path, 2)
-    # Copies are different: they return the same object, because structures may copy the handlers in them.
+    # Unlike unpickling, copying returns the same object, because structures may copy the handlers in them.
     for whole in (old, old.add):
         if copy.copy(whole) is not whole or copy.deepcopy([whole])[0] is not whole:
             raise AssertionError("a copy is another build")

@@ -151,7 +151,8 @@ def gradients(norm, lib, product):
 
 
 def as_declared(norm, lib, product):
-    """If the handler or the call declares that elements depend on one another, all elements are gathered."""
+    """If the handler or the call declares that the elements of a batch depend on one another, all elements are
+    gathered."""
     x = put(WHOLE, "d")
     right(jax.jit(lib.in_turn)(x), np.full(WHOLE.shape, WHOLE.sum()))
     if "all-gather" not in moves(compiled(lib.in_turn, x)):

@@ -67,7 +67,7 @@ def attributes():
 
 
 def arrays():
-    """Arrays of NumPy, jax and others are accepted, also in lists and in any byte order."""
+    """Arrays of NumPy, jax and other libraries are accepted, also in lists and in any byte order."""
     frame = type("Frame", (), {"__array__": lambda self, *_args, **_more: np.arange(3, dtype=np.uint8)})()
     for value in (np.array([0, 1, 2], ">u2"), [np.uint8(0), np.uint8(1), np.uint8(2)], frame, memoryview(bytes(range(3)))):
         if operand(value).tolist() != [0, 1, 2]:

@@ -58,7 +58,7 @@ unsafe extern "C" fn destroy(args: *mut XLA_FFI_Error_Destroy_Args) {
     drop(told(unsafe { (*args).error }));
 }
 
-/// Used as every other function of the table, none of which may be called.
+/// Stands for every other function of the table, none of which may be called.
 unsafe extern "C" fn never(_: *mut c_void) -> *mut c_void {
     eprintln!("a function of the table was called");
     std::process::abort();
@@ -82,7 +82,8 @@ fn table(size: usize) -> *const XLA_FFI_Api {
         let word = match at {
             0 => size,
             8 => 0,
-            // Later revisions have a version here; these hosts have a pointer to their own memory.
+            // In later revisions, this field is a version; in these hosts, it is a pointer to their own
+            // memory.
             16 => table as usize,
             ERROR_CREATE if size == SIZE => create as *const () as usize,
             ERROR_TEXT if size == SIZE => text as *const () as usize,

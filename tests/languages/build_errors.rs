@@ -139,7 +139,7 @@ fn packed_elements_have_no_pointer() {
             assert!(is_told, "{dtype} {body}\n{told}");
         }
     }
-    // Types that do not share bytes have elements.
+    // Elements that do not share bytes are not packed.
     let text = "auto f(ffi::Buffer<ffi::S8> x) { return x.packed_data(); }\n";
     for (taken, told) in compile(test, &["-w"], text) {
         assert!(!taken && told.contains("typed_data() gives them"), "{told}");

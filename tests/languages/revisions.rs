@@ -34,7 +34,7 @@ const SINCE: &[(&str, Revision)] = &[
     ("tokens", Revision::R0),
     // jax added the three types later than XLA.
     ("dtypes F8E3M4, F8E4M3, F8E8M0FNU", Revision::R3),
-    // jax has it from 0.5.3 on; the ABI has it since r5, like all packed types.
+    // jax supports the type from 0.5.3 on, and the ABI since r5, like all packed types.
     ("sub-byte: float4", Revision::R5),
 ];
 

@@ -1,4 +1,4 @@
-//! Tests types that hosts carry in Rust, C and C++.
+//! Tests types that libraries register with hosts in Rust, C and C++.
 //!
 //! Covers types shared by several libraries, types of libraries that are loaded again, and mismatches
 //! that must not count as an absent object.
@@ -73,7 +73,7 @@ fn a_library_that_is_loaded_again_registers_its_types_again() {
                 .collect();
             places.sort_unstable();
             places.dedup();
-            // Otherwise the test would not prove anything.
+            // Without two loads at one address, the test would prove nothing.
             assert!(places.len() < 20, "{}: never at one place", path.display());
             // Libraries identify a copy of XLA by the address of its API table, so that address must
             // not be reused.
@@ -187,7 +187,7 @@ fn foreign() -> &'static [PathBuf] {
     })
 }
 
-/// Calls the handler and returns the object that it finds, -1 if there is none, or its error.
+/// Calls the handler. Returns the object that it finds, -1 if there is none, or its error.
 fn look(handler: &Handler, objects: Option<&Arc<Objects>>) -> Result<i64, xla_ffi_runtime::Error> {
     let mut call = handler.instantiate(&Attributes::new())?.call();
     if let Some(objects) = objects {

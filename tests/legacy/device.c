@@ -113,8 +113,8 @@ static const xffi_legacy_adapter no_copy = {
     XFFI_LEGACY_GPU_STATUS, (void (*)(void))add_nodes, NULL, "(_, _) -> (_, (_))", NULL, NULL};
 XFFI_ADAPT(add_no_copy_ffi, no_copy);
 
-/* The same with the list in either form: leaves outside the list are found through their roots, and the pool writes
- * the result's tuples. Events are flags that the stream sets. */
+/* Like `add_nodes`, for a list of all nodes or of leaves only: leaves outside the list are found through their
+ * roots, and the pool writes the result's tuples. Events are flags that the stream sets. */
 static int made, recorded;
 XFFI_EXPORT int events_made(void);
 XFFI_EXPORT int events_made(void) { return __atomic_load_n(&made, __ATOMIC_SEQ_CST); }

@@ -1,4 +1,4 @@
-//! Tests the device conventions in C and C++, directly and adapted, on streams that are threads.
+//! Tests the device conventions in C and C++, directly and adapted, on emulated streams that are threads.
 
 use crate::Example;
 use std::ffi::{CString, c_char, c_void};

@@ -37,7 +37,8 @@ fn the_documents_example_in_every_convention() {
         let mut example = Example::new(1.0);
         example.run(&target, b"12", None).expect("it runs");
         example.check(12.0, language);
-        // The versions differ: through C's macro with a signature, C++'s function types, and Rust's declarations.
+        // Each language registers the function with a different version: C's macro takes a signature, C++ uses the
+        // function's type, and Rust its declaration.
         let error = runtime.find_legacy("tiled_add_cpu", "Host", ApiVersion::StatusReturning);
         let error = error.expect_err("another version");
         assert!(
@@ -259,7 +260,8 @@ fn foreign_statuses_are_left_alone() {
         let mut example = Example::new(-1.0);
         let [b, c, a] = example.pointers();
         let mut ins = [b.cast_const(), c.cast_const()];
-        // On separate pages, at a multiple of the alignment of our statuses, and elsewhere.
+        // None of the addresses below is a status of this runtime. The first is a separate page, at a multiple of
+        // our statuses' alignment.
         let layout = std::alloc::Layout::from_size_align(4096, 65536).expect("a layout");
         // SAFETY: the size is not 0.
         let aligned = unsafe { std::alloc::alloc_zeroed(layout) };
@@ -277,7 +279,7 @@ fn foreign_statuses_are_left_alone() {
         let bytes = unsafe { std::slice::from_raw_parts(aligned, 4096) };
         assert!(bytes.iter().all(|byte| *byte == 0), "{language}");
         assert_eq!(plain, [7; 64], "{language}");
-        // The same library does write a status of the runtime.
+        // A status of the runtime, however, is written by the same library.
         let status = Status::new();
         // SAFETY: the operands are as the target expects, and the status is valid.
         unsafe { target(a, ins.as_mut_ptr(), status.as_ptr().cast()) };

@@ -298,7 +298,7 @@ fn a_call_that_does_not_end() {
     assert!(start.elapsed() < Duration::from_secs(20));
 }
 
-/// Errors of the compiler and of the plugin are passed on completely.
+/// Errors of the compiler and of the plugin reach the caller completely.
 #[test]
 fn refusals() {
     let Some(client) = client("pjrt.refusals") else {

@@ -48,7 +48,7 @@ struct Case {
     compared: usize,
 }
 
-/// Handler, attributes, arguments and results.
+/// Per line: handler, attributes, arguments and results.
 ///
 /// A result `@0` aliases argument 0. Results that follow a tilde are not compared, because the pool decides how many
 /// tasks run on which thread.

@@ -130,7 +130,7 @@ fn c_is_clean_under_the_rules_of_msvc() {
     }
     let folder = tempfile::tempdir().unwrap();
     library(folder.path());
-    // Embeds the runtime, together with a program header that nothing else uses.
+    // Compiles the embedding API, together with a program header that no other source uses.
     let embedding = folder.path().join("embedding.c");
     let text = "#include \"xla_ffi/runtime.h\"\n#include \"xla_ffi/program.h\"\n";
     std::fs::write(&embedding, text).unwrap();
@@ -152,7 +152,7 @@ fn c_is_clean_under_the_rules_of_msvc() {
             );
         }
     }
-    // The check detects errors: an operation that Visual C++ lacks, and an undeclared name.
+    // These sources must not compile: one uses an operation that Visual C++ lacks, one an undeclared name.
     let gnu = folder.path().join("gnu.c");
     let text = "int f(int* at) { return __atomic_load_n(at, __ATOMIC_ACQUIRE); }\n";
     std::fs::write(&gnu, text).unwrap();

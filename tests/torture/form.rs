@@ -1,4 +1,4 @@
-//! The forms of handlers that are called, and one call of each.
+//! The forms of handlers under test, with one call of each.
 
 use crate::interpose;
 use std::ffi::{c_char, c_void};
@@ -13,7 +13,7 @@ use xla_ffi_runtime::{
 };
 use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Metadata_Extension};
 
-/// A form of a handler, and a call of it: a line of `forms.txt`.
+/// A form of a handler, with a call of it. Each line of `forms.txt` has one.
 pub(crate) struct Form {
     pub(crate) name: &'static str,
     pub(crate) library: &'static str,
@@ -21,9 +21,9 @@ pub(crate) struct Form {
     attributes: Attributes,
     args: Vec<Tensor>,
     rets: Vec<Shape>,
-    /// How a call without a failure ends: `right`, or `error CODE`.
+    /// The outcome of a call without a failure: `right`, or `error CODE`.
     pub(crate) ends: String,
-    /// A failed host call may change the result.
+    /// Whether a failed host call may change the result instead of causing an error.
     pub(crate) optional: bool,
 }
 
@@ -76,18 +76,18 @@ fn scratch(scratch: Scratch, mut y: Out<i64, 0>) -> Result<()> {
     let mut sum = 0;
     for size in [64, 8] {
         let memory = scratch.allocate(size, size)?.cast::<u8>();
-        // SAFETY: the host's scratch memory is this process's, with room for so many bytes.
+        // SAFETY: the scratch memory is in this process and has `size` bytes.
         unsafe { memory.write_bytes(7, size) };
-        // SAFETY: written above.
+        // SAFETY: the line above initializes the memory.
         sum += unsafe { memory.read() };
     }
     y.fill(sum.into());
     Ok(())
 }
 
-/// User data that the program attaches.
+/// User data that this program passes to calls.
 #[derive(HostType)]
-// SAFETY: the program attaches such an object under this name and number.
+// SAFETY: under this name and id, the program only passes objects of this type.
 #[host_type(unsafe(name = "torture.number", id = 4242))]
 struct Number(i64);
 
@@ -99,34 +99,34 @@ fn user_data(number: Option<UserData<Number>>, mut y: Out<i64, 0>) -> Result<()>
 
 xla_ffi::library! { name = "torture"; scratch, user_data }
 
-/// The library's `xla_ffi_register`, for `register`.
+/// Address of the library's `xla_ffi_register`, which the handler `register` calls.
 static ENTRY: AtomicUsize = AtomicUsize::new(0);
 
 /// A handler that registers the library with its host.
 unsafe extern "C" fn register(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the host's frame.
+    // SAFETY: the host passes a valid frame.
     let frame = unsafe { &*frame };
-    // SAFETY: calls have no extension but a question for metadata.
+    // SAFETY: the only extension that hosts pass to handlers is the metadata extension.
     if let Some(question) = unsafe {
         frame
             .extension_start
             .cast::<XLA_FFI_Metadata_Extension>()
             .as_ref()
     } {
-        // SAFETY: the host's table.
+        // SAFETY: the frame has the host's valid table.
         let version = unsafe { (*frame.api).api_version };
-        // SAFETY: the host's answer, to be written.
+        // SAFETY: the host's metadata is writable during the call.
         unsafe { (*question.metadata).api_version = version };
         return std::ptr::null_mut();
     }
     type Entry = unsafe extern "C" fn(*const XLA_FFI_Api, *const c_char) -> *mut XLA_FFI_Error;
-    // SAFETY: the entry of a library for its registration.
+    // SAFETY: `ENTRY` is the library's registration function, which has this type.
     let entry: Entry = unsafe { std::mem::transmute(ENTRY.load(Ordering::Relaxed)) };
-    // SAFETY: the host's table, and a platform.
+    // SAFETY: the table is the host's, and the platform is a C string.
     unsafe { entry(frame.api, c"cpu".as_ptr()) }
 }
 
-/// Returns the address of a handler: of the library, or else of this program, which has some in Rust.
+/// Returns the address of a handler: in the library, or else in this program, which has some Rust handlers.
 fn address(library: &Library, symbol: &str) -> Option<*mut c_void> {
     let own = match symbol {
         "scratch" => Some(xla_ffi::embed::bundle::<scratch>()),
@@ -142,17 +142,17 @@ fn address(library: &Library, symbol: &str) -> Option<*mut c_void> {
     found.or(own.map(|own| own as *mut c_void))
 }
 
-/// Returns a result, and its memory, which stays when the call is over.
+/// Returns a result, and its memory, which is never freed.
 fn place(shape: Shape) -> (Tensor, *const [u8]) {
     let size = shape.bytes();
     let memory = vec![0xa5_a5_a5_a5_u128; size / 16 + 1].leak().as_mut_ptr();
-    // SAFETY: the memory is never freed, and is written by this tensor only.
+    // SAFETY: the memory is never freed, and only this tensor writes it.
     let tensor = unsafe { Tensor::from_raw(shape, memory.cast(), ()) };
     let bytes = std::ptr::slice_from_raw_parts(memory.cast_const().cast(), size);
     (tensor.expect("aligned memory"), bytes)
 }
 
-/// Calls a form. Returns `right VALUES`, `error CODE MESSAGE`, or `none` if the language lacks the form; `late` is set if
+/// Calls a form. Returns `right VALUES`, `error CODE MESSAGE`, or `none` if the language lacks the form. Sets `late` if
 /// results change after the call has failed.
 pub(crate) fn call(
     form: &Form,
@@ -166,7 +166,7 @@ pub(crate) fn call(
     }
     let mut places: Vec<*const [u8]> = vec![];
     let mut objects = Objects::new(runtime);
-    // SAFETY: a static of this type.
+    // SAFETY: the object is a static of the registered type.
     unsafe { objects.insert_borrowed(4242, (&raw const NUMBER).cast_mut().cast()) }.expect("one");
     let run = || {
         let mut bundle = Bundle::default();
@@ -176,7 +176,7 @@ pub(crate) fn call(
             (Stage::Instantiate, &instantiate),
         ] {
             if let Some(address) = address(library, symbol) {
-                // SAFETY: a handler of that stage.
+                // SAFETY: the address is that of a handler for this stage.
                 bundle = unsafe { bundle.with(stage, interpose::counted(stage, address)) };
             }
         }
@@ -203,11 +203,11 @@ pub(crate) fn call(
     let values = || {
         places
             .iter()
-            // SAFETY: memory that is never freed.
+            // SAFETY: the memory is never freed.
             .map(|place| unsafe { &**place }.to_vec())
             .collect::<Vec<_>>()
     };
-    // The result that has bytes; of two, the second depends on the order of threads.
+    // Compares the first result that has bytes. A second result may depend on the order of threads.
     let compared = form.rets.iter().position(|ret| ret.bytes() > 0);
     match outcome {
         Ok(_) => format!(

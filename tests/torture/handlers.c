@@ -1,4 +1,4 @@
-/* Handlers that need what a CPU in JAX lacks. */
+/* Handlers that use features that JAX on a CPU does not offer. */
 #include <string.h>
 
 #include "xla_ffi/handler.h"

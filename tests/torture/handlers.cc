@@ -1,4 +1,5 @@
-// Handlers that need what a CPU in JAX lacks, or that are made when they are first called.
+// Handlers that use features that JAX on a CPU does not offer, or that are created by their first
+// call.
 #include <cstring>
 #include <string>
 #include <thread>
@@ -28,7 +29,7 @@ ffi::Future CountDown(ffi::ResultBufferR0<ffi::S64>) {
   return future;
 }
 
-// A decoder of the user's own.
+// A user-defined decoder.
 struct Even {
   int64_t value;
 };
@@ -61,7 +62,7 @@ struct ffi::AttrDecoding<Even> {
   }
 };
 
-// A name that the compiler does not know: the handler is made when it is first called.
+// The attribute's name is unknown at compile time, so the first call creates the handler.
 XLA_FFI_DEFINE_HANDLER_SYMBOL(own_decoder, EchoEven,
                               ffi::Ffi::Bind().Attr<Even>(std::string("n") + "umber").Ret<ffi::BufferR0<ffi::S64>>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(count_down, CountDown, ffi::Ffi::Bind().Ret<ffi::BufferR0<ffi::S64>>("y"));

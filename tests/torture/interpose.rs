@@ -1,6 +1,6 @@
-//! The functions that a library calls and that may fail: allocations, `pthread_create`, and the slots of the host's
-//! table. This program defines `malloc` and its relatives, so the loader binds every library to them. Only calls made
-//! by the library under test count; the host's own calls do not.
+//! Replaces the functions that a library calls and that may fail: allocations, `pthread_create`, and the slots of the
+//! host's table. This program defines `malloc` and related functions, so the loader binds every library to them. Only
+//! calls by the library under test count; the host's own calls do not.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -22,7 +22,7 @@ pub(crate) enum Kind {
     AllocationElsewhere,
     /// The start of a thread.
     Thread,
-    /// A call of a slot of the host's table.
+    /// A call of a function in the host's table.
     Host,
 }
 
@@ -42,22 +42,22 @@ const NONE: usize = usize::MAX;
 static COUNTS: [AtomicUsize; 4] = [const { AtomicUsize::new(0) }; 4];
 static FAILING_KIND: AtomicUsize = AtomicUsize::new(NONE);
 static FAILING_INDEX: AtomicUsize = AtomicUsize::new(NONE);
-/// Memory stays exhausted after the first failure.
+/// Whether all allocations fail after the first failure.
 static STICKY: AtomicBool = AtomicBool::new(false);
 static EXHAUSTED: AtomicBool = AtomicBool::new(false);
 /// The slot that failed, or `NONE`.
 static FAILED_SLOT: AtomicUsize = AtomicUsize::new(NONE);
 
-/// The call that fails.
+/// A call to fail: its kind, and its index among the calls of this kind.
 #[derive(Clone, Copy)]
 pub(crate) struct Failure {
     pub(crate) kind: Kind,
     pub(crate) index: usize,
-    /// Every allocation after it fails, too.
+    /// Whether every later allocation also fails.
     pub(crate) sticky: bool,
 }
 
-/// Starts counting, and makes this call fail.
+/// Resets the counters, and selects the call that fails, if any.
 pub(crate) fn start(failing: Option<Failure>) {
     COUNTS.iter().for_each(|count| count.store(0, SeqCst));
     STICKY.store(failing.is_some_and(|failing| failing.sticky), SeqCst);
@@ -74,7 +74,7 @@ pub(crate) fn counts() -> [usize; 4] {
     COUNTS.each_ref().map(|count| count.load(SeqCst))
 }
 
-/// Returns the slot that failed.
+/// Returns the slot whose call failed.
 pub(crate) fn failed_slot() -> Option<Slot> {
     Slot::ALL.get(FAILED_SLOT.load(SeqCst)).copied()
 }
@@ -93,7 +93,7 @@ fn fails(kind: Kind) -> bool {
 }
 
 thread_local! {
-    /// The kind of allocations that this thread makes for the library; `None` while the host runs.
+    /// The kind that counts this thread's allocations for the library; `None` while the host runs.
     static ROLE: Cell<Option<Kind>> = const { Cell::new(None) };
 }
 
@@ -107,7 +107,7 @@ fn with_role<R>(role: Option<Kind>, body: impl FnOnce() -> R) -> R {
 
 // Allocations.
 
-/// Addresses of the library's live allocations. Each is within `WINDOW` places of its hash.
+/// Addresses of the library's live allocations. An address is at most `WINDOW` places after the place of its hash.
 static PLACES: [AtomicUsize; 1 << 16] = [const { AtomicUsize::new(0) }; 1 << 16];
 const WINDOW: usize = 64;
 static LIVE: AtomicIsize = AtomicIsize::new(0);
@@ -154,7 +154,7 @@ unsafe extern "C" {
     fn __libc_free(memory: *mut c_void);
 }
 
-/// Defines an allocation function of C's by glibc's own function behind it.
+/// Defines a C allocation function that calls glibc's function unless the allocation must fail.
 macro_rules! allocates {
     ($($name:ident($($argument:ident: $type:ty),*) = $own:expr;)*) => {$(
         #[unsafe(no_mangle)]
@@ -162,7 +162,7 @@ macro_rules! allocates {
             if refuses() {
                 return std::ptr::null_mut();
             }
-            // SAFETY: the caller keeps the contract of the C function, which is that of glibc's.
+            // SAFETY: the caller upholds the contract of the C function, which is also that of glibc's function.
             track(unsafe { $own })
         }
     )*};
@@ -176,12 +176,12 @@ allocates! {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn posix_memalign(out: *mut *mut c_void, alignment: usize, size: usize) -> c_int {
-    // SAFETY: the caller keeps the contract of the C function.
+    // SAFETY: the caller upholds the contract of the C function.
     let memory = unsafe { aligned_alloc(alignment, size) };
     if memory.is_null() {
         return libc::ENOMEM;
     }
-    // SAFETY: as above.
+    // SAFETY: the caller passes a valid `out`, as the C function requires.
     unsafe { out.write(memory) };
     0
 }
@@ -193,7 +193,7 @@ unsafe extern "C" fn realloc(memory: *mut c_void, size: usize) -> *mut c_void {
     }
     let was_tracked = replace(memory as usize, memory as usize, 0) && !memory.is_null();
     LIVE.fetch_sub(isize::from(was_tracked), SeqCst);
-    // SAFETY: the caller keeps the contract of the C function.
+    // SAFETY: the caller upholds the contract of the C function.
     let moved = unsafe { __libc_realloc(memory, size) };
     let role = if was_tracked {
         Some(Kind::Allocation)
@@ -206,7 +206,7 @@ unsafe extern "C" fn realloc(memory: *mut c_void, size: usize) -> *mut c_void {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn free(memory: *mut c_void) {
     untrack(memory);
-    // SAFETY: the caller keeps the contract of the C function.
+    // SAFETY: the caller upholds the contract of the C function.
     unsafe { __libc_free(memory) };
 }
 
@@ -221,20 +221,20 @@ pub(crate) fn started() -> usize {
     STARTED.load(SeqCst)
 }
 
-/// Returns the number of the library's threads and tasks that have not ended.
+/// Returns the number of the library's threads and tasks that are still running.
 pub(crate) fn running() -> usize {
     RUNNING.load(SeqCst)
 }
 
-/// A function of the library's that another thread is to run.
+/// A function of the library that a different thread runs.
 struct Work {
     run: Start,
     data: *mut c_void,
-    /// Lets the handler return first, so that every run makes the same calls.
+    /// Delay before the function runs. The handler returns first, so that every run makes the same calls.
     delay: Duration,
 }
 
-/// Makes work that counts as the library's.
+/// Creates work whose allocations count as the library's.
 fn work(run: Start, data: *mut c_void, delay: u64) -> *mut c_void {
     let delay = Duration::from_millis(delay);
     STARTED.fetch_add(1, SeqCst);
@@ -243,10 +243,10 @@ fn work(run: Start, data: *mut c_void, delay: u64) -> *mut c_void {
 }
 
 unsafe extern "C" fn run_work(work: *mut c_void) -> *mut c_void {
-    // SAFETY: made by `work`, and run once.
+    // SAFETY: `work` created the pointer, and it is used once.
     let Work { run, data, delay } = *unsafe { Box::from_raw(work.cast::<Work>()) };
     std::thread::sleep(delay);
-    // SAFETY: the library's function, with its data.
+    // SAFETY: the library passed this function together with its data.
     let result = with_role(Some(Kind::AllocationElsewhere), || unsafe { run(data) });
     RUNNING.fetch_sub(1, SeqCst);
     result
@@ -267,16 +267,16 @@ unsafe extern "C" fn pthread_create(
         return libc::EAGAIN;
     }
     with_role(None, || {
-        // SAFETY: the name of a function of glibc's.
+        // SAFETY: the argument is a C string.
         let own = unsafe { libc::dlsym(libc::RTLD_NEXT, c"pthread_create".as_ptr()) };
-        // SAFETY: it has this type.
+        // SAFETY: glibc's function has this type.
         let own: CreateThread = unsafe { std::mem::transmute(own) };
         let (start, data) = if is_librarys {
             (run_work as Start, work(start, data, 10))
         } else {
             (start, data)
         };
-        // SAFETY: the caller keeps the contract of the C function.
+        // SAFETY: the caller upholds the contract of the C function.
         unsafe { own(thread, attributes, start, data) }
     })
 }
@@ -286,11 +286,11 @@ unsafe extern "C" fn pthread_create(
 type SlotFunction = unsafe extern "C" fn(*mut c_void) -> *mut XLA_FFI_Error;
 static SLOTS: [AtomicUsize; 20] = [const { AtomicUsize::new(0) }; 20];
 
-/// Calls the host's own function of a slot.
+/// Calls the host's original function of a slot.
 unsafe fn call_slot(slot: Slot, args: *mut c_void) -> *mut XLA_FFI_Error {
-    // SAFETY: kept by `intercept` from a table of the host's.
+    // SAFETY: `intercept` stored the function of this slot.
     let own: SlotFunction = unsafe { std::mem::transmute(SLOTS[slot as usize].load(SeqCst)) };
-    // SAFETY: the caller's arguments are those of the slot.
+    // SAFETY: the caller passes the arguments of this slot.
     let error = unsafe { own(args) };
     if slot.returns_error() {
         error
@@ -307,42 +307,43 @@ fn injected() -> *mut XLA_FFI_Error {
         message: message.as_ptr(),
         errc: XLA_FFI_Error_Code::ABORTED,
     };
-    // SAFETY: the arguments are whole.
+    // SAFETY: the arguments are complete.
     unsafe { call_slot(Slot::ErrorCreate, (&raw mut args).cast()) }
 }
 
 unsafe extern "C" fn slot<const INDEX: usize>(args: *mut c_void) -> *mut XLA_FFI_Error {
     let slot = Slot::ALL[INDEX];
     with_role(None, || {
-        // The ABI gives these no way to fail.
+        // In the ABI, these functions cannot return an error.
         let can_fail = slot.returns_error() && slot != Slot::ErrorCreate;
         if can_fail && fails(Kind::Host) {
             FAILED_SLOT.store(INDEX, SeqCst);
-            // Memory and futures must not stay with a host that only reports a failure: it does the work, too.
+            // Even if the call reports a failure, the host must release its memory and futures, so it also does the
+            // work.
             let does_work = matches!(
                 slot,
                 Slot::FutureSetAvailable | Slot::FutureSetError | Slot::DeviceMemoryFree
             );
             if does_work {
-                // SAFETY: the caller's arguments are those of the slot.
+                // SAFETY: the caller passes the arguments of this slot.
                 let error = unsafe { call_slot(slot, args) };
                 assert!(error.is_null(), "the host refuses what it took before");
             }
             return injected();
         }
         if slot == Slot::ThreadPoolSchedule {
-            // SAFETY: the arguments of this slot, which the library wrote.
+            // SAFETY: the library passes the arguments of this slot, and nothing else accesses them.
             let args = unsafe { &mut *args.cast::<XLA_FFI_ThreadPool_Schedule_Args>() };
             if let Some(task) = args.task {
-                // SAFETY: a function's result may be ignored: the types differ in nothing else.
+                // SAFETY: the types differ only in the result, which may be ignored.
                 let run: Start = unsafe { std::mem::transmute(task) };
                 let data = work(run, args.data, 0);
-                // SAFETY: as above.
+                // SAFETY: the types differ only in the result, which may be ignored.
                 let run = unsafe { std::mem::transmute::<Start, XLA_FFI_Task>(run_work) };
                 (args.task, args.data) = (Some(run), data);
             }
         }
-        // SAFETY: the caller's arguments are those of the slot.
+        // SAFETY: the caller passes the arguments of this slot.
         unsafe { call_slot(slot, args) }
     })
 }
@@ -352,7 +353,7 @@ macro_rules! slots {
 }
 static WRAPPED: [SlotFunction; 20] = slots!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19);
 
-/// Puts this program's functions into the table of a runtime.
+/// Replaces the functions in a runtime's table by those of this program.
 ///
 /// # Safety
 /// `api` is the table of an embedded runtime of this revision, which no other thread reads.
@@ -363,9 +364,9 @@ pub(crate) unsafe fn intercept(api: *const c_void, revision: Revision) {
         };
         let functions = api.cast_mut().wrapping_byte_add(Slot::HEAD);
         let place = functions.cast::<usize>().wrapping_add(index);
-        // SAFETY: the runtime keeps its table in memory of its own that may be written.
+        // SAFETY: the table is in the runtime's own, writable memory.
         SLOTS[slot as usize].store(unsafe { place.read() }, SeqCst);
-        // SAFETY: as above.
+        // SAFETY: the table is in the runtime's own, writable memory.
         unsafe { place.write(WRAPPED[slot as usize] as usize) };
     }
 }
@@ -374,7 +375,7 @@ pub(crate) unsafe fn intercept(api: *const c_void, revision: Revision) {
 
 static HANDLERS: [AtomicUsize; 5] = [const { AtomicUsize::new(0) }; 5];
 
-/// Returns a handler that calls the library's `handler` of this stage and counts what it does.
+/// Returns a handler that calls the library's `handler` for this stage and counts its calls and allocations.
 pub(crate) fn counted(stage: Stage, handler: *mut c_void) -> XLA_FFI_Handler {
     HANDLERS[stage as usize].store(handler as usize, SeqCst);
     match stage {
@@ -386,8 +387,8 @@ pub(crate) fn counted(stage: Stage, handler: *mut c_void) -> XLA_FFI_Handler {
 unsafe extern "C" fn call_handler<const STAGE: usize>(
     frame: *mut XLA_FFI_CallFrame,
 ) -> *mut XLA_FFI_Error {
-    // SAFETY: kept by `counted`.
+    // SAFETY: `counted` stored the handler of this stage.
     let handler: XLA_FFI_Handler = unsafe { std::mem::transmute(HANDLERS[STAGE].load(SeqCst)) };
-    // SAFETY: the host's frame.
+    // SAFETY: the host passes a valid frame.
     with_role(Some(Kind::Allocation), || unsafe { handler(frame) })
 }

@@ -1,6 +1,6 @@
-//! Failure injection, as curl and SQLite test themselves: each form of a handler is called with its first, second, …
-//! allocation, thread start or host call failing. The process must survive, nothing may leak, and a call that
-//! reports success has the right result. Each failure has a process of its own, because first calls differ.
+//! Failure injection, as in the tests of curl and SQLite. Each form of handler is called with its first, second, …
+//! allocation, thread start or host call failing. The process must survive, nothing may leak, and a call that reports
+//! success must have the right result. Each failure has a separate process, because first calls differ from later ones.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
 mod form;
@@ -17,14 +17,14 @@ use xla_ffi_runtime::{HostAllocator, Runtime, TypeInfo};
 use xla_ffi_testing::compiler::shared_library;
 use xla_ffi_testing::{rust_examples, skip, target_folder};
 
-/// A process's calls of one form.
+/// The outcome of a process that calls one form.
 #[derive(Debug)]
 struct Report {
-    /// How the first call ended.
+    /// The outcome of the first call.
     outcome: String,
-    /// Calls of each kind that the first call of the form made, and a later one.
+    /// The number of calls of each kind, for the first call of the form and for a later one.
     counts: [[usize; 4]; 2],
-    /// Allocations that each round after the first keeps.
+    /// The number of allocations that each round after the first does not free.
     kept: isize,
     faults: String,
 }
@@ -46,7 +46,7 @@ impl Report {
     }
 }
 
-/// Returns true if a call with this failure may end so.
+/// Returns true if a call with this failure may have this outcome.
 fn is_allowed(form: &Form, outcome: &str, failure: Failure, control: &str) -> bool {
     let has = |code: &str| {
         outcome
@@ -57,24 +57,25 @@ fn is_allowed(form: &Form, outcome: &str, failure: Failure, control: &str) -> bo
     outcome == control
         || match failure.kind {
             Kind::Host if form.optional => outcome.starts_with("right"),
-            // `UNAVAILABLE`: a second attempt, which was to find the reason, succeeded.
+            // `UNAVAILABLE`: the call failed, but the second attempt, which should find the reason, succeeded.
             Kind::Host => {
                 let is_reported = outcome.starts_with("error") && outcome.contains(INJECTED);
                 is_reported || has("RESOURCE_EXHAUSTED") || has("UNAVAILABLE")
             }
             Kind::Thread => outcome.starts_with("error"),
-            // A message may get lost, but not the code.
+            // A failed allocation may lose the message of an error, but not its code.
             _ => has("RESOURCE_EXHAUSTED") || has_own_code,
         }
 }
 
 const LEAK: &str = "allocations leak";
 
-/// Rounds per process. The first has the library's first calls, each later one a new runtime. A leak is what each later
-/// round keeps more than it does without a failure; glibc keeps thread-local data of ended threads, but not more and more.
+/// Rounds per process. The first round makes the library's first calls, and each later round has a new runtime.
+/// Allocations leak if a later round keeps more of them than without a failure. glibc keeps thread-local data of ended
+/// threads, but their number does not grow.
 const ROUNDS: usize = 4;
 
-/// Calls a form with one failure, and again without, `ROUNDS` times.
+/// Calls a form `ROUNDS` times, in each round with the failure and again without it.
 fn exercise(form: &Form, path: &Path, failing: Option<(Failure, &Report)>) -> Report {
     let mut faults = vec![];
     let mut late = false;
@@ -86,9 +87,9 @@ fn exercise(form: &Form, path: &Path, failing: Option<(Failure, &Report)>) -> Re
     };
     for round in 0..ROUNDS {
         let runtime = Runtime::default();
-        // SAFETY: the runtime is new.
+        // SAFETY: the runtime is new, so no other thread reads its table.
         unsafe { interpose::intercept(runtime.api().cast(), runtime.revision()) };
-        // SAFETY: the type of the object that calls attach.
+        // SAFETY: all objects of this name and id have the same type.
         unsafe { runtime.register_type("torture.number", 4242, TypeInfo::default()) }.expect("one");
         let library = runtime.open(path).expect("it loads");
         let scratch = Arc::new(HostAllocator::default());
@@ -122,7 +123,7 @@ fn exercise(form: &Form, path: &Path, failing: Option<(Failure, &Report)>) -> Re
             report.counts = [first, interpose::counts()];
         }
         drop((library, runtime));
-        // Threads may end after they have completed their call, those of the pool after their runtime.
+        // Threads may end after they have completed their call; threads of the pool may end after their runtime.
         let most = failing.map_or(0, |(_, control)| before + control.kept);
         let patience = if failing.is_some() { 300 } else { 50 };
         let end = Instant::now() + Duration::from_millis(patience);
@@ -144,57 +145,58 @@ fn exercise(form: &Form, path: &Path, failing: Option<(Failure, &Report)>) -> Re
     report
 }
 
-/// Runs `body` in a child process. Returns what it returned and the end of the process, or how it crashed.
+/// Runs `body` in a child process. Returns the child's output, with the result of `body` if it did not crash, and its
+/// exit status.
 fn in_child(body: impl FnOnce() -> String) -> (String, i32) {
     let mut ends = [0; 2];
-    // SAFETY: room for two descriptors.
+    // SAFETY: the array has room for two descriptors.
     assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
-    // SAFETY: the child only runs `body`, with what this thread has.
+    // SAFETY: the child only runs `body`, which does not depend on other threads.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "no process");
     if child == 0 {
-        // SAFETY: descriptors of this process.
+        // SAFETY: both are open descriptors of this process.
         unsafe { libc::dup2(ends[1], 2) };
-        // SAFETY: a limit, and a time after which the process ends.
+        // SAFETY: the function only sets a timeout, after which the process is killed.
         unsafe { libc::alarm(10) };
         // SAFETY: this process has one thread.
         unsafe { std::env::set_var("RUST_BACKTRACE", "0") };
         let text = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
         let text = text.unwrap_or_else(|_| "PANIC".to_owned());
         let _ = std::io::stderr().write_all(format!("\nREPORT {text}").as_bytes());
-        // SAFETY: nothing of the parent's is flushed or run.
+        // SAFETY: the child exits without running the parent's exit handlers or flushing its buffers.
         unsafe { libc::_exit(0) };
     }
-    // SAFETY: the child's end, which this process does not need.
+    // SAFETY: the descriptor is open, and this process does not use it.
     unsafe { libc::close(ends[1]) };
-    // SAFETY: the descriptor is this value's alone.
+    // SAFETY: the descriptor is open, and only this value owns it.
     let mut pipe = unsafe { std::fs::File::from_raw_fd(ends[0]) };
     let mut said = vec![];
     pipe.read_to_end(&mut said).expect("the pipe");
     let mut status = 0;
-    // SAFETY: the child of this process.
+    // SAFETY: the process is a child of this one.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     (String::from_utf8_lossy(&said).into_owned(), status)
 }
 
-/// A language's promise about its own allocations.
+/// The behaviour of a language when its own allocations fail.
 #[derive(Clone, Copy, PartialEq)]
 enum Promise {
-    /// Allocations that fail are errors.
+    /// Failed allocations are errors.
     Error,
-    /// Allocations that fail end the process by `handle_alloc_error`.
+    /// Failed allocations end the process through `handle_alloc_error`.
     Abort,
 }
 
-/// How a process ends for want of memory: by Rust's `handle_alloc_error`, and by glibc when a thread first uses
-/// thread-local data of a library.
+/// Signals or exit statuses, and messages, of a process without memory: from Rust's `handle_alloc_error`, and from
+/// glibc when a thread first uses a library's thread-local data.
 const ABORTS: [(i32, &str); 3] = [
     (libc::SIGABRT, "memory allocation of"),
     (libc::SIGABRT, "failed to register TLS destructor"),
     (127 << 8, "cannot allocate memory for thread-local data"),
 ];
 
-/// Calls a form with each failure in turn, and returns its row of the table.
+/// Calls a form with each failure in turn, and returns the form's row of the table.
 fn torture(form: &Form, path: &Path, promise: Promise, faults: &mut Vec<String>) -> String {
     let run = |failing| {
         let (said, status) = in_child(|| exercise(form, path, failing).to_text());
@@ -261,7 +263,7 @@ fn torture(form: &Form, path: &Path, promise: Promise, faults: &mut Vec<String>)
 }
 
 fn all(language: &str, library: impl Fn(&str) -> PathBuf, promise: Promise) {
-    // A child process has the locks that other threads held when it was made.
+    // One test at a time forks, because a child process inherits the locks that other threads hold.
     static ONE_BY_ONE: Mutex<()> = Mutex::new(());
     let _guard = ONE_BY_ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut faults = vec![];
@@ -280,7 +282,7 @@ fn all(language: &str, library: impl Fn(&str) -> PathBuf, promise: Promise) {
     );
 }
 
-/// Tortures the libraries that the build script has compiled, and the one of a source next to this file.
+/// Tests the libraries that the build script has compiled, and the library of a source in this folder.
 fn compiled(test: &str, compiler: Option<&str>, source: &str, suffix: &str) {
     let folder = target_folder().join("tmp/torture");
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -300,7 +302,7 @@ fn compiled(test: &str, compiler: Option<&str>, source: &str, suffix: &str) {
 
 #[test]
 fn rust() {
-    // The handlers of this program belong to any library.
+    // Any library can be combined with the handlers of this program.
     let file = |name: &str| match name {
         "torture" => "libconformance.so".to_owned(),
         _ => format!("lib{name}.so"),

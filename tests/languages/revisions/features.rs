@@ -190,7 +190,7 @@ pub(crate) const FEATURES: &[Feature] = &[
             expect(values::<i64>(&out, 0), vec![20 + step])?;
         }
         drop((first, second));
-        // Each library builds and drops its own.
+        // Creates and drops one object per library, and checks the library's counts.
         let wanted = before.map(|counts| counts.iter().map(|count| count + 1).collect());
         expect(both()?, wanted)
     }),
@@ -304,7 +304,7 @@ pub(crate) const FEATURES: &[Feature] = &[
         let entry = s.library.symbol("xla_ffi_register")? as usize;
         let own = s.library.symbol("xla_ffi_manifest").is_ok();
         let name = if own { "scale" } else { "conformance_c.scale" };
-        // Twice, because registration is idempotent.
+        // Registers twice, because registration is idempotent.
         for _ in 0..2 {
             let bootstrap = Subject::executable_of(
                 &s.bootstrap,

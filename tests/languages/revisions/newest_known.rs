@@ -1,5 +1,5 @@
-//! Libraries that know the revisions up to one, on every later revision. A row that works on their newest revision
-//! must also work on later ones, or be refused with the feature's name.
+//! Libraries that know only revisions up to a limit, on every later revision. A feature that works on their newest
+//! revision must also work on later ones, or be refused with an error that names it.
 
 use super::features::FEATURES;
 use super::subject::{Subject, seen};
@@ -11,7 +11,7 @@ use xla_ffi_runtime::{Library, Revision, Runtime};
 use xla_ffi_sys::Feature;
 use xla_ffi_testing::{once, root, skip, target_folder};
 
-/// Rows that use what older libraries do not know, and a word of the refusal.
+/// Features that older revisions lack, and a text that the refusal contains.
 const NEEDS: &[(&str, Feature, &str)] = &[
     (
         "async: completed later by another thread",
@@ -25,18 +25,18 @@ const NEEDS: &[(&str, Feature, &str)] = &[
     ("custom options", Feature::CustomOptions, "custom options"),
 ];
 
-/// Rows that set state.
+/// Features that set state.
 const STATE: [&str; 2] = ["state", "the same state type in two libraries"];
 
-/// A word of the refusal of a row by a library that knows the revisions up to `newest`, on a later host; `None` if the
-/// row has to work.
+/// Returns a text that the refusal of a feature must contain if the library knows revisions up to `newest` and the
+/// host is later. Returns `None` if the feature must work.
 fn refusal(row: &str, newest: Revision, host: Revision) -> Option<&'static str> {
     let needs = NEEDS.iter().find(|(name, ..)| *name == row);
     match needs {
-        // Every host that asks for it refuses version 0.0.
+        // A library of r0 reports version 0.0, which every host that checks versions refuses.
         _ if newest == Revision::R0 => Some("version 0.0"),
         Some((_, needs, word)) if seen(newest, host) < needs.since() => Some(*word),
-        // Hosts from r8 on keep the layouts of types and state; those before misread older ones.
+        // From r8 on, hosts support all layouts of types and state. Earlier hosts misread older layouts.
         _ if STATE.contains(&row)
             && newest < Revision::R8
             && newest.minor_version() < host.minor_version() =>
@@ -77,7 +77,7 @@ fn check(language: &str) {
             };
             set(&subject.library, newest);
             set(&subject.twin, newest);
-            // A library that is refused at registration is refused in every row.
+            // A library of r0 is refused at registration, so every feature has the same cell.
             let rows = if newest == Revision::R0 {
                 1
             } else {
@@ -113,7 +113,8 @@ fn check(language: &str) {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// Returns the conformance library of a language and its twin, with the variable; `None` if there is no compiler.
+/// Returns the conformance library of a language and its twin, built with the variable; `None` if there is no
+/// compiler.
 fn libraries(language: &str) -> Option<[PathBuf; 2]> {
     match language {
         "c" => Some(compiled("c", option_env!("C_COMPILER")?, "-std=c99")),
@@ -169,7 +170,8 @@ fn cpp_libraries_on_later_revisions() {
     check("cpp");
 }
 
-/// The same on jaxlib: a tenth of the libraries on the newest one, or all of them on those of `XLA_FFI_PYTHONS`.
+/// Runs the same features on jaxlib: a tenth of the libraries on the newest jaxlib, or all libraries on the jaxlibs of
+/// `XLA_FFI_PYTHONS`.
 #[test]
 fn libraries_on_later_jaxlibs() {
     let of = |name| std::env::var_os(name).map(|list| std::env::split_paths(&list).collect());

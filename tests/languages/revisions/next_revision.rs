@@ -1,5 +1,5 @@
-//! The conformance libraries on generated next revisions: longer tables and structs, unknown links, slots and
-//! enumerators, a higher version. `tests/fixtures/next_revision.c` is the host.
+//! The conformance libraries on randomly generated future revisions. These have longer tables and structs, unknown
+//! links, slots and enumerators, and a higher version. `tests/fixtures/next_revision.c` is the host.
 
 use super::features::FEATURES;
 use super::subject::{Subject, WRAP, values};
@@ -22,8 +22,8 @@ use xla_ffi_testing::skip;
 const COUNT: u64 = 100;
 const FIRST: u64 = 1;
 
-/// The possible additions of a revision, in the order of the host's `struct plan`: the first unknown number, and how many there
-/// are. Words and slots count from 1; `grown` has a bit per slot.
+/// The differences that a revision can have, in the order of the host's `struct plan`: the smallest value, and the
+/// number of possible values. `grown` has a bit per slot.
 const NEW: [(&str, i32, u64); 14] = [
     ("minor", Revision::NEWEST.minor_version() + 1, 5),
     ("slots", 1, 12),
@@ -43,10 +43,11 @@ const NEW: [(&str, i32, u64); 14] = [
 const EXTENSION_MINOR: usize = 13;
 type Plan = [i32; NEW.len()];
 
-/// The revision of a seed: a higher version, and each other kind of growth in half of all.
+/// Returns the differences for a seed: always a higher version, and each other difference with a probability of one
+/// half.
 fn plan(seed: u64) -> Plan {
     let mut state = seed;
-    // SplitMix64.
+    // The generator is SplitMix64.
     let mut next = || {
         state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let z = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -59,7 +60,7 @@ fn plan(seed: u64) -> Plan {
     })
 }
 
-/// A function of the host.
+/// Returns a function of the host's library.
 ///
 /// # Safety
 /// `F` is the function's type.
@@ -70,7 +71,7 @@ unsafe fn function<F: Copy>(name: &str) -> F {
         // SAFETY: the library is part of these tests and has no constructors.
         unsafe { libloading::Library::new(path) }.expect("the host loads")
     });
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that `F` is the function's type.
     *unsafe { host.get::<F>(name.as_bytes()) }.expect("the function")
 }
 
@@ -78,27 +79,27 @@ unsafe fn function<F: Copy>(name: &str) -> F {
 fn wrap(bundle: Bundle, stage: Stage) -> Bundle {
     type Wrap = unsafe extern "C" fn(XLA_FFI_Handler) -> XLA_FFI_Handler;
     let handler = bundle.get(stage).expect("the stage was just added");
-    // SAFETY: its type.
+    // SAFETY: the function has this type.
     let wrap = unsafe { function::<Wrap>("next_revision_wrap") };
-    // SAFETY: the host takes every handler.
+    // SAFETY: the function accepts every handler.
     let wrapped = unsafe { wrap(handler) };
-    // SAFETY: the host calls the handler as the runtime calls the host.
+    // SAFETY: the host calls the handler with the arguments that it gets from the runtime.
     unsafe { bundle.with(stage, wrapped) }
 }
 
 /// Returns the first fault in the host since the start.
 fn fault() -> Option<&'static CStr> {
-    // SAFETY: its type.
+    // SAFETY: the function has this type.
     let fault = unsafe { function::<extern "C" fn() -> *const c_char>("next_revision_fault") };
     let text = fault();
     if text.is_null() {
         return None;
     }
-    // SAFETY: a C string of the host's, which it does not change.
+    // SAFETY: the host returns a C string that it does not modify.
     Some(unsafe { CStr::from_ptr(text) })
 }
 
-/// Runs every row on the revision of a seed; returns how many cells are right.
+/// Runs every feature on the revision of a seed, and returns the number of cells that are as expected.
 fn run(
     language: &str,
     [first, twin]: [&Path; 2],
@@ -106,7 +107,7 @@ fn run(
     seed: u64,
 ) -> Result<usize, String> {
     let plan = plan(seed);
-    // If the process dies, this says where.
+    // Printed before the run, so that the plan is known if the process dies.
     let shown = NEW
         .iter()
         .zip(plan)
@@ -117,9 +118,9 @@ fn run(
     );
     let runtime = Runtime::new(Revision::NEWEST);
     type Begin = unsafe extern "C" fn(*const XLA_FFI_Api, *const Plan);
-    // SAFETY: its type.
+    // SAFETY: the function has this type.
     let begin = unsafe { function::<Begin>("next_revision_begin") };
-    // SAFETY: the table lives as long as the process; the plan is copied.
+    // SAFETY: the table is valid until the process ends, and the host copies the plan.
     unsafe { begin(runtime.api(), &raw const plan) };
     let bootstrap = bootstrap(option_env!("C_COMPILER").unwrap_or("cc"));
     let subject = Subject {
@@ -140,7 +141,7 @@ fn run(
             return Err(format!("{feature}: {fault:?}"));
         }
     }
-    // C gives handlers the extension as it is.
+    // The C headers pass the extension to handlers unchanged, so there is nothing to test in C.
     if language != "c" {
         let minor = minor_of_extension(&subject.runtime, extension);
         let wanted = XLA_FFI_Extension_Collectives_MinorVersion + plan[EXTENSION_MINOR];
@@ -154,8 +155,8 @@ fn run(
     }
 }
 
-/// Returns the minor version of the collectives, which the handler has to accept if it is higher than the
-/// known one.
+/// Returns the minor version of the collectives extension that the handler sees. It must accept a version that is
+/// higher than the newest known one.
 #[xla_ffi::handler]
 fn extension_minor(
     mut y: Out<i64, 0>,
@@ -182,7 +183,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(extension_minor, Body, ffi::Ffi::Bind().Ctx<ffi::E
     .Ctx<ffi::Extension<ffi::CollectivesExtension>>().Ret<ffi::BufferR0<ffi::S64>>());
 "#;
 
-/// Compiles the handler in C++; `None` for the one in Rust.
+/// Compiles the C++ handler, or returns `None` for the Rust one.
 fn with_extension(language: &str, test: &str) -> Option<PathBuf> {
     if language != "cpp" {
         return None;
@@ -194,7 +195,7 @@ fn with_extension(language: &str, test: &str) -> Option<PathBuf> {
     Some(library.expect("the handler compiles"))
 }
 
-/// Returns the result of the handler of a library, or of the one in Rust.
+/// Calls the handler of a library, or the Rust handler of this program, and returns its result.
 fn minor_of_extension(runtime: &Runtime, library: Option<&Path>) -> Result<i64, Error> {
     let bundle = match library {
         Some(path) => runtime
@@ -212,7 +213,7 @@ fn minor_of_extension(runtime: &Runtime, library: Option<&Path>) -> Result<i64, 
     Ok(values::<i64>(&outcome, 0)[0])
 }
 
-/// Runs all seeds, or those of `XLA_FFI_SEEDS` (`FIRST..LAST`), in a process of their own, which may crash.
+/// Runs all seeds, or those of `XLA_FFI_SEEDS` (`FIRST..LAST`), in a separate process, because it may crash.
 fn check(test: &str, language: &str) {
     let (Some(_), Some([first, twin])) = (option_env!("C_COMPILER"), conformance(language)) else {
         return skip(test, "no compiler when the tests were built");
@@ -263,11 +264,11 @@ fn check(test: &str, language: &str) {
     }
     println!("{language}: {cells} cells on {count} generated revisions are right");
     type Calls = extern "C" fn() -> *const [i64; Slot::ALL.len()];
-    // SAFETY: its type.
+    // SAFETY: the function has this type.
     let calls = unsafe { function::<Calls>("next_revision_calls") }();
-    // SAFETY: the host's array, which no other thread writes any more.
+    // SAFETY: the array belongs to the host, and no other thread writes it any more.
     let calls = unsafe { *calls };
-    // The rows use these in every language.
+    // The features call these slots in every language.
     for slot in [
         Slot::ErrorCreate,
         Slot::HandlerRegister,

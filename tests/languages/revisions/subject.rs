@@ -48,7 +48,7 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// Returns the revision as which the libraries treat their host.
+    /// Returns the revision that the libraries assume for their host.
     pub(crate) fn seen(&self) -> Revision {
         seen(self.newest, self.runtime.revision())
     }
@@ -96,8 +96,8 @@ impl Subject {
     }
 }
 
-/// Returns the revision as which a library that knows those up to `newest` treats its host. Before r5, a table's
-/// contents are only known from its length.
+/// Returns the revision that a library assumes for `host` if it knows revisions up to `newest`. Before r5,
+/// libraries can only determine a table's contents from its length.
 pub(crate) fn seen(newest: Revision, host: Revision) -> Revision {
     match newest {
         _ if host <= newest => host,
@@ -124,7 +124,7 @@ pub(crate) fn run(
     call.run()
 }
 
-/// Checks that a call on these arguments returns these values, in one result of these dimensions.
+/// Checks that a call with these arguments has a single result with these dimensions and values.
 pub(crate) fn gives<T: Element + Clone + PartialEq + std::fmt::Debug>(
     s: &Subject,
     name: &str,
@@ -156,7 +156,7 @@ pub(crate) fn number<T: Element + Clone + PartialEq + std::fmt::Debug>(
     gives(s, name, "{}", vec![scalar()], &[], &[wanted])
 }
 
-/// Returns the error that an outcome has to be.
+/// Returns the error of an outcome that must be an error.
 pub(crate) fn refused<T>(outcome: Result<T, Error>) -> Result<Error, Failure> {
     let none = || Failure::Wrong("no error".to_owned());
     outcome.err().ok_or_else(none)
@@ -176,7 +176,7 @@ pub(crate) fn values<T: Element + Clone>(outcome: &Outcome, index: usize) -> Vec
         .expect("the result's type")
 }
 
-/// Checks elements of less than a byte, in an odd number: unpacked by `handler`, and their sizes.
+/// Checks packed elements, an odd number of them: the values that `handler` unpacks, and their sizes.
 pub(crate) fn packed(s: &Subject, handler: &str, spec: &str, wanted: &[i8]) -> Check {
     let x = Spec::parse(spec)
         .expect("the test's SPEC parses")
@@ -192,7 +192,7 @@ pub(crate) fn packed(s: &Subject, handler: &str, spec: &str, wanted: &[i8]) -> C
     )
 }
 
-/// Checks six elements of a type, copied by the handler, and their sizes.
+/// Checks six elements of a type: the copy that the handler makes, and their sizes.
 pub(crate) fn copied(s: &Subject, dtype: DType) -> Check {
     let shape = Shape::new(dtype, [2, 3])?;
     let size = 6 * dtype.bits() / 8;

@@ -34,8 +34,8 @@ pub fn compile(
     let folder = crate::target_folder().join("tmp/compiled");
     std::fs::create_dir_all(&folder).expect("the target folder");
     let key = format!("{:016x}", key.finish());
-    // The stamp is next to the output and records its origin, because other commands may write the same
-    // output.
+    // The stamp file is next to the output and records the command and its inputs, because other
+    // commands may write the same output.
     let stamp = match output {
         Some(output) => {
             let mut name = output.to_owned().into_os_string();

@@ -1,4 +1,4 @@
-//! Builds wheels for tests, valid as from a build backend, or deliberately invalid.
+//! Builds wheels for tests: valid ones, as from a build backend, or deliberately invalid ones.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
