@@ -134,9 +134,8 @@ pub(crate) fn debug_information(input: &[u8]) {
 pub(crate) fn header(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let unit = Source::from_text(Path::new("fuzzed.h"), text.into_owned()).unit();
-    let (includes, rest): (Vec<&str>, Vec<&str>) = unit
-        .lines()
-        .partition(|line| line.starts_with("#include "));
+    let (includes, rest): (Vec<&str>, Vec<&str>) =
+        unit.lines().partition(|line| line.starts_with("#include "));
     assert_eq!(includes.len(), 3, "two of the language, and the header");
     // Only names of the header's macros may occur, three lines per macro.
     for macros in rest.chunks(3) {
