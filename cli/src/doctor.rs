@@ -323,7 +323,7 @@ impl Examiner<'_> {
             .filter_map(|version| Revision::of_jaxlib(version))
             .collect();
         if args.no_run || wheel.is_some() {
-            // A library for another machine is expected in a wheel, and is no problem if it is not run.
+            // Wheels may contain libraries for other machines. Without running, the machine also does not matter.
             for finding in &mut examination.findings {
                 if finding.problem == Problem::OtherMachine {
                     finding.severity = Severity::Note;
