@@ -255,7 +255,7 @@ pub struct Layout {
 pub struct Comparison {
     /// The number of structs, enumerations and functions that were compared.
     pub judged: usize,
-    /// The differences, one text each, starting with the mirror's name of the item.
+    /// The differences as text. Each starts with the name of an item in the mirror.
     pub mistakes: Vec<String>,
     /// Structs and enumerations that the mirror does not state, and fields whose types are in a different file.
     pub absent: Vec<String>,

@@ -118,7 +118,7 @@ Retyped XLA_FFI_Foo | struct tag { @ a; }; typedef struct tag XLA_FFI_Foo[2]; | 
 Retyped XLA_FFI_Foo | typedef struct tag XLA_FFI_Foo; struct tag { @ a; }; | int | float
 "#,
     );
-    // The contents of this type are unknown, so its name represents it.
+    // This type is only declared, so the model contains its name instead of its fields.
     let text = "typedef struct tag XLA_FFI_Foo;";
     if let Ok(abi) = read(text) {
         assert_eq!(abi.aliases["XLA_FFI_Foo"], "tag");

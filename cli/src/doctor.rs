@@ -323,7 +323,7 @@ impl Examiner<'_> {
             .filter_map(|version| Revision::of_jaxlib(version))
             .collect();
         if args.no_run || wheel.is_some() {
-            // Wheels may contain libraries for other machines. Without running, the machine also does not matter.
+            // A library for another machine is expected in a wheel, and causes no failure with `--no-run`.
             for finding in &mut examination.findings {
                 if finding.problem == Problem::OtherMachine {
                     finding.severity = Severity::Note;

@@ -235,7 +235,7 @@ impl Interpreters {
     }
 }
 
-/// The child process's answer.
+/// The JSON that the child process sends: an error, or the handlers.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Said {

@@ -160,7 +160,8 @@ fn a_header_is_named() {
     assert!(err(&other).contains("CustomOptions_Get"));
 }
 
-/// A revision accepts all of its headers. An edition or a jaxlib version accepts only one.
+/// `--revision` with a revision accepts all headers of that revision. With an edition or a jaxlib version, it accepts
+/// only one of these headers.
 #[test]
 fn an_edition_is_not_another_of_its_revision() {
     let test = "an_edition_is_not_another_of_its_revision";

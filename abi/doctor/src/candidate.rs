@@ -57,12 +57,12 @@ pub enum Behaviour {
     Negotiates,
     /// The handler answers with version 0.N on every runtime; N is this number.
     Fixed(i32),
-    /// The answers do not reveal the rule.
+    /// The answers do not show how the handler chooses its version.
     Unknown,
 }
 
 impl Behaviour {
-    /// Determines the rule from a handler's answers.
+    /// Determines how the handler chooses its API version, from its answers.
     #[must_use]
     pub fn of(answers: &[Answer]) -> Self {
         let mut minors: Vec<i32> = answers

@@ -134,7 +134,7 @@ impl Diff<'_> {
             let mut structs = abi.structs.values();
             structs.any(|layout| layout.field(name).is_some_and(Field::is_function))
         };
-        // The type of a slot's function changes with the slot, and only the slot's change is reported in full.
+        // The function type of a slot changes with the slot, so its change follows from the slot's change.
         let slot_too = |changes: &[Change], class: Class, name: &String| match class {
             Class::Retyped => changes.iter().any(|change| {
                 (change.class, change.subject) == (Class::Retyped, Subject::Slot)

@@ -203,7 +203,7 @@ impl Renames {
             );
         }
         for (was, now) in &self.functions {
-            // A function type is renamed together with its slot, and the slot's change is reported in full.
+            // The function type of a slot is renamed with the slot, so its change follows from the slot's change.
             let has_slot = new
                 .structs
                 .values()

@@ -272,7 +272,7 @@ fn words(contract: &str) -> Option<Vec<Vec<&str>>> {
     Some(words.collect())
 }
 
-/// Returns the name of each dimension of each argument, from the contract.
+/// Returns the names that the contract gives to the dimensions of each argument. `None` if it does not fit `shapes`.
 fn names(contract: &str, shapes: &[Shape]) -> Option<Vec<Vec<String>>> {
     let words = words(contract)?;
     if words.len() != shapes.len() {
