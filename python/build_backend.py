@@ -14,8 +14,8 @@ import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 
-#: Files made from ``include/cmake/NAME.in``, with their folder in the package. ``xtask`` makes these files and those of
-#: the embedded runtime.
+#: Files generated from ``include/cmake/NAME.in``, each with its folder in the package. ``xtask`` also generates them,
+#: and similar files for the embedded runtime.
 PACKAGE_FILES = {
     "xla_ffi-config.cmake": "lib/cmake/xla_ffi",
     "xla_ffi-config-version.cmake": "lib/cmake/xla_ffi",

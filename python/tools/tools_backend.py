@@ -1,8 +1,8 @@
 """Builds the package ``xla-ffi-tools``: the command-line tool ``xla-ffi``, the embedded runtime, and the recorder.
 
-Its files are installed into the folder of the package ``xla_ffi``. By default, cargo builds them. With
+The package installs its files into the folder of the package ``xla_ffi``. By default, cargo builds them. With
 ``--config-settings prefix=DIR``, they are copied from a folder that ``cargo xtask install --prefix DIR --tools``
-filled. ``--config-settings platform=TAG`` sets the platform tag of the wheel.
+created. ``--config-settings platform=TAG`` sets the platform tag of the wheel.
 """
 
 import os

@@ -3,8 +3,8 @@
 ``lib = xla_ffi.load("libfoo.so")`` reads the manifest of the library, registers its handlers with JAX, and returns an
 object with one function per handler. ``xla_ffi.tensorflow.load`` does the same for TensorFlow.
 
-JAX is imported when a name that needs it is first used, because builds that only need the headers, and TensorFlow
-programs, may not have JAX.
+JAX is imported only when a name that needs it is first used. Builds that only need the headers, and
+TensorFlow programs, may not have JAX.
 """
 
 import importlib
@@ -47,7 +47,7 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-# Type checkers read the imports above instead. A test compares the two.
+# Type checkers read the imports above instead. A test checks that both have the same names.
 _MODULES = {
     "_check": ("CheckResult", "Report", "check"),
     "_errors": ("CompileError", "LibraryError", "ManifestError", "UnsupportedRuntimeError"),

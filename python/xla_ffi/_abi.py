@@ -36,7 +36,7 @@ ATTRIBUTE_DTYPES = {
 
 
 def dtype_name(dtype):
-    """Returns the ABI's name of a NumPy dtype, or NumPy's name if the ABI does not have the type."""
+    """Returns the ABI's name of a NumPy dtype, or NumPy's name if the ABI lacks the type."""
     name = np.dtype(dtype).name
     return _BY_NUMPY.get(name, name)
 
@@ -74,22 +74,23 @@ def _numbers(version):
 
 
 def _is_published(version):
-    """Returns true for the number of a release that this package knows; a fourth number repairs a release."""
+    """Returns true if a version is that of a release that this package knows. A fourth number marks a corrected
+    release."""
     return bool(re.fullmatch(r"\d+(\.\d+)+", version)) and _numbers(version)[:3] <= _numbers(REVISIONS[-1][0])
 
 
 def _revision_of_header(text):
-    """Returns the revision of a ``c_api.h``, by its minor version and the length of its function table."""
+    """Returns the revision of the text of a ``c_api.h``, by its minor version and the length of its function table."""
     minor = int(re.search(r"#define XLA_FFI_API_MINOR (\d+)", text)[1])
     functions = len(re.findall(r"_API_STRUCT_FIELD\(XLA_FFI_\w+\);", text))
     return sum(known <= [minor, functions] for _first, *known in REVISIONS) - 1
 
 
 def revision_of(version, header=None):
-    """Returns the revision of jaxlib ``version``; -1 for one older than the first.
+    """Returns the revision of jaxlib ``version``, or -1 if the version is older than the first revision.
 
-    A nightly or a vendor's build may have the number of a release with a newer revision, so for those the header decides: the
-    path of the wheel's ``xla/ffi/api/c_api.h``.
+    Nightly and vendor builds may have the number of a release but a newer revision. For them, the revision is read
+    from ``header``, the path of the wheel's ``xla/ffi/api/c_api.h``.
     """
     if version in YANKED:
         return YANKED[version]
@@ -97,7 +98,7 @@ def revision_of(version, header=None):
     if header and not _is_published(version):
         with contextlib.suppress(OSError, TypeError), open(header, encoding="utf-8") as file:
             known = _revision_of_header(file.read())
-            # r5 and r6 have equal headers in this respect.
+            # The headers of r5 and r6 have equal minor versions and table lengths, so the version decides.
             return known if REVISIONS[known][1:] != REVISIONS[max(by_number, 0)][1:] else by_number
     return by_number
 
@@ -110,7 +111,7 @@ def first_jaxlib(revision):
 def minor_version(revision):
     """Returns the minor version that a runtime of this revision reports.
 
-    Each unknown future revision is assumed to raise it by one.
+    Future revisions are assumed to increase the minor version by one each.
     """
     newest = len(REVISIONS) - 1
     return REVISIONS[min(revision, newest)][1] + max(0, revision - newest)

@@ -18,7 +18,7 @@ _UNTYPED = [np.dtype(kind).name for name, kind in _abi.ATTRIBUTE_DTYPES.items() 
 def refuse(handler, problems):
     """Raises a TypeError if there are problems.
 
-    One problem is on the handler's line, several are listed one per line.
+    A single problem is on the same line as the handler's name. Several problems are listed one per line.
     """
     if problems:
         lines = problems if len(problems) == 1 else [f"{len(problems)} problems", *problems]
@@ -59,7 +59,7 @@ def cast_all(spec, given):
 
 
 def _stated(spec, declared, given):
-    """Returns the given attributes, plus the declared defaults if the handler itself does not know them."""
+    """Returns the given attributes, with the declared defaults added if the handler itself does not know them."""
     if not spec.states_defaults:
         return given
     return {**{name: attr.default for name, attr in declared.items() if attr.default is not None}, **given}
@@ -139,9 +139,9 @@ def _value(kind, value, name):
 
 
 def _in_range(attr, value):
-    """Checks a value against the attribute's range and returns it.
+    """Checks a value against the attribute's range and returns the value.
 
-    XLA drops calls with empty results, so the handler may never check.
+    The handler also checks the range, but XLA never calls it if its results are empty.
     """
     for word, bound in ("min", attr.minimum), ("max", attr.maximum):
         if bound is not None:

@@ -1,8 +1,8 @@
 """vmap: how a call changes when its operands have an additional leading dimension.
 
-A call's ``batch`` decides this. It is one of jax's values of ``vmap_method``, None if vmap is refused, or the author's
-declaration: a tuple with ``"leading"`` or ``"shared"`` for each operand, or a different handler
-(``_related_handlers.Other``).
+The ``batch`` of a call determines the change. It is one of jax's values of ``vmap_method``, None if vmap is refused,
+or the author's declaration. A declaration is a tuple with ``"leading"`` or ``"shared"`` for each operand, or a
+different handler (``_related_handlers.Other``).
 """
 
 import functools
@@ -44,7 +44,8 @@ def _batch(primitive, args, dims, *, results, batch, aliases, gradient, split, t
     method = batch
     if isinstance(batch, tuple):
         shared = [word == "shared" for word in batch]
-        # An operand that all elements share cannot hold their results either.
+        # The declaration does not apply if an operand declared as shared is batched, or is aliased with a result of
+        # each element.
         alone = any(a and b for a, b in zip(shared, batched)) or any(shared[argument] for argument, _ in aliases)
         method = "sequential" if alone else "declared"
     if method in ("sequential", "sequential_unrolled"):
@@ -59,7 +60,7 @@ def _batch(primitive, args, dims, *, results, batch, aliases, gradient, split, t
         wide = [True] * len(args)
     for argument, _result in aliases:
         if not batched[argument]:
-            # The operand's memory must have room for the results of all elements.
+            # An aliased operand must have room for the results of all elements.
             args[argument] = jnp.broadcast_to(args[argument], (size, *args[argument].shape))
             batched[argument] = wide[argument] = True
     lead = 1 if method == "expand_dims" else size

@@ -234,8 +234,8 @@ def _embedded(folder, handler, values, more, options, deadline, time_limit):
 
 
 def _named(handler):
-    """Returns the options that select the handler: its name, or its symbols and types if the manifest does not
-    describe it."""
+    """Returns the options that select the handler: its name, or its symbols and types if the manifest does not describe
+    the handler."""
     if not handler.spec.states_defaults:
         return ["--handler", handler.spec.name]
     symbols = [f"{stage}={symbol}" for stage, symbol in handler.spec.stages.items()]

@@ -11,7 +11,7 @@ import numpy as np
 
 from . import _values
 
-#: Number of repeated calls and of threads.
+#: Number of repeated calls, and number of threads.
 _AGAIN, _THREADS = 5, 8
 _ROWS = 4
 

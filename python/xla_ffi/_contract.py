@@ -56,7 +56,8 @@ class Computed:
         return result
 
     def _symbolic(self, size, product):
-        """Computes a symbolic size of ``jax.export``, which has no upper limit and is only known by its constraints."""
+        """Computes a symbolic size of ``jax.export``, which has no upper limit and is known only through
+        constraints."""
         if product % self.over:
             raise ValueError(f"may leave a remainder (pass constraints=['mod({product}, {self.over}) == 0'] to jax.export.symbolic_shape)")
         result = product // self.over + self.plus

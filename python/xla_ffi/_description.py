@@ -13,9 +13,9 @@ from ._errors import ManifestError, no_handler
 
 
 class Single:
-    """An object that exists once per process: copying it returns the same object.
+    """An object that exists once per process: copying returns the same object.
 
-    Unpickling differs, because it reads the current file.
+    Unpickling may return a different object, because it loads the current file.
     """
 
     def __copy__(self):
@@ -53,10 +53,10 @@ class Handlers(Single):
 
 
 class Described(Single):
-    """A handler's calls: their operands, attributes and results.
+    """The calls of a handler: their operands, attributes and results.
 
-    Subclasses for a framework convert operands (``_operand``), make the types of arrays (``_array_type``) and tokens
-    (``_token_type``), and check result types that a caller passes (``_said``).
+    A subclass for a framework converts operands (``_operand``), creates the types of arrays (``_array_type``) and
+    tokens (``_token_type``), and checks result types that a caller passes (``_said``).
     """
 
     def __init__(self, spec, path):

@@ -22,8 +22,8 @@ class Model:
         #: The targets that the model calls, as :class:`Need`. For a model that was read from a file, includes those of
         #: its derivatives.
         self.needs = tuple(needs)
-        # As in the file: dictionaries with the keys "file", "prefix", "digest" and "targets", and the arguments of
-        # `load`.
+        # The libraries, as stored in the file: dictionaries with the keys "file", "prefix", "digest" and "targets", and
+        # the arguments of `load`.
         self._libraries = tuple(libraries)
         self._vjp_order = vjp_order
 
@@ -42,7 +42,7 @@ class Model:
             body = bytes(self.exported.serialize(vjp_order=order))
         needs, libraries = self.needs, self._libraries
         if order != self._vjp_order:
-            # The derivatives have just been made, and may call further handlers.
+            # Serialization may have created derivatives, which may call further handlers.
             needs = _needs.opened(body, "the model")[0]
             known = {target for each in libraries for target in each["targets"]}
             libraries = (*libraries, *_used(need.target for need in needs if need.target not in known))
@@ -138,7 +138,7 @@ def report(model, paths):
     listed, given = _needs.model_parts(data, where)[0].get("libraries", []), [_elsewhere(path) for path in paths]
     stand, have = _standing(listed, given), {}
     for path, each in zip(paths, given):
-        # Under the library's own names, and under those in the model's list.
+        # A caller's library has targets under its own names, and under the names in the model's list.
         said = {None: {}, **{entry["prefix"]: _user_signature.read_back(entry) for entry, choices in zip(listed, stand) if each in choices}}
         libraries = _manifest.read_all(each.path, required=not any(any(keywords.values()) for keywords in said.values()))
         for prefix, keywords in said.items():

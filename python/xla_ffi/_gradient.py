@@ -127,7 +127,7 @@ class Linear:
 
     @property
     def whole(self):
-        """The caller's keywords that apply to all calls made for this one."""
+        """Returns the caller's keywords that apply to all calls made for this one."""
         return {"partition_batch": False} if dict(self.said).get("partition_batch") is False else {}
 
     def tangents(self, residuals, tangents, results):
@@ -223,7 +223,7 @@ def _like(args):
 
 
 def _as(value, aval):
-    """Divides a cotangent over Explicit axes like the value it belongs to, if that value's type is Explicit."""
+    """Divides a cotangent over Explicit axes like the corresponding value, if the type of that value is Explicit."""
     return _jax.divided(value, _jax.parts_of(aval)) if _jax.is_explicit(aval) else value
 
 
@@ -334,7 +334,8 @@ def _transpose(cotangents, *args, count, linear, which, types, **_):
 def _jvp_of_tangent(args, slopes, *, count, which, **params):
     """Differentiates a tangent.
 
-    It is linear in the tangents. Its derivative in the residuals is the one its handler declares.
+    A tangent is linear in the tangents. Its derivative with respect to the residuals is the one that its handler
+    declares.
     """
     out = _tangent(*args, count=count, which=which, **params)
     if all(type(slope) is ad.Zero for slope in slopes[:count]):

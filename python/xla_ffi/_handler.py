@@ -158,9 +158,10 @@ class Handler(Described):
         return functools.update_wrapper(function, self, updated=())
 
     def batched(self, args, attrs, results, gradient, has_side_effect, said):
-        """Calls this handler in place of a handler that is batched by it.
+        """Calls this handler to compute a batch of calls of a different handler.
 
-        ``gradient`` is the other handler's gradient, used if this one has none. ``said`` are the caller's keywords.
+        ``gradient`` is the gradient of the different handler, used if this handler has none. ``said`` are the caller's
+        keywords.
         """
         attrs = self._attributes(attrs, {})
         args, bound = self._operands(args)
@@ -201,7 +202,7 @@ class Handler(Described):
             raise TypeError(f"{self.__qualname__}: partition_batch=True needs a contract whose operands all start with `...`; remove it")
         if not (self._contract and args) or has_side_effect or wanted is False:
             return None
-        # Operands of a fixed rank cannot have an additional dimension, but the dimensions they have can be split.
+        # Operands of a fixed rank cannot have an additional dimension, but their existing dimensions can be split.
         of_one_rank = batch == self.batch == "sequential" and self.spec.batch is None and self._contract.batchable
         if not wanted and not (batch == "broadcast_all" or isinstance(batch, tuple) or of_one_rank):
             return None

@@ -67,7 +67,7 @@ class _File:
         return bytes(names[offset : end if end >= 0 else len(names)]).decode("utf-8", "replace")
 
     def without_unique_symbols(self):
-        """Returns the file's bytes without process-wide unique symbols. Most systems do not have such symbols."""
+        """Returns the file's bytes without process-wide unique symbols, which exist only in ELF files."""
         return bytes(self.data)
 
 
@@ -96,7 +96,8 @@ class Elf(_File):
             self.manifest = self._loaded_manifests()
 
     def _loaded_manifests(self):
-        """The manifests, each at a multiple of 16 bytes, found by their first bytes; None if there are none."""
+        """Returns the manifests, or None if there are none. Each starts at a multiple of 16 bytes and is found by
+        its first bytes."""
         found = b""
         for match in re.finditer(b"XLAFFIMF", self.data):
             at = match.start()
@@ -123,8 +124,8 @@ class Elf(_File):
     def without_unique_symbols(self):
         """Returns the file's bytes with unique symbols (STB_GNU_UNIQUE) changed to global ones.
 
-        A process has each unique symbol once, and C++ compilers use them for inline variables, among others. A second
-        copy of the library would use the first one's variables.
+        A unique symbol exists once per process. C++ compilers use such symbols for inline variables, for example.
+        Without the change, a second copy of the library would use the variables of the first copy.
         """
         data = bytearray(self.data)
         for section in self._sections:

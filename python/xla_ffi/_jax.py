@@ -253,8 +253,8 @@ def type_of(value):
 
 
 def allow_in_shard_map(primitive):
-    """Registers a primitive's results as varying like those of any elementwise primitive, in versions of jax that
-    need this. jax 0.6.0 needs it if its check of varying types is off."""
+    """Makes the results of a primitive vary over mesh axes like those of elementwise primitives, in versions of jax
+    that need this. jax 0.6.0 needs it if its check of varying types is off."""
     try:
         from jax.experimental import shard_map
     except ImportError:
@@ -301,17 +301,18 @@ LOWERED_IN_PLACE = {"cacheable": False} if "cacheable" in inspect.signature(mlir
 def named(location, primitives, name):
     """Returns a location whose operation is named ``name`` instead of one of ``primitives``.
 
-    XLA names the instruction after it, and profilers the instruction's event. Other locations are unchanged.
+    XLA names the instruction after the location, and profilers name the instruction's event after it. Locations of
+    other operations are returned unchanged.
     """
     last = re.compile(rf"(^|/)({'|'.join(primitives)})(\[.*)?$", re.DOTALL)
-    if hasattr(location, "child_loc"):  # In earlier bindings, an error unless the location has only a name.
+    if hasattr(location, "child_loc"):  # Earlier bindings raise an error unless the location is only a name.
         with contextlib.suppress(ValueError):
             if location.name_str.removesuffix(":") in primitives and location.name_str.endswith(":"):
-                # Later jax wraps the location in one with the kind of operation.
+                # Later jax wraps the location in a location with the kind of operation.
                 return named(location.child_loc, primitives, name)
             called, count = last.subn(lambda found: found[1] + name, location.name_str)
             return ir.Location.name(called, childLoc=location.child_loc) if count else location
-    # Bindings without these properties: use the text of the location.
+    # These bindings lack the properties, so the text of the location is changed.
     text = re.fullmatch(r'loc\("((?:[^"\\]|\\.)*)"(.*)\)', str(location), re.DOTALL)
     if text is None or not hasattr(ir.Location, "from_attr"):
         return location

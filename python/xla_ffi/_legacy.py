@@ -15,14 +15,14 @@ class LegacyTarget(Single):
     """
 
     def __init__(self, name, target, signature, spec, library):
-        #: The target name under which it is registered.
+        #: The name under which the target is registered.
         self.target = target
         #: One of ``cpu``, ``cpu_status``, ``cpu_unified``, ``gpu``, ``gpu_status``, or None.
         self.signature = signature
         #: XLA's CustomCallApiVersion, or None.
         self.api_version = _abi.LEGACY_API_VERSIONS.get(signature)
         self._spec = spec
-        #: The arguments of `load` for its library.
+        #: The arguments of the `load` call for the library of the target.
         self._library = library
         self.__name__ = name
 
@@ -81,10 +81,10 @@ class LegacyTarget(Single):
 
 
 def _check_tuples(target, spec, results):
-    """Raises a TypeError if a target expects other pointers than those that XLA passes for arrays.
+    """Raises a TypeError if a target expects pointers other than those that XLA passes for arrays.
 
-    XLA passes one pointer per operand. A single result is a pointer to its data, and several are an array of pointers.
-    XLA passes one pointer per operand. A single result is a pointer to its data; several are an array of pointers.
+    XLA passes one pointer per operand. A single result is a pointer to its data; several results are an array of
+    pointers.
     """
     operands, result = (part.replace(" ", "") for part in spec.structure.split("->"))
     inner = result[1:-1]

@@ -89,7 +89,8 @@ class HandlerSpec:
     batch: Any = None  # "leading", "sequential", "none", a tuple with "leading" or "shared" per argument, or {"handler": name}
     described: bool = True
     doc: str = ""
-    #: Whether calls must pass default attributes, because a handler described by its caller does not know them.
+    #: Whether calls must pass default attributes. True if only the caller describes the handler, which then does not
+    #: know its defaults.
     states_defaults: bool = False
 
 

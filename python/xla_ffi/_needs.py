@@ -30,7 +30,7 @@ class Need:
     api_version: int
     #: The attributes of its calls: names, and types as in MLIR. Only for API version 4.
     attributes: tuple[tuple[str, str], ...]
-    #: Whether jax itself guarantees that the target is stable.
+    #: Whether jax itself guarantees the stability of the target.
     of_jax: bool = False
 
 

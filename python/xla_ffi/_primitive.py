@@ -114,7 +114,7 @@ def _lower(context, *operands, split, **params):
         devices = tuple(context.module_context.axis_context.device_assignment)
         whole = lambda *args: _sharding.split_call(bind, split, args, results, devices)
         found = mlir.lower_fun(whole, multiple_results=True)(context, *operands)
-        # The division in the types takes precedence over XLA's result for the sharding rule.
+        # The result types determine the division, even if XLA's sharding rule gives a different one.
         typed = lambda value, aval: internal.lower_with_sharding_in_types(context, value, aval)
         return [typed(*each) if _jax.is_explicit(each[1]) else each[0] for each in zip(found, context.avals_out)]
     return _custom_call(context, *operands, **params)
@@ -137,7 +137,7 @@ def _emitted(context, *operands, target, attributes, has_side_effect, aliases, l
     }
     version, config = legacy or (4, {name: ir.Attribute.parse(_mlir.attribute(frozen.value)) for name, frozen in attributes})
     if version < 4 or _jax.LOSES_LAYOUTS:
-        # Not every jax's public rule supports calls of earlier API versions.
+        # In some versions of jax, the public rule does not support calls of earlier API versions.
         shapes = [aval.shape for aval in context.avals_out]
         sizes = [[size if isinstance(size, int) else ir.ShapedType.get_dynamic_size() for size in shape] for shape in shapes]
         types = [ir.RankedTensorType.get(each, mlir.dtype_to_ir_type(aval.dtype)) for each, aval in zip(sizes, context.avals_out)]

@@ -1,8 +1,8 @@
 """Records the calls of handlers, for ``xla-ffi run LIB --replay``.
 
-During a recording, calls are traced to separate targets named ``TARGET@recorded``. In these, a function of
-``libxla_ffi_record`` runs before each stage of the handler. The original targets are unchanged, so handlers have no
-overhead when nothing is recorded.
+During a recording, calls are traced to separate targets named ``TARGET@recorded``. For these targets, a function
+of ``libxla_ffi_record`` runs before each stage of the handler. The original targets are unchanged, so calls
+outside of recordings have no overhead.
 """
 
 import atexit

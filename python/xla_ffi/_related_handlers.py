@@ -30,7 +30,7 @@ class Other:
 
 
 class Gradient:
-    """The handlers of a handler's gradient. Compared by identity."""
+    """The handlers that compute a handler's gradient. Two objects are equal only if they are identical."""
 
     def __init__(self, handler, found):
         gradient = handler.spec.gradient

@@ -14,18 +14,18 @@ from . import _jax
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """The number of leading dimensions along which a call may be split, and the operands that have them.
+    """The number of leading dimensions along which a call may be split, and the operands that have these dimensions.
 
-    All results do.
+    All results have them.
     """
 
     dims: int
     leading: tuple
 
     def batched(self, words):
-        """Returns the split of a call with one more leading dimension, or None.
+        """Returns the split of a call with an additional leading dimension, or None if it cannot be split.
 
-        ``words`` has true for operands with it.
+        ``words`` has true for each operand that has the additional dimension.
         """
         if all(word == mine for word, mine in zip(words, self.leading)):
             return dataclasses.replace(self, dims=self.dims + 1)

@@ -79,7 +79,7 @@ def attribute(spec, attr):
 def operand_names(spec):
     """Returns parameter names for the arguments.
 
-    They are positional only, so any names work that are not attributes'.
+    Arguments are positional only, so their names only need to differ from those of attributes.
     """
     taken = {attr.name for attr in spec.attrs} | {"self", "options"}
     names = []
@@ -93,9 +93,9 @@ def operand_names(spec):
 
 
 def attributes(spec, options):
-    """Returns the attributes that can be keywords.
+    """Returns the attributes that can be passed as keywords.
 
-    Those that are not identifiers, or have an option's name, need ``attrs=``.
+    Attributes whose names are not identifiers, or are names of options, must be passed by ``attrs=``.
     """
     known = [attr for attr in spec.attrs if attr.inside is None]
     taken = {*options, "options", "self"}

@@ -23,8 +23,8 @@ def of(path):
     described = _manifest.read(path)
     every = [spec for handlers in described.values() for spec in handlers.values()]
     names = [spec.name for spec in every]
-    # As in a loaded library, some handlers are not attributes: if two libraries share the name, if it is one of the
-    # library object's own, or if it is not an identifier.
+    # As in a loaded library, a handler is not an attribute in three cases: two libraries share its name, the
+    # library object already has an attribute of the name, or the name is not an identifier.
     own = {*dir(_library.Library), *_FIELDS}
     several = {name for name in names if names.count(name) > 1}
     usable = lambda spec: spec.name not in several and _signature.is_plain_name(spec.name) and spec.name not in own

@@ -13,7 +13,7 @@ GETTER = "_ZN3xla3ffi12GetXlaFfiApiEv"
 
 _LIBRARY = "libtensorflow_cc.so.2"
 
-# Size of the first revision's table, which ends with the stream. Smaller tables had no version.
+# Size in bytes of the first revision's table, whose last function is Stream_Get. Smaller tables have no version.
 _FIRST = 88
 
 

@@ -347,8 +347,8 @@ def _with_gradient(handler, run, values, bound, results, cast, has_side_effect, 
 
 @contextlib.contextmanager
 def _inside():
-    """Marks calls of a derivative's handlers, because TensorFlow builds backward graphs outside of the compiled
-    context."""
+    """Marks calls of a derivative's handlers as compiled, because TensorFlow builds backward graphs outside of the
+    compiled context."""
     before = getattr(_within, "gradient", False)
     _within.gradient = True
     try:
