@@ -89,7 +89,7 @@ static XLA_FFI_Error* weighted_sum_impl(xffi_call* call) {
   }
   if ((error = xffi_decoded(call)) != NULL) return error;
   for (int64_t i = 0; i < y.count; ++i) ((float*)y.data)[i] = 0;
-  call->next_arg = first; /* all operands are valid: fetch them again */
+  call->next_arg = first; /* all operands are valid, so fetch them again */
   for (int64_t k = 0; k < count; ++k) {
     xffi_buffer x = xffi_arg(call, "xs", XLA_FFI_DataType_F32, XFFI_ANY_RANK);
     for (int64_t i = 0; i < y.count; ++i) {

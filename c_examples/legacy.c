@@ -1,5 +1,5 @@
-/* A[i] = B[i % 128] + C[i], the example of the original documents, in every calling convention. One line each
- * turns the same functions into handlers of XLA FFI. */
+/* A[i] = B[i % 128] + C[i], the example in XLA's documents, in every calling convention of the original
+ * custom calls. One line per function adapts it to a handler of XLA FFI. */
 #include "xla_ffi/legacy/adapt.h"
 
 enum { kB = 128, kC = 2048 };
@@ -70,7 +70,7 @@ static void tiled_add_pair(void* out, const void** in) {
 }
 XFFI_REGISTER_LEGACY_TARGET("tiled_add_pair", tiled_add_pair, "Host", XFFI_LEGACY_CPU);
 
-/* Checks the sizes, which the bare function cannot do. */
+/* Checks the sizes, which the adapted function does not know. */
 static XLA_FFI_Error* check_sizes(xffi_call* call, const xffi_legacy_operands* operands,
                                   xffi_legacy_opaque* opaque) {
   static const int64_t want[] = {kB, kC, kC};

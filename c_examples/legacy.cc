@@ -1,5 +1,5 @@
-// A[i] = B[i % 128] + C[i], the example of the original documents, in every calling convention. One line each
-// turns the same functions into handlers of XLA FFI.
+// A[i] = B[i % 128] + C[i], the example in XLA's documents, in every calling convention of the original
+// custom calls. One line per function adapts it to a handler of XLA FFI.
 #include <stdexcept>
 #include <string>
 
@@ -68,7 +68,7 @@ static void tiled_add_pair(void* out, const void** in) {
 }
 XLA_REGISTER_CUSTOM_CALL_TARGET(tiled_add_pair, "Host");
 
-// Checks the sizes, which the bare function cannot do.
+// Checks the sizes, which the adapted function does not know.
 static XLA_FFI_Error* CheckSizes(xffi_call* call, const xffi_legacy_operands* operands,
                                  xffi_legacy_opaque*) {
   const int64_t want[] = {128, 2048, 2048};

@@ -59,7 +59,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(rms_norm_backward, RmsNormBackward,
                                   .Shape(XLA_FFI_SHAPE("... n, ... n -> ... n"))
                                   .HostOnly());
 
-// The manifest, for tools and the JAX loader. Handlers of libraries without one are called by symbol.
+// The manifest, for tools and the JAX loader. Handlers of libraries without a manifest are called by
+// symbol.
 XLA_FFI_LIBRARY(rms_norm,
                 XLA_FFI_HANDLER(rms_norm).Default("eps", "1e-5").Vjp("rms_norm_backward"),
                 XLA_FFI_HANDLER(rms_norm_backward).Default("eps", "1e-5"));

@@ -1,5 +1,5 @@
-//! Writes an image of each kernel source to OUT_DIR, as `NAME.image`: nvcc's output, or without nvcc the source
-//! itself, which NVRTC compiles at its first use.
+//! Writes an image of each kernel source to OUT_DIR, as `NAME.image`: nvcc's output, or the source itself if
+//! nvcc is missing. NVRTC compiles the source when a kernel is first used.
 //!
 //! nvcc is found through XLA_FFI_NVCC, CUDA_HOME, or PATH, in this order. XLA_FFI_CUDA_ARCHS lists the compute
 //! capabilities that get machine code (default: 90). Older and newer devices compile the PTX of capability 7.5.
@@ -15,7 +15,7 @@ fn main() {
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     let nvcc = nvcc();
-    // Lets the tests find out what can run.
+    // Tells the tests which kernels can run.
     let made_of = if nvcc.is_some() { "nvcc" } else { "source" };
     println!("cargo:rustc-env=KERNELS={made_of}");
     let target = env::var("TARGET").expect("cargo sets it");

@@ -24,7 +24,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(cpp_tiled_add, TiledAdd,
                                   .Arg<ffi::BufferR1<ffi::F32>>()
                                   .Ret<ffi::BufferR1<ffi::F32>>());
 
-// A stateful handler: the compiled program keeps the coefficients. The CUDA runtime keeps the module, one per
+// A stateful handler: the compiled program keeps the coefficients. The CUDA runtime keeps one module per
 // device.
 
 // y = c[0] + c[1] x + c[2] x^2 + …
@@ -74,7 +74,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(cpp_polynomial, Evaluate,
                                   .Arg<ffi::Buffer<ffi::F32>>()
                                   .Ret<ffi::Buffer<ffi::F32>>());
 
-// Scratch memory: a sum in two kernels. The first leaves its partial sums in scratch memory from XLA.
+// Scratch memory: a sum in two kernels. The first kernel writes partial sums to scratch memory from XLA.
 static ffi::Error Sum(cudaStream_t stream, ffi::ScratchAllocator scratch, ffi::Buffer<ffi::F32> x,
                       ffi::ResultBufferR0<ffi::F32> y) {
   const size_t n = x.element_count();

@@ -1,4 +1,5 @@
-// The small kernels. nvcc compiles them for both languages, or NVRTC at run time, so they include no headers.
+// The small kernels. nvcc compiles them for the Rust and C++ examples, or NVRTC at run time, so they include
+// no headers.
 
 // a[i] = b[i % m] + c[i]. b: f32[m], c and a: f32[n]; any grid.
 extern "C" __global__ void tiled_add(const float* __restrict__ b, unsigned long long m,
@@ -52,7 +53,7 @@ extern "C" __global__ void partial_sums(const float* __restrict__ x, unsigned lo
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
-// One block. y: f32[]
+// Adds the partial sums in one block. y: f32[]
 extern "C" __global__ void total(const float* __restrict__ partial, unsigned count,
                                  float* __restrict__ y) {
   float sum = 0;

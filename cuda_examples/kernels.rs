@@ -33,7 +33,7 @@ fn tiled_add(
 // A stateful handler: the compiled program keeps the coefficients and the module, and the kernel is loaded once
 // per context.
 
-/// The kernel's argument that is passed by value: eight floats.
+/// The kernel's argument: a struct of eight floats, passed by value.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Coefficients([f32; 8]);
@@ -93,7 +93,7 @@ impl Polynomial {
     }
 }
 
-// Scratch memory: a sum in two kernels. The first leaves its partial sums in scratch memory from XLA.
+// Scratch memory: a sum in two kernels. The first kernel writes partial sums to scratch memory from XLA.
 
 static PARTIAL_SUMS: Kernel = MODULE.kernel("partial_sums");
 static TOTAL: Kernel = MODULE.kernel("total");
@@ -124,7 +124,7 @@ struct Axpy;
 
 #[xla_ffi::stateful(name = "axpy", platforms = ["cuda"], command_buffer_compatible, shape = "..., ... -> ...")]
 impl Axpy {
-    /// Modules are loaded before the capture.
+    /// Loads the module before XLA captures a call.
     fn initialize(stream: Option<Stream>) -> Result<()> {
         if let Some(stream) = stream {
             AXPY.load(stream.context()?)?;

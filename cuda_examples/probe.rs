@@ -37,13 +37,13 @@ pub extern "C" fn probe_captured() -> u64 {
     CAPTURED.load(Ordering::Relaxed)
 }
 
-/// Returns the number of streams on which it was called.
+/// Returns the number of streams on which the handler was called.
 #[unsafe(no_mangle)]
 pub extern "C" fn probe_streams() -> u64 {
     STREAMS.lock().unwrap_or_else(PoisonError::into_inner).len() as u64
 }
 
-// The kernel of `kernels.rs`, with varying launches.
+// The kernel `axpy` of `kernels.rs`, launched with varying sizes.
 static MODULE: Module = Module::new(include_bytes!(concat!(env!("OUT_DIR"), "/kernels.image")));
 static AXPY: Kernel = MODULE.kernel("axpy");
 

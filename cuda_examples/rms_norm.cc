@@ -25,7 +25,7 @@ static bool MakePlan(size_t rows, size_t n, size_t element, size_t most, bool al
 
 static bool Aligned(const void* p) { return reinterpret_cast<size_t>(p) % 16 == 0; }
 
-// Gets the number of rows and their length; returns an error if the operands differ.
+// Gets the number of rows and their length. Returns an error if the operands differ in type or shape.
 static ffi::Error Look(const ffi::AnyBuffer& x, const ffi::AnyBuffer& other, size_t* rows, size_t* n) {
   if (x.dimensions() != other.dimensions() || x.element_type() != other.element_type()) {
     return ffi::Error::InvalidArgument("the operands differ in shape or element type");
@@ -36,7 +36,7 @@ static ffi::Error Look(const ffi::AnyBuffer& x, const ffi::AnyBuffer& other, siz
   return ffi::Error::Success();
 }
 
-// The launches of one element type.
+// Defines the launches of the kernels for one element type.
 #define LAUNCHES(T, NAME)                                                                           \
   static ffi::Error Forward_##NAME(cudaStream_t stream, const void* x, void* y, size_t rows,        \
                                    size_t n, float eps) {                                           \

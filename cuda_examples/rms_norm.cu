@@ -1,5 +1,5 @@
-// The kernels of RMS normalisation over the last dimension, forward and backward. nvcc compiles them for both
-// languages, or NVRTC at run time, so they include no headers.
+// The kernels of RMS normalisation over the last dimension, forward and backward. nvcc compiles them for the
+// Rust and C++ examples, or NVRTC at run time, so they include no headers.
 //
 //   y  = r x                                 r = 1 / sqrt(mean(x^2) + eps), one per row
 //   dx = r dy - x r^3 mean(x dy)
@@ -9,8 +9,8 @@
 // each holds up to PER_THREAD vectors of it. With fewer than 128 threads per row, a block processes several
 // rows.
 //
-// The part of a row that exceeds the registers of 1024 threads is read twice, the second time from the caches
-// if it fits. Rows that do not divide into vectors use the `_any` kernels, which read everything twice.
+// If a row exceeds the registers of 1024 threads, the rest is read twice, the second time from the caches if
+// it fits. Rows that do not divide into vectors use the `_any` kernels, which read everything twice.
 
 typedef unsigned short bf16;  // the upper half of an f32
 
@@ -112,7 +112,8 @@ static __device__ __forceinline__ void sum_of_row(unsigned threads, float& a, fl
   }
 }
 
-// The contribution of a vector of x (with GRAD, also of dy) to a row's sums, and the output for it.
+// Adds the contribution of a vector of x (with GRAD, also of dy) to a row's sums, and computes the vector of
+// the output.
 template <typename T, bool GRAD>
 static __device__ __forceinline__ void add(const uint4& x, const uint4& dy, float& squares,
                                            float& products) {
@@ -143,8 +144,9 @@ static __device__ __forceinline__ uint4 result(const uint4& x, const uint4& dy, 
   return Vector<T>::Pack(values);
 }
 
-// x, dy, out: [rows, n] in vectors; without GRAD, dy is x and the values read from it are not used.
-// Row blockIdx.x * (blockDim.x / threads) + threadIdx.x / threads.
+// Normalises rows. x, dy, out: [rows, n] in vectors; without GRAD, dy is x and the values read from it are not
+// used.
+// A thread works on row blockIdx.x * (blockDim.x / threads) + threadIdx.x / threads.
 // LONG: rows may have more than PER_THREAD vectors per thread.
 template <typename T, int PER_THREAD, bool LONG, bool GRAD>
 static __device__ __forceinline__ void normalise(const T* __restrict__ x, const T* __restrict__ dy,
@@ -198,7 +200,7 @@ static __device__ __forceinline__ void normalise(const T* __restrict__ x, const 
   }
 }
 
-// Any n and any alignment; one block of at least 64 threads per row.
+// Normalises rows of any length and alignment, with one block of at least 64 threads per row.
 template <typename T, bool GRAD>
 static __device__ __forceinline__ void normalise_any(const T* __restrict__ x,
                                                      const T* __restrict__ dy,
@@ -222,7 +224,7 @@ static __device__ __forceinline__ void normalise_any(const T* __restrict__ x,
   }
 }
 
-// The registers of 1024 threads hold 8 vectors of x each, or 4 of x and 4 of dy.
+// The registers of 1024 threads hold 8 vectors of x per thread, or 4 of x and 4 of dy.
 #define RMS_NORM_KERNELS(T, NAME)                                                                   \
   extern "C" __global__ void __launch_bounds__(1024)                                                \
       rms_norm_##NAME##_4(const T* x, T* y, unsigned long long rows, unsigned n, unsigned threads,  \

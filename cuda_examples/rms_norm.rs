@@ -8,7 +8,7 @@ use xla_ffi::{
 
 static MODULE: Module = Module::new(include_bytes!(concat!(env!("OUT_DIR"), "/rms_norm.image")));
 
-/// The kernels of one element type.
+/// The kernels for one element type.
 struct Kernels {
     forward_4: Kernel,
     forward_8: Kernel,

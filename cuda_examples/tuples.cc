@@ -89,7 +89,7 @@ static void SumAndDifference(void* stream, void** buffers, const char* opaque, s
   }
 }
 
-// Checks what the bare function cannot, and writes its opaque bytes.
+// Checks the sizes, which the target does not know, and writes the target's opaque bytes.
 static XLA_FFI_Error* Describe(xffi_call* call, const xffi_legacy_operands* operands,
                                xffi_legacy_opaque* opaque) {
   static const char* const kNames[] = {"x", "y", "sum", "difference"};

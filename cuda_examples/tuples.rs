@@ -67,7 +67,7 @@ unsafe fn run(
     unsafe { ROOTS.write(stream, list.roots()) }
 }
 
-/// Checks what the bare function cannot, and writes its opaque bytes.
+/// Checks the sizes, which the target does not know, and writes the target's opaque bytes.
 fn describe(operands: &Operands, opaque: &mut Descriptor) -> Result<()> {
     let x = operands.arg(0)?;
     let n = x.dims.iter().product::<usize>();

@@ -3,7 +3,8 @@
 
 use xla_ffi::{Attribute, prelude::*};
 
-/// The values beyond the ends of a signal; callers pass 0, 1 or 2. Other numbers are refused.
+/// The treatment of values beyond the ends of a signal: callers pass 0, 1 or 2. Other numbers are
+/// refused.
 #[derive(Attribute, Clone, Copy)]
 #[repr(i32)]
 enum Edge {
@@ -51,7 +52,7 @@ fn filter(
     Ok(())
 }
 
-// An attribute that determines the size of the result.
+// An attribute that determines the size of the result:
 
 /// y[i, k] = x[i]ᵏ, for k up to `degree`
 #[xla_ffi::handler(shape = "n -> n degree+1")]
@@ -62,7 +63,7 @@ fn powers(x: Buffer<f32, 1>, mut y: Out<f32, 2>, #[attr(default = 2)] degree: i6
     Ok(())
 }
 
-// One number per operand, for any number of operands.
+// One number per operand, for any number of operands:
 
 /// y = Σ weights[k] xs[k], for arrays of the same shape.
 #[xla_ffi::handler(shape = "...* -> ...")]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use xla_ffi::{Later, prelude::*};
 
-// State: created when a program is compiled, kept between its executions, dropped with it.
+// State is created when a program is compiled, kept between its executions, and dropped with the program.
 
 /// Counts the executions of one call site: start, start + 1, start + 2 …
 struct Counter {
@@ -36,7 +36,7 @@ impl Counter {
     }
 }
 
-// Handlers that return before their results are written: with a promise, and as `async fn`.
+// Handlers that return before their results are written, with a promise and as an `async fn`.
 
 fn delay(ms: i64) -> Result<Duration> {
     match u64::try_from(ms) {
@@ -68,8 +68,8 @@ async fn double_async(x: Buffer<f32>, mut y: Out<f32>, delay_ms: i64) -> Result<
     Ok(())
 }
 
-/// Returns a future that completes after this time, without an async runtime, by being woken from another
-/// thread.
+/// Returns a future that completes after this time. It needs no async runtime, because a separate thread wakes
+/// it.
 fn sleep(time: Duration) -> impl std::future::Future<Output = ()> + Send {
     Sleep { time, until: None }
 }
@@ -97,8 +97,8 @@ impl std::future::Future for Sleep {
     }
 }
 
-// A loop on the host's thread pool. The calling thread takes part, so a small, busy or missing pool only costs
-// time.
+// A loop on the host's thread pool. The calling thread takes part, so the loop also works if the pool is
+// small, busy or missing.
 
 /// y = exp(x) / Σ exp(x), over the last dimension: one row per task.
 #[xla_ffi::handler(shape = "... n -> ... n")]

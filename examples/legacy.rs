@@ -1,5 +1,5 @@
-//! A[i] = B[i % 128] + C[i], the example of the original documents, in every calling convention; and functions
-//! of those conventions as handlers of XLA FFI.
+//! A[i] = B[i % 128] + C[i], the example in XLA's documents, in every calling convention of the original
+//! custom calls. Also adapts functions of those conventions to handlers of XLA FFI.
 
 use std::ffi::{c_char, c_void};
 use xla_ffi::prelude::*;

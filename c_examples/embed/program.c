@@ -1,7 +1,7 @@
 /* A program of two custom calls, built, printed and run without XLA. The first call uses the original convention
- * and fills a tuple, whose second element is unused scratch memory. The second has a status and works in the memory
- * of the first call's result. Link it with libxla_ffi_runtime. With a PJRT plugin's file as its argument, the
- * program runs on a real XLA. */
+ * and fills a tuple, whose second element is unused scratch memory. The second call has a status and works in the
+ * memory of the first call's result. Link the program with libxla_ffi_runtime. If its argument is the file of a
+ * PJRT plugin, it runs on a real XLA. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

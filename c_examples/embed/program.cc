@@ -1,7 +1,6 @@
-// A[i] = B[i % 128] + C[i], the first example of XLA's documents: a program built with XlaBuilder, a target
-// registered
-// with a macro. It runs in this process, without XLA, or on a real XLA if it gets the file of a PJRT plugin.
-// Link it with libxla_ffi_runtime.
+// A[i] = B[i % 128] + C[i], the first example in XLA's documents: a program built with XlaBuilder, and a
+// target registered with a macro. The program runs in this process without XLA, or on a real XLA if its
+// argument is the file of a PJRT plugin. Link it with libxla_ffi_runtime.
 #include <cstdio>
 
 #include "xla/client/xla_builder.h"

@@ -13,8 +13,8 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// Compiles and loads the emulator; without the tools, returns `None` and counts a skip. The lock gives its
-    /// counters to one test at a time.
+    /// Compiles and loads the emulator. Without the tools, returns `None` and counts a skip. The lock lets only
+    /// one test at a time use the emulator's counters.
     pub(crate) fn open(test: &str) -> Option<(&'static Self, MutexGuard<'static, ()>)> {
         static DRIVER: OnceLock<Option<Driver>> = OnceLock::new();
         static ONE: Mutex<()> = Mutex::new(());
@@ -28,12 +28,12 @@ impl Driver {
 
     fn build(test: &str) -> Option<Self> {
         let library = cuda_driver(Path::new(env!("CARGO_TARGET_TMPDIR")), test)?;
-        // SAFETY: our own library, without constructors.
+        // SAFETY: the library is part of this project and has no constructors.
         let library = unsafe { libloading::Library::new(library) }.expect("the stand-in loads");
         Some(Self { library })
     }
 
-    /// Returns a stream of one of its two devices.
+    /// Returns a stream of one of the emulator's two devices.
     pub(crate) fn stream(&self, device: c_int) -> *mut c_void {
         type Make = unsafe extern "C" fn(c_int) -> *mut c_void;
         // SAFETY: the emulator exports this function with this type.
@@ -44,7 +44,7 @@ impl Driver {
         stream
     }
 
-    /// Returns one of its counters.
+    /// Returns one of the emulator's counters.
     pub(crate) fn count(&self, what: &str) -> c_int {
         type Count = unsafe extern "C" fn(*const c_char) -> c_int;
         // SAFETY: the emulator exports this function with this type.

@@ -119,8 +119,8 @@ fn close(got: &[f32], wanted: &[f64], tolerance: f64, what: &str) {
     }
 }
 
-/// Rows, row length and the threads of the forward f32 launch: warps and blocks, whole and partial vectors, the
-/// limit of the registers, and longer rows.
+/// Rows, row length, and threads of the forward f32 launch. Covers warps and blocks, whole and partial vectors,
+/// the limit of the registers, and longer rows.
 const ROWS: [(i64, i64, i32); 8] = [
     (9, 1024, 128),
     (2, 1028, 128),
@@ -146,7 +146,7 @@ fn rms_norm_and_its_gradient() {
         let (count, dims) = ((rows * n) as usize, [rows, n]);
         for dtype in [DType::F32, DType::BF16] {
             let is_f32 = dtype == DType::F32;
-            // Rounded to numbers that bf16 can represent.
+            // For bf16, the values are rounded to numbers that bf16 can represent.
             let round = |value: &f32| match is_f32 {
                 true => *value,
                 false => from_bf16(bf16_bits(*value)),
@@ -160,7 +160,7 @@ fn rms_norm_and_its_gradient() {
                 false => from_bf16_tensor(tensor),
             };
             let shape = || Shape::new(dtype, &dims[..]).unwrap();
-            // Half a unit in the last of 8 bits.
+            // The tolerance for bf16 is half a unit in the last of 8 bits.
             let tolerance = if is_f32 { 1e-5 } else { 1.0 / 256.0 + 1e-5 };
             let x: Vec<f32> = numbers(count).iter().map(round).collect();
             let dy: Vec<f32> = numbers(2 * count)[count..].iter().map(round).collect();
@@ -177,7 +177,7 @@ fn rms_norm_and_its_gradient() {
             close(&read(&outcome.unwrap().rets[0]), &dx, tolerance, &what);
         }
     }
-    // Rows without elements.
+    // Rows without elements are not launched.
     let launches = driver.count("launches");
     let nothing = call(&forward, stream).arg(tensor(&[3, 0], &[]));
     nothing.ret(f32s(&[3, 0])).run().unwrap();
@@ -198,7 +198,7 @@ fn a_state_keeps_its_module_for_each_context() {
     assert_eq!(driver.count("loads"), loads, "no device at instantiate");
     let x = numbers(1000);
     let wanted: Vec<f32> = x.iter().map(|x| (2.0 * x + 0.5) * x + 1.0).collect();
-    // Two streams of one device, and one of the other.
+    // Uses two streams of the first device and one of the second.
     for (device, loaded) in [(0, 1), (0, 1), (1, 2), (0, 2)] {
         let outcome = call(&executable, driver.stream(device))
             .arg(tensor(&[1000], &x))
@@ -237,7 +237,7 @@ fn scratch_memory_is_the_hosts() {
     assert_eq!(driver.count("allocations"), 0);
 }
 
-/// A target of the original conventions, with tuples in device memory whose root the target writes.
+/// Adapts a target of the original conventions that writes the root of its result tuples in device memory.
 #[test]
 fn an_adapted_target_with_tuples() {
     let Some((driver, _one)) = Driver::open("tuples") else {
@@ -263,8 +263,8 @@ fn an_adapted_target_with_tuples() {
     assert_eq!(driver.count("depth"), 0);
 }
 
-/// Leaves of an operand of which only the tuples are known: they are read from device memory, on a stream that
-/// waits for the program's.
+/// If only the root tuples of an operand are known, its leaves are read from device memory, on a stream that
+/// waits for the program's stream.
 #[test]
 fn leaves_behind_their_root_are_read() {
     let Some((driver, _one)) = Driver::open("leaves") else {
@@ -290,12 +290,12 @@ fn leaves_behind_their_root_are_read() {
     assert_eq!(driver.count("event waits"), before, "nothing is read");
     assert_eq!(leaves([root, null, null, null, null, null]), [x, y, z]);
     assert_eq!(driver.count("event waits"), before + 3);
-    // A leaf of size zero may have no address.
+    // A leaf without elements may have a null address.
     assert_eq!(leaves([null, null, null, null, null, null]), [null; 3]);
     assert_eq!(driver.count("depth"), 0);
 }
 
-/// The embedded runtime's own device: its memory, its stream and its scratch memory.
+/// Uses the embedded runtime's own CUDA device: its memory, its stream and its scratch memory.
 #[test]
 fn a_device_of_the_embedded_runtime() {
     let Some((driver, _one)) = Driver::open("CudaDevice") else {
@@ -341,7 +341,7 @@ fn a_device_of_the_embedded_runtime() {
     assert_eq!(driver.count("depth"), 0);
 }
 
-/// Operands on the host are copied to the device for a call, and back.
+/// Operands in host memory are copied to the device before the call, and results are copied back.
 #[test]
 fn a_call_whose_operands_are_copied() {
     let Some((driver, _one)) = Driver::open("run_on") else {
@@ -365,7 +365,8 @@ fn a_call_whose_operands_are_copied() {
     assert_eq!(driver.count("depth"), 0);
 }
 
-/// The work that a command buffer would replay is captured twice and compared.
+/// The work that a command buffer would replay is captured twice and compared, which detects wrong
+/// declarations.
 #[test]
 fn a_wrong_declaration_for_command_buffers_is_told() {
     let Some((driver, _one)) = Driver::open("check_capture") else {
@@ -415,7 +416,7 @@ fn the_api_beneath_the_examples() {
         return;
     };
     let raw = driver.stream(1);
-    // SAFETY: a stream of the emulator, which lives as long as this process.
+    // SAFETY: the stream belongs to the emulator and is valid until this process ends.
     let stream = unsafe { xla_ffi::cuda::Stream::from_raw(raw) }.unwrap();
     let context = stream.context().unwrap();
     assert_eq!(context.device().unwrap(), 1);
@@ -436,9 +437,9 @@ fn the_api_beneath_the_examples() {
     unsafe { axpy.launch(&stream, launch, arguments) }.unwrap();
     assert_eq!(z, [12.0, 24.0, 36.0]);
     assert_eq!(driver.count("attributes"), 2);
-    // A block can have more than 48 KiB on request.
+    // On request, a block can have more than 48 KiB of shared memory.
     let much = Launch::over(3, 32).with_shared_memory(200 << 10);
-    // SAFETY: as above.
+    // SAFETY: the arguments match the kernel, in memory that the emulator can access.
     unsafe { axpy.launch(&stream, much, arguments) }.unwrap();
     assert_eq!(driver.count("shared"), 200 << 10);
     let too_much = Launch::over(3, 32).with_shared_memory(228 << 10);
@@ -463,7 +464,8 @@ fn the_api_beneath_the_examples() {
     assert_eq!(driver.count("unloads"), unloads + 1);
 }
 
-/// On a machine without NVIDIA's driver, the libraries load and answer, and calls report what is missing.
+/// On a machine without NVIDIA's driver, the libraries load and answer metadata calls, and other calls report
+/// that the driver is missing.
 #[test]
 fn without_a_driver_a_call_says_what_is_missing() {
     // In a separate process, which has no emulator.
@@ -499,7 +501,7 @@ fn without_a_driver_a_call_says_what_is_missing() {
             .contains("libcuda.so.1 not found: this machine has no NVIDIA driver"),
         "{error}"
     );
-    // Without a stream the host is not a GPU host, which is reported first.
+    // A call without a stream is not from a GPU host, which is reported before the missing driver.
     let error = call().run().unwrap_err();
     assert_eq!(error.code(), ErrorCode::Unimplemented, "{error}");
     assert!(error.message().contains("stream"), "{error}");

@@ -25,7 +25,7 @@ fn calls_from_threads() {
     assert!(said.ends_with("100000 calls from 4 threads\n"), "{said}");
 }
 
-/// Only a few calls, because valgrind is slow.
+/// Makes only a few calls, because valgrind is slow.
 #[test]
 fn valgrind_finds_nothing() {
     if Command::new("valgrind").arg("--version").output().is_err() {
@@ -118,7 +118,7 @@ fn the_chapter_shows_what_runs() {
     assert_eq!(shown, 8);
 }
 
-/// As at the start of the chapter: an empty folder, one dependency, the program.
+/// Follows the start of the chapter: an empty folder, one dependency, the program.
 #[test]
 fn a_project_of_its_own_with_one_dependency() {
     let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -131,7 +131,7 @@ fn a_project_of_its_own_with_one_dependency() {
         repository().join("ffi")
     );
     std::fs::write(folder.join("Cargo.toml"), manifest).expect("the manifest");
-    // Uses the versions in this checkout.
+    // The new project uses the versions in this checkout.
     for (from, to) in [
         ("Cargo.lock", "Cargo.lock"),
         ("examples/embedding/src/first.rs", "src/main.rs"),

@@ -1,7 +1,8 @@
-"""Times of `images` beside what JAX's users do today: python bench.py [--quick]
+"""Compares the speed of `images` with alternatives: python bench.py [--quick]
 
-A batch of 32 JPEG files of a square picture, decoded to RGB. Each time is the best of several calls of a jitted function,
-in ms for the batch. "apart" is the largest difference from Pillow's pixels, out of 255.
+The benchmark decodes a batch of 32 square JPEG files to RGB. Each time is the best of several calls
+of a jitted function, in ms per batch. "apart" is the largest difference from Pillow's pixels, out
+of 255.
 """
 
 import argparse

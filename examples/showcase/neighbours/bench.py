@@ -1,8 +1,9 @@
-"""Times of `neighbours` beside what JAX's users do today: python bench.py [--quick] [--svg FILE]
+"""Compares the speed of `neighbours` with alternatives: python bench.py [--quick] [--svg FILE]
 
-The 8 nearest of n points in space, for n queries, float32. Each time is the best of several calls of a jitted function,
-in ms. "new points" builds a tree, "same points" has other queries alone. Recall counts neighbours as near as those that
-brute force finds, to 1e-6 relative, on 1000 queries.
+The benchmark finds the 8 nearest of n points in space for n queries, in float32. Each time is the
+best of several calls of a jitted function, in ms. "new points" includes building a tree; "same
+points" has different queries for the same points. Recall counts neighbours that are as near as
+those of brute force, up to a relative error of 1e-6, on 1000 queries.
 """
 
 import argparse
@@ -46,7 +47,7 @@ def searches(points):
     if points.shape[0] <= 20_000:
         yield "jnp, brute force", *both(brute)
     yield "cKDTree, callback", *both(jax.jit(lambda p, q: jax.pure_callback(anew, like(q), p, q)))
-    # The tree is built explicitly, outside jit.
+    # This alternative builds its tree explicitly, outside of jit.
     kept = jax.jit(lambda queries: jax.pure_callback(lambda queries: found(tree, queries), like(queries), queries))
     yield "cKDTree, by hand", None, kept
 

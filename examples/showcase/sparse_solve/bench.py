@@ -1,8 +1,8 @@
-"""Times of `sparse_solve` beside what JAX's users do today: python bench.py [--quick] [--svg FILE]
+"""Compares the speed of `sparse_solve` with alternatives: python bench.py [--quick] [--svg FILE]
 
-Matrices are five-point stencils of convection and diffusion on a square grid, not symmetric, float64. Each time is the
-best of several calls of a jitted function, in ms. "new values" factorises anew (the pattern stays), "same matrix" has
-another right-hand side alone.
+Matrices are five-point stencils of convection and diffusion on a square grid, not symmetric, in
+float64. Each time is the best of several calls of a jitted function, in ms. "new values" factorises
+a matrix with a known pattern again; "same matrix" changes only the right-hand side.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def solvers(a):
     if klujax is not None:
         i, j = jnp.asarray(rows, jnp.int32), jnp.asarray(columns, jnp.int32)
         yield "klujax", *both(jax.jit(lambda data, b: klujax.solve(i, j, data, b)))
-        # Its handles are created, passed and freed explicitly.
+        # klujax's handles are created, passed and freed explicitly.
         symbolic = klujax.analyze(i, j, n)
         numeric = klujax.factor(i, j, given, symbolic)
         anew = lambda data, b: klujax.solve_with_symbol(i, j, data, b, symbolic)

@@ -21,7 +21,7 @@ fn lost(why: impl ToString) -> Error {
     Error::new(ErrorCode::DataLoss, why.to_string())
 }
 
-/// Returns an error with the index of its image.
+/// Returns an error whose message contains the index of the image.
 fn of(i: usize, error: &Error) -> Error {
     Error::new(error.code(), format!("image {i}: {}", error.message()))
 }
@@ -35,7 +35,7 @@ fn told(error: ImageError) -> Error {
     }
 }
 
-/// Returns the decoder of an image; an error if the bytes are not an image or are truncated.
+/// Returns the decoder of an image. Fails if the bytes are not an image or are truncated.
 fn decoder(bytes: &[u8], length: i32) -> Result<impl ImageDecoder + '_> {
     let length = usize::try_from(length).ok();
     let bytes = length
@@ -77,7 +77,7 @@ fn pixels(bytes: &[u8], length: i32, size: [u32; 3], fit: Fit) -> Result<Vec<u8>
     }
 }
 
-/// Decodes images, whose bytes are padded to one length. The call fails if one of them is invalid.
+/// Decodes images whose bytes are padded to one length. Fails if one of the images is invalid.
 #[xla_ffi::handler(shape = "... n, ... -> ... height width channels")]
 async fn decode(
     bytes: Buffer<u8>,

@@ -1,4 +1,4 @@
-//! k-d trees, which live as long as a call site that used them last.
+//! k-d trees. Each call site keeps the tree that it used last; equal points share a tree.
 
 use kiddo::{ImmutableKdTree, SquaredEuclidean};
 use std::any::Any;
@@ -65,10 +65,10 @@ macro_rules! real {
 real! { f32: 1 2 3 4 }
 real! { f64: 1 2 3 4 }
 
-/// The trees that call sites hold.
+/// The trees that call sites keep.
 static LIVING: Mutex<Vec<Weak<dyn Any + Send + Sync>>> = Mutex::new(Vec::new());
 
-/// Points and their tree; the tree is missing if not all points are finite.
+/// Points and their tree, which is missing if some points are not finite.
 pub(crate) struct Tree<T> {
     points: Vec<T>,
     width: usize,
@@ -102,7 +102,7 @@ impl<T: Real> Tree<T> {
         Ok(made)
     }
 
-    /// Returns the neighbours, and the distance for missing ones: NaN if a coordinate is not finite.
+    /// Returns the neighbours, and the distance for missing ones: infinity, or NaN if not finite.
     pub(crate) fn search(&self, query: &[T], which: Which) -> (Vec<(i32, T)>, T) {
         let finite = query.iter().all(|x| (*x).into().is_finite());
         match &self.search {

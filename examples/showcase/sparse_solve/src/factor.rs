@@ -1,4 +1,4 @@
-//! Matrices and their factors, which live as long as a call site that used them last.
+//! Matrices and their factors. Each call site keeps the factors that it used last.
 
 use faer::sparse::linalg::solvers::{Llt, Lu, SymbolicLlt, SymbolicLu};
 use faer::sparse::{SparseColMatRef, SymbolicSparseColMat, linalg::LuError};
@@ -18,7 +18,7 @@ pub(crate) enum Method {
 
 /// The number of numeric factorisations.
 pub(crate) static MADE: AtomicU32 = AtomicU32::new(0);
-/// The factors that call sites hold.
+/// The factors that call sites keep; equal matrices share their factors.
 static LIVING: Mutex<Vec<Weak<dyn Any + Send + Sync>>> = Mutex::new(Vec::new());
 
 /// Square matrices with one pattern, by rows, and `k` right-hand sides for each.
@@ -89,7 +89,7 @@ impl<'a, T> Matrices<'a, T> {
     }
 }
 
-/// The pattern of matrices. Rows are columns here, because the transpose is factorised.
+/// The pattern of matrices. Rows are stored as columns, because the transpose is factorised.
 struct Pattern {
     entries: SymbolicSparseColMat<u32>,
     plan: Plan,
@@ -117,7 +117,7 @@ impl<T: Element + ComplexField> Factor<T> {
                 Err(LuError::SymbolicSingular { .. }) => None,
                 Err(error) => return Err(Error::resource_exhausted(error.to_string())),
             },
-            // It fails if a pivot is not positive.
+            // The factorisation fails if a pivot is not positive.
             Plan::Cholesky(plan) => match Llt::try_new_with_symbolic(plan, matrix, Side::Upper) {
                 Ok(llt) => Some(Box::new(llt)),
                 Err(_) => None,

@@ -4,7 +4,7 @@ use xla_ffi_runtime::{
     Attributes, DType, ErrorCode, Outcome, Result, Revision, Runtime, Shape, Stage, Tensor,
 };
 
-/// Calls `solve` with `method` and the matrix with these entries.
+/// Calls `solve` with a method and a matrix with these entries.
 fn solve(
     runtime: &Runtime,
     method: &str,
