@@ -9,7 +9,7 @@ static void add(float* a, const float* b, const float* c) {
   for (i = 0; i < kC; ++i) a[i] = b[i % kB] + c[i];
 }
 
-/* CPU, API_VERSION_ORIGINAL. */
+/* The function for CPU programs that use API_VERSION_ORIGINAL. */
 XFFI_EXPORT void tiled_add_cpu(void* out, const void** in);
 XFFI_EXPORT void tiled_add_cpu(void* out, const void** in) {
   add((float*)out, (const float*)in[0], (const float*)in[1]);
@@ -17,7 +17,7 @@ XFFI_EXPORT void tiled_add_cpu(void* out, const void** in) {
 XFFI_REGISTER_LEGACY_TARGET("tiled_add_cpu", tiled_add_cpu, "Host", XFFI_LEGACY_CPU);
 XFFI_ADAPT_CPU(tiled_add_cpu_ffi, tiled_add_cpu);
 
-/* Two results, as in current XLA: an array with one pointer per leaf. A and A + 1. */
+/* The results A and A + 1, as in current XLA: an array with one pointer per leaf. */
 XFFI_EXPORT void tiled_add_two(void* out, const void** in);
 XFFI_EXPORT void tiled_add_two(void* out, const void** in) {
   float* const* results = (float* const*)out;

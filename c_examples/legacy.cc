@@ -7,7 +7,7 @@
 #include "xla/service/custom_call_target_registry.h"
 #include "xla_ffi/legacy/adapt.h"
 
-// CPU, API_VERSION_ORIGINAL.
+// The function for CPU programs that use API_VERSION_ORIGINAL.
 XFFI_EXPORT void tiled_add_cpu(void* out, const void** in) {
   float* a = reinterpret_cast<float*>(out);
   const float* b = reinterpret_cast<const float*>(in[0]);
@@ -17,7 +17,7 @@ XFFI_EXPORT void tiled_add_cpu(void* out, const void** in) {
 XLA_REGISTER_CUSTOM_CALL_TARGET(tiled_add_cpu, "Host");
 XFFI_ADAPT_CPU(tiled_add_cpu_ffi, tiled_add_cpu);
 
-// Two results, as in current XLA: an array with one pointer per leaf. A and A + 1.
+// The results A and A + 1, as in current XLA: an array with one pointer per leaf.
 XFFI_EXPORT void tiled_add_two(void* out, const void** in) {
   float* const* results = static_cast<float* const*>(out);
   tiled_add_cpu(results[0], in);

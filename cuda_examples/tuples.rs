@@ -1,6 +1,6 @@
 //! A GPU target of the original custom calls, with tuples, and the adapter that makes it a handler of XLA FFI.
 //!
-//! The target is a typical function of that time, with a stream, a list of buffers with every node of the
+//! The target is a typical function of that API, with a stream, a list of buffers with every node of the
 //! shapes, and opaque bytes. It writes the root of its result itself.
 
 use std::ffi::{c_char, c_void};

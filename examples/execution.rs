@@ -60,7 +60,7 @@ fn double_later(x: Buffer<f32>, y: Out<f32>, delay_ms: i64, later: Later) -> Res
     Ok(())
 }
 
-/// The same, with `await` on any Rust future.
+/// y = 2 x, as an `async fn`, which may await any Rust future.
 #[xla_ffi::handler(shape = "... -> ...")]
 async fn double_async(x: Buffer<f32>, mut y: Out<f32>, delay_ms: i64) -> Result<()> {
     sleep(delay(delay_ms)?).await;

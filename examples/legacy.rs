@@ -16,7 +16,7 @@ fn tiled_add(b: Buffer<f32, 1>, c: Buffer<f32, 1>, mut a: Out<f32, 1>) -> Result
     Ok(())
 }
 
-/// Two results.
+/// A handler with two results: A and A + 1.
 #[xla_ffi::handler(shape = "m, n -> n, n")]
 fn two(
     b: Buffer<f32, 1>,
@@ -36,14 +36,14 @@ xla_ffi_legacy::legacy! {
     tiled_add_cpu = cpu(tiled_add): f32[128], f32[2048] -> f32[2048];
     /// The handler for programs that use `API_VERSION_STATUS_RETURNING`.
     tiled_add_status = cpu_status(tiled_add): f32[128], f32[2048] -> f32[2048];
-    /// A bare function, `API_VERSION_STATUS_RETURNING_UNIFIED`.
+    /// The function for programs that use `API_VERSION_STATUS_RETURNING_UNIFIED`.
     tiled_add_unified = unsafe cpu_unified(cpu_unified);
-    /// The same with tuples, as in the documents: the roots of nested arrays of pointers.
+    /// Operands and results in tuples, as in XLA's documents: roots of nested arrays of pointers.
     tiled_add_tuples = cpu(two), tuples = "roots":
         (f32[128], f32[2048]) -> (f32[2048], (f32[2048]));
-    /// One tuple only, the root of an operand, as jaxlib 0.4.31 passes it.
+    /// One tuple operand, passed by its root as in jaxlib 0.4.31.
     tiled_add_pair = cpu(tiled_add), tuples = "roots": (f32[128], f32[2048]) -> f32[2048];
-    /// The same tuples as later XLA versions pass them: one pointer per leaf, and one array for the result.
+    /// Tuples in later versions of XLA: one pointer per leaf of the operands, and one array for the result.
     tiled_add_nested = cpu(two), tuples = "leaves":
         (f32[128], f32[2048]) -> (f32[2048], (f32[2048]));
 }
@@ -61,7 +61,7 @@ unsafe fn add(a: *mut f32, b: *const f32, c: *const f32, more: f32) {
     }
 }
 
-/// CPU, `API_VERSION_ORIGINAL`.
+/// The function for CPU programs that use `API_VERSION_ORIGINAL`.
 unsafe extern "C" fn cpu(out: *mut c_void, ins: *mut *const c_void) {
     // SAFETY: the list has B and C.
     let [b, c] = [0, 1].map(|i| unsafe { ins.wrapping_add(i).read() });
@@ -143,9 +143,9 @@ xla_ffi_legacy::adapt! {
     tiled_add_status_ffi = unsafe cpu_status(cpu_status);
     /// `cpu_unified`, with the attribute `opaque`.
     tiled_add_unified_ffi = unsafe cpu_unified(cpu_unified), opaque = "opaque";
-    /// `cpu`, with checked operands.
+    /// `cpu`, as a handler that checks the sizes of its operands.
     tiled_add_checked_ffi = unsafe cpu(cpu), describe = sizes;
-    /// `tuples`, from flat operands.
+    /// `tuples`, as a handler whose operands and results are not in tuples.
     tiled_add_tuples_ffi = unsafe cpu(tuples), structure = "(_, _) -> (_, (_))";
 }
 

@@ -23,7 +23,7 @@ static void squares(void* out, const void** in) {
   }
 }
 
-/* Square roots, in place. */
+/* Computes square roots in place. */
 static void roots(void* out, const void** in, XlaCustomCallStatus* status) {
   float* x = out;
   int i;

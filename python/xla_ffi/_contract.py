@@ -241,7 +241,7 @@ class Contract:
         if not _NUMBER.fullmatch(word):
             return None
         digits = word.lstrip("0") or "0"
-        # Python limits the number of digits that it converts.
+        # The number of digits is checked first, because `int` refuses very long numbers.
         if len(digits) > len(str(_MAX_NUMBER)) or int(digits) > _MAX_NUMBER:
             raise self._wrong(f"`{word}` is too large for a size")
         return int(digits)

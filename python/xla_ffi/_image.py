@@ -45,7 +45,7 @@ def refuse_foreign(data, path):
 
 
 class _File:
-    """A library's bytes."""
+    """The bytes of a library file, with functions that read parts of it."""
 
     def __init__(self, data):
         self.data = data

@@ -46,7 +46,7 @@ def call(
     """
     token = _jax.abstract_token()
     if _jax.REVISION < 4 and (token in results or any(map(_jax.is_token, args))):
-        # These runtimes crash the process on tokens.
+        # jaxlib before 0.5.1 crashes the process on tokens.
         raise UnsupportedRuntimeError(f"{target}: tokens need jaxlib 0.5.1 or newer, got {_jax.JAXLIB}; upgrade jaxlib")
     for result in results:
         if result is not token and not (hasattr(result, "shape") and hasattr(result, "dtype")):

@@ -282,7 +282,7 @@ def from_environment():
     recording = Recording(directory, int(limit) if limit else LIMIT)
     _recorder()
     os.makedirs(recording.directory, exist_ok=True)
-    # In containers, process ids repeat.
+    # Process ids repeat in containers, so the folder's name also has a random part.
     recording.directory = pathlib.Path(tempfile.mkdtemp(prefix=f"process-{os.getpid()}-", dir=recording.directory))
     recording._start()
     atexit.register(recording._end)

@@ -76,7 +76,7 @@ class Gradient:
         else:
             found = []
             for name in self.residuals:
-                # If an argument and a result share a name, it refers to the argument.
+                # If an argument and a result share a name, the name refers to the argument.
                 is_argument = (name, True) in names
                 found += [i for i, entry in enumerate(names) if entry == (name, is_argument)]
         return tuple(found + (constant if self.linear else []))

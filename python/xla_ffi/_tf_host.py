@@ -55,7 +55,7 @@ class _Register(ctypes.Structure):
 
 
 class _Text(ctypes.Structure):
-    """Arguments of the function that returns an error's text, in their longest form. Older hosts use a prefix."""
+    """Arguments of the function that returns an error's text, in their longest form. Older hosts read only a prefix."""
 
     _fields_ = [
         ("struct_size", ctypes.c_size_t),

@@ -107,7 +107,7 @@ def build(limit, log, wheels, *command):
 def message(problem):
     """Returns the message of an error or failure in a JUnit report.
 
-    If a module cannot be imported, it is in the traceback.
+    If a module cannot be imported, the message is the end of the traceback.
     """
     lines = [line[1:].strip() for line in (problem.text or "").splitlines() if line.startswith("E ")]
     return " ".join(lines) if problem.get("message") == "collection failure" else problem.get("message")

@@ -1,4 +1,4 @@
-// Attributes, after upstream's tests of these names. See operands.cc for the RUN lines.
+// Attributes. Names in comments are those of the corresponding upstream tests. See operands.cc for the RUN lines.
 #include "common.h"
 
 enum class Color : int32_t { kRed = 0, kGreen = 1 };

@@ -41,7 +41,7 @@ static ffi::Error ErrorForms(int64_t n) {
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(error_forms, ErrorForms, (ffi::Ffi::Bind().Attr<int64_t>("n")));
 
-// `Unexpected(error)` from function templates
+// Function templates that return `Unexpected(error)`
 template <typename T>
 static ffi::ErrorOr<T> OnlyPositive(T value) {
   if (value > 0) return value;
@@ -334,7 +334,7 @@ static ffi::Error AsU16(ffi::AnyBuffer x, ffi::Dictionary attrs, ffi::ResultBuff
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(as_u16, AsU16, ffi::Ffi::Bind().Arg<ffi::AnyBuffer>().Attrs().Ret<ffi::BufferR1<ffi::S64>>());
 
-// A long operand list
+// A binding with many operands
 #define A .Arg<ffi::BufferR0<ffi::F32>>()
 using F = ffi::BufferR0<ffi::F32>;
 // RUN long_list {} f32[]=1 f32[]=2 f32[]=3 f32[]=4 f32[]=5 f32[]=6 f32[]=7 f32[]=8 f32[]=9 f32[]=10 f32[]=11 f32[]=12 f32[]=13 f32[]=14 f32[]=15 f32[]=16 f32[]=17 f32[]=18 f32[]=19 f32[]=20 f32[]=21 f32[]=22 f32[]=23 f32[]=24 -> f32[] == 300

@@ -1,5 +1,5 @@
-// Operands and results, after upstream's tests of these names, and the headers' guarantees for
-// buffers.
+// Operands and results, and the headers' guarantees for buffers. Names in comments, such as AnyBufferArgument,
+// are those of the corresponding upstream tests.
 //
 // Every line that starts with `RUN` is a case: handler symbols by stage, attributes, arguments,
 // results, expected outcome. `==` precedes the results' values; `!!` precedes an error code for both

@@ -1,5 +1,5 @@
-// Errors, ErrorOr, element types and matching, after upstream's tests of these names. See operands.cc
-// for the RUN lines.
+// Errors, ErrorOr, element types and matching. Names in comments are those of the corresponding upstream tests.
+// See operands.cc for the RUN lines.
 #include "common.h"
 
 // ReturnError

@@ -1,5 +1,5 @@
-// State, stages and metadata, after upstream's tests of these names. See operands.cc for the RUN
-// lines.
+// State, stages and metadata. Names in comments are those of the corresponding upstream tests. See operands.cc
+// for the RUN lines.
 #include "common.h"
 
 // StatefulHandler; a type that this library exports for registration

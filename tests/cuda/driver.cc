@@ -13,7 +13,7 @@
 #include <string>
 
 #include "emulator.h"
-// Kernels of the examples.
+// The kernels of the examples, compiled as C++.
 #include "kernels.cu"
 #include "rms_norm.cu"
 

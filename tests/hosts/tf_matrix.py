@@ -315,7 +315,7 @@ OWN = {
     "adapted custom calls: a failure reaches the caller": adapted_failure,
 }  # fmt: skip
 
-# The rows about plugins are run for one kind only.
+# These rows do not depend on the library, so they run for one kind of library only.
 OF_PLUGINS = {"plugin: user data without a context": of_plugins, "plugin: a refused handler is reported": of_plugins}
 
 

@@ -59,7 +59,7 @@ class Loaded:
 
     def __call__(self, name, results, *args, aliases=None, effect=False, vmap_method="default", stages=(), **attrs):
         handler = self.library[name]
-        # Only needed if the manifest does not determine the results.
+        # The types are needed only if the manifest does not determine them.
         given = results if any(ret.variadic for ret in handler.spec.rets) else None
         return handler(*args, result_shape_dtypes=given, has_side_effect=effect, vmap_method=vmap_method, **attrs)
 

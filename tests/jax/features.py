@@ -545,7 +545,7 @@ def vmap(world):
         scale = lambda x: world.library.call("scale", f32(*x.shape), x, factor=F(2), vmap_method=method)
         expect(jax.vmap(scale)(x), np.asarray(x) * 2, method)
         expect(jax.vmap(scale, in_axes=1, out_axes=1)(x), np.asarray(x) * 2, method)
-    # One operand with the batch dimension, and one without.
+    # The first operand has the batch dimension; the second does not.
     total = lambda x, y: world.library.call("sum_all", f32(), x, y, vmap_method="sequential")
     expect(jax.vmap(total, in_axes=(0, None))(x, vector(3)), np.asarray(x).sum(1) + 6)
 

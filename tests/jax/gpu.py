@@ -188,7 +188,7 @@ def dispatch(language):
     return lambda x: call(f"{language}.dispatch", x, x, scale=np.float32(1), steps=np.int64(3))
 
 
-# The same functions in jax.numpy.
+# The functions of the GPU examples, written in jax.numpy.
 
 
 def tiled_add_reference(b, c):

@@ -189,7 +189,7 @@ def streams(world):
         raise Skip("a CPU has no streams")
     from jax.experimental.compute_on import compute_on
 
-    # Not jitted separately, because a call within a call would be annotated twice.
+    # The handlers are not jitted separately, because a call within a call would be annotated twice.
     norm, probe = gpu.rms_norm("rust"), gpu.probe()
 
     def on(stream, work):

@@ -307,7 +307,7 @@ def main():
     check("example rms_norm", lambda: rms_norm(norm))
     check("example matmul", lambda: matmul(product))
     for language in ("C++", "C"):
-        # Only for libraries whose manifests have a gradient.
+        # Runs only for libraries whose manifests have a gradient.
         for example, handler, work in (("rms_norm", "rms_norm", rms_norm), ("matmul", "matmul", matmul)):
             path = libraries.get(f"{language}:{example}")
             specs = [specs for specs, _ in _manifest.read_all(path, required=False).values()] if path else []

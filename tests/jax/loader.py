@@ -130,7 +130,7 @@ def manifests():
         raises(xla_ffi.ManifestError, lambda broken=broken: payloads(broken), "f.so")
     raises(xla_ffi.ManifestError, lambda: _manifest.parsed(b"\0" * 16 + b"XLAFFIM?" + b"\0" * 8, "f.so"), "byte 16")
     raises(xla_ffi.ManifestError, lambda: payloads(GOOD, version=3), "f.so", "1 and 2", "3")
-    # In the second format, records are joined, and handlers have more properties.
+    # In the manifest's second format, records are joined, and handlers have more properties.
     part = {"library": None, "handlers": [{**handler, "name": "g", "described": False, "args": None, "rets": None, "attrs": None}]}
     handlers = payloads(part, GOOD, version=2)["l"][0]
     if list(handlers) != ["g", "h"] or handlers["g"].described or handlers["g"].library != "l":

@@ -202,7 +202,7 @@ fn adapted_functions_on_every_revision() {
                 one,
                 &["B[0] is negative"],
             );
-            // For XLA, a NUL ends a text, and bytes that are not UTF-8 break Python; both are escaped.
+            // XLA ends a text at a NUL, and Python fails on bytes that are not UTF-8, so both are escaped.
             let opaque = "{opaque = array<i8: 110, 0, 111, -1, 33>}";
             let error = call("tiled_add_unified_ffi", opaque, 1.0, one).expect_err("it fails");
             assert!(
@@ -279,7 +279,7 @@ fn foreign_statuses_are_left_alone() {
         let bytes = unsafe { std::slice::from_raw_parts(aligned, 4096) };
         assert!(bytes.iter().all(|byte| *byte == 0), "{language}");
         assert_eq!(plain, [7; 64], "{language}");
-        // A status of the runtime, however, is written by the same library.
+        // The same library writes its error to a status that belongs to this runtime.
         let status = Status::new();
         // SAFETY: the operands are as the target expects, and the status is valid.
         unsafe { target(a, ins.as_mut_ptr(), status.as_ptr().cast()) };

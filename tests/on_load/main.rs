@@ -81,7 +81,7 @@ fn a_loaded_library_is_registered() {
     let runtime = Runtime::new(Revision::R7);
     let languages = languages(test);
     for (name, path) in &languages {
-        // Without a host, nothing happens.
+        // Without a host, loading the library has no effect.
         assert_eq!(load(test, path, &format!("{name}_alone")), "");
         assert!(runtime.find(name, "cpu").is_err(), "{name}");
     }

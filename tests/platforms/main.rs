@@ -134,7 +134,7 @@ fn c_is_clean_under_the_rules_of_msvc() {
     let embedding = folder.path().join("embedding.c");
     let text = "#include \"xla_ffi/runtime.h\"\n#include \"xla_ffi/program.h\"\n";
     std::fs::write(&embedding, text).unwrap();
-    // Legacy custom calls for devices, which no example has.
+    // Compiles legacy custom calls for devices, which no C example covers.
     let legacy = folder.path().join("legacy.c");
     let text = "#include \"xla_ffi/legacy/adapt.h\"\n#include \"xla_ffi/legacy/device.h\"\n";
     std::fs::write(&legacy, text).unwrap();

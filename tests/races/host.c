@@ -70,7 +70,7 @@ static xla copies[2];
 
 struct XLA_FFI_InvokeContext {
   xla* copy;
-  int64_t type_id; /* of the state that instantiate set */
+  int64_t type_id; /* of the state that the instantiate stage set */
   void* state;
 };
 
@@ -286,7 +286,7 @@ enum { LONGEST = 64 };
 
 typedef struct attribute {
   const char* name;
-  XLA_FFI_DataType dtype; /* INVALID: a string */
+  XLA_FFI_DataType dtype; /* INVALID for a string */
   union {
     float f32;
     int32_t s32;

@@ -468,7 +468,7 @@ fn the_api_beneath_the_examples() {
 /// that the driver is missing.
 #[test]
 fn without_a_driver_a_call_says_what_is_missing() {
-    // In a separate process, which has no emulator.
+    // The test runs itself in a separate process, which has no emulator.
     const ALONE: &str = "XLA_FFI_TEST_NO_DRIVER";
     if std::env::var_os(ALONE).is_none() {
         let test = "without_a_driver_a_call_says_what_is_missing";

@@ -12,7 +12,7 @@ pub enum Damage {
     Flip(prop::sample::Index, u8),
     /// Replaces eight bytes by a number.
     Word(prop::sample::Index, u64),
-    /// Inserts bytes.
+    /// Inserts bytes at a position.
     Insert(prop::sample::Index, Vec<u8>),
 }
 

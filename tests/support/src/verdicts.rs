@@ -16,11 +16,11 @@ const SOURCE: &str = "tests/fixtures/upstream/verdicts.cc";
 /// The kind of a library's handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Uses only its operands.
+    /// A handler that uses only its operands.
     Stateless,
-    /// Creates state in the instantiate stage.
+    /// A handler that creates state in the instantiate stage.
     Stateful,
-    /// Completes after it returns.
+    /// A handler that completes after it returns.
     Async,
 }
 
@@ -176,7 +176,7 @@ pub struct Table {
     pub jaxlibs: Vec<String>,
     /// The glibc version that each jaxlib's wheel requires.
     pub glibc: Vec<String>,
-    /// The rows.
+    /// The rows, in the order of the file.
     pub rows: Vec<Row>,
 }
 

@@ -11,7 +11,7 @@ pub struct Zig {
     cache: PathBuf,
 }
 
-/// A target machine.
+/// A machine for which libraries are built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// AArch64 Linux; libraries are `libNAME.so`.

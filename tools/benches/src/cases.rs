@@ -27,10 +27,10 @@ impl Kind {
 pub(crate) struct Case {
     /// Name of the case in the printed table.
     pub(crate) name: &'static str,
-    /// The handler's symbol.
+    /// Name of the handler's function in every library.
     pub(crate) symbol: &'static str,
     pub(crate) kind: Kind,
-    /// Creates a frame.
+    /// Creates the frame of the case.
     pub(crate) frame: fn(&Host) -> Frame,
 }
 

@@ -110,7 +110,7 @@ impl Attrs {
         Self::new(entries.collect())
     }
 
-    /// Returns a single dictionary.
+    /// Returns attributes that consist of a single dictionary.
     pub(crate) fn dictionary(name: &str, entries: Self) -> Self {
         Self::new(vec![(
             name,

@@ -12,7 +12,7 @@ mod values;
 /// The name is also the name of the target's folders and the argument of `cargo xtask soak NAME`.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// All targets.
+/// All fuzz targets.
 pub const TARGETS: &[Target] = &[
     ("attributes", values::attributes),
     ("spec", values::spec),

@@ -269,7 +269,7 @@ fn library(root: &Path, out: &Path) -> Result<Vec<String>> {
     );
     fs::write(place.join("Cargo.toml"), manifest)?;
     fs::write(place.join("lib.rs"), ONE_HANDLER)?;
-    // Uses the versions that the project is tested with.
+    // Uses the dependency versions that this project is tested with.
     fs::copy(root.join("Cargo.lock"), place.join("Cargo.lock"))?;
     python::output(cargo(place).arg("fetch"), "cargo fetch")?;
     let start = Instant::now();

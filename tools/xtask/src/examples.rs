@@ -29,7 +29,7 @@ impl Language {
     }
 }
 
-/// An example.
+/// An example in `examples/examples.json`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Example {
     #[serde(rename = "example")]
@@ -66,7 +66,7 @@ fn every_language() -> Vec<Language> {
     Language::ALL.to_vec()
 }
 
-/// Reads the table.
+/// Reads `examples/examples.json`.
 pub(crate) fn table(root: &Path) -> Result<Vec<Example>> {
     let path = root.join("examples/examples.json");
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;

@@ -73,10 +73,10 @@ impl Cell {
 pub(crate) struct Runtime {
     /// Name of the host's package: `jaxlib` or a different one.
     pub(crate) host: String,
-    /// The version as text.
+    /// The host's version, as text.
     pub(crate) version: String,
     numbers: Vec<u32>,
-    /// The host's revision.
+    /// The host's ABI revision.
     pub(crate) revision: Revision,
 }
 
@@ -120,7 +120,7 @@ struct Rule {
     cell: Cell,
     /// Text that the message must contain.
     words: String,
-    /// The condition as written.
+    /// The condition, as written in the file.
     place: String,
 }
 
@@ -189,7 +189,7 @@ pub(crate) struct Expected {
 }
 
 impl Expected {
-    /// Parses the file.
+    /// Parses the text of `expected.txt`.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let mut expected = Self::default();
         let mut libraries: Vec<String> = Vec::new();

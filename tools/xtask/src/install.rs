@@ -37,7 +37,7 @@ const TEMPLATES: [&str; 3] = [
     "xla_ffi.pc",
 ];
 
-/// Templates for the runtime.
+/// Templates that are installed only with the runtime.
 const RUNTIME_TEMPLATES: [&str; 4] = [
     "xla_ffi-runtime.cmake",
     "xla_ffi_runtime.pc",

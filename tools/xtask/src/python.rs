@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 /// Minor versions for which listed jaxlibs have wheels. 3.12 is first because every revision has a wheel for it.
 pub(crate) const MINORS: [u32; 4] = [12, 13, 14, 11];
 
-/// A usable Python.
+/// A Python for which jaxlib has wheels.
 #[derive(Clone, Debug)]
 pub(crate) struct Python {
     /// The interpreter itself, not a shim.

@@ -306,7 +306,7 @@ impl Ship {
         for line in [
             &pack("static", ""),
             "xla-ffi doctor --strict --wheel static/repaired/*.whl",
-            // The same changes as in "Wheels for GPUs" in docs/shipping.md.
+            // Makes the same changes as "Wheels for GPUs" in docs/shipping.md.
             "sed -i 's/CUDA_RUNTIME_LIBRARY Static/CUDA_RUNTIME_LIBRARY None/' CMakeLists.txt",
             r#"echo 'target_link_libraries(ship_gpu PRIVATE "${cuda}/lib/libcudart.so.13")' >> CMakeLists.txt"#,
             r#"sed -i 's/^dependencies = \[/&"nvidia-cuda-runtime==13.*", /' pyproject.toml"#,
@@ -327,15 +327,15 @@ impl Ship {
         Ok(())
     }
 
-    /// Checks the packages with the index's and system tools. Also checks that the packaged runtime catches exceptions
-    /// of handlers built by this system's g++.
+    /// Checks the packages with tools of the index and of the system. Also checks that the packaged runtime catches
+    /// exceptions of handlers built by this system's g++.
     fn own_packages(&self, work: &Path, tools: &Path) -> Result<()> {
         let tag = format!("manylinux_{}_x86_64", dist::GLIBC.replace('.', "_"));
         for line in [
             "twine check --strict ../dist/*.whl ../dist/*.tar.gz",
             &format!("auditwheel show ../dist/xla_ffi_tools-*.whl | grep {tag}"),
             "xla-ffi doctor --wheel ../dist/xla_ffi_tools-*.whl",
-            // The same commands as in the projects' workflows.
+            // Runs the same commands as the projects' workflows.
             "xla-ffi abi check --header $(python -m xla_ffi --include-dir)/xla/ffi/api/c_api.h",
             "xla-ffi abi check --snapshots",
             "g++ -shared -fPIC -pthread -I$(python -m xla_ffi --include-dir) ../misuse.cc -o libmisuse.so",
@@ -366,7 +366,7 @@ impl Ship {
         let minor = python.minor;
         let pins = ["jax", "jaxlib"]
             .map(|name| format!("\"{name}=={jaxlib} ; python_version == '3.{minor}'\""));
-        // uv locks for all Pythons of the project, but not all of them have this jaxlib.
+        // uv locks for all Pythons of the project, but this jaxlib does not support all of them.
         let pin = format!("constraint-dependencies = [{}]\n", pins.join(", "));
         let file = project.join("pyproject.toml");
         let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;

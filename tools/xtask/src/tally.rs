@@ -207,7 +207,7 @@ impl Tally {
 
 /// Runs a command and records its output.
 pub(crate) fn run(of: &str, command: &mut Command, log: &mut Log) -> Outcome {
-    // One pipe for both streams, so that lines keep their order.
+    // Both streams share one pipe, so that lines keep their order.
     let (mut reader, writer) = std::io::pipe().context("making a pipe")?;
     command
         .stdin(Stdio::null())

@@ -19,7 +19,7 @@ pub(crate) struct Venv {
     pub(crate) minor: u32,
     /// The framework's package.
     pub(crate) package: String,
-    /// The version of that package.
+    /// The version of the framework's package.
     pub(crate) version: String,
 }
 

@@ -12,7 +12,7 @@ use xla_ffi::{Attribute, Element, prelude::*};
 #[attr(strings)]
 pub(crate) enum Method {
     Lu,
-    /// For Hermitian positive definite matrices; only the lower triangle is read.
+    /// Cholesky, for Hermitian positive definite matrices. Reads only the lower triangle.
     Cholesky,
 }
 

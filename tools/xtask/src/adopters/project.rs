@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Stdio;
 
-/// The file's contents.
+/// The contents of `projects.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -16,7 +16,7 @@ struct File {
     project: Vec<Project>,
 }
 
-/// A project.
+/// A public project with its settings and expected results.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Project {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Build {
     pub(super) wheel: PathBuf,
-    /// CPU time.
+    /// CPU time of the build.
     pub(super) seconds: f64,
     pub(super) warnings: u64,
     /// Number of compiler warnings in the headers of XLA or in ours.

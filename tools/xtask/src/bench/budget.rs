@@ -167,7 +167,7 @@ impl std::fmt::Display for Judged {
     }
 }
 
-/// Prints the table.
+/// Prints the costs of all cases as a table.
 pub(super) fn print(rows: &[Row]) {
     println!("ns a call, one core, minimum of many");
     print!("{:36}", "");

@@ -14,7 +14,7 @@ const KINDS: [(&str, &str); 5] = [
     ("internal", "one of the internal API"),
 ];
 
-/// Costs of frames and requests: place in the report, description, and limit in ns.
+/// Costs of frames and requests: path in the report, description, and limit in ns.
 const PARTS: [(&str, &str, f64); 5] = [
     (
         "/frames/prepared",

@@ -256,7 +256,7 @@ impl Native {
     }
 }
 
-/// Runs programs for Windows.
+/// The program wine, which runs programs for Windows.
 pub(super) struct Wine {
     program: &'static str,
     version: String,

@@ -8,7 +8,7 @@ use xla_ffi_abi::spelling::{declaration, function_type};
 use xla_ffi_sys as sys;
 use xla_ffi_sys::{EnumLayout, Revision, Slot, StructLayout};
 
-/// The differences between headers.
+/// The properties in which the headers differ.
 struct Of {
     guard: &'static str,
     about: &'static str,

@@ -17,7 +17,7 @@ use xla_ffi_sys::Revision;
 /// The interface of a host.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    /// Python with this package.
+    /// TensorFlow, in a Python that has the package.
     TensorFlow,
     /// A PJRT plugin, with the path of its library in the Linux package.
     Plugin(&'static str),
@@ -48,7 +48,7 @@ const HOSTS: [Host; 7] = [
     ("lammps-jax-pjrt-cpu", "0.11.2", LAMMPS_PLUGIN, R9, false),
 ];
 
-/// Returns the default hosts.
+/// Returns the hosts that run by default.
 pub(super) fn usual() -> Vec<Runtime> {
     let usual = HOSTS.iter().filter(|(.., in_ci)| *in_ci);
     usual
