@@ -26,7 +26,7 @@ static int Copy(void* stream, void* to, const void* from, size_t size) {
   return cudaMemcpyAsync(to, from, size, cudaMemcpyHostToDevice, static_cast<cudaStream_t>(stream));
 }
 
-// Host memory from which the roots are copied.
+// The events of the pool of host memory from which the roots are copied.
 static const xffi_events kEvents = {DeviceOf, Create, Record, IsComplete, Copy};
 static xffi_staging roots = XFFI_STAGING(&kEvents, 16);
 

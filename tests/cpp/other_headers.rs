@@ -201,7 +201,7 @@ int main() {
       std::printf("%d.%d %d %d\n", major, minor, collects, records);
     }
   }
-  // // The host of this test has no functions for windows.
+  // Windows are functions that this host does not have.
   std::printf("windows %d\n", windows);
 }
 "#;

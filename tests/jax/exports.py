@@ -209,7 +209,7 @@ def symbolic(folder):
 
 
 def vouched():
-    """A target that is not in a loaded library is refused, as jax does."""
+    """As in jax, a target that is not in a loaded library is refused."""
     wanted()
     kind = jax.ShapeDtypeStruct(X.shape, X.dtype)
     stranger = lambda x: _primitive.call("a_stranger", [kind], [x], {})[0]

@@ -42,7 +42,7 @@ static void work(void* data) {
 
 static job* new_job(void) { return (job*)calloc(1, sizeof(job)); }
 
-/* API_VERSION_ORIGINAL; opaque is a digit. */
+/* A target of API_VERSION_ORIGINAL, whose opaque bytes are one digit. */
 static void add_gpu(CUstream stream, void** buffers, const char* opaque, size_t opaque_len) {
   job* j = new_job();
   j->b = (const float*)buffers[0];
@@ -54,7 +54,7 @@ static void add_gpu(CUstream stream, void** buffers, const char* opaque, size_t 
 XLA_REGISTER_CUSTOM_CALL_TARGET(add_gpu, "CUDA");
 XFFI_ADAPT_GPU(add_gpu_ffi, add_gpu, "opaque");
 
-/* API_VERSION_STATUS_RETURNING; fails unless opaque is a digit. */
+/* A target of API_VERSION_STATUS_RETURNING, which fails unless its opaque bytes are one digit. */
 static void add_gpu_status(CUstream stream, void** buffers, const char* opaque, size_t opaque_len,
                            XlaCustomCallStatus* status) {
   if (opaque_len != 1) {

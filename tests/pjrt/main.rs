@@ -294,7 +294,7 @@ fn a_library_registers_itself() {
     client.register_library(&library).unwrap();
     let cases = cases("rms_norm | {eps = 1.0e-5 : f32} | f32[2,3]=iota | f32[2,3]");
     assert!(cases[0].on_xla(&client, "rms_norm").is_ok());
-    // The library next to it has a handler that this XLA rejects; the error names the handler.
+    // This library has a handler that this XLA rejects; the error names the handler.
     let path = rust_examples().join("libconformance.so");
     let library = Runtime::default().open(path).unwrap();
     let error = client.register_library(&library).unwrap_err();

@@ -27,8 +27,8 @@ pub(crate) struct Args {
     /// Run on every jaxlib of the package index, including unlisted and yanked ones. Use it before each release.
     #[arg(long, conflicts_with = "jaxlib")]
     all: bool,
-    /// Run on this host other than jaxlib instead of the whole list: one of those in `tools/xtask/src/matrix/hosts.rs`,
-    /// by default at the listed version; may be repeated.
+    /// Run only on this host other than jaxlib, at the listed version or at VERSION; may be repeated. The hosts are
+    /// listed in `tools/xtask/src/matrix/hosts.rs`.
     #[arg(long, value_name = "NAME[=VERSION]", conflicts_with = "all")]
     host: Vec<String>,
 }
