@@ -15,7 +15,7 @@ fn main() {
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     let nvcc = nvcc();
-    // Tells the tests which kernels can run.
+    // Tests read this variable to determine which kernels can run.
     let made_of = if nvcc.is_some() { "nvcc" } else { "source" };
     println!("cargo:rustc-env=KERNELS={made_of}");
     let target = env::var("TARGET").expect("cargo sets it");

@@ -223,7 +223,7 @@ fn an_argument_is_no_result() {
     );
 }
 
-/// Ignoring the result of a check, or an error that is not returned, causes a warning.
+/// The compiler warns if the result of a check is ignored, or if an error is created but not returned.
 #[test]
 fn an_answer_that_nobody_looks_at_is_a_warning() {
     let test = "an_answer_that_nobody_looks_at_is_a_warning";

@@ -196,7 +196,7 @@ const ABORTS: [(i32, &str); 3] = [
     (127 << 8, "cannot allocate memory for thread-local data"),
 ];
 
-/// Calls a form with each failure in turn, and returns the form's row of the table.
+/// Calls one form of handler once per failure, and returns its row of the results table.
 fn torture(form: &Form, path: &Path, promise: Promise, faults: &mut Vec<String>) -> String {
     let run = |failing| {
         let (said, status) = in_child(|| exercise(form, path, failing).to_text());

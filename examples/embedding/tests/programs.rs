@@ -100,7 +100,7 @@ fn the_chapter_shows_what_runs() {
             "cpp",
             [
                 "c_examples/embed_project/first.cc",
-                "c_examples/embed_project/first.cc",
+                "c_examples/embed_project/server.cc",
                 "c_examples/embed_project/internal.cc",
             ],
         ),
@@ -115,7 +115,7 @@ fn the_chapter_shows_what_runs() {
             shown += 1;
         }
     }
-    assert_eq!(shown, 8);
+    assert_eq!(shown, 9);
 }
 
 /// Follows the start of the chapter: an empty folder, one dependency, the program.

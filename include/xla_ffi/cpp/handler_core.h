@@ -189,7 +189,7 @@ class HandlerCore {
     return found >= 0 ? found : kOptionalFlags[i] ? kAbsent : kMissing;
   }
 
-  // Returns the index of an element's operand or attribute.
+  // Returns the index of the operand or attribute that the binding's element `i` decodes.
   template <size_t i, typename Tag>
   XLA_FFI_SDK_HOT int64_t IndexOf(const XLA_FFI_CallFrame* frame,
                                   [[maybe_unused]] const Places& places) const {

@@ -12,7 +12,7 @@
 namespace xla::ffi {
 namespace sdk_shared_v1 XLA_FFI_SDK_HIDDEN {
 
-// The numbers of one type, one per copy of XLA in the process.
+// An id of a type. Each type has a list of ids, one per copy of XLA in the process.
 struct TypeNode {
   const XLA_FFI_Api* api;
   XLA_FFI_TypeId id;

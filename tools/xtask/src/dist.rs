@@ -159,7 +159,7 @@ fn pack(root: &Path, prefix: &Path, dist: &Path, arch: &str) -> Result<()> {
          print(pure.build_wheel(sys.argv[1]), pure.build_sdist(sys.argv[1]))\n\
          print(tools.build_wheel(sys.argv[1], {'prefix': sys.argv[2], 'platform': sys.argv[3]}))\n\
          print(tools.build_sdist(sys.argv[1]))";
-    // pip's platform tags for systems with that glibc.
+    // pip's platform tags for systems with glibc 2.17 or later.
     let platform = format!(
         "manylinux_{}_{arch}.manylinux2014_{arch}",
         GLIBC.replace('.', "_")

@@ -327,7 +327,7 @@ impl Ship {
         Ok(())
     }
 
-    /// Checks the packages with tools of the index and of the system. Also checks that the packaged runtime catches
+    /// Checks the packages with `twine`, `auditwheel` and the system's compiler. Also checks that the packaged runtime catches
     /// exceptions of handlers built by this system's g++.
     fn own_packages(&self, work: &Path, tools: &Path) -> Result<()> {
         let tag = format!("manylinux_{}_x86_64", dist::GLIBC.replace('.', "_"));
