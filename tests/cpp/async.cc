@@ -1,5 +1,5 @@
-// Futures and promises. Names in comments are those of the corresponding upstream tests. See operands.cc for the
-// RUN lines.
+// Futures and promises. Names in comments are those of the corresponding upstream tests.
+// See operands.cc for the syntax of RUN lines.
 #include "common.h"
 
 // FutureSetAvailable, FutureSetError, a future made after its promise was completed

@@ -1,5 +1,5 @@
-// Context values. Names in comments are those of the corresponding upstream tests. See operands.cc for the
-// RUN lines; options such as `stream=`, `scratch` and `options=` configure the call.
+// Context values. Names in comments are those of the corresponding upstream tests.
+// See operands.cc for the syntax of RUN lines; options such as `stream=`, `scratch` and `options=` configure the call.
 #include "common.h"
 
 // PlatformStream, BindingPlatformStreamInference

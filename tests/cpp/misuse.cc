@@ -1,5 +1,5 @@
-// Handlers that request something that does not exist get an error, and never memory of others. See operands.cc for the
-// RUN lines.
+// Handlers that request something that does not exist get an error, and never memory of others.
+// See operands.cc for the syntax of RUN lines.
 #include "common.h"
 
 // Out-of-bounds dimensions and elements of an attribute

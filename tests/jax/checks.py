@@ -32,6 +32,7 @@ def skip(why):
 def check(name, work, quiet=False):
     """Runs one check and prints its result. If `quiet`, prints nothing for a check that passes."""
     global _failed
+    name = name.splitlines()[0]
     try:
         work()
         if not quiet:

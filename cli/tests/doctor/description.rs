@@ -8,7 +8,7 @@ use xla_ffi_testing::{root, skip};
 fn source(description: &str) -> String {
     let template = root().join("cli/templates/c/source.c");
     let template = std::fs::read_to_string(template).unwrap();
-    let (code, _) = template.split_once("/* What tools").unwrap();
+    let (code, _) = template.split_once("/* Tools and").unwrap();
     let code = code.replace("(scale, scale_impl)", "(h, scale_impl)");
     format!("{code}\nXFFI_LIBRARY(l, {description});\n")
 }

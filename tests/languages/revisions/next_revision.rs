@@ -144,7 +144,8 @@ fn run(
     // The C headers pass the extension to handlers unchanged, so there is nothing to test in C.
     if language != "c" {
         let minor = minor_of_extension(&subject.runtime, extension);
-        let wanted = XLA_FFI_Extension_Collectives_MinorVersion + plan[EXTENSION_MINOR];
+        // Without device communicators, the runtime provides the version before the newest.
+        let wanted = XLA_FFI_Extension_Collectives_MinorVersion - 1 + plan[EXTENSION_MINOR];
         if minor != Ok(wanted.into()) || fault().is_some() {
             return Err(format!("extension: version {minor:?}, {:?}", fault()));
         }

@@ -96,7 +96,7 @@ static void program(void) {
   TRY(xffi_rt_builder_custom_call(builder, &next_call, &out));
   TRY(xffi_rt_builder_build(builder, out, &program));
   TRY(xffi_rt_compile(runtime, program, NULL, &compiled));
-  TRY(xffi_rt_compiled_run(compiled, args, 1, rets, 1));
+  TRY(xffi_rt_compiled_run(compiled, args, 1, rets, 1, NULL));
   xffi_rt_compiled_destroy(compiled);
   xffi_rt_program_destroy(program);
   xffi_rt_builder_destroy(builder);
