@@ -127,7 +127,8 @@ XFFI_SLOW_ xla_ffi_sdk_fault xla_ffi_sdk_find_fault(const XLA_FFI_Buffer* buf, u
   uint64_t rest;
   int over = 0, empty = 0;
   *elements = 0;
-  if (bits == 0 && dtype != XLA_FFI_DataType_TOKEN) return xla_ffi_sdk_fault_count; /* a newer type of unknown size */
+  /* The size of a newer type is unknown. Hosts before r5 pass packed types as INVALID, which has an error of its own. */
+  if (bits == 0 && dtype != XLA_FFI_DataType_TOKEN && dtype != XLA_FFI_DataType_INVALID) return xla_ffi_sdk_fault_count;
   if (rank < 0 || (rank > 0 && buf->dims == NULL)) return xla_ffi_sdk_fault_count;
   for (i = 0; i < rank; ++i) {
     const int64_t dim = buf->dims[i];
