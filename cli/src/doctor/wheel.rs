@@ -7,6 +7,7 @@ use crate::interpreter::Unpacked;
 use crate::probe;
 use anyhow::Context;
 use serde_json::{Value, json};
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -24,20 +25,22 @@ pub(super) struct Opened {
     findings: Vec<Finding>,
     inside: Vec<Inside>,
     folder: tempfile::TempDir,
+    /// The identifiers in the wheel's Python sources, which are read for the first library that needs them.
+    identifiers: OnceCell<BTreeSet<String>>,
 }
 
 /// The size in bytes of a wheel that takes long, so that progress is reported.
 const LARGE: u64 = 20 << 20;
 
-/// Collects the identifiers in all Python sources of a folder.
+/// Adds the identifiers in all Python sources of a folder to `found`.
 fn add_identifiers(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {
             add_identifiers(&path, found);
         } else if path.extension().is_some_and(|end| end == "py") {
-            let text =
-                String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned();
+            let text = std::fs::read(path).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text);
             let words = text.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
             found.extend(words.map(str::to_owned));
         }
@@ -57,6 +60,7 @@ impl Opened {
             findings,
             inside,
             folder,
+            identifiers: OnceCell::new(),
         })
     }
 
@@ -89,10 +93,14 @@ impl Opened {
     /// Returns functions that may be handlers in a library built with XLA's headers. The wheel's Python sources must
     /// contain their names, or the start of their names.
     pub(super) fn possible_handlers(&self, examination: &Examination) -> Vec<String> {
-        let mut known = BTreeSet::new();
-        if examination.uses_headers {
-            add_identifiers(self.folder.path(), &mut known);
+        if !examination.uses_headers {
+            return Vec::new();
         }
+        let known = self.identifiers.get_or_init(|| {
+            let mut found = BTreeSet::new();
+            add_identifiers(self.folder.path(), &mut found);
+            found
+        });
         let is_named = |name: &&String| {
             let mut starts = name.match_indices('_').map(|(at, _)| &name[..=at]);
             known.contains(*name) || starts.any(|start| start.len() > 6 && known.contains(start))
