@@ -46,13 +46,13 @@ fn numbers(version: &str) -> Vec<u32> {
 
 /// Returns the cell that `tests/jax/expected.txt` expects for the first jaxlib of a revision; `ok` if no
 /// rule applies.
-fn expected(table: &'static str, library: &str, feature: &str, revision: Revision) -> &'static str {
+fn expected(library: &str, feature: &str, revision: Revision) -> &'static str {
     if let Some((_, since)) = SINCE.iter().find(|(name, _)| *name == feature) {
         return if revision < *since { "absent" } else { "ok" };
     }
     let jaxlib = numbers(revision.first_jaxlib());
     let mut here = false;
-    for line in table.lines() {
+    for line in include_str!("../jax/expected.txt").lines() {
         let line = line.split('#').next().unwrap_or_default().trim();
         if let Some(names) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
             here = names.split(',').any(|name| name.trim() == library);
@@ -121,20 +121,13 @@ fn check(library: &str) {
         return skip(library, "no compiler when the tests were built");
     };
     let bootstrap = bootstrap(compiler);
-    let table = include_str!("../jax/expected.txt");
     let mut differences = Vec::new();
     for revision in Revision::ALL {
         let runtime = Runtime::new(revision);
-        let subject = Subject {
-            library: runtime.open(&first).expect("the library opens"),
-            twin: runtime.open(&twin).expect("the twin opens"),
-            bootstrap: runtime.open(&bootstrap).expect("the bootstrap opens"),
-            newest: Revision::NEWEST,
-            runtime,
-        };
+        let subject = Subject::open(runtime, [&first, &twin], &bootstrap, Revision::NEWEST);
         for (feature, exercise) in FEATURES {
             let (got, why) = cell(exercise(&subject));
-            let wanted = expected(table, library, feature, revision);
+            let wanted = expected(library, feature, revision);
             if got != wanted {
                 differences.push(format!(
                     "{library}, {revision}, {feature}: expected {wanted}, got {got} {why}"

@@ -123,16 +123,9 @@ fn run(
     // SAFETY: the table is valid until the process ends, and the host copies the plan.
     unsafe { begin(runtime.api(), &raw const plan) };
     let bootstrap = bootstrap(option_env!("C_COMPILER").unwrap_or("cc"));
-    let subject = Subject {
-        library: runtime.open(first).expect("the library opens"),
-        twin: runtime.open(twin).expect("the twin opens"),
-        bootstrap: runtime.open(&bootstrap).expect("the bootstrap opens"),
-        newest: Revision::NEWEST,
-        runtime,
-    };
-    let table = include_str!("../../jax/expected.txt");
+    let subject = Subject::open(runtime, [first, twin], &bootstrap, Revision::NEWEST);
     for (feature, exercise) in FEATURES {
-        let wanted = expected(table, language, feature, Revision::NEWEST);
+        let wanted = expected(language, feature, Revision::NEWEST);
         let (got, why) = cell(exercise(&subject));
         if got != wanted {
             return Err(format!("{feature}: expected {wanted}, got {got} {why}"));

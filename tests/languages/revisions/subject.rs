@@ -1,5 +1,6 @@
 //! A conformance library on one runtime, and checks of its calls.
 
+use std::path::Path;
 use std::sync::OnceLock;
 use xla_ffi_runtime::spec::Spec;
 use xla_ffi_runtime::{
@@ -48,6 +49,23 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
+    /// Opens a conformance library, its twin and the library of [`bootstrap`](super::bootstrap) on a runtime.
+    pub(crate) fn open(
+        runtime: Runtime,
+        [library, twin]: [&Path; 2],
+        bootstrap: &Path,
+        newest: Revision,
+    ) -> Self {
+        let open = |path| runtime.open(path).expect("the library opens");
+        Self {
+            library: open(library),
+            twin: open(twin),
+            bootstrap: open(bootstrap),
+            newest,
+            runtime,
+        }
+    }
+
     /// Returns the revision that the libraries assume for their host.
     pub(crate) fn seen(&self) -> Revision {
         seen(self.newest, self.runtime.revision())
