@@ -15,6 +15,7 @@ fn increment(mut x: InOut<i32>) -> Result<()> {
 #[xla_ffi::handler]
 fn maybe_increment(x: Option<InOut<i32, 1>>) -> Result<()> {
     if let Some(mut x) = x {
+        assert_eq!(x.shape(), [x.len()]);
         x[0] += 1;
     }
     Ok(())

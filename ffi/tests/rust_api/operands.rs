@@ -168,7 +168,19 @@ pub(crate) fn any(x: AnyBuffer, y: AnyOut, mut told: Out<u64, 1>) -> Result<()> 
     assert_eq!(y.byte_size(), x.byte_size());
     assert_eq!(y.element_count(), x.element_count());
     let mut y = y;
+    assert!(y.copy_from_bytes(&[x.bytes(), &[0]].concat()).is_err());
     y.copy_from_bytes(x.bytes())
+}
+
+#[test]
+fn operands_of_any_type() {
+    let of = || shape(DType::BF16, &[2, 1]);
+    let x = Tensor::from_bytes(of(), &[1, 2, 3, 4]).unwrap();
+    let call = call::<any>("{}").arg(x).ret(of());
+    let outcome = call.ret(shape(DType::U64, &[4])).run().unwrap();
+    assert_eq!(outcome.rets[0].bytes(), [1, 2, 3, 4]);
+    let told = [u64::from(DType::BF16.raw().0), 2, 2, 4];
+    assert_eq!(ret::<u64>(&outcome, 1), told);
 }
 
 macro_rules! copies {

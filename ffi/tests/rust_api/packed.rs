@@ -1,7 +1,7 @@
 //! Tests elements that share bytes, and booleans.
 
 use crate::operands::any;
-use crate::{call, failed, on, shape};
+use crate::{call, failed, on, refused, shape};
 use xla_ffi::{
     Packed, PackedOut, Pred,
     element::{S4, U2},
@@ -53,6 +53,11 @@ fn packed_elements_begin_in_the_low_bits() {
     // 0, 1, 3 becomes 1, 2, 0 (it wraps).
     let counted = run(call::<count_up>("{}"), DType::U2, &[0b11_01_00]);
     assert_eq!(counted, [0b00_10_01]);
+    let x = Tensor::zeros(of(DType::U4)).unwrap();
+    assert_eq!(
+        refused(call::<negate_packed>("{}").arg(x).ret(of(DType::U4))),
+        "negate_packed (execute): 2 problems\n  argument `x`: expected S4[?], got U4[3]\n  result `y`: expected S4[?], got U4[3]"
+    );
 }
 
 /// r3 and r4 have no numbers for packed types. The element size is therefore unknown, and the bytes

@@ -102,11 +102,13 @@ fn remaining_results() {
     assert_eq!(ret::<f32>(&outcome, 1), [1.0]);
     assert_eq!(ret::<f32>(&outcome, 2), [2.0, 2.0]);
     assert!(call::<spread>("{}").arg(vector(&[1.0_f32])).run().is_ok());
-    let many = (0..150).fold(call::<many_results>("{}"), |call, _| {
-        call.ret(shape(DType::S32, &[]))
-    });
-    let outcome = many.run().unwrap();
-    assert_eq!(ret::<i32>(&outcome, 149), [149]);
+    for count in [65, 150] {
+        let many = (0..count).fold(call::<many_results>("{}"), |call, _| {
+            call.ret(shape(DType::S32, &[]))
+        });
+        let outcome = many.run().unwrap();
+        assert_eq!(ret::<i32>(&outcome, count - 1), [count as i32 - 1]);
+    }
 }
 
 #[xla_ffi::handler]

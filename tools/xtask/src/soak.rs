@@ -1,5 +1,8 @@
-//! `cargo xtask soak` runs the fuzzers for a given time, and the long form of the compatibility tests. Findings are
-//! kept in `target/soak`, where the next run continues.
+//! `cargo xtask soak` runs the fuzzers for a given time, and the checks that take hours: compatibility, mutants and
+//! coverage. Findings are kept in `target/soak`, where the fuzzers continue.
+
+mod coverage;
+mod mutants;
 
 use crate::cargo::cargo;
 use crate::{folders, venv};
@@ -12,9 +15,13 @@ use std::time::{Duration, Instant};
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Parsers to fuzz: folders of `tools/fuzz/corpus`. `revisions`: libraries that know older revisions on every
-    /// listed jaxlib, and 1000 generated revisions. Default: all.
+    /// listed jaxlib, and 1000 generated revisions. `mutants`: changes to the sources that tests must detect.
+    /// `coverage`: lines and branches that tests run. Default: all.
     what: Vec<String>,
-    /// Total time in minutes; at least one minute per target.
+    /// Selects the mutants.
+    #[arg(long, default_value_t = 1)]
+    seed: usize,
+    /// Total time of the fuzzers in minutes; at least one minute per target.
     #[arg(long, default_value_t = 30)]
     minutes: u64,
 }
@@ -28,12 +35,11 @@ const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-leve
 /// Options for libFuzzer in addition to the folders: input size in bytes, seconds per input, memory in MiB.
 const LIMITS: [&str; 3] = ["-max_len=16384", "-timeout=20", "-rss_limit_mb=1024"];
 
-/// The long form of the tests in `tests/languages/revisions`.
-const REVISIONS: &str = "revisions";
-
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = folders::checkout();
-    let mut known: Vec<String> = vec![REVISIONS.to_owned()];
+    let mut known = ["coverage", "mutants", "revisions"]
+        .map(str::to_owned)
+        .to_vec();
     for entry in std::fs::read_dir(root.join("tools/fuzz/corpus")).context("tools/fuzz/corpus")? {
         known.push(entry?.file_name().to_string_lossy().into_owned());
     }
@@ -52,7 +58,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for name in &known {
         let start = Instant::now();
         let outcome = match name.as_str() {
-            REVISIONS => revisions(&root),
+            "coverage" => coverage::run(&root),
+            "mutants" => mutants::run(&root, args.seed),
+            "revisions" => revisions(&root),
             target => fuzz(&root, target, turn),
         };
         match outcome {
@@ -67,6 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// Runs the long form of the tests in `tests/languages/revisions`.
 fn revisions(root: &Path) -> Result<()> {
     let venvs = venv::listed();
     let venvs = venvs.iter().map(|version| venv::exactly(version));

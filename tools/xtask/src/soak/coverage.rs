@@ -1,0 +1,165 @@
+//! `cargo xtask soak coverage` measures how much of the sources the tests run.
+//!
+//! LLVM instruments Rust, and GCC the C and C++ headers. Tests that fail because of the instrumentation, such as those
+//! that compare symbols, are ignored.
+
+use crate::cargo::cargo;
+use crate::python::{self, Python};
+use crate::{folders, tally, uv};
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+/// Version of cargo-llvm-cov.
+const VERSION: &str = "0.9.1";
+/// Reads GCC's counters.
+const GCOVR: &str = "gcovr==8.4";
+
+pub(super) fn run(root: &Path) -> Result<()> {
+    let folder = root.join("target/soak/coverage");
+    fs::create_dir_all(&folder)?;
+    rust(root, &folder)?;
+    headers(root, &folder)
+}
+
+/// Prints the coverage of `ffi` and `runtime`, and the functions of `ffi` that no test calls.
+///
+/// `LLVM_COV` and `LLVM_PROFDATA` select tools that read what this Rust writes, if `rustup` has none.
+fn rust(root: &Path, folder: &Path) -> Result<()> {
+    let tool = folders::once(
+        &format!("tools/cargo-llvm-cov-{VERSION}"),
+        "bin/cargo-llvm-cov",
+        |place| {
+            tally::note("installing cargo-llvm-cov");
+            let mut install = cargo(root);
+            install
+                .args(["install", "--quiet", "--locked", "--root"])
+                .arg(place);
+            install.args(["cargo-llvm-cov", "--version", VERSION]);
+            ensure!(install.status()?.success(), "cargo-llvm-cov does not build");
+            Ok(())
+        },
+    )?;
+    let report = folder.join("rust.json");
+    let mut command = Command::new(tool.join("bin/cargo-llvm-cov"));
+    command
+        .current_dir(root)
+        .args([
+            "llvm-cov",
+            "test",
+            "--ignore-run-fail",
+            "--tests",
+            "--json",
+            "--output-path",
+        ])
+        .arg(&report)
+        .args([
+            "-p",
+            "xla-ffi",
+            "-p",
+            "xla-ffi-runtime",
+            "-p",
+            "xla-ffi-tests",
+        ]);
+    ensure!(command.status()?.success(), "cargo llvm-cov failed");
+    let report: Value = serde_json::from_slice(&fs::read(&report)?)?;
+    let data = &report["data"][0];
+    let list = |key: &str| data[key].as_array().into_iter().flatten();
+    let within = |path: &str, part: &str| Path::new(path).starts_with(root.join(part));
+    for part in ["ffi/src", "runtime/src"] {
+        let mut sums = [0, 0];
+        for file in
+            list("files").filter(|file| within(file["filename"].as_str().unwrap_or(""), part))
+        {
+            let lines = &file["summary"]["lines"];
+            for (sum, key) in sums.iter_mut().zip(["covered", "count"]) {
+                *sum += lines[key].as_u64().unwrap_or(0);
+            }
+        }
+        println!("{part}: {}", percent("lines", sums));
+    }
+    // A generic function has a record per instance.
+    let mut calls: BTreeMap<(&str, u64), u64> = BTreeMap::new();
+    for function in list("functions") {
+        let file = function["filenames"][0].as_str().unwrap_or("");
+        if within(file, "ffi/src") {
+            let line = function["regions"][0][0].as_u64().unwrap_or(0);
+            *calls.entry((file, line)).or_default() += function["count"].as_u64().unwrap_or(0);
+        }
+    }
+    println!(
+        "ffi/src: {} functions, of which no test calls:",
+        calls.len()
+    );
+    for (file, line) in calls
+        .iter()
+        .filter(|(_, count)| **count == 0)
+        .map(|(place, _)| place)
+    {
+        println!("  {}:{line}", Path::new(file).strip_prefix(root)?.display());
+    }
+    Ok(())
+}
+
+/// Prints the coverage of `include`.
+fn headers(root: &Path, folder: &Path) -> Result<()> {
+    let python = python::all()?.swap_remove(0);
+    let packages = uv::folder(&python, &[GCOVR], "gcovr/__main__.py")?;
+    // Tests find compilers by name.
+    let programs = folder.join("bin");
+    fs::create_dir_all(&programs)?;
+    for name in ["gcc", "g++", "cc", "c++"] {
+        let gcc = if name.contains('+') { "g++" } else { "gcc" };
+        let real = python::output(Command::new("which").arg(gcc), gcc)?;
+        let script = format!(
+            "#!/bin/sh\nexec {} \"$@\" --coverage -fprofile-update=atomic\n",
+            real.trim()
+        );
+        let path = programs.join(name);
+        fs::write(&path, script)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+    }
+    let old = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::iter::once(programs).chain(std::env::split_paths(&old));
+    let mut tests = cargo(root);
+    tests
+        .args(["test", "--no-fail-fast", "-p", "xla-ffi-tests"])
+        .arg("--target-dir")
+        .arg(folder.join("target"))
+        .env("PATH", std::env::join_paths(path)?);
+    tests.status().context("cargo test")?;
+    let mut gcovr = Python::command(&python.exe);
+    gcovr
+        .args(["-m", "gcovr", "--root"])
+        .arg(root)
+        .args([
+            "--filter",
+            "include/xla",
+            "--json-summary-pretty",
+            "--gcov-ignore-errors=all",
+        ])
+        .args([
+            "--gcov-ignore-parse-errors=all",
+            "--merge-mode-functions=merge-use-line-min",
+        ])
+        .arg(folder.join("target"))
+        .env("PYTHONPATH", packages);
+    let report: Value = serde_json::from_str(&python::output(&mut gcovr, "gcovr")?)?;
+    for what in ["line", "branch"] {
+        let number = |part| report[format!("{what}_{part}")].as_u64().unwrap_or(0);
+        println!(
+            "include: {}",
+            percent(what, [number("covered"), number("total")])
+        );
+    }
+    Ok(())
+}
+
+fn percent(what: &str, [covered, total]: [u64; 2]) -> String {
+    let percent = 100.0 * covered as f64 / total.max(1) as f64;
+    format!("{what}: {covered} of {total}, {percent:.1} %")
+}

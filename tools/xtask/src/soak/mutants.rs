@@ -1,0 +1,265 @@
+//! `cargo xtask soak mutants` changes the sources in a sample of places and reports the changes that no test detects.
+//!
+//! cargo-mutants changes Rust. The C++ headers are changed by this file, in a clone of the checkout's last commit.
+
+use crate::cargo::cargo;
+use crate::{folders, python, tally};
+use anyhow::{Context, Result, bail, ensure};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Version of cargo-mutants.
+const VERSION: &str = "27.1.0";
+
+/// Rust sources, with the number of mutants and the tests that run for each.
+struct Sample {
+    package: &'static str,
+    files: &'static [&'static str],
+    count: usize,
+    /// The tests for every mutant.
+    quick: &'static [&'static str],
+    /// The packages and tests for the mutants that survive the quick tests.
+    thorough: (&'static str, &'static [&'static str]),
+}
+
+const SAMPLES: [Sample; 2] = [
+    Sample {
+        package: "xla-ffi",
+        files: &["attribute", "bind", "entry", "frame", "operand"],
+        count: 100,
+        quick: &["--lib", "--test", "rust_api", "--test", "requests"],
+        thorough: (
+            "xla-ffi,xla-ffi-tests",
+            &[
+                "--lib",
+                "--test",
+                "rust_api",
+                "--test",
+                "executor",
+                "--test",
+                "examples",
+                "--test",
+                "languages",
+                "--test",
+                "torture",
+            ],
+        ),
+    },
+    Sample {
+        package: "xla-ffi-doctor",
+        files: &[
+            "candidate",
+            "difference",
+            "examination",
+            "manifest/check",
+            "related_handlers",
+            "verdict",
+            "wheel/findings",
+        ],
+        count: 50,
+        quick: &["--tests"],
+        thorough: (
+            "xla-ffi-doctor,xla-ffi-cli",
+            &[
+                "--lib", "--test", "doctor", "--test", "diff", "--test", "verdicts",
+            ],
+        ),
+    },
+];
+
+/// The number of mutants of the C++ headers.
+const HEADERS: usize = 50;
+
+/// Operators of C++ with their replacements.
+const OPERATORS: [(&str, &str); 8] = [
+    (" == ", " != "),
+    (" != ", " == "),
+    (" < ", " <= "),
+    (" <= ", " < "),
+    (" > ", " >= "),
+    (" >= ", " > "),
+    (" && ", " || "),
+    (" || ", " && "),
+];
+
+/// Tests the mutants that a seed selects. cargo-mutants prints those that survive.
+pub(super) fn run(root: &Path, seed: usize) -> Result<()> {
+    let tool = folders::once(
+        &format!("tools/cargo-mutants-{VERSION}"),
+        "bin/cargo-mutants",
+        |place| {
+            tally::note("installing cargo-mutants");
+            let mut install = cargo(root);
+            install
+                .args(["install", "--quiet", "--locked", "--root"])
+                .arg(place);
+            install.args(["cargo-mutants", "--version", VERSION]);
+            ensure!(install.status()?.success(), "cargo-mutants does not build");
+            Ok(())
+        },
+    )?;
+    for sample in &SAMPLES {
+        sample.run(root, &tool.join("bin/cargo-mutants"), seed)?;
+    }
+    headers(root, seed)
+}
+
+impl Sample {
+    fn run(&self, root: &Path, tool: &Path, seed: usize) -> Result<()> {
+        let folder = root.join("target/soak/mutants").join(self.package);
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
+        }
+        fs::create_dir_all(&folder)?;
+        let source = match self.package {
+            "xla-ffi" => "ffi/src",
+            _ => "abi/doctor/src",
+        };
+        let mutants = || {
+            let mut command = Command::new(tool);
+            command
+                .current_dir(root)
+                .args(["mutants", "--package", self.package]);
+            for file in self.files {
+                command.args(["--file", &format!("{source}/{file}.rs")]);
+                command.args(["--file", &format!("{source}/{file}/*.rs")]);
+            }
+            command
+        };
+        let list = python::output(mutants().arg("--list"), "cargo mutants --list")?;
+        let shards = list.lines().count().div_ceil(self.count);
+        let (packages, thorough) = self.thorough;
+        for (again, tests) in [(false, self.quick), (true, thorough)] {
+            let mut command = mutants();
+            command.args([
+                "--cap-lints",
+                "true",
+                "--sharding",
+                "round-robin",
+                "--output",
+            ]);
+            command.arg(&folder);
+            command.args(["--shard", &format!("{}/{shards}", seed % shards)]);
+            if again {
+                command.args(["--iterate", "--test-package", packages]);
+            }
+            command.arg("--").args(tests);
+            // 2 and 3: mutants survive, or their tests do not end.
+            match command.status()?.code() {
+                Some(0) => break,
+                Some(2 | 3) => {}
+                _ => bail!("{}: cargo mutants failed", self.package),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Tests mutants of the C++ headers, in a clone.
+fn headers(root: &Path, seed: usize) -> Result<()> {
+    let clone = root.join("target/soak/headers");
+    if clone.exists() {
+        fs::remove_dir_all(&clone)?;
+    }
+    let mut git = Command::new("git");
+    git.args(["clone", "--quiet"]).arg(root).arg(&clone);
+    ensure!(git.status()?.success(), "git clone failed");
+    let mut build = cargo(&clone);
+    build.args(["test", "-p", "xla-ffi-tests", "--test", "cpp", "--no-run"]);
+    let said = python::output(build.arg("--message-format=json"), "cargo test --no-run")?;
+    let mut programs = said
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter_map(|message| message["executable"].as_str().map(PathBuf::from));
+    let suite = programs.next_back().context("cargo names no program")?;
+
+    let places = places(&clone.join("include/xla_ffi/cpp"))?;
+    let step = places.len().div_ceil(HEADERS);
+    let (mut killed, mut invalid, mut survived) = (0, 0, 0);
+    for place in places.iter().skip(seed % step).step_by(step) {
+        let whole = fs::read_to_string(&place.file)?;
+        fs::write(&place.file, place.applied_to(&whole))?;
+        let mut quick = Command::new(&suite);
+        quick.current_dir(&clone).arg("suite::ours");
+        let mut thorough = cargo(&clone);
+        thorough.args(["test", "-p", "xla-ffi-tests", "--test", "cpp"]);
+        thorough.args(["--test", "c", "--test", "languages", "--test", "torture"]);
+        let mut outcome = quick.output()?;
+        if outcome.status.success() {
+            outcome = thorough.output()?;
+        }
+        fs::write(&place.file, whole)?;
+        let said = [outcome.stdout, outcome.stderr].concat();
+        if outcome.status.success() {
+            survived += 1;
+            println!("MISSED   {}", place.describe(&clone));
+        } else if String::from_utf8_lossy(&said).contains(": error: ") {
+            invalid += 1;
+        } else {
+            killed += 1;
+        }
+    }
+    println!("C++ headers: {killed} mutants caught, {survived} missed, {invalid} do not compile");
+    Ok(())
+}
+
+/// An operator in a header, with its replacement.
+struct Place {
+    file: PathBuf,
+    /// Line number, from 0.
+    line: usize,
+    /// Byte offset in the line.
+    column: usize,
+    from: &'static str,
+    to: &'static str,
+}
+
+impl Place {
+    fn applied_to(&self, whole: &str) -> String {
+        let mut lines: Vec<String> = whole.lines().map(str::to_owned).collect();
+        lines[self.line].replace_range(self.column..self.column + self.from.len(), self.to);
+        lines.join("\n") + "\n"
+    }
+
+    fn describe(&self, root: &Path) -> String {
+        let file = self.file.strip_prefix(root).unwrap_or(&self.file).display();
+        let (line, column) = (self.line + 1, self.column + 2);
+        format!(
+            "{file}:{line}:{column}: replace {} with {}",
+            self.from.trim(),
+            self.to.trim()
+        )
+    }
+}
+
+/// Returns the operators in the headers of a folder, without those in comments, literals and directives.
+fn places(folder: &Path) -> Result<Vec<Place>> {
+    let mut places = vec![];
+    let mut files = fs::read_dir(folder)?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<Vec<_>>>()?;
+    files.sort();
+    for file in files {
+        for (line, text) in fs::read_to_string(&file)?.lines().enumerate() {
+            let code = text.split("//").next().unwrap_or_default();
+            if code.trim_start().starts_with(['#', '*', '/']) || code.ends_with('\\') {
+                continue;
+            }
+            for (from, to) in OPERATORS {
+                for (column, _) in code.match_indices(from) {
+                    if code[..column].matches('"').count() % 2 == 0 {
+                        places.push(Place {
+                            file: file.clone(),
+                            line,
+                            column,
+                            from,
+                            to,
+                        });
+                    }
+                }
+            }
+        }
+    }
+    Ok(places)
+}
