@@ -13,29 +13,29 @@ use crate::{
 };
 
 opaque! {
-    /// The host's private functions. Handlers dereference this pointer only if their own library
-    /// created it.
+    /// The host's private functions. A handler may only dereference the pointer if the handler's
+    /// library created it.
     XLA_FFI_InternalApi
 }
 
-/// The host's functions, in the order of r10, which is the same since r3. In r2, the future slots
-/// are at the position of `ThreadPool_NumThreads`: see [`Slot::index`]. Before r5, `struct_size` is
-/// 88 whatever the table's length.
+/// The function table of a host, in the order of r3 to r10. In r2, the future functions start at
+/// the position of `ThreadPool_NumThreads` (see [`Slot::index`]). Before r5, `struct_size` is 88
+/// whatever the table's size.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Api {
     /// Size of this struct in bytes, set by the host; 88 before r5.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The host's version.
+    /// The host's version of the ABI.
     pub api_version: XLA_FFI_Api_Version,
     /// The host's private functions.
     pub internal_api: *const XLA_FFI_InternalApi,
     /// Creates an error.
     pub XLA_FFI_Error_Create:
         Option<unsafe extern "C" fn(args: *mut XLA_FFI_Error_Create_Args) -> *mut XLA_FFI_Error>,
-    /// Reads an error (`Error_GetMessage` up to r8).
+    /// Reads the message and code of an error. Called `Error_GetMessage` up to r8.
     pub XLA_FFI_Error_GetDetails:
         Option<unsafe extern "C" fn(args: *mut XLA_FFI_Error_GetDetails_Args)>,
     /// Destroys an error.
@@ -47,10 +47,10 @@ pub struct XLA_FFI_Api {
     /// Returns the platform's stream.
     pub XLA_FFI_Stream_Get:
         Option<unsafe extern "C" fn(args: *mut XLA_FFI_Stream_Get_Args) -> *mut XLA_FFI_Error>,
-    /// Registers a user type (`TypeId_Register` up to r6).
+    /// Registers a user type. Called `TypeId_Register` up to r6.
     pub XLA_FFI_Type_Register:
         Option<unsafe extern "C" fn(args: *mut XLA_FFI_Type_Register_Args) -> *mut XLA_FFI_Error>,
-    /// Returns user data (`ExecutionContext_Get` up to r8).
+    /// Returns user data. Called `ExecutionContext_Get` up to r8.
     pub XLA_FFI_InvokeContext_Get: Option<
         unsafe extern "C" fn(args: *mut XLA_FFI_InvokeContext_Get_Args) -> *mut XLA_FFI_Error,
     >,
@@ -68,11 +68,11 @@ pub struct XLA_FFI_Api {
     pub XLA_FFI_DeviceMemory_Free: Option<
         unsafe extern "C" fn(args: *mut XLA_FFI_DeviceMemory_Free_Args) -> *mut XLA_FFI_Error,
     >,
-    /// Runs a task on the host's pool. From r1.
+    /// Runs a task on the host's thread pool. From r1.
     pub XLA_FFI_ThreadPool_Schedule: Option<
         unsafe extern "C" fn(args: *mut XLA_FFI_ThreadPool_Schedule_Args) -> *mut XLA_FFI_Error,
     >,
-    /// Returns the number of threads in the pool. From r3.
+    /// Returns the number of threads in the host's thread pool. From r3.
     pub XLA_FFI_ThreadPool_NumThreads: Option<
         unsafe extern "C" fn(args: *mut XLA_FFI_ThreadPool_NumThreads_Args) -> *mut XLA_FFI_Error,
     >,
@@ -86,14 +86,14 @@ pub struct XLA_FFI_Api {
     /// Completes a future with an error. From r2.
     pub XLA_FFI_Future_SetError:
         Option<unsafe extern "C" fn(args: *mut XLA_FFI_Future_SetError_Args) -> *mut XLA_FFI_Error>,
-    /// Returns the number of the execution. From r4.
+    /// Returns the run id of the execution. From r4.
     pub XLA_FFI_RunId_Get:
         Option<unsafe extern "C" fn(args: *mut XLA_FFI_RunId_Get_Args) -> *mut XLA_FFI_Error>,
-    /// Returns the global number of the device. From r5.
+    /// Returns the global ordinal of the device. From r5.
     pub XLA_FFI_DeviceOrdinal_Get: Option<
         unsafe extern "C" fn(args: *mut XLA_FFI_DeviceOrdinal_Get_Args) -> *mut XLA_FFI_Error,
     >,
-    /// Finds an extension of the context. From r9.
+    /// Finds an extension of the invocation context. From r9.
     pub XLA_FFI_InvokeContext_FindExtension: Option<
         unsafe extern "C" fn(
             args: *mut XLA_FFI_InvokeContext_FindExtension_Args,
@@ -131,13 +131,13 @@ layout!(XLA_FFI_Api, R10.., size 208, struct_size XLA_FFI_CustomOptions_Get 208 
     XLA_FFI_CustomOptions_Get: Option<unsafe extern "C" fn(*mut XLA_FFI_CustomOptions_Get_Args) -> *mut XLA_FFI_Error> = 200,
 });
 
-/// A function of the table, whose position depends on the revision.
+/// A function of the host's function table. Its position depends on the revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Slot {
     /// Creates an error.
     ErrorCreate = 0,
-    /// Reads an error (`Error_GetMessage` up to r8).
+    /// Reads the message and code of an error. Called `Error_GetMessage` up to r8.
     ErrorGetDetails = 1,
     /// Destroys an error.
     ErrorDestroy = 2,
@@ -145,9 +145,9 @@ pub enum Slot {
     HandlerRegister = 3,
     /// Returns the platform's stream.
     StreamGet = 4,
-    /// Registers a user type (`TypeId_Register` up to r6).
+    /// Registers a user type. Called `TypeId_Register` up to r6.
     TypeRegister = 5,
-    /// Returns user data (`ExecutionContext_Get` up to r8).
+    /// Returns user data. Called `ExecutionContext_Get` up to r8.
     InvokeContextGet = 6,
     /// Stores state for later stages.
     StateSet = 7,
@@ -157,9 +157,9 @@ pub enum Slot {
     DeviceMemoryAllocate = 9,
     /// Frees scratch memory.
     DeviceMemoryFree = 10,
-    /// Runs a task on the host's pool.
+    /// Runs a task on the host's thread pool.
     ThreadPoolSchedule = 11,
-    /// Returns the number of threads in the pool.
+    /// Returns the number of threads in the host's thread pool.
     ThreadPoolNumThreads = 12,
     /// Creates a future.
     FutureCreate = 13,
@@ -167,11 +167,11 @@ pub enum Slot {
     FutureSetAvailable = 14,
     /// Completes a future with an error.
     FutureSetError = 15,
-    /// Returns the number of the execution.
+    /// Returns the run id of the execution.
     RunIdGet = 16,
-    /// Returns the global number of the device.
+    /// Returns the global ordinal of the device.
     DeviceOrdinalGet = 17,
-    /// Finds an extension of the context.
+    /// Finds an extension of the invocation context.
     InvokeContextFindExtension = 18,
     /// Returns the options of this execution.
     CustomOptionsGet = 19,
@@ -222,7 +222,7 @@ impl Slot {
         }
     }
 
-    /// Returns the index among the function slots of `revision`, starting at 0 after
+    /// Returns the function's index among the function slots of `revision`; slot 0 follows
     /// `internal_api`. Returns `None` if the revision lacks the function.
     #[must_use]
     pub const fn index(self, revision: Revision) -> Option<usize> {
@@ -244,7 +244,7 @@ impl Slot {
             Self::ErrorGetDetails if before_r9 => "XLA_FFI_Error_GetMessage",
             Self::TypeRegister if before_r7 => "XLA_FFI_TypeId_Register",
             Self::InvokeContextGet if before_r9 => "XLA_FFI_ExecutionContext_Get",
-            // The functions follow the four fields of the table's head.
+            // The first four fields of the table are not functions.
             _ => <XLA_FFI_Api as Layout>::LAYOUT.fields[4 + self as usize].name,
         }
     }
@@ -256,19 +256,19 @@ impl Slot {
     }
 }
 
-/// The major version of the newest revision. It is 0 in all revisions.
+/// The major version of the ABI, which is 0 in all revisions.
 pub const XLA_FFI_API_MAJOR: i32 = 0;
-/// The minor version of the newest revision ([`Revision::NEWEST`](crate::Revision::NEWEST)).
+/// The minor version of the ABI's newest revision ([`Revision::NEWEST`](crate::Revision::NEWEST)).
 pub const XLA_FFI_API_MINOR: i32 = 5;
 
-/// A version, which is part of [`XLA_FFI_Api`](crate::XLA_FFI_Api) and
+/// A version of the ABI, as in [`XLA_FFI_Api`](crate::XLA_FFI_Api) and
 /// [`XLA_FFI_Metadata`](crate::XLA_FFI_Metadata).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Api_Version {
     /// Size of this struct in bytes, set by its creator.
     pub struct_size: usize,
-    /// Extension chain; always null so far.
+    /// The first entry of the extension chain; null in all revisions.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// Major version.
     pub major_version: i32,

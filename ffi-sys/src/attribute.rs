@@ -17,7 +17,7 @@ enumeration! {
     }
 }
 
-/// A string that need not be NUL-terminated.
+/// A string, which is not necessarily NUL-terminated.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_ByteSpan {
@@ -68,7 +68,7 @@ layout!(XLA_FFI_Array, R0.., size 24 {
 pub struct XLA_FFI_Attrs {
     /// Size of this struct in bytes, set by the host.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// Number of attributes.
     pub size: i64,

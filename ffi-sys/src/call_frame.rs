@@ -1,5 +1,4 @@
-//! The call frame: everything that a host passes to a handler, its buffers, and the future that it
-//! may return (from r2).
+//! The call frame, its buffers, and the future that a handler may return (from r2).
 
 use crate::{
     XLA_FFI_Api, XLA_FFI_Attrs, XLA_FFI_DataType, XLA_FFI_Error, XLA_FFI_InternalExtension,
@@ -10,26 +9,27 @@ use core::ffi::c_void;
 enumeration! {
     /// The stages of an execution. Newer hosts may add stages.
     XLA_FFI_ExecutionStage, "XLA_FFI_ExecutionStage_" {
-        /// Once per call site when the program is compiled; has attributes only.
+        /// Runs once per call site when the program is compiled. The call frame has only
+        /// attributes.
         INSTANTIATE = 0,
-        /// Before an execution, to request resources.
+        /// Runs before an execution, to request resources.
         PREPARE = 1,
-        /// Before an execution, when the resources are available.
+        /// Runs before an execution, when the requested resources are available.
         INITIALIZE = 2,
-        /// The call itself.
+        /// Runs the custom call.
         EXECUTE = 3,
-        /// Recording into a command buffer.
+        /// Records the custom call into a command buffer.
         RECORD = 4 since "0.11.1",
     }
 }
 
-/// Arguments.
+/// The arguments of a call.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Args {
     /// Size of this struct in bytes, set by the host.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// Number of arguments.
     pub size: i64,
@@ -46,13 +46,13 @@ layout!(XLA_FFI_Args, R0.., size 40, struct_size args 40 {
     args: *mut *mut c_void = 32,
 });
 
-/// Results.
+/// The results of a call.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Rets {
     /// Size of this struct in bytes, set by the host.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// Number of results.
     pub size: i64,
@@ -69,27 +69,27 @@ layout!(XLA_FFI_Rets, R0.., size 40, struct_size rets 40 {
     rets: *mut *mut c_void = 32,
 });
 
-/// One call. From r2, the last field is `future`, which `STRUCT_SIZE` does not include. On r0 and
-/// r1, those bytes do not belong to the frame ([`XLA_FFI_CallFrame_R0`]).
+/// The call frame of one call. From r2, its last field is `future`, which XLA's `STRUCT_SIZE` does
+/// not count. On r0 and r1, the frame ends before `future` ([`XLA_FFI_CallFrame_R0`]).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_CallFrame {
     /// Size of this struct in bytes without `future`, set by the host.
     pub struct_size: usize,
-    /// Extension chain; a metadata call has an
+    /// The first entry of the extension chain, or null. A metadata query has an
     /// [`XLA_FFI_Metadata_Extension`](crate::XLA_FFI_Metadata_Extension).
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The host's functions; null in metadata calls of hosts with version 0.1.
+    /// The host's function table; null in metadata queries of hosts with version 0.1.
     pub api: *const XLA_FFI_Api,
-    /// The context of this call; null in metadata calls.
+    /// The invocation context of the call; null in metadata queries.
     pub ctx: *mut XLA_FFI_InvokeContext,
-    /// The stage.
+    /// The stage of the call.
     pub stage: XLA_FFI_ExecutionStage,
-    /// Arguments.
+    /// The arguments of the call.
     pub args: XLA_FFI_Args,
-    /// Results.
+    /// The results of the call.
     pub rets: XLA_FFI_Rets,
-    /// Attributes.
+    /// The attributes of the call.
     pub attrs: XLA_FFI_Attrs,
     /// Out: a future that becomes available when an asynchronous call is complete. From r2.
     pub future: *mut XLA_FFI_Future,
@@ -106,25 +106,25 @@ layout!(XLA_FFI_CallFrame, R2.., size 176, struct_size attrs 168 {
     future: *mut XLA_FFI_Future = 168,
 });
 
-/// One call on r0 and r1.
+/// The call frame of one call on r0 and r1.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_CallFrame_R0 {
     /// Size of this struct in bytes, set by the host.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The host's functions.
+    /// The host's function table.
     pub api: *const XLA_FFI_Api,
-    /// The context of this call.
+    /// The invocation context of the call.
     pub ctx: *mut XLA_FFI_InvokeContext,
-    /// The stage.
+    /// The stage of the call.
     pub stage: XLA_FFI_ExecutionStage,
-    /// Arguments.
+    /// The arguments of the call.
     pub args: XLA_FFI_Args,
-    /// Results.
+    /// The results of the call.
     pub rets: XLA_FFI_Rets,
-    /// Attributes.
+    /// The attributes of the call.
     pub attrs: XLA_FFI_Attrs,
 }
 layout!(XLA_FFI_CallFrame_R0 as "XLA_FFI_CallFrame", R0..=R1, size 168, struct_size attrs 168 {
@@ -145,7 +145,7 @@ layout!(XLA_FFI_CallFrame_R0 as "XLA_FFI_CallFrame", R0..=R1, size 168, struct_s
 pub struct XLA_FFI_Buffer {
     /// Size of this struct in bytes, set by the host.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// Element type.
     pub dtype: XLA_FFI_DataType,
@@ -186,14 +186,15 @@ opaque! {
     XLA_FFI_Future
 }
 
-/// Arguments of `Future_Create`. The host checks for 16 bytes but also writes `future` after them,
-/// so always pass the whole struct.
+/// Arguments of `Future_Create`. Hosts check that `struct_size` is at least 16, but also write
+/// `future` after these 16 bytes. Always pass the whole struct.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Future_Create_Args {
-    /// Size of this struct in bytes, set by the caller; XLA's macro counts the first two fields.
+    /// Size of this struct in bytes, set by the caller. XLA's `STRUCT_SIZE` counts only the first
+    /// two fields.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// Out: the future, which the handler returns in the call frame.
     pub future: *mut XLA_FFI_Future,
@@ -210,7 +211,7 @@ layout!(XLA_FFI_Future_Create_Args, R2.., size 24, struct_size extension_start 1
 pub struct XLA_FFI_Future_SetAvailable_Args {
     /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// The future to complete.
     pub future: *mut XLA_FFI_Future,
@@ -227,11 +228,11 @@ layout!(XLA_FFI_Future_SetAvailable_Args, R2.., size 24, struct_size future 24 {
 pub struct XLA_FFI_Future_SetError_Args {
     /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// The future to complete.
     pub future: *mut XLA_FFI_Future,
-    /// The error, which is neither null nor OK; the host takes ownership of it.
+    /// The error to report, which is neither null nor OK. The host takes ownership of the error.
     pub error: *mut XLA_FFI_Error,
 }
 layout!(XLA_FFI_Future_SetError_Args, R2.., size 32, struct_size error 32 {

@@ -12,15 +12,15 @@ pub const XLA_FFI_Extension_Collectives_MajorVersion: i32 = 0;
 pub const XLA_FFI_Extension_Collectives_MinorVersion: i32 = 3;
 
 enumeration! {
-    /// The interpretation of a replica group's ids.
+    /// How a host interprets the ids in replica groups.
     XLA_FFI_CollectiveGroupMode, "XLA_FFI_GROUP_" {
-        /// Replica ids.
+        /// The ids are replica ids.
         CROSS_REPLICA = 0 since "0.11.2",
-        /// Partition ids.
+        /// The ids are partition ids.
         CROSS_PARTITION = 1 since "0.11.2",
-        /// Replica ids, for all partitions.
+        /// The ids are replica ids, and each group covers all partitions.
         CROSS_REPLICA_AND_PARTITION = 2 since "0.11.2",
-        /// Flattened ids of replica and partition.
+        /// The ids are flattened ids of replica and partition.
         FLATTENED_ID = 3 since "0.11.2",
     }
 }
@@ -29,9 +29,9 @@ enumeration! {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_ReplicaGroup {
-    /// First id.
+    /// The ids of the group's devices; `size` entries.
     pub ids: *const i64,
-    /// Number of ids.
+    /// The number of ids.
     pub size: usize,
 }
 layout!(XLA_FFI_ReplicaGroup, R9.., size 16 {
@@ -52,9 +52,9 @@ opaque! {
     XLA_FFI_Window
 }
 opaque! {
-    /// Description of a device communicator in host memory; with NCCL an `ncclDevComm`, which kernels
-    /// take by value. The host owns it. Read or copy it in the call that gets it, and do not change
-    /// it. From version 0.3.
+    /// The description of a device communicator in host memory, which the host owns. With NCCL, an `ncclDevComm`,
+    /// which kernels accept by value. Read or copy the description only in the call that returns it, and do not
+    /// change it. From version 0.3.
     XLA_FFI_DeviceCommunicator
 }
 
@@ -62,15 +62,15 @@ opaque! {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Communicator_Request_Args {
-    /// Bytes of this struct that the caller filled.
+    /// The number of bytes of this struct that the caller filled.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The interpretation of the ids.
+    /// How the host interprets the ids of `groups`.
     pub group_mode: XLA_FFI_CollectiveGroupMode,
-    /// First group.
+    /// The replica groups; `num_groups` entries.
     pub groups: *const XLA_FFI_ReplicaGroup,
-    /// Number of groups.
+    /// The number of replica groups.
     pub num_groups: usize,
     /// Distinguishes communicators of the same group.
     pub communication_id: i64,
@@ -88,15 +88,15 @@ layout!(XLA_FFI_Communicator_Request_Args, R9.., size 48, struct_size communicat
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Communicator_Get_Args {
-    /// Bytes of this struct that the caller filled.
+    /// The number of bytes of this struct that the caller filled.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The interpretation of the ids.
+    /// How the host interprets the ids of `groups`.
     pub group_mode: XLA_FFI_CollectiveGroupMode,
-    /// First group.
+    /// The replica groups; `num_groups` entries.
     pub groups: *const XLA_FFI_ReplicaGroup,
-    /// Number of groups.
+    /// The number of replica groups.
     pub num_groups: usize,
     /// Distinguishes communicators of the same group.
     pub communication_id: i64,
@@ -121,7 +121,7 @@ pub struct XLA_FFI_CollectiveMemoryRegion {
     pub buffer: *const c_void,
     /// The size in bytes.
     pub byte_size: usize,
-    /// Flags of the platform.
+    /// Flags with a meaning that the platform defines.
     pub flags: u64,
 }
 layout!(XLA_FFI_CollectiveMemoryRegion, R10.., size 24 {
@@ -134,21 +134,21 @@ layout!(XLA_FFI_CollectiveMemoryRegion, R10.., size 24 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Window_Request_Args {
-    /// Bytes of this struct that the caller filled.
+    /// The number of bytes of this struct that the caller filled.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The interpretation of the ids.
+    /// How the host interprets the ids of `groups`.
     pub group_mode: XLA_FFI_CollectiveGroupMode,
-    /// First group.
+    /// The replica groups; `num_groups` entries.
     pub groups: *const XLA_FFI_ReplicaGroup,
-    /// Number of groups.
+    /// The number of replica groups.
     pub num_groups: usize,
     /// Distinguishes communicators of the same group.
     pub communication_id: i64,
-    /// First region.
+    /// The memory regions; `num_regions` entries.
     pub regions: *const XLA_FFI_CollectiveMemoryRegion,
-    /// Number of regions.
+    /// The number of memory regions.
     pub num_regions: usize,
 }
 layout!(XLA_FFI_Window_Request_Args, R10.., size 64, struct_size num_regions 64 {
@@ -166,15 +166,15 @@ layout!(XLA_FFI_Window_Request_Args, R10.., size 64, struct_size num_regions 64 
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Window_Get_Args {
-    /// Bytes of this struct that the caller filled.
+    /// The number of bytes of this struct that the caller filled.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The interpretation of the ids.
+    /// How the host interprets the ids of `groups`.
     pub group_mode: XLA_FFI_CollectiveGroupMode,
-    /// First group.
+    /// The replica groups; `num_groups` entries.
     pub groups: *const XLA_FFI_ReplicaGroup,
-    /// Number of groups.
+    /// The number of replica groups.
     pub num_groups: usize,
     /// Distinguishes communicators of the same group.
     pub communication_id: i64,
@@ -197,13 +197,13 @@ layout!(XLA_FFI_Window_Get_Args, R10.., size 72, struct_size window_offset 72 {
     window_offset: usize = 64,
 });
 
-/// Resources of a device communicator. From version 0.3.
+/// The resources that a device communicator needs. From version 0.3.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_DeviceCommunicator_Requirements {
-    /// Bytes of this struct that the caller filled.
+    /// The number of bytes of this struct that the caller filled.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// Number of barriers between devices that access each other's memory with loads and stores; at
     /// least 0.
@@ -219,19 +219,19 @@ layout!(XLA_FFI_DeviceCommunicator_Requirements, R10.., size 24, struct_size lsa
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_DeviceCommunicator_Request_Args {
-    /// Bytes of this struct that the caller filled.
+    /// The number of bytes of this struct that the caller filled.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The interpretation of the ids.
+    /// How the host interprets the ids of `groups`.
     pub group_mode: XLA_FFI_CollectiveGroupMode,
-    /// First group.
+    /// The replica groups; `num_groups` entries.
     pub groups: *const XLA_FFI_ReplicaGroup,
-    /// Number of groups.
+    /// The number of replica groups.
     pub num_groups: usize,
     /// Distinguishes communicators of the same group.
     pub communication_id: i64,
-    /// Its resources, which must be the same on all ranks.
+    /// The resources of the device communicator, which must be the same on all ranks.
     pub requirements: *const XLA_FFI_DeviceCommunicator_Requirements,
 }
 layout!(XLA_FFI_DeviceCommunicator_Request_Args, R10.., size 56, struct_size requirements 56 {
@@ -248,19 +248,19 @@ layout!(XLA_FFI_DeviceCommunicator_Request_Args, R10.., size 56, struct_size req
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_DeviceCommunicator_Get_Args {
-    /// Bytes of this struct that the caller filled.
+    /// The number of bytes of this struct that the caller filled.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The interpretation of the ids.
+    /// How the host interprets the ids of `groups`.
     pub group_mode: XLA_FFI_CollectiveGroupMode,
-    /// First group.
+    /// The replica groups; `num_groups` entries.
     pub groups: *const XLA_FFI_ReplicaGroup,
-    /// Number of groups.
+    /// The number of replica groups.
     pub num_groups: usize,
     /// Distinguishes communicators of the same group.
     pub communication_id: i64,
-    /// Its resources, as requested.
+    /// The resources of the device communicator, as requested.
     pub requirements: *const XLA_FFI_DeviceCommunicator_Requirements,
     /// Out: the description, in host memory.
     pub device_communicator: *const XLA_FFI_DeviceCommunicator,
@@ -283,13 +283,13 @@ layout!(XLA_FFI_DeviceCommunicator_Get_Args, R10.., size 80, struct_size version
     version: i32 = 72,
 });
 
-/// The extension in an invocation context, version 0.3.
+/// The collectives extension of an invocation context, in version 0.3.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Collectives_Extension {
-    /// The link of the chain.
+    /// The entry in the extension chain.
     pub extension_base: XLA_FFI_Extension,
-    /// The host's state.
+    /// The host's state, to pass to the extension's functions.
     pub state: *mut XLA_FFI_CollectivesState,
     /// Requests a communicator.
     pub request_communicator: Option<
@@ -345,13 +345,13 @@ layout!(XLA_FFI_Collectives_Extension, R10.., size 88, struct_size get_device_co
     get_device_communicator: Option<unsafe extern "C" fn(*const XLA_FFI_Collectives_Extension, *mut XLA_FFI_DeviceCommunicator_Get_Args) -> *mut XLA_FFI_Error> = 80,
 });
 
-/// The extension, version 0.2 (jaxlib 0.12.0): without device communicators.
+/// The collectives extension in version 0.2 (jaxlib 0.12.0), without device communicators.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Collectives_Extension_R10 {
-    /// The link of the chain.
+    /// The entry in the extension chain.
     pub extension_base: XLA_FFI_Extension,
-    /// The host's state.
+    /// The host's state, to pass to the extension's functions.
     pub state: *mut XLA_FFI_CollectivesState,
     /// Requests a communicator.
     pub request_communicator: Option<
@@ -391,13 +391,13 @@ layout!(XLA_FFI_Collectives_Extension_R10 as "XLA_FFI_Collectives_Extension", R1
     get_window: Option<unsafe extern "C" fn(*const XLA_FFI_Collectives_Extension, *mut XLA_FFI_Window_Get_Args) -> *mut XLA_FFI_Error> = 64,
 });
 
-/// The extension, version 0.1 (jaxlib 0.11.2): only communicators.
+/// The collectives extension in version 0.1 (jaxlib 0.11.2), which only has communicators.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Collectives_Extension_R9 {
-    /// The link of the chain.
+    /// The entry in the extension chain.
     pub extension_base: XLA_FFI_Extension,
-    /// The host's state.
+    /// The host's state, to pass to the extension's functions.
     pub state: *mut XLA_FFI_CollectivesState,
     /// Requests a communicator.
     pub request_communicator: Option<

@@ -1,4 +1,4 @@
-//! The functions of an invocation context: user data, stream, memory, threads, numbers, options and
+//! The functions of an invocation context: user data, stream, memory, threads, ids, options and
 //! extensions.
 
 use crate::{XLA_FFI_Attrs, XLA_FFI_Extension, XLA_FFI_InternalExtension, XLA_FFI_TypeId};
@@ -19,9 +19,9 @@ pub type XLA_FFI_ExecutionContext = XLA_FFI_InvokeContext;
 pub struct XLA_FFI_InvokeContext_FindExtension_Args {
     /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The context.
+    /// The invocation context of the call.
     pub ctx: *mut XLA_FFI_InvokeContext,
     /// The number of the requested extension.
     pub extension_type: i64,
@@ -36,17 +36,18 @@ layout!(XLA_FFI_InvokeContext_FindExtension_Args, R9.., size 40, struct_size ext
     extension: *const XLA_FFI_Extension = 32,
 });
 
-/// Arguments of `InvokeContext_Get` (slot 6; `ExecutionContext_Get` before r9): user data.
+/// Arguments of `InvokeContext_Get` (slot 6; called `ExecutionContext_Get` before r9), which
+/// returns user data.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_InvokeContext_Get_Args {
     /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The context.
+    /// The invocation context of the call.
     pub ctx: *mut XLA_FFI_InvokeContext,
-    /// The requested type.
+    /// The type of the requested object.
     pub type_id: *mut XLA_FFI_TypeId,
     /// Out: the object.
     pub data: *mut c_void,
@@ -65,9 +66,9 @@ layout!(XLA_FFI_InvokeContext_Get_Args, R0.., size 40, struct_size data 40 {
 pub struct XLA_FFI_CustomOptions_Get_Args {
     /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The context.
+    /// The invocation context of the call.
     pub ctx: *mut XLA_FFI_InvokeContext,
     /// Out: a dictionary, which is empty if the caller passed no options.
     pub attrs: *const XLA_FFI_Attrs,
@@ -85,9 +86,9 @@ layout!(XLA_FFI_CustomOptions_Get_Args, R10.., size 32, struct_size attrs 32 {
 pub struct XLA_FFI_Stream_Get_Args {
     /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The context.
+    /// The invocation context of the call.
     pub ctx: *mut XLA_FFI_InvokeContext,
     /// Out: the platform's stream, for example a `CUstream`.
     pub stream: *mut c_void,
@@ -105,9 +106,9 @@ layout!(XLA_FFI_Stream_Get_Args, R0.., size 32, struct_size stream 32 {
 pub struct XLA_FFI_DeviceMemory_Allocate_Args {
     /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The context.
+    /// The invocation context of the call.
     pub ctx: *mut XLA_FFI_InvokeContext,
     /// The requested size in bytes.
     pub size: usize,
@@ -131,9 +132,9 @@ layout!(XLA_FFI_DeviceMemory_Allocate_Args, R0.., size 48, struct_size data 48 {
 pub struct XLA_FFI_DeviceMemory_Free_Args {
     /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The context.
+    /// The invocation context of the call.
     pub ctx: *mut XLA_FFI_InvokeContext,
     /// The size of the memory in bytes.
     pub size: usize,
@@ -154,11 +155,11 @@ layout!(XLA_FFI_DeviceMemory_Free_Args, R0.., size 40, struct_size data 40 {
 pub struct XLA_FFI_RunId_Get_Args {
     /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The context.
+    /// The invocation context of the call.
     pub ctx: *mut XLA_FFI_InvokeContext,
-    /// Out: the number of the execution, the same on all its devices.
+    /// Out: the run id, which is the same on all devices of the execution.
     pub run_id: i64,
 }
 layout!(XLA_FFI_RunId_Get_Args, R4.., size 32, struct_size run_id 32 {
@@ -174,11 +175,11 @@ layout!(XLA_FFI_RunId_Get_Args, R4.., size 32, struct_size run_id 32 {
 pub struct XLA_FFI_DeviceOrdinal_Get_Args {
     /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The context.
+    /// The invocation context of the call.
     pub ctx: *mut XLA_FFI_InvokeContext,
-    /// Out: the global number of the device (from 2048 on in the second process).
+    /// Out: the global ordinal of the device (from 2048 on in the second process).
     pub device_ordinal: i32,
 }
 layout!(XLA_FFI_DeviceOrdinal_Get_Args, R5.., size 32, struct_size device_ordinal 28 {
@@ -188,7 +189,7 @@ layout!(XLA_FFI_DeviceOrdinal_Get_Args, R5.., size 32, struct_size device_ordina
     device_ordinal: i32 = 24,
 });
 
-/// A task, which may run on any thread and in any order.
+/// A task for the host's thread pool. Tasks run on any thread and in any order.
 pub type XLA_FFI_Task = unsafe extern "C" fn(data: *mut c_void);
 
 /// Arguments of `ThreadPool_Schedule` (slot 11), from r1.
@@ -197,11 +198,11 @@ pub type XLA_FFI_Task = unsafe extern "C" fn(data: *mut c_void);
 pub struct XLA_FFI_ThreadPool_Schedule_Args {
     /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The context.
+    /// The invocation context of the call.
     pub ctx: *mut XLA_FFI_InvokeContext,
-    /// The task.
+    /// The task to run.
     pub task: Option<unsafe extern "C" fn(data: *mut c_void)>,
     /// The argument of the task.
     pub data: *mut c_void,
@@ -220,9 +221,9 @@ layout!(XLA_FFI_ThreadPool_Schedule_Args, R1.., size 40, struct_size data 40 {
 pub struct XLA_FFI_ThreadPool_NumThreads_Args {
     /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The context.
+    /// The invocation context of the call.
     pub ctx: *mut XLA_FFI_InvokeContext,
     /// Out: the address to which the number of threads is written.
     pub num_threads: *mut i64,

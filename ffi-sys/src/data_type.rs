@@ -3,8 +3,8 @@
 use crate::Revision;
 
 enumeration! {
-    /// The element type of a buffer, scalar or array. Hosts may send numbers that are not listed
-    /// here. Hosts of r3 and r4 send 0 for types smaller than a byte.
+    /// The element type of a buffer, scalar or array. Hosts may also send other numbers. Hosts of
+    /// r3 and r4 send 0 for types smaller than a byte.
     XLA_FFI_DataType, "XLA_FFI_DataType_" {
         /// No type, or a type for which the host has no number.
         INVALID = 0,
@@ -50,7 +50,7 @@ enumeration! {
         C64 = 15,
         /// A complex number of two double-precision floats: real, imaginary.
         C128 = 18,
-        /// An ordering token of rank 0, without elements.
+        /// An ordering token, which has rank 0 and no elements.
         TOKEN = 17,
         /// 8-bit float with 5 exponent bits and 2 mantissa bits.
         F8E5M2 = 19,
@@ -97,12 +97,12 @@ pub enum ElementClass {
 /// The properties of an element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ElementType {
-    /// The type's number. [`XLA_FFI_DataType::name`] returns its name.
+    /// The number of the element type. [`XLA_FFI_DataType::name`] returns the type's name.
     pub dtype: XLA_FFI_DataType,
     /// The size of one element in a buffer in bits; 0 for tokens. Elements smaller than 8 bits are
     /// packed, the first in the low bits.
     pub bits: usize,
-    /// The kind of number.
+    /// The kind of number that an element is.
     pub class: ElementClass,
     /// The oldest revision whose hosts pass buffers of this type to handlers.
     pub since: Revision,

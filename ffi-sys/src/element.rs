@@ -34,10 +34,11 @@ use core::fmt;
             complex numbers the feature `complex`"
 )]
 pub unsafe trait Element: Copy + Send + Sync + fmt::Debug + 'static {
-    /// The element type in the ABI.
+    /// The element type's number in the ABI.
     const DTYPE: XLA_FFI_DataType;
 
-    /// Converts a number to this type if it fits, for narrowed attributes.
+    /// Converts a number to this type, for narrowed attributes. Returns `None` if the number does
+    /// not fit.
     #[doc(hidden)]
     fn narrowed(_: Wide) -> Option<Self> {
         None

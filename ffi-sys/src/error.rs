@@ -17,7 +17,7 @@ enumeration! {
         CANCELLED = 1,
         /// The cause is unknown.
         UNKNOWN = 2,
-        /// An argument is wrong, whatever the state of the system.
+        /// An argument is invalid in every state of the system.
         INVALID_ARGUMENT = 3,
         /// The deadline passed before the operation ended.
         DEADLINE_EXCEEDED = 4,
@@ -54,11 +54,11 @@ enumeration! {
 pub struct XLA_FFI_Error_Create_Args {
     /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// NUL-terminated text; the host copies it.
     pub message: *const c_char,
-    /// The code.
+    /// The status code of the error.
     pub errc: XLA_FFI_Error_Code,
 }
 layout!(XLA_FFI_Error_Create_Args, R0.., size 32, struct_size errc 28 {
@@ -75,13 +75,13 @@ layout!(XLA_FFI_Error_Create_Args, R0.., size 32, struct_size errc 28 {
 pub struct XLA_FFI_Error_GetDetails_Args {
     /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// The error to read.
     pub error: *mut XLA_FFI_Error,
     /// Out: NUL-terminated text, valid as long as the error.
     pub message: *const c_char,
-    /// Out: the code.
+    /// Out: the status code of the error.
     pub errc: XLA_FFI_Error_Code,
 }
 layout!(XLA_FFI_Error_GetDetails_Args, R9.., size 40, struct_size errc 36 {
@@ -98,7 +98,7 @@ layout!(XLA_FFI_Error_GetDetails_Args, R9.., size 40, struct_size errc 36 {
 pub struct XLA_FFI_Error_GetMessage_Args_R0 {
     /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// The error to read.
     pub error: *mut XLA_FFI_Error,
@@ -118,7 +118,7 @@ layout!(XLA_FFI_Error_GetMessage_Args_R0 as "XLA_FFI_Error_GetMessage_Args", R0.
 pub struct XLA_FFI_Error_Destroy_Args {
     /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// The error to destroy.
     pub error: *mut XLA_FFI_Error,

@@ -1,5 +1,5 @@
-//! The two extension chains of the ABI: the internal one of call frames, from r1, and the generic
-//! one of invocation contexts, from r9. One extension belongs to this SDK:
+//! The two extension chains of the ABI: the internal chain of call frames, from r1, and the generic
+//! chain of invocation contexts, from r9. One extension belongs to this SDK:
 //! [`XFFI_Cancellation_Extension`].
 
 use core::ffi::c_void;
@@ -36,9 +36,10 @@ layout!(XLA_FFI_InternalExtension, R1.., size 24, struct_size next 24 {
 pub struct XLA_FFI_ExtensionId {
     /// The unique number of the extension: 128 for record, 129 for collectives.
     pub extension_type: i64,
-    /// Changes if old users become incompatible.
+    /// The major version, which changes if the extension becomes incompatible with earlier
+    /// versions.
     pub major_version: i32,
-    /// Changes if something is added.
+    /// The minor version, which changes if the extension gets an addition.
     pub minor_version: i32,
 }
 layout!(XLA_FFI_ExtensionId, R9.., size 16, struct_size minor_version 16 {
@@ -53,7 +54,7 @@ layout!(XLA_FFI_ExtensionId, R9.., size 16, struct_size minor_version 16 {
 pub struct XLA_FFI_Extension {
     /// Size of the extension in bytes, set by its creator.
     pub struct_size: usize,
-    /// The kind of extension.
+    /// The number and version of the extension.
     pub id: XLA_FFI_ExtensionId,
     /// The next extension in the chain, or null.
     pub next: *const XLA_FFI_Extension,
@@ -68,24 +69,24 @@ layout!(XLA_FFI_Extension, R9.., size 32, struct_size next 32 {
 /// assigns.
 pub const XFFI_Extension_Cancellation: i64 = 0x5846_4649_0000_0001;
 
-/// Queries whether a call is cancelled, and runs tasks on threads of the program. The embedded runtime provides it, from r9;
-/// XLA does not. The head is valid as long as the context, and the object until it is released. All functions may be called on
-/// any thread.
+/// The cancellation extension, which queries whether a call is cancelled, and runs tasks on threads of the program.
+/// The embedded runtime provides the extension, from r9; XLA does not. `extension` is valid as long as the context,
+/// and `object` until it is released. All functions may be called on any thread.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XFFI_Cancellation_Extension {
-    /// The head.
+    /// The entry in the extension chain.
     pub extension: XLA_FFI_Extension,
-    /// The argument of the functions.
+    /// The object to pass to the functions of this struct.
     pub object: *const c_void,
     /// Returns the [`XLA_FFI_Error_Code`](crate::XLA_FFI_Error_Code) of the reason if the call is cancelled, and 0 otherwise.
     pub is_cancelled: Option<unsafe extern "C" fn(object: *const c_void) -> i32>,
-    /// Keeps the object valid after the end of the context.
+    /// Keeps `object` valid after the end of the context, until `release` is called.
     pub retain: Option<unsafe extern "C" fn(object: *const c_void)>,
-    /// Releases a retained object.
+    /// Releases an object that `retain` kept valid.
     pub release: Option<unsafe extern "C" fn(object: *const c_void)>,
-    /// Calls `task` once on a thread of the program, with `run` 1, or 0 if the program does not run it. Null if the
-    /// program has no threads for handlers.
+    /// Calls `task` once on a thread of the program, with 1 for `run`. If the program does not run the task, `run` is
+    /// 0. The pointer is null if the program has no threads for handlers.
     pub execute: Option<
         unsafe extern "C" fn(
             object: *const c_void,

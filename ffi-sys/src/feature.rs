@@ -38,31 +38,32 @@ macro_rules! features {
 features! {
     /// Registration from inside a library.
     Registration "REGISTRATION" = Slot::HandlerRegister.since();
-    /// User types with their own numbers.
+    /// User types, which a host identifies by numbers.
     UserTypes "USER_TYPES" = Slot::TypeRegister.since();
-    /// Objects that the program passes to its calls.
+    /// User data: objects that the program attaches to an execution.
     UserData "USER_DATA" = Slot::InvokeContextGet.since();
     /// The platform's stream.
     Stream "STREAM" = Slot::StreamGet.since();
     /// Device memory for the duration of a call.
     ScratchMemory "SCRATCH_MEMORY" = Slot::DeviceMemoryAllocate.since();
-    /// The metadata call, in which a host reads a handler's requirements.
+    /// The metadata query, in which a host reads a handler's requirements.
     Metadata "METADATA" = Revision::R1;
-    /// State that the instantiate stage stores. r0 has the functions, but they crash.
+    /// State that the instantiate stage stores. Hosts of r0 have the functions, but these functions
+    /// crash.
     State "STATE" = Revision::R1;
     /// The host's thread pool.
     ThreadPool "THREAD_POOL" = Slot::ThreadPoolSchedule.since();
     /// Calls that complete after the handler has returned.
     Futures "FUTURES" = Slot::FutureCreate.since();
-    /// The number of threads in the pool.
+    /// The number of threads in the host's thread pool.
     ThreadPoolSize "THREAD_POOL_SIZE" = Slot::ThreadPoolNumThreads.since();
-    /// The number of the execution.
+    /// The run id of an execution.
     RunId "RUN_ID" = Slot::RunIdGet.since();
-    /// The global number of the device.
+    /// The global ordinal of a device.
     DeviceOrdinal "DEVICE_ORDINAL" = Slot::DeviceOrdinalGet.since();
-    /// Numbers for element types smaller than a byte. Older hosts send 0.
+    /// Numbers for element types smaller than a byte. Hosts before r5 send 0.
     PackedElementTypes "PACKED_ELEMENT_TYPES" = Revision::R5;
-    /// Registering a type again under its existing number.
+    /// Repeated registration of a type under its existing number.
     TypesAgain "TYPES_AGAIN" = Revision::R5;
     /// Types that are registered with their deleter.
     TypeDeleters "TYPE_DELETERS" = Revision::R7;
@@ -70,11 +71,11 @@ features! {
     StageState "STAGE_STATE" = Revision::R8;
     /// Error codes in the errors that the host's functions return.
     ErrorCodes "ERROR_CODES" = Revision::R9;
-    /// Extensions of the context.
+    /// Extensions of the invocation context.
     Extensions "EXTENSIONS" = Slot::InvokeContextFindExtension.since();
     /// The record stage.
     RecordStage "RECORD_STAGE" = Revision::R9;
-    /// The options of one execution.
+    /// The custom options of one execution.
     CustomOptions "CUSTOM_OPTIONS" = Slot::CustomOptionsGet.since();
     /// Windows of collective memory: version 0.2 of the collectives extension.
     CollectiveWindows "COLLECTIVE_WINDOWS" = Revision::R10;

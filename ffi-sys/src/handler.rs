@@ -1,12 +1,12 @@
-//! Handlers: their registration from inside a library, and the metadata call (from r1), with which
-//! a host learns their requirements.
+//! Handlers: their registration from inside a library, and the metadata query (from r1), in which a
+//! host reads their requirements.
 
 use crate::{
     XLA_FFI_Api_Version, XLA_FFI_ByteSpan, XLA_FFI_CallFrame, XLA_FFI_Error,
     XLA_FFI_InternalExtension, XLA_FFI_TypeId,
 };
 
-/// A handler. It returns null for success, or an error that the host then owns.
+/// A handler's C function. Returns null for success, or an error, which the host then owns.
 pub type XLA_FFI_Handler =
     unsafe extern "C" fn(call_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
 
@@ -93,15 +93,15 @@ pub type XLA_FFI_Handler_Traits = u32;
 pub struct XLA_FFI_Handler_Register_Args {
     /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// The target name of the custom call.
     pub name: XLA_FFI_ByteSpan,
     /// The platform, for example `"cpu"` or `"cuda"`; case-insensitive.
     pub platform: XLA_FFI_ByteSpan,
-    /// The handlers.
+    /// The handlers of the custom call, one per stage.
     pub bundle: XLA_FFI_Handler_Bundle,
-    /// The traits, combined (OR) with those of the metadata.
+    /// The handler's traits. The host combines them (OR) with those of the handler's metadata.
     pub traits: XLA_FFI_Handler_Traits,
 }
 layout!(XLA_FFI_Handler_Register_Args, R9.., size 96, struct_size traits 92 {
@@ -119,15 +119,15 @@ layout!(XLA_FFI_Handler_Register_Args, R9.., size 96, struct_size traits 92 {
 pub struct XLA_FFI_Handler_Register_Args_R0 {
     /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// The target name of the custom call.
     pub name: XLA_FFI_ByteSpan,
     /// The platform, for example `"cpu"` or `"cuda"`; case-insensitive.
     pub platform: XLA_FFI_ByteSpan,
-    /// The handlers.
+    /// The handlers of the custom call, one per stage.
     pub bundle: XLA_FFI_Handler_Bundle_R0,
-    /// The traits, combined (OR) with those of the metadata.
+    /// The handler's traits. The host combines them (OR) with those of the handler's metadata.
     pub traits: XLA_FFI_Handler_Traits,
 }
 layout!(XLA_FFI_Handler_Register_Args_R0 as "XLA_FFI_Handler_Register_Args", R0..=R8, size 88, struct_size traits 84 {
@@ -146,7 +146,7 @@ layout!(XLA_FFI_Handler_Register_Args_R0 as "XLA_FFI_Handler_Register_Args", R0.
 pub struct XLA_FFI_Metadata {
     /// Size of this struct in bytes without `state_type_id`, set by the host.
     pub struct_size: usize,
-    /// Out: the handler's version.
+    /// Out: the version of the ABI that the handler was compiled for.
     pub api_version: XLA_FFI_Api_Version,
     /// Out: the handler's traits.
     pub traits: XLA_FFI_Handler_Traits,
@@ -166,7 +166,7 @@ layout!(XLA_FFI_Metadata, R6.., size 48, struct_size traits 36 {
 pub struct XLA_FFI_Metadata_R1 {
     /// Size of this struct in bytes, set by the host.
     pub struct_size: usize,
-    /// Out: the handler's version.
+    /// Out: the version of the ABI that the handler was compiled for.
     pub api_version: XLA_FFI_Api_Version,
     /// Out: the handler's traits.
     pub traits: XLA_FFI_Handler_Traits,
@@ -177,11 +177,11 @@ layout!(XLA_FFI_Metadata_R1 as "XLA_FFI_Metadata", R1..=R5, size 40, struct_size
     traits: XLA_FFI_Handler_Traits = 32,
 });
 
-/// The extension that marks a metadata call.
+/// The extension that marks a metadata query.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Metadata_Extension {
-    /// The entry in the chain.
+    /// The entry in the extension chain.
     pub extension_base: XLA_FFI_InternalExtension,
     /// Out: the struct that the handler fills.
     pub metadata: *mut XLA_FFI_Metadata,
@@ -191,7 +191,8 @@ layout!(XLA_FFI_Metadata_Extension, R2.., size 32, struct_size metadata 32 {
     metadata: *mut XLA_FFI_Metadata = 24,
 });
 
-/// The same extension on r1, where the fields of the chain's entry are part of the struct.
+/// The extension that marks a metadata query on r1. The fields of the chain's entry are part of the
+/// struct.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Metadata_Extension_R1 {

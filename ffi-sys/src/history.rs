@@ -2,8 +2,8 @@
 
 use crate::*;
 
-/// All struct layouts except that of the function table, which [`Slot`] provides. A struct's name
-/// occurs once per layout; `since` and `until` give the layout's revisions.
+/// All struct layouts except the layout of the function table, which [`Slot`] provides. A struct's
+/// name occurs once per layout; `since` and `until` are the layout's revisions.
 pub const LAYOUTS: &[StructLayout] = &[
     XLA_FFI_InternalExtension::LAYOUT,
     XLA_FFI_ExtensionId::LAYOUT,

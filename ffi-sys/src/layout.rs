@@ -18,11 +18,11 @@ pub struct FieldLayout {
 /// The memory layout of one struct on a 64-bit host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StructLayout {
-    /// The C name, without the revision suffix that old layouts have in Rust.
+    /// The struct's name in C, without the revision suffix that old layouts have in Rust.
     pub name: &'static str,
-    /// The size in bytes.
+    /// The size of the struct in bytes.
     pub size: usize,
-    /// The alignment in bytes.
+    /// The alignment of the struct in bytes.
     pub align: usize,
     /// The last field and the value in bytes of XLA's `STRUCT_SIZE` macro, or `None` for structs
     /// without a size field.
@@ -44,7 +44,7 @@ pub trait Layout {
 /// One enumerator of a C enumeration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Enumerator {
-    /// The C name.
+    /// The enumerator's name in C.
     pub name: &'static str,
     /// The enumerator's value.
     pub value: u32,
@@ -55,7 +55,7 @@ pub struct Enumerator {
 /// A C enumeration, which is a transparent newtype with associated constants in Rust.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EnumLayout {
-    /// The C name.
+    /// The enumeration's name in C.
     pub name: &'static str,
     /// The enumerators in the order of the C header.
     pub values: &'static [Enumerator],
@@ -64,8 +64,8 @@ pub struct EnumLayout {
 /// Checks a struct's layout and makes it available as data.
 ///
 /// The check covers the exact type of each field, and every field must be listed. A missing field
-/// does not compile, even if it only fills padding. `R9..` is the current layout, and `R9..=R9` a
-/// past layout.
+/// does not compile, even if it only fills padding. `R9..` marks the current layout, and `R9..=R9`
+/// marks a past layout.
 macro_rules! layout {
     (
         $rust:ident $(as $c:literal)?, $since:ident $(..)? $(..=$until:ident)?, size $size:literal

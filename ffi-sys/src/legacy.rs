@@ -1,10 +1,10 @@
-//! The custom calls before XLA FFI, whose targets are bare functions.
+//! The original custom calls, which predate XLA FFI and whose targets are bare functions.
 
 use core::ffi::{c_char, c_int, c_void};
 
 opaque! {
     /// The status of a status-returning target: success or a message. No jaxlib exports the
-    /// functions that write it.
+    /// functions that write a status.
     XlaCustomCallStatus
 }
 
@@ -26,8 +26,8 @@ pub type XlaCustomCallGpu = unsafe extern "C" fn(
     opaque_len: usize,
 );
 
-/// A CPU target, `API_VERSION_STATUS_RETURNING_UNIFIED`: the parameters of the other CPU targets,
-/// then those that GPU targets have after the buffers (as measured on jaxlib 0.4.31 to 0.12.0).
+/// A CPU target, `API_VERSION_STATUS_RETURNING_UNIFIED`: result, operands, opaque bytes and their
+/// number, status. This order was measured on jaxlib 0.4.31 to 0.12.0.
 pub type XlaCustomCallCpuUnified = unsafe extern "C" fn(
     out: *mut c_void,
     ins: *mut *const c_void,
@@ -48,15 +48,15 @@ pub type XlaCustomCallGpuStatus = unsafe extern "C" fn(
 /// The head of every status that this SDK's libraries and programs create.
 ///
 /// XLA's own status is an object of unknown layout. Statuses of this SDK are aligned to
-/// [`ALIGNMENT`](Self::ALIGNMENT) and are never unmapped. A pointer is recognized first by its
-/// alignment, then by its contents: [`MAGIC`](Self::MAGIC) and its own address. The C functions
-/// that write a status then call `set`.
+/// [`ALIGNMENT`](Self::ALIGNMENT) and are never unmapped. The C functions that write a status check
+/// the pointer's alignment, then [`MAGIC`](Self::MAGIC) and the stored address. If all match, they
+/// call `set`.
 #[repr(C)]
 #[derive(Debug)]
 pub struct XlaFfiLegacyStatus {
     /// Always [`MAGIC`](Self::MAGIC).
     pub magic: [u8; 16],
-    /// The address of this object.
+    /// The address of this status.
     pub this: *const Self,
     /// Writes success (`failed` is 0) or a failure with a text of `len` bytes, which is copied.
     pub set: Option<
@@ -78,38 +78,38 @@ const _: () = {
     assert!(core::mem::offset_of!(XlaFfiLegacyStatus, set) == 24);
 };
 
-/// A target that a library registered with its own list: by a macro of
-/// `xla/service/custom_call_target_registry.h` or at run time. Hosts traverse the list that
-/// `xla_ffi_legacy_targets()` returns.
+/// A target of the original custom calls in a library's list of targets. The target was registered
+/// at run time or by a macro of `xla/service/custom_call_target_registry.h`. Hosts traverse the
+/// list that `xla_ffi_legacy_targets()` returns.
 #[repr(C)]
 #[derive(Debug)]
 pub struct XlaFfiLegacyTarget {
-    /// The size of this struct in bytes; it may grow at the end.
+    /// The size of this struct in bytes. Later versions may append fields.
     pub struct_size: usize,
-    /// The name, NUL-terminated.
+    /// The target's name, NUL-terminated.
     pub name: *const c_char,
-    /// The platform, NUL-terminated: `"Host"`, `"CUDA"` and so on.
+    /// The target's platform, NUL-terminated: `"Host"`, `"CUDA"` and so on.
     pub platform: *const c_char,
-    /// The function.
+    /// The target's function.
     pub function: *mut c_void,
-    /// [`Self::UNKNOWN`] or one of the signatures.
+    /// The signature of the function: one of the constants of this type.
     pub signature: u32,
-    /// The next target, or null at the end.
+    /// The next target in the list, or null at the end.
     pub next: *const Self,
 }
 
 impl XlaFfiLegacyTarget {
-    /// Registered without a signature.
+    /// The signature is unknown, because the target was registered without it.
     pub const UNKNOWN: u32 = 0;
-    /// [`XlaCustomCallCpu`].
+    /// The signature of an [`XlaCustomCallCpu`].
     pub const CPU: u32 = 1;
-    /// [`XlaCustomCallCpuStatus`].
+    /// The signature of an [`XlaCustomCallCpuStatus`].
     pub const CPU_STATUS: u32 = 2;
-    /// [`XlaCustomCallGpu`].
+    /// The signature of an [`XlaCustomCallGpu`].
     pub const GPU: u32 = 3;
-    /// [`XlaCustomCallGpuStatus`].
+    /// The signature of an [`XlaCustomCallGpuStatus`].
     pub const GPU_STATUS: u32 = 4;
-    /// [`XlaCustomCallCpuUnified`].
+    /// The signature of an [`XlaCustomCallCpuUnified`].
     pub const CPU_UNIFIED: u32 = 5;
 }
 

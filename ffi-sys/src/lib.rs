@@ -34,7 +34,8 @@
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
-// Written so that a test can trigger each error with `--cfg` on any machine.
+// The second option is redundant. With it, a test can trigger the error through `--cfg` on any
+// machine.
 #[cfg(any(not(target_pointer_width = "64"), target_pointer_width = "32"))]
 compile_error!("XLA's FFI is laid out for 64-bit systems, and jaxlib has no 32-bit build");
 #[cfg(target_endian = "big")]

@@ -1,5 +1,5 @@
-//! The storage format of a library's manifest: records in a separate section of the file, each a
-//! head and a JSON payload. This is a format of this SDK, not of XLA.
+//! The storage format of a library's manifest: records in a separate section of the file. Each
+//! record is a head and a JSON payload. This is a format of this SDK, not of XLA.
 
 /// The first bytes of a record's head.
 pub const MAGIC: &[u8; 8] = b"XLAFFIMF";
@@ -22,7 +22,7 @@ pub const SECTION_MACH_O: &str = "__xla_ffi";
 /// The section with the records in PE files. Names in a DLL have at most 8 bytes.
 pub const SECTION_PE: &str = ".xla_ffi";
 
-/// A record in a section.
+/// A record of a manifest section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// The version of the format: 1 to [`VERSION`].
@@ -33,7 +33,7 @@ pub struct Record<'a> {
     pub rest: &'a [u8],
 }
 
-/// The reason why no readable record starts at a position.
+/// The reason why bytes do not start with a readable record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoRecord {
     /// The bytes do not start with [`MAGIC`], or they end within the head.
@@ -42,9 +42,9 @@ pub enum NoRecord {
     Version(u32),
     /// The payload is shorter than its stated length.
     Length {
-        /// The stated length.
+        /// The length that the record's head states, in bytes.
         stated: usize,
-        /// The actual length.
+        /// The number of bytes after the record's head.
         there: usize,
     },
 }
@@ -53,7 +53,7 @@ impl<'a> Record<'a> {
     /// Reads the record at the start of `bytes`.
     ///
     /// # Errors
-    /// [`NoRecord`] if no readable record starts there.
+    /// [`NoRecord`] if `bytes` does not start with a readable record.
     pub fn read(bytes: &'a [u8]) -> Result<Self, NoRecord> {
         let (head, behind) = bytes.split_first_chunk::<HEAD>().ok_or(NoRecord::Magic)?;
         let (magic, numbers) = head.split_at(MAGIC.len());

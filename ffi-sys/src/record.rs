@@ -12,7 +12,7 @@ pub const XLA_FFI_Extension_Record_MajorVersion: i32 = 0;
 pub const XLA_FFI_Extension_Record_MinorVersion: i32 = 2;
 
 opaque! {
-    /// The host's recorder.
+    /// The host's recorder of commands.
     XLA_FFI_RecordContext
 }
 opaque! {
@@ -21,7 +21,7 @@ opaque! {
 }
 
 enumeration! {
-    /// Whether commands are created or updated.
+    /// The action of a record call: create or update commands.
     XLA_FFI_RecordAction, "XLA_FFI_RecordAction_" {
         /// Creates new commands.
         Create = 0 since "0.11.2",
@@ -35,7 +35,7 @@ enumeration! {
     XLA_FFI_SourceFormat, "XLA_FFI_SourceFormat_" {
         /// PTX text.
         PTX = 0 since "0.11.2",
-        /// A cubin.
+        /// A cubin: machine code for one device architecture.
         CUBIN = 1 since "0.11.2",
         /// A function pointer. From version 0.2.
         FUNCTION_PTR = 2 since "0.12.0",
@@ -117,7 +117,7 @@ layout!(XLA_FFI_KernelArgs, R9.., size 16 {
     num_args: i64 = 8,
 });
 
-/// The recorder's functions.
+/// The functions of the host's recorder.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[expect(
@@ -172,7 +172,7 @@ pub struct XLA_FFI_RecordApi {
             size: i64,
         ) -> *mut XLA_FFI_Error,
     >,
-    /// Asks the host to capture the execute stage on a stream instead.
+    /// Requests that the host capture the execute stage on a stream instead of recording commands.
     pub request_stream_capture:
         Option<unsafe extern "C" fn(ctx: *mut XLA_FFI_RecordContext) -> *mut XLA_FFI_Error>,
     /// Records an empty command, which only orders other commands.
@@ -194,19 +194,20 @@ layout!(XLA_FFI_RecordApi, R9.., size 48 {
     create_empty_command: Option<unsafe extern "C" fn(*mut XLA_FFI_RecordContext, *const *const XLA_FFI_Command, u32, *mut *const XLA_FFI_Command) -> *mut XLA_FFI_Error> = 40,
 });
 
-/// The frame of a record handler.
+/// The data of one call of a record stage.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_RecordFrame {
-    /// The recorder.
+    /// The host's recorder, to pass to the functions of `api`.
     pub record_ctx: *mut XLA_FFI_RecordContext,
-    /// The recorder's functions.
+    /// The functions of the host's recorder.
     pub api: *const XLA_FFI_RecordApi,
-    /// Whether to create or to update commands.
+    /// Whether the call creates or updates commands.
     pub action: XLA_FFI_RecordAction,
-    /// The commands, with room for `max_commands`: an output of create and an input of update.
+    /// The commands, with room for `max_commands`. The handler writes them to create and reads them
+    /// to update.
     pub commands: *mut *const XLA_FFI_Command,
-    /// The number of commands: an output of create and an input of update.
+    /// The number of commands. The handler writes it to create and reads it to update.
     pub num_commands: *mut i64,
     /// The capacity of `commands`.
     pub max_commands: i64,
@@ -220,11 +221,11 @@ layout!(XLA_FFI_RecordFrame, R9.., size 48 {
     max_commands: i64 = 40,
 });
 
-/// The extension in the chain of an invocation context.
+/// The record extension of an invocation context.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Record_Extension {
-    /// The entry in the chain.
+    /// The entry in the extension chain.
     pub extension_base: XLA_FFI_Extension,
     /// The record frame.
     pub record_frame: *mut XLA_FFI_RecordFrame,

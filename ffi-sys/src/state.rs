@@ -20,16 +20,17 @@ pub enum StateReading {
 }
 
 impl StateReading {
-    /// Returns how a runtime of `revision` reads the `State_Set` arguments of a handler that was
-    /// compiled for version 0.`minor` and is accepted there.
+    /// Returns how a runtime of `revision` reads the `State_Set` arguments of a handler compiled
+    /// for version 0.`minor`, if the runtime accepts that version.
     ///
     /// The layout of version 0.1 has the deleter after the state, 0.2 omits the deleter, and 0.3
-    /// has the stage before the type. The first two layouts start with the same fields. Runtimes
-    /// from r9, and jaxlib 0.10.0 to 0.11.0, distinguish the second layout from the third by size.
+    /// has the stage before the type. The layouts of 0.1 and 0.2 start with the same fields.
+    /// Runtimes from r9, and jaxlib 0.10.0 to 0.11.0, distinguish the layouts of 0.2 and 0.3 by
+    /// size.
     #[must_use]
     pub const fn of(revision: Revision, minor: i32) -> Self {
         match (minor, revision as u8) {
-            // Older runtimes require the deleter and reject the shorter struct.
+            // Runtimes before r7 require the deleter and reject the shorter struct.
             (2, ..=6) => Self::Refused,
             (..=2, ..=7) => Self::Right,
             (2, 8) => Self::Refused,
@@ -47,9 +48,9 @@ impl StateReading {
 pub struct XLA_FFI_State_Set_Args {
     /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The context.
+    /// The invocation context of the call.
     pub ctx: *mut XLA_FFI_InvokeContext,
     /// The stage that the state belongs to.
     pub stage: XLA_FFI_ExecutionStage,
@@ -73,9 +74,9 @@ layout!(XLA_FFI_State_Set_Args, R8.., size 48, struct_size state 48 {
 pub struct XLA_FFI_State_Set_Args_R7 {
     /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The context.
+    /// The invocation context of the call.
     pub ctx: *mut XLA_FFI_InvokeContext,
     /// The type of the state, registered with its deleter.
     pub type_id: *mut XLA_FFI_TypeId,
@@ -96,9 +97,9 @@ layout!(XLA_FFI_State_Set_Args_R7 as "XLA_FFI_State_Set_Args", R7..=R7, size 40,
 pub struct XLA_FFI_State_Set_Args_R0 {
     /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The context.
+    /// The invocation context of the call.
     pub ctx: *mut XLA_FFI_InvokeContext,
     /// The type of the state.
     pub type_id: *mut XLA_FFI_TypeId,
@@ -122,9 +123,9 @@ layout!(XLA_FFI_State_Set_Args_R0 as "XLA_FFI_State_Set_Args", R0..=R6, size 48,
 pub struct XLA_FFI_State_Get_Args {
     /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The context.
+    /// The invocation context of the call.
     pub ctx: *mut XLA_FFI_InvokeContext,
     /// The stage whose state is requested.
     pub stage: XLA_FFI_ExecutionStage,
@@ -148,9 +149,9 @@ layout!(XLA_FFI_State_Get_Args, R8.., size 48, struct_size state 48 {
 pub struct XLA_FFI_State_Get_Args_R0 {
     /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The context.
+    /// The invocation context of the call.
     pub ctx: *mut XLA_FFI_InvokeContext,
     /// The type of the state.
     pub type_id: *mut XLA_FFI_TypeId,

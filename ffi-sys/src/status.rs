@@ -73,7 +73,7 @@ codes! {
         Cancelled = CANCELLED,
         /// The cause is unknown.
         Unknown = UNKNOWN,
-        /// An argument is wrong, whatever the state of the system.
+        /// An argument is invalid in every state of the system.
         InvalidArgument = INVALID_ARGUMENT,
         /// The deadline passed before the operation ended.
         DeadlineExceeded = DEADLINE_EXCEEDED,
@@ -146,7 +146,7 @@ macro_rules! hazards {
 hazards! {
     /// State arguments have the layout of a different version of the ABI.
     StateLayout = "state-layout",
-    /// A type is registered without the `type_info` that this version reads.
+    /// A type was registered without the `type_info` that hosts of this revision read.
     TypeInfo = "type-info",
     /// Bytes after the call frame were written: `future` does not exist on r0 and r1.
     FrameOverrun = "frame-overrun",
@@ -164,15 +164,15 @@ hazards! {
     ErrorMisuse = "error-misuse",
     /// A handler registration has the layout of a later version of the ABI.
     RegisterLayout = "register-layout",
-    /// A function was called that the revision's table lacks.
+    /// The handler called a function that the revision's function table lacks.
     AbsentFunction = "absent-function",
-    /// State was read or set that this call's context lacks.
+    /// The handler read or stored state that the call's context does not have.
     AbsentState = "absent-state",
     /// A panic or a C++ exception escaped from the handler.
     Unwound = "unwound",
     /// A result or part of it was not written. Only calls that reject unwritten results check this.
     UnwrittenResult = "unwritten-result",
-    /// Scratch memory was not freed. XLA does not free this memory itself.
+    /// Scratch memory was not freed. XLA does not free scratch memory itself.
     ScratchLeak = "scratch-leak",
 }
 
@@ -182,7 +182,7 @@ hazards! {
 pub struct Finding {
     /// The kind of hazard.
     pub hazard: Hazard,
-    /// The observation, and how to fix the problem.
+    /// The observation, and the fix of the problem.
     pub message: String,
 }
 
@@ -228,7 +228,7 @@ impl fmt::Display for Finding {
 pub struct Error {
     code: ErrorCode,
     message: Cow<'static, str>,
-    // In an `Arc`, because this keeps the code that drops an error small.
+    // An `Arc` keeps the code that drops an error small.
     details: Option<Arc<Details>>,
 }
 
@@ -294,8 +294,8 @@ impl Error {
 
     /// Adds the cause, which [`source`](std::error::Error::source) returns.
     ///
-    /// If the handler runs on the embedded runtime in its own program (feature `internal`), the caller receives the
-    /// cause. Other hosts receive only code and text.
+    /// If the handler is linked with the embedded runtime (feature `internal`), the caller receives the cause. Other
+    /// hosts receive only code and text.
     #[must_use]
     pub fn with_source(
         mut self,

@@ -23,9 +23,9 @@ pub const XLA_FFI_UNKNOWN_TYPE_ID: XLA_FFI_TypeId = XLA_FFI_TypeId { type_id: 0 
 pub struct XLA_FFI_TypeInfo {
     /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// Destroys one object; null for borrowed objects.
+    /// The function that destroys one object; null for borrowed objects.
     pub deleter: Option<unsafe extern "C" fn(object: *mut c_void)>,
 }
 layout!(XLA_FFI_TypeInfo, R7.., size 24, struct_size deleter 24 {
@@ -34,11 +34,11 @@ layout!(XLA_FFI_TypeInfo, R7.., size 24, struct_size deleter 24 {
     deleter: Option<unsafe extern "C" fn(*mut c_void)> = 16,
 });
 
-/// How a host destroys an object of a user type on r6. No function of r6 uses it.
+/// How a host destroys an object of a user type on r6. No function of r6 uses this struct.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_TypeInfo_R6 {
-    /// Destroys one object; null for borrowed objects.
+    /// The function that destroys one object; null for borrowed objects.
     pub deleter: Option<unsafe extern "C" fn(object: *mut c_void)>,
 }
 layout!(XLA_FFI_TypeInfo_R6 as "XLA_FFI_TypeInfo", R6..=R6, size 8 {
@@ -50,15 +50,16 @@ layout!(XLA_FFI_TypeInfo_R6 as "XLA_FFI_TypeInfo", R6..=R6, size 8 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Type_Register_Args {
-    /// Size of this struct in bytes, set by the caller; XLA's macro counts up to `type_id`.
+    /// Size of this struct in bytes, set by the caller. XLA's `STRUCT_SIZE` counts the fields up to
+    /// `type_id`.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The name, unique per copy of XLA.
+    /// The type's name, unique per copy of XLA.
     pub name: XLA_FFI_ByteSpan,
-    /// In and out: the number; pass 0 to request one.
+    /// In and out: the type's number; 0 requests a new number.
     pub type_id: *mut XLA_FFI_TypeId,
-    /// How to destroy an object.
+    /// How the host destroys an object of the type.
     pub type_info: *const XLA_FFI_TypeInfo,
 }
 layout!(XLA_FFI_Type_Register_Args, R7.., size 48, struct_size type_id 40 {
@@ -75,11 +76,11 @@ layout!(XLA_FFI_Type_Register_Args, R7.., size 48, struct_size type_id 40 {
 pub struct XLA_FFI_TypeId_Register_Args_R0 {
     /// Size of this struct in bytes, set by the caller.
     pub struct_size: usize,
-    /// Extension chain.
+    /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// The name, unique per copy of XLA.
+    /// The type's name, unique per copy of XLA.
     pub name: XLA_FFI_ByteSpan,
-    /// Out; in and out from r5.
+    /// Out: the type's number. From r5, also an input; 0 requests a new number.
     pub type_id: *mut XLA_FFI_TypeId,
 }
 layout!(XLA_FFI_TypeId_Register_Args_R0 as "XLA_FFI_TypeId_Register_Args", R0..=R6, size 40, struct_size type_id 40 {
