@@ -52,7 +52,7 @@ fn filter(
     Ok(())
 }
 
-// An attribute that determines the size of the result:
+// The attribute `degree` determines the size of the result:
 
 /// y[i, k] = x[i]ᵏ, for k up to `degree`
 #[xla_ffi::handler(shape = "n -> n degree+1")]
@@ -63,7 +63,7 @@ fn powers(x: Buffer<f32, 1>, mut y: Out<f32, 2>, #[attr(default = 2)] degree: i6
     Ok(())
 }
 
-// One number per operand, for any number of operands:
+// The handler accepts any number of operands, with one weight per operand:
 
 /// y = Σ weights[k] xs[k], for arrays of the same shape.
 #[xla_ffi::handler(shape = "...* -> ...")]

@@ -38,12 +38,15 @@ xla_ffi_legacy::legacy! {
     tiled_add_status = cpu_status(tiled_add): f32[128], f32[2048] -> f32[2048];
     /// The function for programs that use `API_VERSION_STATUS_RETURNING_UNIFIED`.
     tiled_add_unified = unsafe cpu_unified(cpu_unified);
-    /// Operands and results in tuples, as in XLA's documents: roots of nested arrays of pointers.
+    /// The function for operands and results in tuples. Each tuple is passed as nested arrays of
+    /// pointers, as in XLA's documents.
     tiled_add_tuples = cpu(two), tuples = "roots":
         (f32[128], f32[2048]) -> (f32[2048], (f32[2048]));
-    /// One tuple operand, passed by its root as in jaxlib 0.4.31.
+    /// The function for one tuple operand, which is passed as one array of pointers, as in jaxlib
+    /// 0.4.31.
     tiled_add_pair = cpu(tiled_add), tuples = "roots": (f32[128], f32[2048]) -> f32[2048];
-    /// Tuples in later versions of XLA: one pointer per leaf of the operands, and one array for the result.
+    /// The function for tuples in later versions of XLA: one pointer per leaf of the operands, and one array for the
+    /// result.
     tiled_add_nested = cpu(two), tuples = "leaves":
         (f32[128], f32[2048]) -> (f32[2048], (f32[2048]));
 }
@@ -63,9 +66,9 @@ unsafe fn add(a: *mut f32, b: *const f32, c: *const f32, more: f32) {
 
 /// The function for CPU programs that use `API_VERSION_ORIGINAL`.
 unsafe extern "C" fn cpu(out: *mut c_void, ins: *mut *const c_void) {
-    // SAFETY: the list has B and C.
+    // SAFETY: the list has the pointers to B and C.
     let [b, c] = [0, 1].map(|i| unsafe { ins.wrapping_add(i).read() });
-    // SAFETY: the sizes match the program.
+    // SAFETY: the operands and the result have the sizes that the program declares.
     unsafe { add(out.cast(), b.cast(), c.cast(), 0.0) };
 }
 
@@ -75,9 +78,9 @@ unsafe extern "C" fn cpu_status(
     ins: *mut *const c_void,
     status: *mut XlaCustomCallStatus,
 ) {
-    // SAFETY: the list has B, which is not empty.
+    // SAFETY: the list has the pointer to B, which is not empty.
     let b = unsafe { ins.read() };
-    // SAFETY: as above.
+    // SAFETY: the list has the pointer to B, which is not empty.
     if unsafe { b.cast::<f32>().read() } < 0.0 {
         // SAFETY: the status belongs to the current call.
         return unsafe { set_failure(status, "B[0] is negative") };
@@ -106,30 +109,30 @@ unsafe extern "C" fn cpu_unified(
             None => return unsafe { set_failure(status, opaque) },
         }
     }
-    // SAFETY: the list has B and C.
+    // SAFETY: the list has the pointers to B and C.
     let [b, c] = [0, 1].map(|i| unsafe { ins.wrapping_add(i).read() });
-    // SAFETY: the sizes match the program.
+    // SAFETY: the operands and the result have the sizes that the program declares.
     unsafe { add(out.cast(), b.cast(), c.cast(), more) };
 }
 
 /// Operands and results in tuples, as in the documents: `((B, C)) -> (A, (A + 1))`.
 unsafe extern "C" fn tuples(out: *mut c_void, ins: *mut *const c_void) {
-    // SAFETY: the list has one tuple of B and C.
+    // SAFETY: the list has one tuple, with the pointers to B and C.
     let pair = unsafe { *ins }.cast::<*const c_void>();
-    // SAFETY: as above.
+    // SAFETY: the tuple has the pointers to B and C.
     let [b, c] = [0, 1].map(|i| unsafe { pair.wrapping_add(i).read() });
     let results = out.cast::<*mut c_void>();
     // SAFETY: the result is a tuple of A and a tuple.
     let [a, inner] = [0, 1].map(|i| unsafe { results.wrapping_add(i).read() });
-    // SAFETY: the sizes match the program.
+    // SAFETY: the operands and the results have the sizes that the program declares.
     unsafe { add(a.cast(), b.cast(), c.cast(), 0.0) };
     // SAFETY: the inner tuple has one element.
     let more = unsafe { inner.cast::<*mut c_void>().read() };
-    // SAFETY: as above.
+    // SAFETY: the operands and the results have the sizes that the program declares.
     unsafe { add(more.cast(), b.cast(), c.cast(), 1.0) };
 }
 
-/// Checks the sizes, which the bare functions cannot see.
+/// Checks the sizes of the operands, which the bare functions do not receive.
 fn sizes(operands: &Operands, _: &mut Descriptor) -> Result<()> {
     operands.arg(0)?.expect("B", DataType::F32, 128)?;
     operands.arg(1)?.expect("C", DataType::F32, 2048)?;
@@ -137,15 +140,15 @@ fn sizes(operands: &Operands, _: &mut Descriptor) -> Result<()> {
 }
 
 xla_ffi_legacy::adapt! {
-    /// `cpu`, as a handler of XLA FFI.
+    /// The function `cpu` as a handler of XLA FFI.
     tiled_add_cpu_ffi = unsafe cpu(cpu);
-    /// `cpu_status`, whose failures reach every XLA in this form.
+    /// The function `cpu_status` as a handler of XLA FFI, so that every XLA reports its failures.
     tiled_add_status_ffi = unsafe cpu_status(cpu_status);
-    /// `cpu_unified`, with the attribute `opaque`.
+    /// The function `cpu_unified` as a handler of XLA FFI with the attribute `opaque`.
     tiled_add_unified_ffi = unsafe cpu_unified(cpu_unified), opaque = "opaque";
-    /// `cpu`, as a handler that checks the sizes of its operands.
+    /// The function `cpu` as a handler of XLA FFI that checks the sizes of its operands.
     tiled_add_checked_ffi = unsafe cpu(cpu), describe = sizes;
-    /// `tuples`, as a handler whose operands and results are not in tuples.
+    /// The function `tuples` as a handler of XLA FFI whose operands and results are not in tuples.
     tiled_add_tuples_ffi = unsafe cpu(tuples), structure = "(_, _) -> (_, (_))";
 }
 

@@ -5,8 +5,8 @@ use std::ops::{Add, Mul};
 
 use xla_ffi::{DataType, Element, OneOf, OneOfOut, Packed, element::S4, matching, prelude::*};
 
-// One type and rank: the example of XLA's custom-call documents, `A[i] = B[i % 128] + C[i]`, with the sizes of
-// the operands.
+// The example of XLA's custom-call documents, `A[i] = B[i % 128] + C[i]`: operands of one type and rank, with their
+// sizes from the call.
 
 /// Adds `b`, repeated to the length of `c`, to `c`.
 #[xla_ffi::handler(shape = "m, n -> n")]
@@ -19,7 +19,7 @@ fn tiled_add(b: Buffer<f32, 1>, c: Buffer<f32, 1>, mut a: Out<f32, 1>) -> Result
     a.write_iter(c.iter().zip(b.iter().cycle()).map(|(c, b)| b + c))
 }
 
-// An operand that is both argument and result: updated in place, without a copy.
+// The operand `y` is both argument and result, and is updated in place, without a copy.
 
 /// y = a x + y, in place. A call in which `y` is not aliased with the result is refused.
 #[xla_ffi::handler(shape = "n, n -> n")]
@@ -30,7 +30,8 @@ fn axpy(x: Buffer<f32, 1>, mut y: InOut<f32, 1>, a: f32) -> Result<()> {
     Ok(())
 }
 
-// Several element types in one handler, with a shape contract, and a handler for its gradient.
+// Two handlers that accept several element types: a product with a shape contract, and its
+// gradient.
 
 /// z[b] = x[b] y[b], batch by batch.
 #[xla_ffi::handler(shape = "b n k, b k m -> b n m", vjp = "matmul_backward")]
@@ -55,7 +56,7 @@ where
     z.write_with(|i| {
         let (b, row, column) = (i / (n * m), i / m, i % m);
         let x = &x[row * k..][..k];
-        // Without columns there is nothing to sum.
+        // If `y` has no columns, the result has no elements, so the step is never 0.
         let y = y[b * k * m..].iter().skip(column).step_by(m);
         x.iter()
             .zip(y)
@@ -124,7 +125,7 @@ where
     Ok(())
 }
 
-// Sub-byte elements: two 4-bit integers per byte, unpacked when they are read.
+// Elements of 4 bits: a byte has two integers, which are unpacked when they are read.
 
 /// w[i, j] = scale[i] q[i, j]: the weights of a quantized layer, one scale per row.
 #[xla_ffi::handler(shape = "n m, n -> n m")]

@@ -13,7 +13,7 @@ const THREADS: usize = 8;
 const REQUESTS: usize = 200;
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// Executions that took less than 2^i microseconds.
+/// The entry `i` counts the executions that took less than 2^i microseconds.
 static HISTOGRAM: [AtomicU64; 32] = [const { AtomicU64::new(0) }; 32];
 
 /// A loaded version of the library, with a fast handler and one that exceeds the time limit.

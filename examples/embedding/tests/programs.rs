@@ -1,4 +1,4 @@
-//! Tests the chapter's programs in Rust: they run, leak no memory, and match the chapter.
+//! Tests the book's programs in Rust: they run, leak no memory, and match the code in the book.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,7 +25,7 @@ fn calls_from_threads() {
     assert!(said.ends_with("100000 calls from 4 threads\n"), "{said}");
 }
 
-/// Makes only a few calls, because valgrind is slow.
+/// Runs the program under valgrind, with only a few calls because valgrind is slow.
 #[test]
 fn valgrind_finds_nothing() {
     if Command::new("valgrind").arg("--version").output().is_err() {
@@ -41,7 +41,7 @@ fn valgrind_finds_nothing() {
     assert!(said.ends_with("1000 calls from 4 threads\n"), "{said}");
 }
 
-/// The library's file is replaced while the server runs.
+/// Runs the server, and replaces the library's file while the server runs.
 #[test]
 fn a_server_with_deadlines_a_reloaded_library_and_metrics() {
     let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libreloaded.so");
@@ -81,7 +81,7 @@ fn a_server_with_deadlines_a_reloaded_library_and_metrics() {
     assert!(sum("(DeadlineExceeded, ") >= 16, "{said}");
 }
 
-/// The code in the book is the code of the programs.
+/// Checks that every code block of the chapter is part of an example program.
 #[test]
 fn the_chapter_shows_what_runs() {
     let read = |name: &str| std::fs::read_to_string(repository().join(name)).expect(name);
@@ -118,7 +118,7 @@ fn the_chapter_shows_what_runs() {
     assert_eq!(shown, 9);
 }
 
-/// Follows the start of the chapter: an empty folder, one dependency, the program.
+/// Builds and runs a new project with one dependency, as the start of the chapter describes.
 #[test]
 fn a_project_of_its_own_with_one_dependency() {
     let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
@@ -131,7 +131,7 @@ fn a_project_of_its_own_with_one_dependency() {
         repository().join("ffi")
     );
     std::fs::write(folder.join("Cargo.toml"), manifest).expect("the manifest");
-    // The new project uses the versions in this checkout.
+    // The new project uses the dependency versions of this checkout's `Cargo.lock`.
     for (from, to) in [
         ("Cargo.lock", "Cargo.lock"),
         ("examples/embedding/src/first.rs", "src/main.rs"),

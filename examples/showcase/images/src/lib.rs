@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use std::sync::{Mutex, PoisonError};
 use xla_ffi::{Attribute, ErrorCode, prelude::*};
 
-/// How images of a different size are treated.
+/// How images whose size differs from the size of the result are treated.
 #[derive(Attribute, Clone, Copy, PartialEq)]
 #[attr(strings)]
 enum Fit {

@@ -9,7 +9,7 @@ use xla_ffi::{ANY_RANK, Attribute, DataType, OneOf, OneOfOut, matching, prelude:
 
 type Floats = (f32, f64);
 
-/// Expands to the body, with `T` as the element type of an operand.
+/// Runs the body with `T` as the element type of an operand.
 macro_rules! with_type {
     ($operand:ident, $body:block) => {
         match $operand.dtype() {
@@ -25,7 +25,7 @@ macro_rules! with_type {
     };
 }
 
-/// Finds neighbours of each query, and returns how many each query has.
+/// Finds the neighbours of each query, and returns the number of neighbours per query.
 fn search<T: Real>(
     held: &Held,
     which: Which,
@@ -91,7 +91,7 @@ impl Nearest {
     }
 }
 
-/// How neighbours beyond the capacity are treated.
+/// How neighbours beyond the capacity of the results are treated.
 #[derive(Attribute, PartialEq)]
 #[attr(strings)]
 enum Overflow {
@@ -159,8 +159,9 @@ impl Within {
     }
 }
 
-/// Calls a function for each distance with its index, the indices of its query's and its point's coordinates,
-/// and the slopes. Points are indexed in one copy per batch. Distances of 0 have no slopes.
+/// Calls `each` per distance and axis, with the index of the distance, the indices of the query's and the point's
+/// coordinates, and the slope. Omits distances of 0. The point's index counts one copy of all points per batch
+/// element.
 fn slopes<T: Real>(
     (points, queries): (OneOf<Floats, 2>, OneOf<Floats>),
     (indices, distances): (Buffer<i32>, OneOf<Floats>),

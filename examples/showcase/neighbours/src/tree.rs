@@ -1,4 +1,4 @@
-//! k-d trees. Each call site keeps the tree that it used last; equal points share a tree.
+//! k-d trees. Each call site keeps its last tree, and call sites with equal points share a tree.
 
 use kiddo::{ImmutableKdTree, SquaredEuclidean};
 use std::any::Any;
@@ -13,7 +13,7 @@ pub(crate) enum Which {
     Within(f64),
 }
 
-/// Element types of trees.
+/// An element type of the points in a tree.
 pub(crate) trait Real:
     Element + PartialOrd + Into<f64> + Sub<Output = Self> + Div<Output = Self>
 {
@@ -21,9 +21,9 @@ pub(crate) trait Real:
     fn build(points: &[Self], width: usize) -> Result<Box<dyn Search<Self>>>;
 }
 
-/// A tree of points with some number of dimensions.
+/// A k-d tree whose points have a fixed number of dimensions.
 pub(crate) trait Search<T>: Send + Sync {
-    /// Returns indices and distances, nearest first.
+    /// Returns the indices and distances of the points that `which` selects, nearest first.
     fn search(&self, query: &[T], which: Which) -> Vec<(i32, T)>;
 }
 
@@ -65,10 +65,10 @@ macro_rules! real {
 real! { f32: 1 2 3 4 }
 real! { f64: 1 2 3 4 }
 
-/// The trees that call sites keep.
+/// All trees that some call site still holds.
 static LIVING: Mutex<Vec<Weak<dyn Any + Send + Sync>>> = Mutex::new(Vec::new());
 
-/// Points and their tree, which is missing if some points are not finite.
+/// Points and their k-d tree. If a coordinate is not finite, there is no tree.
 pub(crate) struct Tree<T> {
     points: Vec<T>,
     width: usize,
@@ -102,7 +102,8 @@ impl<T: Real> Tree<T> {
         Ok(made)
     }
 
-    /// Returns the neighbours, and the distance for missing ones: infinity, or NaN if not finite.
+    /// Returns the neighbours, and the distance to report for missing neighbours: infinity, or NaN
+    /// if a coordinate is not finite.
     pub(crate) fn search(&self, query: &[T], which: Which) -> (Vec<(i32, T)>, T) {
         let finite = query.iter().all(|x| (*x).into().is_finite());
         match &self.search {

@@ -7,7 +7,8 @@ use xla_ffi_runtime::{
 const QUERIES: [f32; 4] = [0.1, 0.0, 2.0, 2.0];
 const POINTS: [f32; 10] = [0.0, 0.0, 1.0, 0.0, 0.0, 3.0, 2.0, 2.0, 9.0, 9.0];
 
-/// Calls a handler with points in the plane and two queries; `k` is the results' last size.
+/// Calls a handler with points in the plane and two queries. `k` is the size of the results' last
+/// dimension.
 fn call(
     revision: Revision,
     name: &str,

@@ -1,4 +1,4 @@
-//! Matrices and their factors. Each call site keeps the factors that it used last.
+//! Matrices and their factors. Each call site keeps the factors of its last execution.
 
 use faer::sparse::linalg::solvers::{Llt, Lu, SymbolicLlt, SymbolicLu};
 use faer::sparse::{SparseColMatRef, SymbolicSparseColMat, linalg::LuError};
@@ -16,17 +16,18 @@ pub(crate) enum Method {
     Cholesky,
 }
 
-/// The number of numeric factorisations.
+/// The number of numeric factorisations in this process.
 pub(crate) static MADE: AtomicU32 = AtomicU32::new(0);
-/// The factors that call sites keep; equal matrices share their factors.
+/// All factors that some call site still holds. Call sites with equal matrices share their factors.
 static LIVING: Mutex<Vec<Weak<dyn Any + Send + Sync>>> = Mutex::new(Vec::new());
 
-/// Square matrices with one pattern, by rows, and `k` right-hand sides for each.
+/// Square sparse matrices (CSR) with the same pattern, and `k` right-hand sides per matrix.
 pub(crate) struct Matrices<'a, T> {
     values: &'a [T],
     columns: &'a [i32],
     starts: &'a [i32],
-    /// The number of matrices, the number of right-hand sides per matrix, and their size.
+    /// The number of matrices, the number of right-hand sides per matrix, and the number of rows
+    /// per matrix.
     sides: [usize; 3],
 }
 
@@ -71,7 +72,8 @@ impl<'a, T> Matrices<'a, T> {
         &self.values[i * self.columns.len()..][..self.columns.len()]
     }
 
-    /// Calls a function for each right-hand side with the indices of each entry's value, row and column.
+    /// Calls `each` for every right-hand side and matrix entry, with the indices of the entry's value, row and
+    /// column.
     pub(crate) fn entries(&self, mut each: impl FnMut(usize, usize, usize)) {
         let [count, k, n] = self.sides;
         for side in 0..count * k {
@@ -89,7 +91,8 @@ impl<'a, T> Matrices<'a, T> {
     }
 }
 
-/// The pattern of matrices. Rows are stored as columns, because the transpose is factorised.
+/// The positions of a matrix's entries, and the plan of the factorisation. Rows are stored as
+/// columns, because the transpose is factorised.
 struct Pattern {
     entries: SymbolicSparseColMat<u32>,
     plan: Plan,
@@ -104,7 +107,7 @@ enum Plan {
 struct Factor<T> {
     pattern: Arc<Pattern>,
     values: Vec<T>,
-    /// `None` if the matrix is singular.
+    /// The factors; `None` if the matrix is singular.
     solver: Option<Box<dyn SolveCore<T> + Send + Sync>>,
 }
 
@@ -117,7 +120,7 @@ impl<T: Element + ComplexField> Factor<T> {
                 Err(LuError::SymbolicSingular { .. }) => None,
                 Err(error) => return Err(Error::resource_exhausted(error.to_string())),
             },
-            // The factorisation fails if a pivot is not positive.
+            // The Cholesky factorisation fails if a pivot is not positive.
             Plan::Cholesky(plan) => match Llt::try_new_with_symbolic(plan, matrix, Side::Upper) {
                 Ok(llt) => Some(Box::new(llt)),
                 Err(_) => None,
@@ -138,7 +141,8 @@ impl<T: Element + ComplexField> Factor<T> {
         Ok(made)
     }
 
-    /// Solves in place. If any part of a solution is not finite, the whole solution becomes NaN.
+    /// Solves the system for each right-hand side, in place. If any part of a solution is not
+    /// finite, the whole solution becomes NaN.
     fn solve(&self, sides: &mut [T], n: usize, transposed: bool) {
         if let Some(solver) = &self.solver {
             let k = sides.len() / n;
@@ -190,7 +194,7 @@ impl Held {
         Ok(Arc::new(Pattern { entries, plan }))
     }
 
-    /// Solves for all right-hand sides, in place.
+    /// Solves the systems for all right-hand sides, in place.
     pub(crate) fn solve<T: Element + ComplexField>(
         &self,
         a: &Matrices<T>,
@@ -207,13 +211,14 @@ impl Held {
         let known: Vec<Arc<Factor<T>>> = known.collect();
         drop(living);
         let pattern = self.pattern(a, &known)?;
-        // Matrices that vmap repeats are adjacent.
+        // Copies of a matrix that `vmap` makes are adjacent, so only neighbours are compared.
         let mut first: Vec<usize> = (0..count).collect();
         for i in (1..count).filter(|i| a.values(*i) == a.values(*i - 1)) {
             first[i] = first[i - 1];
         }
         let found: Vec<OnceLock<Result<Arc<_>>>> = first.iter().map(|_| OnceLock::new()).collect();
-        // A chunk belongs to one matrix; with a single matrix, each thread gets some right-hand sides.
+        // Each chunk uses a single matrix. If there is only one matrix, its right-hand sides are divided among the
+        // threads.
         let some = if count > 1 {
             k
         } else {

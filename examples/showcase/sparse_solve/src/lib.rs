@@ -9,7 +9,7 @@ use xla_ffi::{ANY_RANK, DataType, Element, OneOf, OneOfOut, matching, prelude::*
 
 type Floats = (f32, f64, Complex<f32>, Complex<f64>);
 
-/// Expands to the body, with `T` as the element type of an operand.
+/// Runs the body with `T` as the element type of an operand.
 macro_rules! with_type {
     ($operand:ident, $body:block) => {
         with_type!($operand, $body, F32 f32, F64 f64, C64 Complex<f32>, C128 Complex<f64>)

@@ -4,7 +4,7 @@ use xla_ffi_runtime::{
     Attributes, DType, ErrorCode, Outcome, Result, Revision, Runtime, Shape, Stage, Tensor,
 };
 
-/// Calls `solve` with a method and a matrix with these entries.
+/// Calls the handler `solve` on `runtime`, with a method and a matrix in CSR format.
 fn solve(
     runtime: &Runtime,
     method: &str,
@@ -40,7 +40,7 @@ fn floats(outcome: Result<Outcome>) -> Vec<f64> {
     outcome.unwrap().rets[0].to_vec().unwrap()
 }
 
-/// The pattern of [[a, 0, b], [0, c, 0], [b, 0, d]].
+/// The column indices and row starts of the matrix [[a, 0, b], [0, c, 0], [b, 0, d]].
 const COLUMNS: [i32; 5] = [0, 2, 1, 0, 2];
 const STARTS: [i32; 4] = [0, 2, 3, 5];
 
