@@ -1,5 +1,5 @@
-//! The rule for which operands an entry may describe, shared by the macros (at compile time) and by readers of
-//! manifests.
+//! The rule for which operands a contract's entry may describe. The macros (at compile time) and readers of manifests
+//! share this rule.
 
 use crate::Entry;
 
@@ -34,11 +34,11 @@ pub struct Declared {
 /// A disagreement between an entry and its operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clash {
-    /// One of the two is a token, the other an array.
+    /// Only one of the entry and the operand is a token; the other is an array.
     Token,
-    /// The two differ in presence: required, optional, or all remaining operands.
+    /// The entry and the operand differ in presence: required, optional, or all remaining operands.
     Presence,
-    /// The two differ in the number of dimensions.
+    /// The entry and the operand differ in the number of dimensions.
     Rank,
 }
 
@@ -58,8 +58,7 @@ impl Entry {
 }
 
 impl Form {
-    /// Returns the disagreement if some call that the declaration allows cannot fit the entry, and `None`
-    /// otherwise.
+    /// Returns `None` if every call that the declaration allows can fit the entry, and the disagreement otherwise.
     ///
     /// ```
     /// use xla_ffi_contract::{Clash, Contract, Declared};

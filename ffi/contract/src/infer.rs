@@ -16,7 +16,7 @@ impl fmt::Display for Misfit {
 
 impl std::error::Error for Misfit {}
 
-/// The value of a name or of `...`, and the operand or attribute that determined it.
+/// The value of a name or of `...`, and the operand or attribute that determines it.
 struct Known<T> {
     value: T,
     from: String,

@@ -1,8 +1,8 @@
 //! Shape contracts: texts that relate the shapes of a custom call's operands.
 //!
 //! In `"b n k, b k m -> b n m"`, operands are separated by commas and dimensions by blanks. A dimension is a name
-//! (the same size wherever it occurs), a number, or `_` (any size). Once per operand it may be `...`: any number of
-//! dimensions, the same dimensions wherever it occurs. `()` is a scalar and `token` a token. `?` after an operand
+//! (the same size wherever it occurs), a number, or `_` (any size). One dimension per operand may be `...`: any
+//! number of dimensions, the same wherever `...` occurs. `()` is a scalar and `token` a token. `?` after an operand
 //! means that the operand may be absent. `*` means that the entry describes all remaining operands.
 //!
 //! If a name is also the name of an integer attribute of the handler, the size is the attribute's value. A dimension
@@ -10,8 +10,8 @@
 //! `3*n/2-1`, without blanks. A division with a remainder is an error, and so is a negative size.
 //!
 //! The macros compile contracts into comparisons. The command line infers the results' shapes from the contract in a
-//! manifest. Both use this parser. Python has its own, `python/xla_ffi/_contract.py`; `tests/python.rs` checks that
-//! its results and messages are the same.
+//! manifest. Both use this parser. The Python package has a separate parser, `python/xla_ffi/_contract.py`.
+//! `tests/python.rs` checks that both parsers return the same results and messages.
 #![forbid(unsafe_code)]
 
 mod computed;
@@ -245,7 +245,8 @@ impl Contract {
         let Some(parts) = Parts::of(text) else {
             return Ok(Dim::Name(self.name(text, text)?));
         };
-        // The name is parsed first, because a dimension without a name is not a computed size.
+        // The name is parsed first, because a text such as `2*` has no name and is an error of a
+        // different kind.
         let name = self.name(parts.name, text)?;
         let part = |part: Option<&str>, none: u32| match part {
             None => Ok(none),

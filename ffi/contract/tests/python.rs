@@ -19,7 +19,7 @@ struct Case {
 }
 
 impl Case {
-    /// Returns the result or the message of this crate for the case.
+    /// Returns this crate's result or message for the case.
     fn answer(&self) -> Value {
         let contract = match Contract::parse(&self.contract) {
             Ok(contract) => contract,
@@ -187,8 +187,8 @@ fn word() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Generates the arguments or the results. Computed sizes are errors in arguments, so arguments have few of
-/// them (`computed` is false).
+/// Generates the arguments or the results of a contract. Computed sizes are errors in arguments, so arguments have
+/// few of them (`computed` is false).
 fn side(computed: bool) -> impl Strategy<Value = String> {
     // Some of these characters separate words, others do not.
     let odd = [
@@ -198,7 +198,7 @@ fn side(computed: bool) -> impl Strategy<Value = String> {
     let blank = prop_oneof![30 => Just(" "), 1 => prop::sample::select(odd.to_vec())];
     let words = (vec(word(), 1..4), blank).prop_map(move |(mut words, blank)| {
         if !computed && words.iter().any(|word| word.len() > 1) {
-            // Some cases keep these words, to test the errors.
+            // Some arguments keep their computed sizes, to test the errors.
             let rare = words.concat().len() % 7 == 0;
             words.retain(|word| rare || word.len() == 1 || word == "...");
         }

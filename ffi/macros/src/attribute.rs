@@ -42,8 +42,8 @@ pub(crate) fn generics(input: &DeriveInput) -> syn::Result<(TokenStream, TokenSt
     })
 }
 
-/// Generates the implementation of `Attribute`. `decode` can use `__value` and `__narrow`; `explain` also
-/// `__name`.
+/// Generates the implementation of `Attribute`. `decode` can use the variables `__value` and `__narrow`; `explain`
+/// can also use `__name`.
 fn implementation(
     input: &DeriveInput,
     constants: &TokenStream,
@@ -98,7 +98,7 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
             doc: crate::literal::doc_text(&field.attrs),
         });
     }
-    // Sorted by the bytes of the names, as in the call frame.
+    // The members are sorted by the bytes of their names, as in the call frame.
     members.sort_by(|a, b| a.name.cmp(&b.name));
     if let Some(pair) = members.windows(2).find(|pair| pair[0].name == pair[1].name) {
         let why = format!("two fields are called `{}`: rename one", pair[1].name);
@@ -121,7 +121,7 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
             );
         }
     });
-    // Fields may have any name, so the decoded values get names of their own.
+    // Fields may have any name, so the variables for decoded values have generated names.
     let locals: Vec<Ident> = (0..members.len())
         .map(|index| format_ident!("__field{index}", span = Span::mixed_site()))
         .collect();
@@ -238,7 +238,7 @@ fn enumeration(input: &DeriveInput, data: &DataEnum) -> syn::Result<TokenStream>
     variants(input, data)
 }
 
-/// Refuses `#[attr(…)]` where it would have no effect.
+/// Refuses `#[attr(…)]` if it would have no effect.
 fn no_options(attrs: &[syn::Attribute], why: &str) -> syn::Result<()> {
     match attrs.iter().find(|attr| attr.path().is_ident("attr")) {
         None => Ok(()),

@@ -47,7 +47,8 @@ pub(crate) struct Contract {
     grammar: xla_ffi_contract::Contract,
 }
 
-/// Generates an expression that is true if `dims` fit the entry, given the known values of names.
+/// Generates an expression that is true if `dims` fit the entry, given the values of the names in
+/// `known`.
 fn fits(entry: &Entry, known: &[Ident]) -> TokenStream {
     let sizes: Vec<Ident> = (0..entry.dims.len())
         .map(|index| format_ident!("__dim{index}", span = Span::mixed_site()))
@@ -144,7 +145,7 @@ impl Contract {
     }
 
     /// Generates statements that run `refuse` if the operands of `frame` violate the contract. There is one
-    /// comparison per dimension, without tables or loops if none are needed.
+    /// comparison per dimension; tables and loops are only generated if necessary.
     pub(crate) fn comparisons(&self, info: &TokenStream, refuse: &TokenStream) -> TokenStream {
         let known: Vec<Ident> = (0..self.grammar.names.len())
             .map(|index| format_ident!("__size{index}", span = Span::mixed_site()))

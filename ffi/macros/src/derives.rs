@@ -25,10 +25,10 @@ fn implementation(ty: &TokenStream, made: &TokenStream) -> TokenStream {
     }
 }
 
-/// The name that a type shares with other libraries, and its number if the program chose one.
+/// The name that libraries share a type by, and the type's number if the program chose one.
 #[derive(Default)]
 struct Shared {
-    /// The position of the author's `unsafe`.
+    /// The position of the author's `unsafe`, for errors of `forbid(unsafe_code)`.
     span: Option<Span>,
     name: Option<LitStr>,
     id: Option<LitInt>,
@@ -126,7 +126,7 @@ pub(crate) fn bind(item: TokenStream) -> syn::Result<TokenStream> {
     let find = quote_spanned!(span=> <#from as ::xla_ffi::Bind<#lifetime>>::find(#frame, #at));
     let made = quote_spanned!(span=> <Self as ::core::convert::TryFrom<#from>>::try_from);
     Ok(quote! {
-        // SAFETY: the parameter type that it is created from upholds the contract of `Bind`, and is
+        // SAFETY: the source parameter's type upholds the contract of `Bind`, and the source is
         // only read.
         unsafe impl<#lifetime> ::xla_ffi::Bind<#lifetime> for #ident #type_generics {
             const PARAM: ::xla_ffi::bind::Param = ::xla_ffi::__private::readable(#param);
@@ -158,7 +158,7 @@ pub(crate) fn bind(item: TokenStream) -> syn::Result<TokenStream> {
             }
         }
 
-        // SAFETY: safe code creates it from a value that outlives the call.
+        // SAFETY: safe code creates the value from a parameter that outlives the call.
         unsafe impl<#lifetime> ::xla_ffi::bind::OutlivesCall for #ident #type_generics
         where
             ::xla_ffi::__private::MadeFrom<#lifetime, #from>: ::xla_ffi::bind::OutlivesCall,

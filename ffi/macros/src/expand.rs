@@ -13,8 +13,8 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{FnArg, LitStr, ReturnType, Signature};
 
-// The macros' own copy of ABI facts. The macros do not depend on ffi-sys, because building a library would then have to
-// wait for it.
+// Copies of ABI facts. The macros do not depend on ffi-sys, because building a library would then have to wait for
+// that crate.
 
 /// The names of the stages, indexed by stage number.
 pub(crate) const STAGES: [&str; 5] = ["instantiate", "prepare", "initialize", "execute", "record"];
@@ -322,7 +322,8 @@ impl Stage {
     }
 }
 
-/// Generates the body of an `async fn` whose signature [`Stage::read`] turned into an ordinary one.
+/// An `async fn` would require explicit lifetimes in its signature. Therefore `desugar_body`
+/// generates an ordinary function that returns a future.
 ///
 /// The future owns every parameter until the body ends, even unused ones, as in a plain `async fn`. Otherwise a guard
 /// would be dropped before the body runs.
@@ -519,7 +520,7 @@ pub(crate) fn export_as(macro_name: &Ident, known: &TokenStream) -> TokenStream 
         ([$($export:tt)*] $($library:tt)*) => { $($export)*! { #known $($library)* } };
     };
     // Libraries in dependent crates can also list this crate's handlers. Exported macros share one namespace, so each
-    // gets a number.
+    // macro name contains a number.
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let kinds = crate::root::crate_types();
     if kinds

@@ -7,8 +7,8 @@ use quote::{format_ident, quote};
 use syn::parse::{Parse, ParseStream};
 use syn::{LitBool, LitInt, LitStr, Path};
 
-/// `"NAME" [STAGES] "CRATE" OF INDEX "LIBRARY" ALIAS PATH`: the first three come from the handler, the rest from
-/// `library!`.
+/// `"NAME" [STAGES] "CRATE" OF INDEX "LIBRARY" ALIAS PATH`: the handler provides the first three parts, and
+/// `library!` the other parts.
 struct Export {
     name: LitStr,
     stages: Vec<u32>,
@@ -86,8 +86,8 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
             format!("{base}_{}", STAGES[number])
         };
         let long = format!("{}__{short}", library.value());
-        // The code is in a function that is not exported. The exported functions reach it with a direct jump; from one
-        // exported function to another, a jump would go through a table.
+        // The code is in a function that is not exported, which the exported functions reach with a direct jump.
+        // Between exported functions, a jump would go through a table.
         let exported = |name: &str, ident: &Ident| {
             quote! {
                 #[unsafe(export_name = #name)]

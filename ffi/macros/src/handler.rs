@@ -166,7 +166,7 @@ fn expanded_function(options: TokenStream, mut function: ItemFn) -> syn::Result<
     let handler = expand::handler(&owner, &name, &doc, &options, &stages, None)?;
     let export = expand::export_macro(&ident, &name, &stages);
     let vis = &function.vis;
-    // A struct with braces is only in the type namespace, so it can have the function's name.
+    // A struct with braces exists only in the type namespace, so it can have the function's name.
     Ok(quote! {
         #function
         #[doc(hidden)]

@@ -380,7 +380,7 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
             unsafe extern "C" fn #ident(#(#names: #types),*) {
                 let __function = <#path as ::xla_ffi_legacy::__private::LegacyTarget>::INFO.function;
                 if let ::xla_ffi_legacy::Function::#variant(__function) = __function {
-                    // SAFETY: forwarded; the caller upholds the function's contract.
+                    // SAFETY: the caller upholds the contract of the wrapped function.
                     unsafe { __function(#(#names),*) };
                 }
             }

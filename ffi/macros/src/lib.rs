@@ -35,28 +35,31 @@ fn expanded(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
 /// * `platforms = ["…"]`: the platforms to register for; default: `["cpu"]`.
 /// * `open_attrs`: ignore unknown attributes instead of refusing the call.
 /// * `command_buffer_compatible`: every call launches the same device operations, so XLA may capture and replay them.
-/// * `vjp = "…"`: the library's handler that computes cotangents of the arguments, for reverse mode. It takes the
-///   `residuals`, then a cotangent per float or complex result, and returns one per float or complex argument. With
-///   `forward = "…"`, that handler replaces this one in reverse mode, and returns the residuals as further results.
-/// * `jvp = "…"`: the handler that computes tangents of the results. It takes the residuals, then a tangent per float
-///   or complex argument. With `transpose = "…"`, a handler with the operands of a `vjp`, reverse mode also works.
+/// * `vjp = "…"`: the library's handler that computes cotangents of the arguments, for reverse mode. It receives the
+///   `residuals`, then a cotangent per float or complex result. It returns a cotangent per float or complex argument.
+///   With `forward = "…"`, the named handler replaces this handler in reverse mode, and returns the residuals as
+///   further results.
+/// * `jvp = "…"`: the handler that computes tangents of the results. It receives the residuals, then a tangent per
+///   float or complex argument. With `transpose = "…"`, a handler with the operands of a `vjp`, reverse mode also
+///   works.
 /// * `linear`: the results are linear in the float and complex arguments. With `transpose`, both modes work.
-/// * `residuals = ["…"]`: the operands of this handler, by parameter name, that those handlers receive first; default:
-///   all arguments.
+/// * `residuals = ["…"]`: the operands of this handler, by parameter name, that the derivative handlers receive
+///   first; default: all arguments.
 /// * `batch = "leading"`: a batch is one call whose operands all have an additional leading dimension. `"sequential"`:
 ///   one call per batch element. `"none"`: batching is an error. A list has `"leading"` or `"shared"` (without this
 ///   dimension) per argument. Operands with a leading dimension must accept every rank, as `Buffer<f32>` does.
 ///   `batch_with = "…"`: batch with a different handler, all of whose operands have an additional leading dimension.
-/// * `nondeterministic`: equal calls may give different results.
+/// * `nondeterministic`: equal calls may return different results.
 /// * `floor = "r5"`: the oldest revision that the handler supports, even if the parameters support older revisions.
 ///
 /// # Options of a parameter, `#[attr(…)]`
-/// * `default = EXPR`: the value if the attribute is absent; `default` without a value uses the default of its type.
+/// * `default = EXPR`: the value if the attribute is absent; `default` without a value uses the default of the
+///   parameter's type.
 /// * `name = "…"`: the attribute's name; default: the parameter's name.
 /// * `narrow`: also accept integers of other widths, and `f64`, if the value fits; Python sends 64-bit numbers. For a
 ///   `Vec` or `[T; N]`, this applies to each element.
-/// * `min = 1`, `max = 64`: inclusive bounds of a number. They are part of the manifest, and calls with other values
-///   are refused.
+/// * `min = 1`, `max = 64`: inclusive bounds of a number. The bounds are part of the manifest, and calls with other
+///   values are refused.
 /// * `flatten`: a struct with `#[derive(Attribute)]` whose fields are attributes of the handler.
 ///
 /// # Options of an operand, `#[operand(…)]`
@@ -108,9 +111,9 @@ pub fn stateful(options: TokenStream, item: TokenStream) -> TokenStream {
 /// `legacy PATH`. They get symbols and an entry in the manifest, and the library exports the function
 /// `xla_ffi_legacy_targets`, with which hosts find them.
 ///
-/// `register_on_load` in the list is for hosts that only load a file. When the library is loaded, it looks for a
-/// host's function table in the process, and calls `xla_ffi_register` with it. If there is no host, nothing happens;
-/// refused registrations are reported on stderr.
+/// `register_on_load` in the list is for hosts that only load a file. When the library is loaded, its code searches
+/// the process for a host's function table, and calls `xla_ffi_register` with the table. If there is no host, nothing
+/// happens; refused registrations are reported on stderr.
 ///
 /// ```text
 /// xla_ffi::library! { rms_norm, register_on_load }
@@ -159,8 +162,8 @@ pub fn __export(items: TokenStream) -> TokenStream {
 /// Makes a type usable as an attribute of handlers.
 ///
 /// * A struct with named fields is a dictionary, or with `#[attr(flatten)]` several attributes of the handler. Fields
-///   take `#[attr(default = …)]`, `#[attr(name = "…")]`, `#[attr(narrow)]` and `#[attr(min = …, max = …)]`; `Option`
-///   fields may be absent. Entries that match no field are refused.
+///   accept `#[attr(default = …)]`, `#[attr(name = "…")]`, `#[attr(narrow)]` and `#[attr(min = …, max = …)]`;
+///   `Option` fields may be absent. Entries that match no field are refused.
 /// * An enumeration without fields is an integer, of the type in its `#[repr(…)]`, by default `i64`. With
 ///   `#[attr(strings)]` it is a string: the variant's name in snake case, or the name in `#[attr(name = "…")]` on the
 ///   variant.
@@ -180,7 +183,7 @@ pub fn derive_attribute(item: TokenStream) -> TokenStream {
 /// impl<'f> TryFrom<Buffer<'f, f32, 2>> for Square<'f> { … }
 /// ```
 ///
-/// If `try_from` fails, the call is refused with its error and the parameter's name.
+/// If `try_from` fails, the call is refused with the error of `try_from` and the parameter's name.
 #[proc_macro_derive(Bind, attributes(bind))]
 pub fn derive_bind(item: TokenStream) -> TokenStream {
     expanded(derives::bind(item.into()))
@@ -193,9 +196,9 @@ pub fn derive_bind(item: TokenStream) -> TokenStream {
 /// nothing else is needed.
 ///
 /// To share the type between images, use `#[repr(C)]` and give it a name that contains a version:
-/// `#[host_type(unsafe(name = "…"))]`. If the program registered it with a number, add the number:
-/// `#[host_type(unsafe(name = "…", id = 4242))]`. This is `unsafe` because every object of that name is read as this
-/// type: all images must use the same layout, including the types inside.
+/// `#[host_type(unsafe(name = "…"))]`. If the program registered the type with a number, add the number:
+/// `#[host_type(unsafe(name = "…", id = 4242))]`. The option is `unsafe` because every object of that name is read as
+/// this type. All images must use the same layout, including the layouts of nested types.
 #[proc_macro_derive(HostType, attributes(host_type))]
 pub fn derive_host_type(item: TokenStream) -> TokenStream {
     expanded(derives::host_type(item.into()))

@@ -47,8 +47,8 @@ impl Parse for Entry {
 }
 
 impl Entry {
-    /// Generates a call of the entry's macro, with the arguments that `macro_name` needs to export it as number
-    /// `index`.
+    /// Generates a call of the entry's macro, with the arguments that `macro_name` needs to export the entry as
+    /// number `index`.
     fn export(
         &self,
         macro_name: &str,
@@ -167,7 +167,7 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
                 __api: *const ::xla_ffi::__private::sys::XLA_FFI_Api,
                 __platform: *const ::core::ffi::c_char,
             ) -> *mut ::xla_ffi::__private::sys::XLA_FFI_Error {
-                // SAFETY: forwarded; the caller upholds the function's contract.
+                // SAFETY: the caller upholds the contract of the wrapped function.
                 unsafe { register(__api, __platform) }
             }
         }
@@ -187,7 +187,8 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
     });
     Ok(quote! {
         const _: () = {
-            // Each entry implements the constants for its own number `N`, unless it causes a compile error.
+            // Each entry implements the constants of `__Handler` for the entry's number `N`, unless the entry causes
+            // a compile error.
             struct __Handler<const N: usize>;
             struct __Target<const N: usize>;
             #[allow(unused_imports, reason = "for entries with an error")]

@@ -8,7 +8,7 @@ use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::{Attribute, Expr, ExprLit, Lit, LitStr, Meta, Token};
 
-/// Returns a compile error that points at these tokens.
+/// Returns a compile error that points at the tokens `at`.
 pub(crate) fn refuse<T>(at: impl ToTokens, why: impl Display) -> syn::Result<T> {
     Err(syn::Error::new_spanned(at, why))
 }
@@ -41,7 +41,7 @@ pub(crate) fn ungrouped(expr: &Expr) -> Expr {
         }
         Expr::Unary(unary) => {
             let mut unary = unary.clone();
-            // Only groups around literals are removed; others act as parentheses.
+            // Only groups around literals are removed. Other groups act as parentheses.
             if let literal @ Expr::Lit(_) = ungrouped(&unary.expr) {
                 *unary.expr = literal;
             }
@@ -82,7 +82,7 @@ pub(crate) fn unknown(meta: &Meta, key: &str, options: &str) -> syn::Error {
     syn::Error::new_spanned(meta, why)
 }
 
-/// Returns an option's key, or the error for an option that was given before.
+/// Returns an option's key, or the error for an option that occurs twice.
 pub(crate) fn once(seen: &mut Vec<String>, meta: &Meta) -> syn::Result<String> {
     let key = meta
         .path()
@@ -114,7 +114,8 @@ pub(crate) fn doc_text(attrs: &[Attribute]) -> String {
     text.trim_matches('\n').to_owned()
 }
 
-/// Returns the text of the doc comments and removes them, because parameters may not have any.
+/// Returns the text of the doc comments and removes the comments, because parameters may not have
+/// any.
 pub(crate) fn take_doc(attrs: &mut Vec<Attribute>) -> String {
     let text = doc_text(attrs);
     attrs.retain(|attr| !attr.path().is_ident("doc"));

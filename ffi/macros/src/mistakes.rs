@@ -22,7 +22,7 @@ fn is_named(ty: &Type, names: &[&str]) -> bool {
     last.is_some_and(|last| names.iter().any(|name| last.ident == name))
 }
 
-/// Returns the first type argument of a type with one of these names.
+/// Returns the first type argument of `ty` if the type's name is one of `names`.
 fn argument<'a>(ty: &'a Type, names: &[&str]) -> Option<&'a Type> {
     let Type::Path(path) = ty else { return None };
     let PathArguments::AngleBracketed(list) = &path.path.segments.last()?.arguments else {
@@ -35,7 +35,8 @@ fn argument<'a>(ty: &'a Type, names: &[&str]) -> Option<&'a Type> {
     types.next().filter(|_| is_named(ty, names))
 }
 
-/// Refuses a type that the parameter or field `name` cannot have. `attr` is true if it has `#[attr(…)]`.
+/// Refuses a type that the parameter or field `name` cannot have. `attr` is true if the parameter or field has
+/// `#[attr(…)]`.
 pub(crate) fn refuse_type(name: &Ident, ty: &Type, attr: bool) -> Result<()> {
     let inner = argument(ty, &["Option"]).unwrap_or(ty);
     let operand = argument(inner, &OPERANDS);
@@ -116,7 +117,7 @@ struct Results {
 }
 
 impl Results {
-    /// Returns true for a call of one of these methods on a result.
+    /// Returns true if `call` is a call of one of `methods` on a result.
     fn calls(&self, call: &ExprMethodCall, methods: &[&str]) -> bool {
         methods.iter().any(|name| call.method == name) && self.has(&call.receiver)
     }

@@ -122,7 +122,7 @@ impl AttrOptions {
         }
     }
 
-    /// Generates the `Param` constant `param` with these options.
+    /// Generates the `Param` constant `param` with the `#[attr(…)]` options applied.
     pub(crate) fn modify(&self, mut param: TokenStream) -> TokenStream {
         if self.narrow {
             param = quote!(#param.narrowed());
@@ -264,7 +264,7 @@ impl Layout {
     }
 }
 
-/// Removes named lifetimes, because each call has its own lifetime.
+/// A visitor that removes named lifetimes, because each call has a different lifetime.
 struct Elide;
 
 impl VisitMut for Elide {
@@ -306,7 +306,7 @@ impl Parameter {
         })
     }
 
-    /// Returns the name in messages, in the manifest and, for attributes, in the call.
+    /// Returns the parameter's name in messages, in the manifest and, for attributes, in the call.
     pub(crate) fn name(&self) -> String {
         let name = self.options.name_of(&self.ident);
         if self.options.name.is_some() {
@@ -349,7 +349,8 @@ impl Parameter {
         self.options.modify(named)
     }
 
-    /// Generates items that refuse parameter number `index` of `params` if it is not allowed.
+    /// Generates items that cause a compile error if parameter number `index` of `params` is not
+    /// allowed.
     pub(crate) fn checks(&self, params: &TokenStream, index: usize, stage: u32) -> TokenStream {
         let attr = self.options.present && !self.options.flatten;
         let layout = self.layout.as_ref().map(
@@ -369,7 +370,7 @@ impl Parameter {
             let frame = ours("__frame");
             return quote_spanned! {place(ty)=>
                 ::xla_ffi::__private::or_default::<#ty>(#frame, #at, {
-                    // The default expression must not see the call frame.
+                    // The default expression must not be able to use the call frame.
                     let #frame = ::xla_ffi::__private::Hidden;
                     let _ = #frame;
                     || #default
@@ -405,8 +406,7 @@ impl Parameter {
     }
 }
 
-/// Refuses `cfg` on parts of an item, named by `what`, because an attribute macro sees them before `cfg` is
-/// evaluated.
+/// Refuses `cfg` on parts of an item, named by `what`, because attribute macros run before `cfg` is evaluated.
 pub(crate) fn refuse_cfg(attrs: &[syn::Attribute], what: &str) -> syn::Result<()> {
     let Some(attr) = attrs.iter().find(|attr| attr.path().is_ident("cfg")) else {
         return Ok(());
@@ -422,9 +422,8 @@ pub(crate) fn place(ty: &syn::Type) -> proc_macro2::Span {
     ty.span()
 }
 
-/// Returns an identifier of the code that is generated around a parameter. It is resolved at the macro's
-/// call site, because the parameter's type may come from a different macro, which does not know these
-/// names.
+/// Returns an identifier of the code that is generated around a parameter. The identifier is resolved at the macro's
+/// call site, because the parameter's type may come from a different macro, which lacks these names.
 pub(crate) fn ours(name: &str) -> Ident {
     Ident::new(name, proc_macro2::Span::call_site())
 }

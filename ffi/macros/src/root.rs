@@ -1,4 +1,5 @@
-//! The crate that uses the macros: its name for `xla-ffi`, its own name, and its crate types.
+//! Properties of the crate that uses the macros: its name for `xla-ffi`, its crate name, and its
+//! crate types.
 
 use std::path::Path;
 
@@ -42,7 +43,7 @@ fn replace(tokens: TokenStream, name: &str) -> TokenStream {
     replaced.collect()
 }
 
-/// Returns true if `::` after this word continues a path; after `impl` or `as` it starts a new
+/// Returns true if `::` after `ident` continues a path; after `impl` or `as`, `::` starts a new
 /// path.
 fn is_of_path(ident: &Ident) -> bool {
     let text = ident.to_string();
@@ -57,7 +58,7 @@ fn name() -> Option<String> {
     if has_key(&own, "xla-ffi") {
         return None;
     }
-    // Names that the crate inherits are in its workspace's manifest.
+    // Dependency names that the crate inherits are in its workspace's manifest.
     let mut manifests = Path::new(&folder).ancestors().filter_map(read);
     let name =
         manifests.find_map(|text| names(&text).into_iter().find(|name| has_key(&own, name)))?;
@@ -88,7 +89,7 @@ fn names(manifest: &str) -> Vec<String> {
     names
 }
 
-/// Returns true if a line or a table of the manifest has this key.
+/// Returns true if a line or a table of the manifest has the key `key`.
 fn has_key(manifest: &str, key: &str) -> bool {
     manifest.lines().map(str::trim).any(|line| {
         let table = line.strip_suffix(&format!(".{key}]"));

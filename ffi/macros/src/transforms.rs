@@ -10,7 +10,7 @@ use syn::{Expr, LitStr};
 
 /// How `vmap` may batch calls.
 pub(crate) enum Batch {
-    /// One mode for all operands: `leading`, `sequential` or `none`.
+    /// One batching mode for all operands: `leading`, `sequential` or `none`.
     Word(&'static str),
     /// For each argument, whether it may have the additional leading dimension.
     Each(Vec<bool>),
@@ -118,7 +118,7 @@ impl Transforms {
         let Some((residuals, _)) = &self.residuals else {
             return Ok(());
         };
-        // With a forward handler, the residuals are its results, so they need not be operands of this
+        // With a forward handler, the residuals are results of that handler, so they need not be operands of this
         // handler.
         if self.forward.is_some() {
             return Ok(());

@@ -87,7 +87,7 @@ impl Shape {
     }
 }
 
-/// A calling convention of the original custom calls.
+/// SAFETY: a handler in safe code accesses memory only as the target's layout declares.
 #[derive(Clone, Copy)]
 pub(super) struct Convention {
     /// The name of the variant of `xla_ffi_legacy::Function`.
