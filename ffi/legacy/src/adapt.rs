@@ -129,7 +129,7 @@ pub type CopyToDevice =
 /// ```
 ///
 /// # Errors
-/// The reason to refuse the call.
+/// An error that refuses the call.
 pub type Describe = fn(operands: &Operands<'_>, opaque: &mut Descriptor) -> Result<()>;
 
 /// An adapted function and how to call it. Created by [`adapt!`](crate::adapt).
@@ -195,7 +195,7 @@ all! {
 /// Calls an adapted function.
 ///
 /// # Safety
-/// The function may be called with these operands, as its author promised.
+/// The adapted function may be called with the operands of this call.
 ///
 /// # Errors
 /// The failure in the function's status, and errors from `describe` and `copy`. `INVALID_ARGUMENT` if the
@@ -267,7 +267,7 @@ impl Pointers<'_> {
     /// Builds the tuples and calls the function.
     ///
     /// # Safety
-    /// As for [`call`].
+    /// The requirements of [`call`] apply.
     unsafe fn structured(&self, text: &str, scratch: Option<Scratch<'_>>) -> Result<()> {
         let args = self.operands.arg_count();
         let leaves = args + self.operands.ret_count();
@@ -329,7 +329,8 @@ impl Pointers<'_> {
     /// Calls the function and reads its status.
     ///
     /// # Safety
-    /// As for [`call`]; the pointers must have the form that the function expects.
+    /// The requirements of [`call`] apply. `out` and `list` have the form that the function
+    /// expects.
     unsafe fn enter(&self, out: *mut c_void, list: &mut [*mut c_void]) -> Result<()> {
         let (list, opaque) = (list.as_mut_ptr(), self.opaque.as_ptr().cast());
         let (len, stream, status) = (self.opaque.len(), self.stream, Status::acquire());
@@ -337,15 +338,15 @@ impl Pointers<'_> {
         match self.adapter.function {
             // SAFETY: the caller upholds this function's safety contract.
             Function::Cpu(function) => unsafe { function(out, list.cast()) },
-            // SAFETY: as above.
+            // SAFETY: the caller upholds this function's safety contract.
             Function::Gpu(function) => unsafe { function(stream, list, opaque, len) },
-            // SAFETY: as above.
+            // SAFETY: the caller upholds this function's safety contract.
             Function::CpuStatus(function) => unsafe { function(out, list.cast(), at) },
-            // SAFETY: as above.
+            // SAFETY: the caller upholds this function's safety contract.
             Function::CpuUnified(function) => unsafe {
                 function(out, list.cast(), opaque, len, at);
             },
-            // SAFETY: as above.
+            // SAFETY: the caller upholds this function's safety contract.
             Function::GpuStatus(function) => unsafe { function(stream, list, opaque, len, at) },
         }
         match status.failure() {

@@ -22,8 +22,9 @@ use xla_ffi::{Error, Result};
 pub enum Form {
     /// The list has each leaf, as in current XLA.
     Leaves,
-    /// The list has each node, tuples before their elements, as first documented. Nodes inside operands may
-    /// be null and are then read through their roots. The target writes the tuples of the result.
+    /// The list has an entry for each node of the shapes, tuples before their elements, as first documented. The
+    /// entries of nodes inside operands may be null; their leaves are then read through the operand's root. The
+    /// target writes the tuples of the result.
     Nodes,
 }
 
@@ -48,7 +49,7 @@ pub enum Form {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
-    /// The leaf's address; null if the list lacks it.
+    /// The leaf's address; null if the list of buffers lacks the address.
     address: *mut c_void,
     /// The address of the operand's root: the leaf's own address if the operand is not a tuple.
     root: *mut c_void,
@@ -57,7 +58,8 @@ pub struct Leaf {
 }
 
 impl Leaf {
-    /// Returns the leaf's address, or `None` if it must be read through the root.
+    /// Returns the leaf's address, or `None` if the list of buffers lacks the address, so that it
+    /// must be read through the root.
     #[must_use]
     pub fn address(&self) -> Option<*mut c_void> {
         (!self.address.is_null()).then_some(self.address)
@@ -76,7 +78,8 @@ impl Leaf {
         &self.path
     }
 
-    /// Returns the leaf's address. If the list lacks it, reads it through the root.
+    /// Returns the leaf's address. If the list of buffers lacks the address, reads it through the
+    /// root.
     ///
     /// # Safety
     /// The operand's tuples must be readable here: on the device, or on its stream if host and device share
@@ -88,7 +91,8 @@ impl Leaf {
         }
         let mut at = self.root;
         for index in &self.path {
-            // A list of leaves has no roots, and a leaf of size zero may have no address.
+            // In a list of leaves, operands have no roots, and a leaf of size zero may have no
+            // address.
             if at.is_null() {
                 break;
             }
@@ -101,7 +105,8 @@ impl Leaf {
 
 // SAFETY: the type holds only addresses; dereferencing them is unsafe and the user's responsibility.
 unsafe impl Send for Leaf {}
-// SAFETY: as above.
+// SAFETY: the type holds only addresses; dereferencing them is unsafe and the user's
+// responsibility.
 unsafe impl Sync for Leaf {}
 
 /// A tuple of the result that the target must write: an array in device memory, and its contents.
@@ -128,7 +133,8 @@ pub struct Root {
 
 // SAFETY: the type holds only addresses; dereferencing them is unsafe and the user's responsibility.
 unsafe impl Send for Root {}
-// SAFETY: as above.
+// SAFETY: the type holds only addresses; dereferencing them is unsafe and the user's
+// responsibility.
 unsafe impl Sync for Root {}
 
 /// A device target's list of buffers.
@@ -163,7 +169,8 @@ pub struct Buffers {
 
 // SAFETY: the type holds only addresses; dereferencing them is unsafe and the user's responsibility.
 unsafe impl Send for Buffers {}
-// SAFETY: as above.
+// SAFETY: the type holds only addresses; dereferencing them is unsafe and the user's
+// responsibility.
 unsafe impl Sync for Buffers {}
 
 impl Buffers {
@@ -215,7 +222,7 @@ impl Buffers {
     }
 
     /// Returns the tuples of the result that the target must write, for example with
-    /// [`Staging`](super::Staging). Empty if the list only has leaves.
+    /// [`Staging`](super::Staging). The slice is empty if the list has only leaves.
     #[must_use]
     pub fn roots(&self) -> &[Root] {
         &self.roots
@@ -233,7 +240,7 @@ struct Reader {
 
 impl Reader {
     /// # Safety
-    /// The list has at least one more entry.
+    /// The list has an entry at position `at`.
     unsafe fn next(&mut self) -> *mut c_void {
         self.at += 1;
         // SAFETY: the caller upholds this function's safety contract.

@@ -73,7 +73,8 @@ unsafe impl Send for Place {}
 
 impl Place {
     fn copy(self) {
-        // SAFETY: as above; host and device memory do not overlap.
+        // SAFETY: both pointers are valid until the stream has run the copy, and host and device
+        // memory do not overlap.
         unsafe { std::ptr::copy_nonoverlapping(self.1, self.0, self.2) };
     }
 }

@@ -9,7 +9,8 @@ use xla_ffi::__private::check_cuda as check;
 use xla_ffi::Result;
 use xla_ffi::cuda::{CudaContext, Stream};
 
-/// Copies addresses to device memory, on a stream: the `copy` of [`adapt!`](crate::adapt) on CUDA.
+/// Copies addresses to device memory on a stream. Pass this function as `copy` to
+/// [`adapt!`](crate::adapt) on CUDA.
 ///
 /// ```
 /// use std::ffi::{c_char, c_void};
@@ -45,10 +46,10 @@ pub unsafe fn copy_addresses(
     if from.is_empty() {
         return Ok(());
     }
-    // SAFETY: the caller guarantees the stream.
+    // SAFETY: the caller guarantees that the stream is a CUDA stream.
     let stream = unsafe { Stream::from_raw(stream) }?;
     let _current = stream.context()?.make_current()?;
-    // SAFETY: the caller guarantees the memory. The driver has read pageable host memory when it returns.
+    // SAFETY: the caller guarantees that `to` has room. The driver has read pageable host memory when it returns.
     let copied = unsafe {
         sys::cuMemcpyHtoDAsync_v2(
             to as u64,
@@ -78,7 +79,8 @@ impl Own {
 
 impl Drop for Own {
     fn drop(&mut self) {
-        // SAFETY: the stream was created once; the driver keeps the resources that its work needs.
+        // SAFETY: only this value destroys the stream. The driver keeps the resources that the
+        // stream's work needs.
         let _ = unsafe { sys::cuStreamDestroy_v2(self.0) };
     }
 }
@@ -137,7 +139,7 @@ pub unsafe fn resolve(stream: *mut c_void, leaf: &Leaf) -> Result<*mut c_void> {
         let copied =
             unsafe { sys::cuMemcpyDtoHAsync_v2(to, from, size_of::<*mut c_void>(), own.0) };
         check("cuMemcpyDtoHAsync", copied)?;
-        // SAFETY: the stream is alive.
+        // SAFETY: the stream is not destroyed yet.
         check("cuStreamSynchronize", unsafe {
             sys::cuStreamSynchronize(own.0)
         })?;
@@ -183,7 +185,7 @@ unsafe impl Send for Event {}
 impl Drop for Event {
     fn drop(&mut self) {
         if let Ok(_current) = self.context.make_current() {
-            // SAFETY: the event was created once; the driver keeps the resources that a stream's work needs.
+            // SAFETY: only this value destroys the event. The driver keeps the resources that a stream's work needs.
             let _ = unsafe { sys::cuEventDestroy_v2(self.raw) };
         }
     }
@@ -204,7 +206,7 @@ unsafe impl Device for Events {
     }
 
     fn event(&self, stream: *mut c_void) -> Result<Event> {
-        // SAFETY: as above.
+        // SAFETY: the pool's stream is the stream of the call.
         let context = unsafe { Stream::from_raw(stream) }?.context()?;
         let _current = context.make_current()?;
         let mut raw = std::ptr::null_mut();
@@ -226,7 +228,7 @@ unsafe impl Device for Events {
 
     fn is_complete(&self, event: &Event) -> Result<bool> {
         let _current = event.context.make_current()?;
-        // SAFETY: the event is alive.
+        // SAFETY: the event is not destroyed yet.
         match unsafe { sys::cuEventQuery(event.raw) } {
             CUresult::CUDA_ERROR_NOT_READY => Ok(false),
             other => check("cuEventQuery", other).map(|()| true),
@@ -235,7 +237,7 @@ unsafe impl Device for Events {
 
     fn wait(&self, event: &Event) -> Result<()> {
         let _current = event.context.make_current()?;
-        // SAFETY: the event is alive.
+        // SAFETY: the event is not destroyed yet.
         check("cuEventSynchronize", unsafe {
             sys::cuEventSynchronize(event.raw)
         })

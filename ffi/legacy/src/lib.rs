@@ -1,10 +1,10 @@
 //! The original custom calls, which predate XLA FFI: bare functions that receive pointers but no sizes. See
-//! `docs/legacy.md`, the book's chapter on them.
+//! `docs/legacy.md` in the book.
 //!
-//! * [`adapt!`](crate::adapt) turns such a function into a handler of XLA FFI, which every XLA can call and which
-//!   can report failures.
+//! * [`adapt!`](crate::adapt) turns a bare function into a handler of XLA FFI. Every XLA can call the handler, and
+//!   the handler can report failures.
 //! * [`legacy!`](macro@crate::legacy) turns a handler, or a bare function, into a target of the original conventions,
-//!   for programs that still call such targets.
+//!   for programs that still use these conventions.
 //! * [`Buffers`] reads a device target's list of buffers in both forms. [`Staging`] writes the tuples of a result
 //!   without stalling the stream. [`ShapeProto`] reads a shape from opaque bytes.
 
@@ -59,8 +59,8 @@ pub use target::{Shapes, register};
 /// | `"roots"`: the original documents, jaxlib 0.4.31 | one pointer per operand and one for the result; a tuple's pointer is to an array of its elements' pointers | one pointer per node; operands' tuples are read, results' tuples are written |
 ///
 /// A null or misaligned array of a tuple is an error. Device targets with `"roots"` need a `static` [`Staging`]:
-/// `pool = TUPLES`. It writes the tuples of the result after the handler's work on the stream. If nodes inside
-/// operands are null, it finds their leaves with [`Device::resolve`]. With `shapes = unsafe FUNCTION`, declare the
+/// `pool = TUPLES`. The pool writes the tuples of the result after the handler's work on the stream. If nodes inside
+/// operands are null, the pool's [`Device::resolve`] finds their leaves. With `shapes = unsafe FUNCTION`, declare the
 /// tuples with `structure = "(_, _) -> (_, (_))"`, as in [`adapt!`](crate::adapt).
 ///
 /// `opaque = "NAME"` names the handler's attribute that receives the opaque bytes: a string, or an array or a number
@@ -89,7 +89,7 @@ pub use target::{Shapes, register};
 /// # fn main() {}
 /// ```
 ///
-/// A program then calls:
+/// The following program calls a target:
 ///
 /// ```
 /// use std::ffi::c_void;
@@ -116,7 +116,7 @@ pub use target::{Shapes, register};
 /// ```
 pub use xla_ffi_macros::legacy;
 
-/// Items for the macros. Not part of the public interface.
+/// Items that the macros use. Not part of the public interface.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::adapt::{Adapter, Args, Rets, call};
@@ -130,7 +130,7 @@ pub mod __private {
     pub use xla_ffi_macros::{__export_legacy, __promised};
 }
 
-/// The book's chapter, whose code runs as doc tests.
+/// The code of the book's chapter on original custom calls, which runs as doc tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/legacy.md")]
 struct Chapter;
@@ -184,17 +184,17 @@ struct Chapter;
 /// ```
 ///
 /// `unsafe` promises that the function may be called with all operands that `describe` accepts. The convention is
-/// `cpu`, `cpu_status`, `cpu_unified`, `gpu` or `gpu_status`. The last two are registered for CUDA, unless the first
-/// option is `platforms = ["…"]`. Further options, in this order:
+/// `cpu`, `cpu_status`, `cpu_unified`, `gpu` or `gpu_status`. The conventions `gpu` and `gpu_status` are registered
+/// for CUDA, unless the first option is `platforms = ["…"]`. Further options, in this order:
 ///
 /// * `opaque = "NAME"`: the attribute whose bytes the function receives: a string, or an array of any type. Default:
 ///   no bytes.
-/// * `structure = "(_, _), _ -> (_, _)"`: the tuples that the function expects; `_` is a leaf. It then receives the
-///   form that was first documented: nested arrays on the CPU, every node of the shapes in pre-order on devices. By
-///   default it receives one pointer per leaf, as in current XLA; with several results, `out` is an array of
-///   pointers.
-/// * `describe = FUNCTION`: a [`Describe`] that checks types and sizes first. It can refuse the call, or write the
-///   function's `opaque` bytes.
+/// * `structure = "(_, _), _ -> (_, _)"`: the tuples that the function expects; `_` is a leaf. The function then
+///   receives the form that was first documented: nested arrays on the CPU, every node of the shapes in pre-order on
+///   devices. By default, the function receives one pointer per leaf, as in current XLA; with several results, `out`
+///   is an array of pointers.
+/// * `describe = FUNCTION`: a [`Describe`] that checks types and sizes first. The function can refuse the call, or
+///   write the adapted function's `opaque` bytes.
 /// * `copy = FUNCTION`: an `unsafe` [`CopyToDevice`], for a structure on devices.
 ///
 /// A failure in the function's status becomes an `INTERNAL` error with the complete message; bytes that are not UTF-8

@@ -166,7 +166,7 @@ impl std::fmt::Debug for Operands<'_> {
     }
 }
 
-/// Converts a complete operand; `None` if its elements have no address.
+/// Converts a buffer to an operand; `None` if the buffer's elements have no address.
 pub(super) fn look(raw: RawBuffer<'_>) -> Option<Operand<'_>> {
     let (dims, len) = raw.shape()?;
     if len > 0 && raw.data().is_null() && raw.dtype() != XLA_FFI_DataType::TOKEN {
@@ -207,7 +207,7 @@ impl Descriptor {
 
     /// Appends the bytes of a number, in native byte order.
     pub fn push<T: Element>(&mut self, value: T) {
-        // SAFETY: elements have no padding, so all bytes of the value are initialised.
+        // SAFETY: an `Element` has no padding, so all bytes of the value are initialised.
         let bytes =
             unsafe { std::slice::from_raw_parts((&raw const value).cast::<u8>(), size_of::<T>()) };
         self.extend(bytes);
@@ -228,7 +228,7 @@ impl<'f> Opaque<'f> {
     /// An `Opaque` without bytes.
     pub const EMPTY: Self = Self(&[]);
 
-    /// Returns the bytes of the attribute.
+    /// Returns the bytes of the attribute's value.
     #[must_use]
     pub fn as_bytes(self) -> &'f [u8] {
         self.0

@@ -13,7 +13,7 @@ const TUPLE: u64 = 13;
 /// A shape from the bytes of an `xla::ShapeProto`, which are the `opaque` of targets whose shapes vary between
 /// calls.
 ///
-/// The bytes need not be trusted: any input gives a shape or an error. Unknown fields are skipped.
+/// Any input is safe: the result is a shape or an error. Unknown fields are skipped.
 /// `xla_ffi/legacy/shape_proto.h` is the equivalent for C and C++.
 ///
 /// ```
@@ -35,7 +35,8 @@ pub enum ShapeProto {
         dtype: DataType,
         /// The array's dimensions, none of which is negative.
         dims: Vec<i64>,
-        /// The order of the dimensions in memory, innermost first; empty if the shape has none.
+        /// The order of the array's dimensions in memory, innermost first; empty if the shape does
+        /// not state an order.
         minor_to_major: Vec<i64>,
     },
     /// A tuple with the shapes of its elements.
@@ -88,7 +89,7 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// Returns the next field and its number; `None` at the end.
+    /// Returns the number and value of the next field; `None` at the end.
     fn next(&mut self) -> Result<Option<(u64, Field<'a>)>> {
         if self.0.is_empty() {
             return Ok(None);
@@ -108,7 +109,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Adds the numbers of a repeated field, packed or not.
+/// Appends the numbers of a repeated field, packed or not, to `to`.
 fn numbers(field: &Field<'_>, to: &mut Vec<i64>) -> Result<()> {
     let mut add = |value: u64| {
         if to.len() == RANK {
@@ -226,7 +227,7 @@ mod tests {
             &F32[..],
             &message(3, &[2, 3]),
             &message(5, &message(1, &[0, 1])),
-            // Unknown fields of every kind are skipped.
+            // Unknown fields, one of every kind, which are skipped.
             &message(6, &[0, 0]),
             &[0x3d, 1, 2, 3, 4],
             &[0x41, 1, 2, 3, 4, 5, 6, 7, 8],
@@ -249,7 +250,7 @@ mod tests {
             array(DataType::TOKEN, &[], &[]),
         ])]);
         assert_eq!(ShapeProto::parse(&nested).unwrap(), wanted);
-        // The numbers are not packed, as older writers produce them.
+        // Unpacked numbers, as older writers produce them.
         let old = [&F32[..], &[0x18, 2, 0x18, 3]].concat();
         assert_eq!(
             ShapeProto::parse(&old).unwrap(),

@@ -1,8 +1,8 @@
 //! Writes the tuples of a result without stalling the stream.
 //!
-//! An asynchronous copy transfers the addresses from host to device memory. The source must stay valid until
-//! the device has run the copy. Therefore the source is a slot of host memory with an event that is recorded
-//! after the copy. A slot is reused when its event is complete, which later calls check without waiting.
+//! An asynchronous copy transfers the addresses from host to device memory. The source must stay valid until the
+//! device has run the copy. Therefore the source is a slot of host memory with an event that is recorded after the
+//! copy. A slot is reused when its event is complete. Later calls check this without waiting.
 
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -67,7 +67,7 @@ use xla_ffi::{Error, Result};
 /// `is_complete` and `wait` may report an event as complete only when everything that was on its stream before
 /// [`Device::record`] has run.
 pub unsafe trait Device: Send + Sync {
-    /// A point on a stream. Dropping it does not wait.
+    /// An event: a point on a stream. Dropping an event does not wait for the stream.
     type Event: Send;
 
     /// Returns the number of a stream's device. An event is only used on the device that it was created for.
@@ -116,15 +116,15 @@ pub unsafe trait Device: Send + Sync {
         stream: *mut c_void,
     ) -> Result<()>;
 
-    /// Returns the address of an operand's leaf, reading it through its root in device memory if the list lacks
-    /// it. In that case, the calling thread waits for the work on the stream.
+    /// Returns the address of an operand's leaf. If the list of buffers lacks the address, reads it through the root
+    /// in device memory. In that case, the calling thread waits for the work on the stream.
     ///
     /// # Safety
     /// The stream is the call's stream. When its current work has finished, the leaf's root must lead to tuples
     /// of its structure.
     ///
     /// # Errors
-    /// Errors from the platform; `UNIMPLEMENTED` if the list lacks the address and the platform does not
+    /// Errors from the platform. `UNIMPLEMENTED` if the list of buffers lacks the address and the platform does not
     /// implement this function.
     unsafe fn resolve(&self, stream: *mut c_void, leaf: &Leaf) -> Result<*mut c_void> {
         let _ = stream;
@@ -137,11 +137,12 @@ pub unsafe trait Device: Send + Sync {
     }
 }
 
-/// Host memory for the source of a copy, with the event after the copy. The pool keeps the oldest slot first.
+/// A slot: host memory for the source of a copy, with the event after the copy.
 struct Slot<Event> {
     device: u64,
     event: Event,
-    /// Never freed, because a copy whose end is unknown may still read it. There are only a few slots.
+    /// The source of the copy. Never freed, because a copy whose end is unknown may still read it. There are only a
+    /// few slots.
     addresses: &'static mut [*mut c_void],
 }
 
@@ -150,8 +151,8 @@ unsafe impl<Event: Send> Send for Slot<Event> {}
 
 /// A pool of host memory slots from which tuples are copied to devices, for any number of threads and streams.
 ///
-/// At most `capacity` slots are allocated per device. If all are in use, the calling thread waits for the
-/// oldest one; streams never wait.
+/// At most `capacity` slots are allocated per device. If all slots are in use, the calling thread waits for the
+/// oldest slot; streams never wait.
 ///
 /// ```
 /// use std::ffi::c_void;
@@ -226,8 +227,8 @@ impl<D: Device> Staging<D> {
     /// Enqueues on a stream the copies that write tuples.
     ///
     /// # Safety
-    /// Each table is device memory with room for its elements, and stays allocated until the stream has written
-    /// it.
+    /// Each table is device memory with room for its elements, and stays allocated until the stream has written the
+    /// table.
     ///
     /// # Errors
     /// Errors from the platform.
@@ -256,8 +257,8 @@ impl<D: Device> Staging<D> {
         Ok(())
     }
 
-    /// Takes a slot that no copy uses. If there is none, creates a slot, or waits for the oldest slot at the
-    /// capacity.
+    /// Takes a slot that no copy uses. If there is none, creates a slot; if the pool is at its capacity, waits for
+    /// the oldest slot.
     fn take(
         &self,
         slots: &mut Vec<Slot<D::Event>>,

@@ -13,11 +13,10 @@ struct Object {
     failure: Mutex<Option<Vec<u8>>>,
 }
 
-// SAFETY: the head never changes.
+// SAFETY: the head never changes, and a mutex protects the failure.
 unsafe impl Sync for Object {}
 
-/// Statuses that no call uses. They are never freed, so that a pointer that a function kept always refers to a
-/// status.
+/// Statuses that no call uses. They are never freed, so a pointer that a function keeps remains valid.
 static IDLE: Mutex<Vec<&Object>> = Mutex::new(Vec::new());
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -89,9 +88,9 @@ fn make() -> &'static Object {
         },
         failure: Mutex::default(),
     };
-    // SAFETY: newly allocated memory of this layout.
+    // SAFETY: the memory was just allocated with this layout.
     unsafe { place.write(object) };
-    // SAFETY: initialised, and never freed.
+    // SAFETY: the memory is initialised, and never freed.
     unsafe { &*place }
 }
 
@@ -111,9 +110,8 @@ pub(super) fn text(bytes: &[u8]) -> String {
 mod host {
     use std::ffi::c_void;
 
-    /// Returns true if memory is mapped at the start of a page. The probe uses no file descriptor, unlike the
-    /// embedded runtime's, because it runs inside a host's call. Only multiples of 65536 are probed, and a
-    /// host's own status is rarely at such an address.
+    /// Returns true if memory is mapped at the start of a page. This check runs inside a host's call, so it uses no
+    /// file descriptor. Only multiples of 65536 are checked, and a host's own status is rarely at such an address.
     pub(super) fn is_mapped(page: *mut c_void, size: usize) -> bool {
         // SAFETY: the kernel only checks the address; with this flag nothing is written.
         unsafe { libc::msync(page, size, libc::MS_ASYNC) == 0 }
@@ -143,7 +141,7 @@ unsafe fn field<T>(head: *mut XlaFfiLegacyStatus, offset: usize) -> T {
     unsafe { head.wrapping_byte_add(offset).cast::<T>().read() }
 }
 
-/// Returns the status if this SDK created it, which its address and contents show. Returns `None` for other
+/// Returns the status if this SDK created it, according to its address and contents. Returns `None` for other
 /// statuses.
 fn ours(status: *mut XlaCustomCallStatus) -> Option<*mut XlaFfiLegacyStatus> {
     let head = status.cast::<XlaFfiLegacyStatus>();
@@ -156,7 +154,8 @@ fn ours(status: *mut XlaCustomCallStatus) -> Option<*mut XlaFfiLegacyStatus> {
     }
     // SAFETY: the page is mapped, and the head of an object with this alignment does not cross a page boundary.
     let magic = unsafe { head.cast::<[u8; 16]>().read() };
-    // SAFETY: as above.
+    // SAFETY: the page is mapped, and the head of an object with this alignment does not cross a
+    // page boundary.
     let this =
         unsafe { field::<*const XlaFfiLegacyStatus>(head, offset_of!(XlaFfiLegacyStatus, this)) };
     (magic == XlaFfiLegacyStatus::MAGIC && this.cast_mut() == head).then_some(head)
@@ -174,14 +173,14 @@ fn ours(status: *mut XlaCustomCallStatus) -> Option<*mut XlaFfiLegacyStatus> {
 /// ```
 ///
 /// # Safety
-/// As for [`set_failure`].
+/// The requirements of [`set_failure`] apply.
 pub unsafe fn set_success(status: *mut XlaCustomCallStatus) {
     // SAFETY: the caller upholds this function's safety contract.
     unsafe { write(status, None) };
 }
 
 /// Sets the status to a failure with a message of arbitrary bytes, like the C function
-/// `XlaCustomCallStatusSetFailure`. The last write counts.
+/// `XlaCustomCallStatusSetFailure`. Each write replaces the previous one.
 ///
 /// The function can write statuses that this SDK creates (an adapter's or the embedded runtime's). Any other
 /// status is passed to the host's function if the host exports one; no jaxlib does. Otherwise the message is
@@ -217,14 +216,14 @@ pub unsafe fn set_failure(status: *mut XlaCustomCallStatus, message: impl AsRef<
 }
 
 /// # Safety
-/// As for [`set_failure`].
+/// The requirements of [`set_failure`] apply.
 unsafe fn write(status: *mut XlaCustomCallStatus, failure: Option<&[u8]>) {
     let message = failure.unwrap_or_default();
     if status.is_null() {
         return;
     }
     if let Some(head) = ours(status) {
-        // SAFETY: a status of this SDK, which is never freed.
+        // SAFETY: `head` is a status of this SDK, which is never freed.
         let set = unsafe { field::<Option<Set>>(head, offset_of!(XlaFfiLegacyStatus, set)) };
         if let Some(set) = set {
             let failed = c_int::from(failure.is_some());
@@ -233,7 +232,7 @@ unsafe fn write(status: *mut XlaCustomCallStatus, failure: Option<&[u8]>) {
         }
         return;
     }
-    // SAFETY: the status belongs to the current call of a different host.
+    // SAFETY: the status belongs to the current call, and a different host created it.
     if unsafe { tell_host(status, failure) } || failure.is_none() {
         return;
     }
@@ -247,7 +246,7 @@ unsafe fn write(status: *mut XlaCustomCallStatus, failure: Option<&[u8]>) {
 /// Passes the status to the host's own function. Returns `false` if the host exports none.
 ///
 /// # Safety
-/// As for [`set_failure`].
+/// The requirements of [`set_failure`] apply.
 #[cfg(unix)]
 unsafe fn tell_host(status: *mut XlaCustomCallStatus, failure: Option<&[u8]>) -> bool {
     use std::ffi::c_void;
@@ -264,13 +263,13 @@ unsafe fn tell_host(status: *mut XlaCustomCallStatus, failure: Option<&[u8]>) ->
     }
     match failure {
         Some(message) => {
-            // SAFETY: the function with this name has this type.
+            // SAFETY: XLA declares this type for the function `XlaCustomCallStatusSetFailure`.
             let function = unsafe { std::mem::transmute::<*mut c_void, SetFailure>(found) };
             // SAFETY: the status belongs to the host, and the message is a slice.
             unsafe { function(status, message.as_ptr().cast(), message.len()) };
         }
         None => {
-            // SAFETY: the function with this name has this type.
+            // SAFETY: XLA declares this type for the function `XlaCustomCallStatusSetSuccess`.
             let function = unsafe { std::mem::transmute::<*mut c_void, SetSuccess>(found) };
             // SAFETY: the status belongs to the host.
             unsafe { function(status) };

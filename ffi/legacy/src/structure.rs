@@ -31,7 +31,7 @@ pub const fn is_structure(text: &str) -> bool {
     }
 }
 
-/// Returns the position of the next character that is not blank.
+/// Returns the position of the first character from `at` on that is not blank.
 const fn blank(text: &[u8], mut at: usize) -> usize {
     while at < text.len() && text[at] == b' ' {
         at += 1;
@@ -101,15 +101,15 @@ pub(super) fn parse(text: &str) -> Option<(Vec<Node>, Node)> {
 
 /// Builds the pointers of one call from its leaves.
 pub(super) struct Builder<Leaf> {
-    /// The arrays of all tuples; [`Node::slots`] gives their total size.
+    /// The elements of all tuples; [`Node::slots`] returns their number.
     pub(super) slots: Vec<*mut c_void>,
     pub(super) used: usize,
     /// The address of every node, in pre-order.
     pub(super) list: Vec<*mut c_void>,
-    /// A function that returns the address of the leaf with a number.
+    /// The function that returns a leaf's address, given the leaf's index.
     pub(super) leaf: Leaf,
     pub(super) leaves: usize,
-    /// The address of the first slot as the function sees it: in `slots` itself, or in device memory.
+    /// The address at which the function reads the first slot: in `slots`, or in device memory.
     pub(super) base: *mut *mut c_void,
 }
 

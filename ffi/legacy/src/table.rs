@@ -1,11 +1,11 @@
-//! A host for handlers that are called through an original convention. Its function table has the error
-//! functions and, on devices, the stream. Handlers report missing functions as on any other host.
+//! The host of handlers that are called through an original convention. Its function table has the error functions
+//! and, on devices, the stream. Handlers report missing functions as on any other host.
 
 use std::ffi::{CStr, c_void};
 
 use xla_ffi_sys::*;
 
-/// The context of one call, which has the call's stream.
+/// The invocation context of one call, which has the call's stream.
 pub(super) struct Context {
     pub(super) stream: *mut c_void,
 }
@@ -36,9 +36,9 @@ impl Failure {
 }
 
 unsafe extern "C" fn create(args: *mut XLA_FFI_Error_Create_Args) -> *mut XLA_FFI_Error {
-    // SAFETY: handlers pass complete arguments.
+    // SAFETY: handlers pass a complete arguments struct.
     let message = unsafe { (*args).message };
-    // SAFETY: as above.
+    // SAFETY: handlers pass a complete arguments struct.
     let code = unsafe { (*args).errc };
     let message = if message.is_null() {
         vec![0]
@@ -52,29 +52,29 @@ unsafe extern "C" fn create(args: *mut XLA_FFI_Error_Create_Args) -> *mut XLA_FF
 }
 
 unsafe extern "C" fn details(args: *mut XLA_FFI_Error_GetDetails_Args) {
-    // SAFETY: handlers pass complete arguments and errors of this host.
+    // SAFETY: handlers pass a complete arguments struct and an error of this host.
     let error = unsafe { (*args).error }.cast::<Failure>();
-    // SAFETY: as above.
+    // SAFETY: handlers pass a complete arguments struct and an error of this host.
     let failure = unsafe { &*error };
-    // SAFETY: as above.
+    // SAFETY: handlers pass a complete arguments struct and an error of this host.
     unsafe { (*args).message = failure.message.as_ptr().cast() };
-    // SAFETY: as above.
+    // SAFETY: handlers pass a complete arguments struct and an error of this host.
     unsafe { (*args).errc = failure.code };
 }
 
 unsafe extern "C" fn destroy(args: *mut XLA_FFI_Error_Destroy_Args) {
-    // SAFETY: handlers pass complete arguments.
+    // SAFETY: handlers pass a complete arguments struct.
     let error = unsafe { (*args).error };
     // SAFETY: the error was created by this host and is not used afterwards.
     drop(unsafe { Failure::from_raw(error) });
 }
 
 unsafe extern "C" fn stream(args: *mut XLA_FFI_Stream_Get_Args) -> *mut XLA_FFI_Error {
-    // SAFETY: handlers pass complete arguments with the frame's context.
+    // SAFETY: handlers pass a complete arguments struct with the frame's context.
     let context = unsafe { (*args).ctx }.cast::<Context>();
-    // SAFETY: the context lives as long as the call.
+    // SAFETY: the context is valid until the call returns.
     let stream = unsafe { (*context).stream };
-    // SAFETY: as above.
+    // SAFETY: the context is valid until the call returns.
     unsafe { (*args).stream = stream };
     std::ptr::null_mut()
 }

@@ -13,7 +13,7 @@ use xla_ffi::__private::{ListedTarget, OperandShape, Stage, entry};
 use xla_ffi::{Error, Result, bind::AttrType};
 use xla_ffi_sys::*;
 
-/// The only stage that the original conventions have.
+/// The execute stage, the only stage of the original conventions.
 const EXECUTE: u32 = XLA_FFI_ExecutionStage::EXECUTE.0;
 
 /// The shapes of a call's operands, when only its opaque bytes determine them.
@@ -40,12 +40,12 @@ pub struct Shapes {
     pub rets: Vec<(XLA_FFI_DataType, Vec<i64>)>,
 }
 
-/// The source of the shapes of a target's operands, because calls of the original conventions carry no sizes.
+/// The source of the shapes of a target's operands. Calls of the original conventions carry no sizes.
 #[derive(Clone, Copy, Debug)]
 pub enum Layout {
     /// The shapes are always the same: arguments and results.
     Fixed(&'static [OperandShape], &'static [OperandShape]),
-    /// The opaque bytes determine the shapes.
+    /// The shapes are computed from the opaque bytes of each call.
     FromOpaque(fn(opaque: &[u8]) -> Result<Shapes>),
 }
 
@@ -182,7 +182,7 @@ pub fn targets(once: &Once, infos: &[&'static ListedTarget]) -> *const XlaFfiLeg
     NEWEST.load(Ordering::Acquire)
 }
 
-/// A target and the parts that every form of a call has, for `legacy!`.
+/// A call of a target: the parts that all conventions have in common. Used by `legacy!`.
 #[derive(Debug)]
 pub struct Call {
     /// The target's name.
@@ -193,7 +193,7 @@ pub struct Call {
     pub tuples: Option<Tuples>,
     /// The attribute that receives the opaque bytes.
     pub attribute: &'static str,
-    /// The opaque bytes; null if the form has none.
+    /// The opaque bytes; null if the convention has none.
     pub opaque: *const c_char,
     /// The number of opaque bytes.
     pub opaque_len: usize,
@@ -201,7 +201,7 @@ pub struct Call {
     pub status: *mut XlaCustomCallStatus,
 }
 
-/// Calls `H` in the form of CPU targets, for `legacy!`. Forms without opaque bytes pass none.
+/// Calls `H` in the form of CPU targets, for `legacy!`. Conventions without opaque bytes pass none.
 ///
 /// # Safety
 /// The lists have a pointer for each operand of the layout, to at least as many elements as the layout
@@ -209,7 +209,7 @@ pub struct Call {
 pub unsafe fn call_cpu<H: Stage<EXECUTE>>(call: Call, out: *mut c_void, ins: *mut *const c_void) {
     call.answer(|| {
         let find = |args: usize, leaves: &mut [*mut c_void]| {
-            // SAFETY: the caller guarantees the lists.
+            // SAFETY: the caller guarantees the entries of `out` and `ins`.
             unsafe { on_host(call.tuples, out, ins, args, leaves) }
         };
         // SAFETY: the caller upholds this function's safety contract.
@@ -217,10 +217,11 @@ pub unsafe fn call_cpu<H: Stage<EXECUTE>>(call: Call, out: *mut c_void, ins: *mu
     });
 }
 
-/// Calls `H` in the form of device targets whose list has the leaves, for `legacy!`.
+/// Calls `H` in the form of device targets whose list of buffers has only the leaves, for
+/// `legacy!`.
 ///
 /// # Safety
-/// As for [`call_cpu`], with one list.
+/// The requirements of [`call_cpu`] apply to the list `buffers`.
 pub unsafe fn call_device<H: Stage<EXECUTE>>(
     call: Call,
     stream: *mut c_void,
@@ -229,7 +230,7 @@ pub unsafe fn call_device<H: Stage<EXECUTE>>(
     call.answer(|| {
         let find = |_: usize, leaves: &mut [*mut c_void]| {
             for (index, leaf) in leaves.iter_mut().enumerate() {
-                // SAFETY: the list has the arguments and then the results.
+                // SAFETY: the list has the arguments, followed by the results.
                 *leaf = unsafe { buffers.wrapping_add(index).read() };
             }
             Ok(())
@@ -239,12 +240,12 @@ pub unsafe fn call_device<H: Stage<EXECUTE>>(
     });
 }
 
-/// Calls `H` in the form of device targets whose list has every node, for `legacy!`. `pool` writes the tuples
-/// of the result after `H` has succeeded.
+/// Calls `H` in the form of device targets whose list of buffers has every node, for `legacy!`. `pool` writes the
+/// tuples of the result after `H` has succeeded.
 ///
 /// # Safety
-/// As for [`call_cpu`], with one list. When the stream reaches this point, the tables of the result must have
-/// room, and tuples of operands must contain their elements' addresses.
+/// The requirements of [`call_cpu`] apply to the list of buffers. When the stream reaches this call, the result's
+/// tables must have room, and operands' tuples must contain their elements' addresses.
 pub unsafe fn call_device_roots<H: Stage<EXECUTE>, D: Device>(
     call: Call,
     pool: &'static Staging<D>,
@@ -253,7 +254,7 @@ pub unsafe fn call_device_roots<H: Stage<EXECUTE>, D: Device>(
 ) {
     call.answer(|| {
         let structure = call.tuples.map_or("", |tuples| tuples.structure);
-        // SAFETY: the caller guarantees the list's entries.
+        // SAFETY: the caller guarantees the entries of `buffers`.
         let list = unsafe { OnDevice::new(pool, structure, stream, buffers) }?;
         let find = |_: usize, leaves: &mut [*mut c_void]| list.leaves(leaves);
         // SAFETY: the caller upholds this function's safety contract.
@@ -262,12 +263,12 @@ pub unsafe fn call_device_roots<H: Stage<EXECUTE>, D: Device>(
     });
 }
 
-/// A function that, given the number of arguments, fills a list with the addresses of arguments and results.
+/// A function that fills a list with the addresses of arguments and results, given the number of arguments.
 type Find<'a> = &'a dyn Fn(usize, &mut [*mut c_void]) -> Result<()>;
 
 impl Call {
-    /// Runs the call and reports the outcome. A panic, for example of the author's function for shapes,
-    /// becomes an error.
+    /// Runs the call and writes the outcome to the status or to standard error. A panic, for example of the author's
+    /// function for shapes, becomes an error.
     fn answer(&self, run: impl FnOnce() -> Result<()>) {
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
         let outcome = outcome.unwrap_or_else(|panic| {
@@ -376,7 +377,7 @@ impl Call {
         };
         // SAFETY: a complete call frame, whose parts are valid until the handler returns.
         let error = unsafe { entry::<H, EXECUTE>(&raw mut frame) };
-        // SAFETY: errors of this frame were created by the table's own function.
+        // SAFETY: all errors of this frame were created by this host's own function.
         match unsafe { Failure::from_raw(error) } {
             None => Ok(()),
             Some(failure) => Err(Error::internal(failure.message())),
@@ -384,7 +385,8 @@ impl Call {
     }
 }
 
-/// The opaque bytes, as the attribute that the handler declares.
+/// The value of the attribute that receives the opaque bytes, with the type that the handler
+/// declares.
 enum Value {
     String(XLA_FFI_ByteSpan),
     Array(XLA_FFI_Array),

@@ -12,8 +12,8 @@ use xla_ffi::{Error, Result};
 pub struct Tuples {
     /// The structure of the operands and the result, such as `"(_, _), _ -> (_, (_))"`.
     pub structure: &'static str,
-    /// The form of the pointers: the leaves, as in current XLA, or the form that was first documented. In that
-    /// form, the CPU passes the roots, and devices pass every node.
+    /// The form of the tuples' pointers: the leaves, as in current XLA, or the nodes, as first documented. Nodes are
+    /// passed as roots on the CPU, and as a complete list on devices.
     pub form: Form,
 }
 
@@ -44,7 +44,7 @@ impl Tuples {
 /// Finds the leaves of a call in host memory. Without `tuples`, several results are a list of leaves.
 ///
 /// # Safety
-/// `ins` has an entry for each operand, or for each leaf of one, and `out` is the result, depending on the
+/// `ins` has an entry for each operand or for each leaf of the operands, and `out` is the result, depending on the
 /// form.
 ///
 /// # Errors
@@ -65,19 +65,19 @@ pub(super) unsafe fn on_host(
         let (operands, result) = parse(structure).unwrap_or((vec![], Node::Leaf));
         let mut found = of_args.iter_mut();
         for (index, operand) in operands.iter().enumerate() {
-            // SAFETY: the caller guarantees the list's entries.
+            // SAFETY: the caller guarantees the entries of `ins`.
             let root = unsafe { ins.wrapping_add(index).read() };
-            // SAFETY: as above.
+            // SAFETY: the caller guarantees the entries of `ins`.
             unsafe { follow(operand, root.cast_mut(), Some(index), &mut found) }?;
         }
-        // SAFETY: the caller guarantees the result.
+        // SAFETY: the caller guarantees that `out` is the result of this structure.
         return unsafe { follow(&result, out, None, &mut of_rets.iter_mut()) };
     }
     for (index, leaf) in of_args.iter_mut().enumerate() {
-        // SAFETY: the caller guarantees the list's entries.
+        // SAFETY: the caller guarantees the entries of `ins`.
         *leaf = unsafe { ins.wrapping_add(index).read() }.cast_mut();
     }
-    // A tuple of one leaf is passed as an array, but a leaf is not.
+    // A tuple of one leaf is passed as an array, but a result that is a leaf is not.
     let is_leaf = match tuples {
         None => of_rets.len() == 1,
         Some(tuples) => !tuples.structure.trim_end().ends_with(')'),
@@ -94,7 +94,7 @@ pub(super) unsafe fn on_host(
     Ok(())
 }
 
-/// Returns the array of a tuple, if the address is valid for one.
+/// Returns the array of a tuple. Fails if the address is null or misaligned.
 fn array(at: *mut c_void, size: usize, operand: Option<usize>) -> Result<*const *mut c_void> {
     let table = at.cast::<*mut c_void>();
     if size == 0 || (!table.is_null() && table.is_aligned()) {
@@ -128,7 +128,7 @@ unsafe fn follow(
     };
     let table = array(address, elements.len(), operand)?;
     for (index, element) in elements.iter().enumerate() {
-        // SAFETY: the tuple has that many elements.
+        // SAFETY: the tuple has an element at this index.
         let at = unsafe { table.wrapping_add(index).read() };
         // SAFETY: the caller upholds this function's safety contract.
         unsafe { follow(element, at, operand, leaves) }?;
@@ -152,7 +152,7 @@ impl<'a, D: Device> OnDevice<'a, D> {
         stream: *mut c_void,
         list: *const *mut c_void,
     ) -> Result<Self> {
-        // SAFETY: the caller guarantees the list's entries.
+        // SAFETY: the caller guarantees the entries of `list`.
         let buffers = unsafe { Buffers::new(list, structure, Form::Nodes) }?;
         Ok(Self {
             pool,
@@ -161,8 +161,8 @@ impl<'a, D: Device> OnDevice<'a, D> {
         })
     }
 
-    /// Finds the leaves of operands and result. An operand's leaf without an address in the list is found
-    /// through the root.
+    /// Finds the leaves of operands and result. If the list of buffers lacks the address of an operand's leaf, reads
+    /// it through the root.
     pub(super) fn leaves(&self, leaves: &mut [*mut c_void]) -> Result<()> {
         for (index, root) in self.buffers.roots().iter().enumerate() {
             if root.table.is_null() && !root.elements.is_empty() {
@@ -185,7 +185,8 @@ impl<'a, D: Device> OnDevice<'a, D> {
 
     /// Enqueues the writing of the result's tuples on the stream.
     pub(super) fn write(&self) -> Result<()> {
-        // SAFETY: the tables belong to the program and are valid until the stream has run.
+        // SAFETY: the tables belong to the program and are valid until the stream has finished the
+        // work of the call.
         unsafe { self.pool.write(self.stream, self.buffers.roots()) }
     }
 }

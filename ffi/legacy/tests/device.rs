@@ -1,4 +1,4 @@
-//! Tests the device conventions in Rust, on streams that are threads, so that a missing wait is detected.
+//! Tests the device conventions in Rust. The streams are threads, so that the tests detect a missing wait.
 
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,8 @@ fn launch(stream: *mut c_void, a: *mut f32, b: *const f32, c: *const f32, more: 
         std::thread::sleep(Duration::from_millis(5));
         let [a, b, c] = addresses;
         for i in 0..2048 {
-            // SAFETY: B has 128 elements; the buffers are valid until the stream has run.
+            // SAFETY: B has 128 elements. The buffers are valid until the stream has finished its
+            // work.
             let b = unsafe { (b as *const f32).wrapping_add(i % 128).read() };
             // SAFETY: C has 2048 elements.
             let c = unsafe { (c as *const f32).wrapping_add(i).read() };
@@ -89,8 +90,8 @@ fn sized(
 
 static POOL: Staging<CpuStreams> = Staging::new(CpuStreams::new(), 2);
 
-/// `((B, C)) -> (A, (A + 1))` with every node: operands are read through their root, and the pool writes the
-/// roots.
+/// Computes `((B, C)) -> (A, (A + 1))` from a list with every node. Operands are read through their root, and the
+/// pool writes the roots of the result.
 unsafe extern "C" fn nodes(
     stream: *mut c_void,
     buffers: *mut *mut c_void,
@@ -98,12 +99,12 @@ unsafe extern "C" fn nodes(
     _opaque_len: usize,
     status: *mut XlaCustomCallStatus,
 ) {
-    // SAFETY: the list has this form.
+    // SAFETY: the program passes a list of this form.
     let buffers = unsafe { Buffers::new(buffers, "(_, _) -> (_, (_))", Form::Nodes) };
     let buffers = buffers.expect("a structure");
     let on_stream = buffers.clone();
     let handle = stream as usize;
-    // This task replaces a kernel: it reads the operands through the root, on the stream.
+    // This task replaces a kernel. It reads the operands through the root, on the stream.
     stream_of(stream).enqueue(Box::new(move || {
         let [b, c] = [0, 1].map(|i| {
             // SAFETY: the root is readable on the stream.
@@ -113,7 +114,7 @@ unsafe extern "C" fn nodes(
             launch(handle as *mut c_void, a.cast(), b.cast(), c.cast(), more);
         }
     }));
-    // SAFETY: the tables belong to the call.
+    // SAFETY: the tables belong to the call, which is not over.
     if let Err(error) = unsafe { POOL.write(stream, buffers.roots()) } {
         // SAFETY: the status belongs to the current call.
         unsafe { xla_ffi_legacy::set_failure(status, error.to_string()) };
@@ -142,7 +143,7 @@ unsafe extern "C" {
     fn legacy_device__xla_ffi_legacy_targets() -> *const xla_ffi::sys::XlaFfiLegacyTarget;
 }
 
-/// Creates a runtime with this program's own targets.
+/// Creates a runtime with the targets of this program.
 fn runtime() -> Runtime {
     let runtime = Runtime::default();
     // SAFETY: `library!` defines this function.
@@ -286,7 +287,7 @@ impl Gate {
     }
 }
 
-/// Device tables of `width` pointers, with the different pointers to write to each.
+/// Tables of `width` pointers in device memory, and the distinct pointers to write to each table.
 struct Tables {
     tables: Vec<Box<[*mut c_void]>>,
     roots: Vec<Root>,
@@ -294,7 +295,7 @@ struct Tables {
 
 // SAFETY: the addresses are never dereferenced.
 unsafe impl Send for Tables {}
-// SAFETY: as above.
+// SAFETY: the addresses are never dereferenced.
 unsafe impl Sync for Tables {}
 
 impl Tables {
@@ -317,7 +318,7 @@ impl Tables {
     fn is_written(&self) -> bool {
         self.tables.iter().zip(&self.roots).all(|(table, root)| {
             (0..table.len()).all(|i| {
-                // SAFETY: an element of a table that is alive and that the stream has written.
+                // SAFETY: the table is not freed, and the stream has written this element.
                 let got = unsafe { (&raw const table[i]).read_volatile() };
                 got == root.elements[i]
             })
@@ -344,7 +345,7 @@ fn slots_are_bounded_and_streams_never_stall() {
     assert!(tables.iter().all(|tables| !tables.is_written()));
     std::thread::scope(|scope| {
         let fifth = scope.spawn(|| {
-            // SAFETY: as above.
+            // SAFETY: the tables outlive the stream's work.
             unsafe { pool.write(stream.handle(), &tables[4].roots) }.expect("it waits");
         });
         std::thread::sleep(Duration::from_millis(30));

@@ -1,5 +1,5 @@
-//! Tests targets of the original conventions that take tuples and whose functions are safe code: both forms, on the
-//! CPU and on a device whose streams are threads.
+//! Tests targets of the original conventions that accept tuples and whose functions are safe code. Covers both forms,
+//! on the CPU and on a device whose streams are threads.
 
 use std::ffi::c_void;
 use xla_ffi::sys::XlaFfiLegacyTarget;
@@ -49,10 +49,12 @@ fn mix_later(
     let stream = CpuStream::from_handle(stream.as_raw()).expect("a stream of this runtime");
     stream.enqueue(Box::new(move || {
         for i in 0..2 {
-            // SAFETY: each operand has two elements, which are valid until the stream has run.
+            // SAFETY: each operand has two elements, which are valid until the stream has run this
+            // task.
             let [x, y, z] = ins.map(|x| unsafe { (x as *const i32).wrapping_add(i).read() });
             for (out, value) in outs.iter().zip([x + y, z - x]) {
-                // SAFETY: as above.
+                // SAFETY: each operand has two elements, which are valid until the stream has run
+                // this task.
                 unsafe { (*out as *mut i32).wrapping_add(i).write(value) };
             }
         }
@@ -90,13 +92,13 @@ xla_ffi_legacy::legacy! {
     bare_leaf = cpu_status(double), tuples = "leaves": (i32[2]) -> i32[2];
     // SAFETY: the programs below pass the sizes of their operands.
     told = cpu_unified(mix), shapes = unsafe sizes, structure = " (_, _) , _ -> (_, (_)) ", tuples = "roots";
-    // SAFETY: as above.
+    // SAFETY: the programs below pass the sizes of their operands.
     told_leaves = cpu_unified(mix), shapes = unsafe sizes, structure = "(_, _), _ -> (_, (_))", tuples = "leaves";
     device_leaves = gpu_status(mix_later), tuples = "leaves":
         (i32[2], ((), i32[2])), i32[2] -> ((i32[2]), i32[2]);
     device_roots = gpu_status(mix_later), tuples = "roots", pool = TUPLES:
         (i32[2], ((), i32[2])), i32[2] -> ((i32[2]), i32[2]);
-    // SAFETY: as above.
+    // SAFETY: the programs below pass the sizes of their operands.
     device_told = gpu_status(mix_later), shapes = unsafe sizes, structure = "(_, ((), _)), _ -> ((_), _)",
         tuples = "roots", pool = TUPLES;
 }
@@ -129,7 +131,7 @@ fn runtime() -> Runtime {
     runtime
 }
 
-/// Three operands and two results, each of two integers.
+/// The buffers of three operands and two results, each with two integers.
 struct Operands([Vec<i32>; 5]);
 
 impl Operands {
@@ -180,11 +182,12 @@ fn both_forms_in_host_memory() {
         let mut operands = Operands::new(-5);
         let (args, result) = operands.trees();
         let call = Invocation::new(&target, &args, &result).form(form);
-        // SAFETY: as above.
+        // SAFETY: the buffers have the types and sizes that the target expects.
         let error = unsafe { call.run() }.expect_err("the handler refuses it");
         assert!(error.message().contains("z[0] is -5"), "{error}");
     }
-    // A tuple of one element is an array of one element, also in the form of leaves; a leaf is not an array.
+    // A tuple of one element is passed as an array of one element, even in the form of leaves. A leaf is not passed
+    // as an array.
     for (name, form, is_tuple) in [
         ("one_root", TupleForm::CpuRoots, true),
         ("one_leaf", TupleForm::CpuLeaves, true),
