@@ -22,7 +22,7 @@ use xla_ffi_sys::XLA_FFI_DataType;
 /// `#[derive(Attribute)]`.
 ///
 /// Numbers, `bool`, `&str`, `String`, slices, arrays and vectors of numbers, [`Dictionary`], [`Pointer`] and
-/// [`AttrValue`] implement it. Available since r0 (jaxlib 0.4.31).
+/// [`AttrValue`] implement this trait. Available since r0 (jaxlib 0.4.31).
 ///
 /// ```
 /// use xla_ffi::{Attribute, prelude::*, bind::{AttrType, AttrValue}};
@@ -59,8 +59,8 @@ pub trait Attribute<'f>: Sized {
     /// The known entries if the attribute is a dictionary. The manifest shows their types to callers.
     const MEMBERS: &'static [Param] = &[];
 
-    /// Decodes a value. Returns `None` if it has a different type. With `narrow`, values of wider types are also
-    /// accepted if they fit.
+    /// Decodes a value. Returns `None` if the value has a different type. With `narrow`, values of wider types are
+    /// also accepted if they fit.
     fn decode(value: AttrValue<'f>, narrow: bool) -> Option<Self>;
 
     /// Explains why `value` was not accepted. The text follows "attribute `name`: " in the error message.
@@ -99,7 +99,7 @@ pub struct AttrValue<'f>(pub(crate) RawAttr<'f>);
 
 // SAFETY: the host does not write attributes during a call, so threads can share them.
 unsafe impl Send for AttrValue<'_> {}
-// SAFETY: as above.
+// SAFETY: the host does not write attributes during a call, so threads can share them.
 unsafe impl Sync for AttrValue<'_> {}
 
 impl<'f> AttrValue<'f> {
@@ -110,7 +110,7 @@ impl<'f> AttrValue<'f> {
         self.0.string().or_else(|| self.0.array()?.bytes())
     }
 
-    /// Returns the value as a `T`, or `None` if it has a different type.
+    /// Returns the value as a `T`, or `None` if the value has a different type.
     #[must_use]
     pub fn get<T: Attribute<'f>>(self) -> Option<T> {
         T::decode(self, false)
@@ -189,7 +189,8 @@ pub(crate) fn put_type(text: &mut String, ty: AttrType) {
     }
 }
 
-/// Explains a type mismatch: the expected type, the actual type, and a Python conversion if one keeps the value.
+/// Explains a type mismatch: the expected type, the actual type, and a Python conversion if there is a conversion
+/// that keeps the value.
 #[cold]
 fn expected(ty: AttrType, value: AttrValue<'_>) -> String {
     let mut text = String::from("expected ");
@@ -227,7 +228,7 @@ fn does_not_fit(text: &mut String, number: Wide) {
     text.push_str(" does not fit");
 }
 
-/// Returns true if this element type can represent the number. Rounding of floats is ignored.
+/// Returns true if the element type `T` can represent the number. Rounding of floats is ignored.
 fn fits<T: Element>((number, whole): (Wide, Wide)) -> Option<bool> {
     Some(T::narrowed(number).is_some() || T::narrowed(whole).is_some())
 }
@@ -241,12 +242,13 @@ pub(crate) fn push_number(text: &mut String, number: Wide) {
     }
 }
 
-/// Writes nine digits, as C does. The exact formatting of `core` would make a library of one handler a tenth larger.
+/// Writes a float with nine digits, by C's `snprintf`. The exact formatting of `core` would make a library of one
+/// handler a tenth larger.
 #[cfg(unix)]
 fn push_float(text: &mut String, float: f64) {
     let mut shown = [0_u8; 32];
     let place = shown.as_mut_ptr().cast();
-    // SAFETY: the format takes one double, and `snprintf` writes at most `shown.len()` bytes, including the NUL.
+    // SAFETY: the format consumes one double, and `snprintf` writes at most `shown.len()` bytes, including the NUL.
     unsafe { libc::snprintf(place, shown.len(), c"%.9g".as_ptr(), float) };
     if let Ok(shown) = CStr::from_bytes_until_nul(&shown) {
         text.push_str(&shown.to_string_lossy());
@@ -258,7 +260,7 @@ fn push_float(text: &mut String, float: f64) {
     text.push_str(&float.to_string());
 }
 
-// SAFETY: an attribute uses no operand.
+// SAFETY: an attribute does not access operands.
 
 unsafe impl<'f, A: Attribute<'f>> Bind<'f> for A {
     const PARAM: Param = Param::attribute(A::TYPE).with_members(A::MEMBERS);
@@ -278,7 +280,7 @@ unsafe impl<'f, A: Attribute<'f>> Bind<'f> for A {
     }
 }
 
-/// Reports what is wrong with one attribute.
+/// Reports the problem of one attribute.
 #[cold]
 pub(crate) fn explain_attr<'f, A: Attribute<'f>>(
     frame: &Frame<'f>,
@@ -502,7 +504,8 @@ impl<'f> Attribute<'f> for AttrValue<'f> {
 
 /// An address that the caller passed as an integer attribute. Available since r0 (jaxlib 0.4.31).
 ///
-/// The address is not checked. Reading it is `unsafe`, and the handler is responsible for its validity.
+/// The address is not checked. Dereferencing the address is `unsafe`, and the handler is responsible for its
+/// validity.
 ///
 /// ```
 /// use xla_ffi::{prelude::*, ext::Pointer};

@@ -1,5 +1,5 @@
-//! Parameter types of your own: the trait [`Bind`], the values that it reads, and the declarations
-//! that it makes.
+//! Custom parameter types: the trait [`Bind`], the values that an implementation reads, and the
+//! declarations that it makes.
 
 pub(crate) mod one_of;
 pub(crate) mod remaining;
@@ -28,7 +28,7 @@ use crate::param::bind::Bind;
 fn present(frame: &Frame<'_>, at: &At) -> bool {
     match at.param.kind {
         Kind::Arg => at.arg < frame.arg_count(),
-        // An in-out operand with only an argument or only a result is an error, not an absent
+        // An in-out operand that has only an argument or only a result is an error, not an absent
         // operand.
         Kind::InOut => at.arg < frame.arg_count() || at.ret < frame.ret_count(),
         Kind::Ret => at.ret < frame.ret_count(),
@@ -40,8 +40,8 @@ fn present(frame: &Frame<'_>, at: &At) -> bool {
 /// An optional parameter, which is `None` if the operand, the attribute or the context part is absent.
 /// An optional context part does not raise the handler's minimum revision (its floor).
 ///
-/// User data and state are `None` if the host has no object. The call is rejected if the host does not
-/// know the type, or if its object has a different type.
+/// User data and state are `None` if the host has no object of the type for the call. The call is rejected if the
+/// host does not know the type, or if the host's object has a different type.
 // SAFETY: `T` upholds the contract of `Bind`.
 unsafe impl<'f, T: Bind<'f>> Bind<'f> for Option<T> {
     const PARAM: Param = T::PARAM.optional();

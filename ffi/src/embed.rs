@@ -2,9 +2,9 @@
 //!
 //! A [`Runtime`] registers handlers and calls them. A handler with a parameter of type [`Invocation`] uses the
 //! runtime's own objects. These are the stream, device allocator, thread pool, state, user data, options, called
-//! computation and the operands' shapes. Such a handler refuses calls of any other host (a real XLA, or a runtime in a
-//! different shared library) with `FAILED_PRECONDITION`. From r7 on it also refuses their registration. A handler must
-//! use either `Invocation` or the context types of this crate; using both is a compile error.
+//! computation and the operands' shapes. Such a handler refuses calls of any other host (a real XLA, or a runtime in
+//! a different shared library) with `FAILED_PRECONDITION`. From r7 on, it also refuses to be registered with other
+//! hosts. A handler must use either `Invocation` or the context types of this crate; using both is a compile error.
 //!
 //! A panic in a handler becomes an error of the call, so this crate does not compile with `panic = "abort"`. A handler
 //! that is not asynchronous blocks its caller until it returns, even if this exceeds the call's time limit
@@ -87,7 +87,8 @@ pub mod record {
 }
 
 pub mod collectives {
-    //! Communicators for handlers that take [`Collectives`](crate::ext::Collectives).
+    //! Communicators for handlers with a parameter of type
+    //! [`Collectives`](crate::ext::Collectives).
     pub use xla_ffi_runtime::{Collectives, CommunicatorKey, DeviceCommunicator};
 }
 
@@ -187,7 +188,7 @@ pub fn call<H: HandlerType>(attributes: &str) -> Result<Call, Error> {
 pub struct Invocation<'f>(xla_ffi_runtime::internal::Invocation<'f>);
 
 impl Invocation<'_> {
-    /// Returns the call's cancellation, for a handler that outlives its call.
+    /// Returns the call's cancellation, which handlers can keep after the end of the call.
     #[must_use]
     pub fn cancellation(&self) -> crate::context::Cancellation {
         // SAFETY: the extension belongs to the call.
@@ -219,8 +220,8 @@ unsafe impl<'f> Bind<'f> for Invocation<'f> {
     }
 }
 
-/// Objects that the program passes to its handlers, which receive them as [`UserData<T>`](crate::UserData). They belong
-/// to one runtime. Clones share the objects, which are dropped after the last call that uses them.
+/// Objects that the program passes to its handlers, which receive them as [`UserData<T>`](crate::UserData). The
+/// objects belong to one runtime. Clones share the objects, which are dropped after the last call that uses them.
 ///
 /// ```
 /// use xla_ffi::{embed::{self, DType, Runtime, Shape}, prelude::*};
@@ -247,7 +248,8 @@ unsafe impl<'f> Bind<'f> for Invocation<'f> {
 pub struct UserData(Arc<xla_ffi_runtime::UserData>);
 
 impl UserData {
-    /// Creates user data without objects, for calls on `runtime`; other runtimes reject it.
+    /// Creates user data without objects, for calls on `runtime`. Other runtimes reject this user
+    /// data.
     #[must_use]
     pub fn new(runtime: &Runtime) -> Self {
         Self(Arc::new(xla_ffi_runtime::UserData::new(runtime)))
@@ -275,7 +277,7 @@ impl UserData {
         Ok(self)
     }
 
-    /// Returns the object of type `T`, or `None` if there is none.
+    /// Returns the object of type `T`, or `None` if there is no such object.
     #[must_use]
     pub fn get<T: HostType>(&self) -> Option<&T> {
         self.0.get()
@@ -288,7 +290,7 @@ impl From<UserData> for Arc<xla_ffi_runtime::UserData> {
     }
 }
 
-/// Registers a handler that is linked into the program, for [`Runtime::register_static`]. Takes the custom call
+/// Registers a handler that is linked into the program, for [`Runtime::register_static`]. Accepts the custom call
 /// target's name, the platform, and the handler function or the type with the stages.
 ///
 /// ```

@@ -36,7 +36,7 @@ pub trait Handler {
     const INFO: HandlerInfo;
     /// The handler's description for callers.
     const ABOUT: About;
-    /// The entry points of its stages, indexed by stage number.
+    /// The entry points of the handler's stages, indexed by stage number.
     const ENTRIES: Entries;
 }
 
@@ -48,7 +48,7 @@ pub trait Stage<const STAGE: u32>: Handler {
     /// Decodes the parameters and runs the stage.
     fn call<'f>(frame: &Frame<'f>) -> Flow;
 
-    /// Reports what is wrong with each parameter.
+    /// Reports the problems of each parameter.
     fn explain<'f>(frame: &Frame<'f>, problems: &mut Problems<'_>);
 }
 
@@ -74,23 +74,23 @@ macro_rules! checked {
 pub unsafe extern "C" fn entry<H: Stage<S>, const S: u32>(
     raw: *mut XLA_FFI_CallFrame,
 ) -> *mut XLA_FFI_Error {
-    // SAFETY: the caller guarantees a valid frame.
+    // SAFETY: the caller guarantees a valid call frame.
     unsafe { enter::<H, S>(raw) }
 }
 
 /// Runs the stage for a frame; inlined into [`entry`].
 ///
 /// # Safety
-/// The same as for [`entry`].
+/// The requirements of [`entry`] apply.
 #[inline(always)]
 unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
     // SAFETY: the frame's size is its first field in all revisions.
     let size = unsafe { (*raw).struct_size };
     if size < FRAME_SIZE {
-        // SAFETY: the caller guarantees a valid frame.
+        // SAFETY: the caller guarantees a valid call frame.
         return unsafe { enter_short(raw, &H::INFO, S) };
     }
-    // SAFETY: the field is within the frame's size.
+    // SAFETY: the field is within the frame's `struct_size`.
     let extensions = unsafe { (*raw).extension_start };
     if !extensions.is_null() {
         // SAFETY: the caller guarantees a valid frame, which has an extension chain.
@@ -100,7 +100,7 @@ unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *mut 
     }
     // SAFETY: the caller guarantees a valid frame, which is used during the call only.
     let Some(frame) = (unsafe { Frame::new(raw) }) else {
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees a valid frame, which is used during the call only.
         return unsafe { refuse_short_frame(raw, &H::INFO, S) };
     };
     if frame.stage() != S {
@@ -117,7 +117,7 @@ unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *mut 
     #[cfg(debug_assertions)]
     let _results = crate::entry::unwritten::Scope::enter(&frame, &H::INFO, H::PARAMS, S);
     if const { takes_later(H::PARAMS) } {
-        // SAFETY: the caller guarantees a valid frame.
+        // SAFETY: the caller guarantees a valid call frame.
         return unsafe { enter_pending::<H, S>(raw, frame) };
     }
     // The result is created inside the closure, because it fits in a register and because explaining
@@ -137,10 +137,10 @@ unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *mut 
     answer.unwrap_or_else(|panic| panicked(frame, &H::INFO, panic))
 }
 
-/// Handles a frame that is too short for a call but may be a metadata call.
+/// Handles a frame that is too short for a call but may be a metadata query.
 ///
 /// # Safety
-/// The same as for [`entry`].
+/// The requirements of [`entry`] apply.
 #[cold]
 #[inline(never)]
 unsafe fn enter_short(
@@ -151,7 +151,7 @@ unsafe fn enter_short(
     // SAFETY: the frame's size is its first field in all revisions.
     let size = unsafe { (*raw).struct_size };
     if size >= std::mem::offset_of!(XLA_FFI_CallFrame, ctx) {
-        // SAFETY: the field is within the frame's size.
+        // SAFETY: the field is within the frame's `struct_size`.
         let extensions = unsafe { (*raw).extension_start };
         if !extensions.is_null() {
             // SAFETY: the caller guarantees a valid frame, which refers to its host and has an
@@ -161,7 +161,7 @@ unsafe fn enter_short(
             }
         }
     }
-    // SAFETY: the caller guarantees a valid frame.
+    // SAFETY: the caller guarantees a valid call frame.
     unsafe { refuse_short_frame(raw, info, stage) }
 }
 
@@ -185,7 +185,7 @@ unsafe fn enter_pending<H: Stage<S>, const S: u32>(
             },
             (call, _) => call,
         };
-        // SAFETY: the caller guarantees a valid frame.
+        // SAFETY: the caller guarantees a valid call frame.
         return unsafe { settle(raw, frame, &H::INFO, call, flow) };
     }
     #[cfg(debug_assertions)]

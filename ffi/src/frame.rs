@@ -1,13 +1,13 @@
-//! Safe access to the call frame. All raw access to it is in this module.
+//! Safe access to the call frame. All raw access to the frame is in this module.
 //!
 //! Invariants, established by [`Frame::new`] and relied on by every read:
 //!
 //! 1. The frame and its three operand lists are at least as long as in every revision.
 //! 2. Each list has `size` entries (0 if `size` is not positive). Each entry that is tagged with a known type points to
 //!    an object of that type.
-//! 3. All of it lives at least as long as `'f`.
+//! 3. The frame, its lists and their objects live at least as long as `'f`.
 //!
-//! A host that violates 2 or 3 violates the ABI, which cannot be detected here.
+//! A host that violates 2 or 3 violates the ABI, which this module cannot detect.
 
 #[cfg_attr(loom, expect(dead_code, reason = "models have loom's threads"))]
 pub(crate) mod call_handle;
@@ -37,7 +37,8 @@ use xla_ffi_sys::{
 /// The size in bytes of the part of a call frame that every revision has.
 pub(crate) const FRAME_SIZE: usize = XLA_FFI_CallFrame::STRUCT_SIZE;
 
-/// One call, as the handler receives it. It is needed only to implement [`Bind`] by hand.
+/// One call, as the handler receives it. Only hand-written implementations of [`Bind`] need this
+/// type.
 ///
 /// ```
 /// use xla_ffi::{Bind, Revision, prelude::*, bind::{At, Frame, Param, Problems}};
@@ -73,14 +74,14 @@ pub(crate) const FRAME_SIZE: usize = XLA_FFI_CallFrame::STRUCT_SIZE;
 /// [`Bind`]: crate::Bind
 #[derive(Clone, Copy)]
 pub struct Frame<'f> {
-    // A pointer, so that the host's frame need not be copied.
+    // A pointer avoids copying the host's frame.
     raw: *const XLA_FFI_CallFrame,
     pending: Option<&'f Pending>,
     _frame: PhantomData<&'f XLA_FFI_CallFrame>,
 }
 
 impl<'f> Frame<'f> {
-    /// Reads the heads of the lists. Returns `None` if a struct is too short.
+    /// Reads the heads of the frame's lists. Returns `None` if the frame or a list is too short.
     ///
     /// # Safety
     /// `raw` points to the call frame of the current call, which lives as long as `'f`.
@@ -93,9 +94,9 @@ impl<'f> Frame<'f> {
         }
         // SAFETY: the frame has at least FRAME_SIZE bytes, which include the three lists.
         let args = unsafe { &(*raw).args };
-        // SAFETY: as above.
+        // SAFETY: the frame has at least FRAME_SIZE bytes, which include the three lists.
         let rets = unsafe { &(*raw).rets };
-        // SAFETY: as above.
+        // SAFETY: the frame has at least FRAME_SIZE bytes, which include the three lists.
         let attrs = unsafe { &(*raw).attrs };
         if args.struct_size < XLA_FFI_Args::STRUCT_SIZE
             || rets.struct_size < XLA_FFI_Rets::STRUCT_SIZE
@@ -110,7 +111,7 @@ impl<'f> Frame<'f> {
         })
     }
 
-    /// Returns this frame with the place where a promise records that the call is pending.
+    /// Returns the frame with the place where a promise records that the call is pending.
     #[inline(always)]
     pub(crate) fn with_pending(mut self, pending: &'f Pending) -> Self {
         self.pending = Some(pending);
@@ -194,7 +195,7 @@ impl<'f> Frame<'f> {
         self.rets().get(index, XLA_FFI_RetType::BUFFER)
     }
 
-    /// Returns true if an operand starts at this address.
+    /// Returns true if an operand starts at the address `data`.
     #[inline]
     pub(crate) fn has_operand_at(&self, data: *const std::ffi::c_void) -> bool {
         let starts = |buffer: RawBuffer<'_>| std::ptr::eq(buffer.data(), data);
@@ -207,7 +208,7 @@ impl<'f> Frame<'f> {
     pub(crate) fn attrs(&self) -> RawAttrs<'f> {
         // SAFETY: the list is within FRAME_SIZE.
         let raw = unsafe { &raw const (*self.raw).attrs };
-        // SAFETY: `Frame::new` checked its length, and it lives for 'f (invariant 3).
+        // SAFETY: `Frame::new` checked the list's length, and the list lives for 'f (invariant 3).
         unsafe { RawAttrs::of_frame(raw) }
     }
 }

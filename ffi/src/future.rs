@@ -2,8 +2,8 @@
 //!
 //! Soundness: a promise owns operands whose memory the host reuses once the call is complete. As soon as a promise
 //! exists, the call is therefore pending, whatever the handler returns ([`Pending`],
-//! [`Return::settle`](crate::frame::pending::Return::settle)). An error that the handler returns is also held back
-//! until the promise is completed or dropped.
+//! [`Return::settle`](crate::frame::pending::Return::settle)). An error that the handler returns is also reported
+//! only when the promise is completed or dropped.
 
 #[cfg_attr(
     loom,
@@ -28,7 +28,7 @@ use xla_ffi_sys::Revision;
 ///
 /// The operand's data stays with the host until the call is completed; everything else is copied.
 /// [`Buffer`](crate::Buffer), [`Out`](crate::Out), [`InOut`](crate::InOut), [`AnyBuffer`](crate::AnyBuffer),
-/// [`AnyOut`](crate::AnyOut) and tuples of up to eight of them implement this trait.
+/// [`AnyOut`](crate::AnyOut) and tuples of up to eight operands implement this trait.
 ///
 /// ```
 /// use xla_ffi::{Later, prelude::*, later::{Detach, Kept}, bind::Frame};
@@ -99,7 +99,7 @@ pub unsafe trait Detach {
     unsafe fn detach(self, call: &Frame<'_>) -> Self::Kept;
 }
 
-/// Operands that outlive the handler. [`Detach`] creates them; its example implements both traits for a custom type.
+/// Operands that outlive the handler. Created by [`Detach`], whose example implements both traits for a custom type.
 ///
 /// ```
 /// use xla_ffi::later::{Kept, KeptBuffer, KeptOut};
@@ -198,17 +198,19 @@ impl Later<'_> {
         self.frame.host().has_futures()
     }
 
-    /// Returns a promise that owns `operands`. From now on, the call is pending, whatever the handler returns.
+    /// Returns a promise that owns `operands`. Once the promise exists, the call is pending, whatever the handler
+    /// returns.
     ///
     /// If the handler returns an error, the host receives it when the promise is completed or dropped. The error then
-    /// replaces the promise's outcome. The host's future is created when the handler returns, if the call is still
-    /// pending then.
+    /// replaces the promise's outcome. If the call is still pending when the handler returns, the host's future is
+    /// created.
     ///
     /// # Panics
     /// If an operand belongs to a different call and was lent by a promise of that call.
     #[inline]
     pub fn promise<T: Detach>(self, operands: T) -> Promise<T::Kept> {
-        // SAFETY: the call is pending from now on, and the promise drops the operands before it completes the call.
+        // SAFETY: the call is pending as soon as the promise exists, and the promise drops the operands before it
+        // completes the call.
         let operands = unsafe { operands.detach(&self.frame) };
         let (completion, call) = pair();
         self.pending.set(call);
@@ -222,7 +224,7 @@ impl Later<'_> {
 /// The name of this context part, by which the entry point recognizes it.
 pub(crate) const CONTEXT: &str = "future";
 
-// SAFETY: the value uses no operand.
+// SAFETY: the value does not access operands.
 unsafe impl<'f> Bind<'f> for Later<'f> {
     const PARAM: Param = Param::context(CONTEXT, Revision::R0);
 
@@ -239,8 +241,9 @@ unsafe impl<'f> Bind<'f> for Later<'f> {
 
 /// The obligation to complete a call, with the operands that may be accessed until then.
 ///
-/// Completing a promise consumes it, so the operands cannot be accessed afterwards. Dropping it completes the call with
-/// an error. [`Later::promise`] creates it. Available since r0 (jaxlib 0.4.31), asynchronous since r2 (jaxlib 0.4.34).
+/// Completing a promise consumes the promise, so the operands cannot be accessed afterwards. Dropping a promise
+/// completes the call with an error. Created by [`Later::promise`]. Available since r0 (jaxlib 0.4.31), asynchronous
+/// since r2 (jaxlib 0.4.34).
 ///
 /// ```
 /// use std::thread;
@@ -274,7 +277,7 @@ unsafe impl<'f> Bind<'f> for Later<'f> {
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub struct Promise<K: Kept> {
-    // Declared before the completion, and therefore dropped before it.
+    // Declared before the completion, so that the operands are dropped before the completion.
     pub(crate) operands: K,
     pub(crate) completion: Completion,
 }
@@ -299,7 +302,7 @@ impl<K: Kept> Promise<K> {
         self.completion.complete(outcome);
     }
 
-    /// Passes the operands to `work` and completes the call with its outcome. A panic becomes an error.
+    /// Passes the operands to `work` and completes the call with the outcome of `work`. A panic becomes an error.
     pub fn complete_with(mut self, work: impl for<'a> FnOnce(K::At<'a>) -> Result<()>) {
         let outcome = crate::error::panics::caught(|| work(self.operands.at()));
         self.complete(outcome);

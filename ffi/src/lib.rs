@@ -31,7 +31,7 @@
 //!
 //! # Parameters of a handler
 //!
-//! The type of a parameter decides which part of the call it receives:
+//! The type of a parameter determines which part of the call it receives:
 //!
 //! | | types |
 //! |---|---|
@@ -47,12 +47,13 @@
 //! [`macro@Bind`].
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-// The check is here and not in a macro, because programs can use handlers through `library!`, registration or the
-// internal API.
+// The check is in the crate and not in a macro, because programs can use handlers through `library!`, registration or
+// the internal API.
 #[cfg(panic = "abort")]
 compile_error!("a panic in a handler must not take the host down: build with panic = \"unwind\"");
 
-// Ordered from the top layer down: a module uses only the modules below it (see tests/book/architecture.rs).
+// The modules are ordered from the top layer down: a module uses only the modules below it (see
+// tests/book/architecture.rs).
 #[cfg(feature = "internal")]
 pub mod embed;
 
@@ -136,7 +137,7 @@ pub mod device {
 }
 
 pub mod later {
-    //! Promises of calls that complete later, and the operands that they own. [`Later`](crate::Later) creates them.
+    //! Promises of calls that complete later, and the operands that they own. Created by [`Later`](crate::Later).
     pub use crate::future::kept::{KeptAnyBuffer, KeptAnyOut, KeptBuffer, KeptInOut, KeptOut};
     pub use crate::future::split::{Divide, Part};
     pub use crate::future::{Detach, Kept, Promise};
@@ -275,7 +276,7 @@ pub use xla_ffi_macros::Bind;
 /// assert_eq!(Cache::registration().name(), "my.cache.v1");
 /// ```
 ///
-/// See [`UserData`] and [`State`] for handlers that use such types.
+/// See [`UserData`] and [`State`] for handlers that use host types.
 ///
 /// # Details
 pub use xla_ffi_macros::HostType;
@@ -401,7 +402,7 @@ struct GradientsChapter;
 #[doc = include_str!("../../docs/gpu.md")]
 struct GpuChapter;
 
-/// The items that most handlers need; import it with `use xla_ffi::prelude::*`.
+/// The items that most handlers need, for `use xla_ffi::prelude::*`.
 pub mod prelude {
     pub use crate::{
         ANY_RANK, AnyBuffer, AnyOut, Buffer, CustomOptions, DeviceOrdinal, Dictionary, Error,

@@ -47,7 +47,8 @@ fn wrong(text: String) -> Error {
 /// ```
 ///
 /// # Errors
-/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if it is a different type.
+/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if the element type is not in
+/// `allowed`.
 pub fn dtype_in(name: &str, dtype: XLA_FFI_DataType, allowed: &[XLA_FFI_DataType]) -> Result<()> {
     if allowed.contains(&dtype) {
         return Ok(());
@@ -98,7 +99,8 @@ pub fn same_dtype(
 /// ```
 ///
 /// # Errors
-/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if it is a different rank.
+/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if the rank is not in
+/// `allowed`.
 pub fn rank_in(name: &str, dims: &[usize], allowed: &[usize]) -> Result<usize> {
     if allowed.contains(&dims.len()) {
         return Ok(dims.len());
@@ -122,7 +124,8 @@ pub fn rank_in(name: &str, dims: &[usize], allowed: &[usize]) -> Result<usize> {
 /// ```
 ///
 /// # Errors
-/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if there is no such dimension.
+/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if the operand has no
+/// dimension `axis`.
 pub fn dim(name: &str, dims: &[usize], axis: usize) -> Result<usize> {
     dims.get(axis).copied().ok_or_else(|| {
         wrong(format!(
@@ -142,8 +145,8 @@ pub fn dim(name: &str, dims: &[usize], axis: usize) -> Result<usize> {
 /// ```
 ///
 /// # Errors
-/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if the size differs or there is
-/// no such dimension.
+/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if the size differs or the operand has no
+/// dimension `axis`.
 pub fn dim_is(name: &str, dims: &[usize], axis: usize, size: usize) -> Result<()> {
     let got = dim(name, dims, axis)?;
     if got == size {
@@ -191,7 +194,7 @@ pub fn same_shape(name: &str, dims: &[usize], other: &str, other_dims: &[usize])
 /// ```
 ///
 /// # Errors
-/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) when the dimensions differ.
+/// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if the dimensions differ.
 pub fn shape_is(name: &str, dims: &[usize], expected: &[usize]) -> Result<()> {
     if dims == expected {
         return Ok(());

@@ -48,7 +48,7 @@ pub enum Presence {
     Required,
     /// The operand or attribute occurs at most once.
     Optional,
-    /// The parameter receives all remaining operands, of which there may be any number.
+    /// The parameter receives any number of remaining operands.
     Variadic,
 }
 
@@ -98,7 +98,7 @@ pub struct Param {
     pub layout: Layout,
     /// The type of an attribute.
     pub attr: AttrType,
-    /// The default as JSON, if it is a literal.
+    /// The default as JSON, if the default is a literal.
     pub default: Option<&'static str>,
     /// Whether wider attribute types are converted if the value fits.
     pub narrow: bool,
@@ -106,8 +106,7 @@ pub struct Param {
     pub context: &'static str,
     /// The oldest revision that supports the parameter.
     pub since: Revision,
-    /// The attributes of a struct that is decoded from the handler's own attributes, or the known entries of a
-    /// dictionary.
+    /// The members of a struct: attributes of the handler, or the known entries of a dictionary.
     pub members: &'static [Param],
     /// The range of values that an attribute may have.
     pub(crate) range: Range,
@@ -231,7 +230,7 @@ impl Param {
         self
     }
 
-    /// Returns this parameter as variadic: it takes all remaining operands. A variadic parameter cannot be
+    /// Returns this parameter as variadic: it receives all remaining operands. A variadic parameter cannot be
     /// [`Param::optional`].
     #[must_use]
     pub const fn variadic(mut self) -> Self {
@@ -320,7 +319,8 @@ impl Param {
         }
     }
 
-    /// Returns the `m`-th handler attribute that the parameter uses: the attribute itself or a member of its struct.
+    /// Returns the `m`-th handler attribute that the parameter uses: the attribute itself or a member of the
+    /// parameter's struct.
     pub(crate) const fn attribute_at(&'static self, m: usize) -> Option<&'static Self> {
         match self.kind {
             Kind::Attr if m == 0 => Some(self),
@@ -413,8 +413,8 @@ impl AttrType {
 /// The memory order of an operand's elements, declared with `#[operand(layout = …)]`. The operand's shape still lists
 /// the dimensions in logical order.
 ///
-/// Call frames do not contain the layout, so it cannot be checked. Callers read the declaration from the manifest and
-/// request this layout from XLA.
+/// Call frames do not contain the layout, so the layout cannot be checked. Callers read the declaration from the
+/// manifest and request this layout from XLA.
 ///
 /// ```
 /// use xla_ffi::{Bind, prelude::*, bind::Layout};

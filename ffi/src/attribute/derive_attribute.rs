@@ -21,7 +21,7 @@ pub trait Attributes<'f>: Sized {
     /// The first entry is probably at index `cursor`.
     fn decode(dictionary: Dictionary<'f>, cursor: usize) -> Option<(Self, usize)>;
 
-    /// Reports what is wrong with each field.
+    /// Reports the problem of each field.
     fn explain(dictionary: Dictionary<'f>, problems: &mut Problems<'_>);
 }
 
@@ -32,13 +32,13 @@ pub trait Attributes<'f>: Sized {
     note = "if the type is yours, write `#[derive(xla_ffi::Attribute)]` on it"
 )]
 pub trait Member<'f>: Sized {
-    /// The field's declaration in the manifest.
+    /// The declaration of the field in the manifest.
     const PARAM: Param;
 
     /// Decodes the field from an attribute, which may be absent.
     fn from_value(value: Option<AttrValue<'f>>, narrow: bool) -> Option<Self>;
 
-    /// Reports what is wrong with the entry `name`.
+    /// Reports the problem of the entry `name`.
     fn explain(
         dictionary: Dictionary<'f>,
         name: &str,
@@ -105,7 +105,7 @@ impl<'f, A: Attribute<'f>> Member<'f> for Option<A> {
 #[derive(Debug)]
 pub struct Flat<T>(pub T);
 
-// SAFETY: attributes use no operand.
+// SAFETY: attributes do not access operands.
 
 unsafe impl<'f, T: Attributes<'f>> Bind<'f> for Flat<T> {
     const PARAM: Param = Param::attributes(T::MEMBERS);
@@ -147,7 +147,7 @@ pub fn explain_struct<'f, T: Attributes<'f>>(value: AttrValue<'f>, _name: &str) 
     text
 }
 
-/// Explains why a number is not one of the enumeration's variants.
+/// Explains why an integer does not select a variant of the enumeration.
 #[cold]
 pub fn explain_number<'f, T: Attribute<'f> + Display>(
     value: AttrValue<'f>,
@@ -165,7 +165,7 @@ pub fn explain_number<'f, T: Attribute<'f> + Display>(
     format!("expected one of {}, got {number}", known.join(", "))
 }
 
-/// Explains why a string is not one of the enumeration's variants.
+/// Explains why a string does not select a variant of the enumeration.
 #[cold]
 pub fn explain_name(value: AttrValue<'_>, narrow: bool, _name: &str, known: &[&str]) -> String {
     match <&str as Attribute>::decode(value, narrow) {
@@ -174,7 +174,7 @@ pub fn explain_name(value: AttrValue<'_>, narrow: bool, _name: &str, known: &[&s
     }
 }
 
-/// Explains why a value has none of the accepted types.
+/// Explains why a value has none of the types that the enumeration accepts.
 #[cold]
 #[must_use]
 pub fn explain_variants(value: AttrValue<'_>, types: &[AttrType]) -> String {
@@ -193,15 +193,16 @@ pub fn has_attr(frame: &Frame<'_>, at: &At) -> bool {
 }
 
 impl Range {
-    /// Returns true unless the value is a number outside the range. Absent values and other types
-    /// are reported elsewhere.
+    /// Returns true unless the value is a number outside the range. Absent values and values of
+    /// other types count as inside.
     #[inline(always)]
     #[must_use]
     pub fn contains(&self, value: Option<AttrValue<'_>>) -> bool {
         (self.min.is_none() && self.max.is_none()) || self.broken(value).is_none()
     }
 
-    /// Returns the violated bound with its name, and the number that violates it.
+    /// Returns the name and value of the violated bound, and the attribute's number. Returns `None`
+    /// if the number is inside the range.
     fn broken(&self, value: Option<AttrValue<'_>>) -> Option<(&'static str, Bound, Wide)> {
         let value = value?;
         let number = value.number()?;

@@ -33,7 +33,7 @@ pub struct Dictionary<'f> {
 
 // SAFETY: the host does not write attributes during a call, so threads can share them.
 unsafe impl Send for Dictionary<'_> {}
-// SAFETY: as above.
+// SAFETY: the host does not write attributes during a call, so threads can share them.
 unsafe impl Sync for Dictionary<'_> {}
 
 impl<'f> Dictionary<'f> {
@@ -67,7 +67,7 @@ impl<'f> Dictionary<'f> {
         })
     }
 
-    /// Returns true if there is an entry `name`.
+    /// Returns true if the dictionary has an entry `name`.
     #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.raw.get(name, 0).is_some()
@@ -77,8 +77,8 @@ impl<'f> Dictionary<'f> {
     ///
     /// # Errors
     /// [`ErrorCode::NotFound`](crate::ErrorCode::NotFound) if there is no such entry, and
-    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if it has a different
-    /// type.
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if the entry has a
+    /// different type.
     pub fn get<T: Attribute<'f>>(&self, name: &str) -> Result<T> {
         match self.get_optional(name)? {
             Some(value) => Ok(value),
@@ -89,8 +89,8 @@ impl<'f> Dictionary<'f> {
     /// Returns the entry `name` as a `T`, or `None` if there is no such entry.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if it has a different
-    /// type.
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if the entry has a
+    /// different type.
     pub fn get_optional<T: Attribute<'f>>(&self, name: &str) -> Result<Option<T>> {
         let Some(value) = self.raw.get(name, 0).map(AttrValue) else {
             return Ok(None);

@@ -14,7 +14,7 @@ use crate::operand::untyped::{AnyBuffer, AnyOut};
 use crate::param::bind::{At, Bind};
 use crate::param::{Kind, Param};
 
-/// Several element types: a tuple of up to eight, for example `(f32, f64)`.
+/// A tuple of up to eight element types, for example `(f32, f64)`.
 ///
 /// ```
 /// use xla_ffi::{DataType, bind::Elements};
@@ -49,8 +49,8 @@ fn fits<S: Elements>(raw: RawBuffer<'_>, rank: Option<usize>) -> bool {
     S::DTYPES.contains(raw.dtype()) && rank.is_none_or(|rank| raw.rank() == rank as i64)
 }
 
-/// An argument whose element type is one of the tuple `S`. It dereferences to an [`AnyBuffer`]. Available
-/// since r0 (jaxlib 0.4.31).
+/// An argument whose element type is one of the tuple `S`. Dereferences to an [`AnyBuffer`]. Available since r0
+/// (jaxlib 0.4.31).
 ///
 /// ```
 /// use xla_ffi::{DataType, OneOf, prelude::*};
@@ -86,7 +86,7 @@ impl<S, const RANK: usize> Clone for OneOf<'_, S, RANK> {
 impl<S, const RANK: usize> Copy for OneOf<'_, S, RANK> {}
 
 impl<'f, S, const RANK: usize> OneOf<'f, S, RANK> {
-    /// Returns the buffer with elements of type `T`, or `None` if it has a different type.
+    /// Returns the buffer with elements of type `T`, or `None` if the buffer has a different type.
     #[must_use]
     pub fn get<T: Element>(&self) -> Option<Buffer<'f, T, RANK>> {
         Buffer::decode(self.buffer.raw())
@@ -107,7 +107,7 @@ impl<S, const RANK: usize> std::fmt::Debug for OneOf<'_, S, RANK> {
     }
 }
 
-// SAFETY: the value reads only the argument at its place.
+// SAFETY: the value accesses only the argument at its place, and only reads it.
 unsafe impl<'f, S: Elements, const RANK: usize> Bind<'f> for OneOf<'f, S, RANK> {
     const PARAM: Param = Param::operand(Kind::Arg, S::DTYPES, rank(RANK));
 
@@ -152,10 +152,10 @@ pub struct OneOfOut<'f, S, const RANK: usize = ANY_RANK> {
 }
 
 impl<'f, S, const RANK: usize> OneOfOut<'f, S, RANK> {
-    /// Converts the result to one with elements of type `T`.
+    /// Converts the result to an [`Out`](crate::Out) with elements of type `T`.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if it has a different type or
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if the result has a different type or
     /// alignment.
     pub fn typed<T: Element>(self) -> Result<Out<'f, T, RANK>> {
         self.out.typed()

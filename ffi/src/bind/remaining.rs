@@ -53,9 +53,9 @@ pub struct RemainingArgs<'f> {
     first: usize,
 }
 
-// SAFETY: arguments are only read, and their frame lives for 'f.
+// SAFETY: arguments are only read, and their call frame is valid for 'f.
 unsafe impl Send for RemainingArgs<'_> {}
-// SAFETY: as above.
+// SAFETY: arguments are only read, and their call frame is valid for 'f.
 unsafe impl Sync for RemainingArgs<'_> {}
 
 fn missing(what: &str, index: usize, len: usize) -> Error {
@@ -86,7 +86,8 @@ impl<'f> RemainingArgs<'f> {
     ///
     /// # Errors
     /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) if there is no such argument, and
-    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if it has a different type or rank.
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if the argument has a different type or
+    /// rank.
     pub fn get<T: Element, const RANK: usize>(&self, index: usize) -> Result<Buffer<'f, T, RANK>> {
         self.any(index)?
             .typed()
@@ -190,7 +191,7 @@ impl std::fmt::Debug for RemainingArgs<'_> {
     }
 }
 
-// SAFETY: the value reads only the arguments from its place on.
+// SAFETY: the value only reads, and only the arguments from its place on.
 
 unsafe impl<'f> Bind<'f> for RemainingArgs<'f> {
     const PARAM: Param = Param::operand(Kind::Arg, DataTypes::ANY, None).variadic();
@@ -204,7 +205,8 @@ unsafe impl<'f> Bind<'f> for RemainingArgs<'f> {
         };
         (at.arg..frame.arg_count()).all(whole).then_some(Self {
             frame: *frame,
-            // Fewer arguments may precede than declared, because optional arguments may be absent.
+            // Optional arguments may be absent, so the call may have fewer arguments than the
+            // preceding parameters declare.
             first: at.arg.min(frame.arg_count()),
         })
     }
@@ -282,7 +284,7 @@ impl Taken {
     }
 }
 
-// SAFETY: each result is handed out once, and the frame lives for 'f.
+// SAFETY: each result is returned once, and the call frame is valid for 'f.
 unsafe impl Send for RemainingRets<'_> {}
 // SAFETY: a shared reference gives no access to the elements.
 unsafe impl Sync for RemainingRets<'_> {}
@@ -331,7 +333,8 @@ impl<'f> RemainingRets<'f> {
     ///
     /// # Errors
     /// - [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) if there is no such result.
-    /// - [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if it has a different type or rank.
+    /// - [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if the result has a different type or
+    ///   rank.
     /// - [`ErrorCode::FailedPrecondition`](crate::ErrorCode::FailedPrecondition) if it has already been taken.
     pub fn take<T: Element, const RANK: usize>(
         &mut self,
@@ -463,7 +466,8 @@ unsafe impl<'f> Bind<'f> for RemainingRets<'f> {
         };
         (at.ret..frame.ret_count()).all(whole).then(|| Self {
             frame: *frame,
-            // Fewer results may precede than declared, because optional results may be absent.
+            // Optional results may be absent, so the call may have fewer results than the preceding
+            // parameters declare.
             first: at.ret.min(frame.ret_count()),
             taken: Taken::default(),
         })

@@ -6,11 +6,11 @@ use crate::frame::Frame;
 use crate::frame::call_handle::CallHandle;
 use xla_ffi_sys::Revision;
 
-/// Reports if a call is cancelled, that is, its result is no longer wanted. Long-running handlers should check
+/// Reports whether a call is cancelled because its result is no longer needed. Long-running handlers should check
 /// this regularly and stop early. Asynchronous handlers can still use the value after they return.
 ///
-/// Only the embedded runtime, from r9 on, cancels calls: when its callers request this, set deadlines or shut
-/// the runtime down.
+/// Only the embedded runtime, from r9 on, cancels calls: when callers cancel them, after a time limit, or when the
+/// runtime shuts down.
 ///
 /// ```
 /// use xla_ffi::{Cancellation, prelude::*};
@@ -73,17 +73,17 @@ impl Cancellation {
     /// never cancelled.
     ///
     /// # Safety
-    /// `raw` must be null or an extension that is alive.
+    /// `raw` is null or a valid extension.
     #[cfg(feature = "internal")]
     pub(crate) unsafe fn retained(raw: *const xla_ffi_sys::XLA_FFI_Extension) -> Self {
-        // SAFETY: guaranteed by the caller.
+        // SAFETY: the caller upholds this function's safety contract.
         Self(unsafe { CallHandle::retained(raw) })
     }
 }
 
 impl<'f> Context<'f> for Cancellation {
     const NAME: &'static str = "cancellation";
-    // The type is available on every revision, because calls on hosts without the extension are never cancelled.
+    // The parameter is available on every revision. On a host without the extension, a call is never cancelled.
     const SINCE: Revision = Revision::R0;
 
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {

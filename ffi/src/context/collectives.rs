@@ -56,12 +56,12 @@ pub struct MemoryRegion {
     pub start: *const c_void,
     /// The size of the region in bytes.
     pub bytes: usize,
-    /// Flags of the platform (NCCL's window flags on CUDA).
+    /// Flags with a meaning that the platform defines (NCCL's window flags on CUDA).
     pub flags: u64,
 }
 
-/// Registered memory that contains an address; [`Collectives::window`] finds it. Since r10 (jaxlib
-/// 0.12.0).
+/// A window: registered memory that contains an address, as returned by [`Collectives::window`].
+/// Since r10 (jaxlib 0.12.0).
 ///
 /// ```
 /// use xla_ffi::sys::XLA_FFI_CollectiveGroupMode as Mode;
@@ -125,7 +125,7 @@ pub struct DeviceCommunicatorRequirements {
     pub lsa_barrier_count: i32,
 }
 
-/// Description of a communicator for kernels; [`Collectives::device_communicator`] returns it. Since
+/// The description of a device communicator, for kernels, as returned by [`Collectives::device_communicator`]. Since
 /// version 0.3 of the collectives extension, which no released jaxlib has.
 ///
 /// ```
@@ -171,13 +171,13 @@ pub struct DeviceCommunicatorRequirements {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceCommunicator<'f> {
-    /// The description in host memory (`ncclDevComm*` on CUDA). The host owns it: read or copy it
-    /// during the call, and do not change it.
+    /// The description in host memory (`ncclDevComm*` on CUDA). The host owns the description: read
+    /// or copy it during the call, and do not change it.
     pub raw: *const XLA_FFI_DeviceCommunicator,
     /// The size of the description in bytes.
     pub byte_size: usize,
-    /// The version of the description: with NCCL, the `NCCL_VERSION_CODE` that the host was compiled
-    /// with. Compare it and the size with your device code's before you use the description.
+    /// The version of the description: with NCCL, the `NCCL_VERSION_CODE` that the host was compiled with. Before you
+    /// use the description, compare its version and size with those that your device code expects.
     pub version: i32,
     _call: PhantomData<&'f ()>,
 }
@@ -234,17 +234,17 @@ pub struct Collectives<'f> {
 }
 
 impl<'f> Collectives<'f> {
-    /// Returns the extension's functions that exist in every version.
+    /// Returns the functions of version 0.1 of the extension, which every later version has.
     fn first(&self) -> XLA_FFI_Collectives_Extension_R9 {
-        // SAFETY: `take` checked that the struct is at least as long as that of version 0.1, a prefix of
-        // later ones.
+        // SAFETY: `take` checked that the struct is at least as long as in version 0.1. Later versions start with the
+        // same fields.
         unsafe { self.raw.cast().read() }
     }
 
     /// Returns true if the host reports version 0.`minor` or newer, in a struct of at least `size`
     /// bytes.
     fn has(&self, minor: i32, size: usize) -> bool {
-        // SAFETY: the first field of every version.
+        // SAFETY: every version of the struct starts with this field.
         self.minor >= minor && unsafe { (*self.raw.as_ptr()).extension_base.struct_size } >= size
     }
 
@@ -260,14 +260,16 @@ impl<'f> Collectives<'f> {
         Ok(unsafe { self.raw.cast().read() })
     }
 
-    /// Returns the functions of version 0.3; `None` if the host does not have it.
+    /// Returns the functions of version 0.3 of the extension; `None` if the host has an older
+    /// version.
     fn third(&self) -> Option<XLA_FFI_Collectives_Extension> {
         let is_there = self.has(3, XLA_FFI_Collectives_Extension::STRUCT_SIZE);
         // SAFETY: the struct has all fields of version 0.3.
         is_there.then(|| unsafe { self.raw.read() })
     }
 
-    /// Requests a communicator in the prepare stage; later stages of this execution get it.
+    /// Requests a communicator in the prepare stage. Later stages of the same execution get it with
+    /// [`Collectives::communicator`].
     ///
     /// # Errors
     /// The host's error, for example in other stages.
@@ -283,13 +285,14 @@ impl<'f> Collectives<'f> {
             num_groups: groups.len(),
             communication_id: group.id,
         };
-        // SAFETY: the function belongs to the host, and the lists live until it returns.
+        // SAFETY: the function belongs to the host, and the lists are valid until the function
+        // returns.
         let error = unsafe { request(self.raw.as_ptr(), &raw mut args) };
         self.host.check(error)
     }
 
-    /// Returns the communicator of a group in later stages, if the prepare stage requested it. The host
-    /// owns it.
+    /// Returns the communicator of a group in later stages, if the prepare stage requested it. The host owns the
+    /// communicator.
     ///
     /// # Errors
     /// The host's error, for example for a group that was not requested.
@@ -306,7 +309,8 @@ impl<'f> Collectives<'f> {
             communication_id: group.id,
             communicator: std::ptr::null_mut(),
         };
-        // SAFETY: the function belongs to the host, and the lists live until it returns.
+        // SAFETY: the function belongs to the host, and the lists are valid until the function
+        // returns.
         let error = unsafe { get(self.raw.as_ptr(), &raw mut args) };
         self.host.check(error)?;
         NonNull::new(args.communicator)
@@ -341,7 +345,8 @@ impl<'f> Collectives<'f> {
             regions: regions.as_ptr(),
             num_regions: regions.len(),
         };
-        // SAFETY: the function belongs to the host, and the lists live until it returns.
+        // SAFETY: the function belongs to the host, and the lists are valid until the function
+        // returns.
         let error = unsafe { request(self.raw.as_ptr(), &raw mut args) };
         self.host.check(error)
     }
@@ -350,7 +355,7 @@ impl<'f> Collectives<'f> {
     /// example.
     ///
     /// # Errors
-    /// As for [`Collectives::request_window`].
+    /// The errors of [`Collectives::request_window`].
     pub fn window(&self, group: Group<'_>, address: *const c_void) -> Result<Window<'f>> {
         let get = self.second()?.get_window;
         let get = get.ok_or_else(|| missing_function("get_window"))?;
@@ -366,7 +371,8 @@ impl<'f> Collectives<'f> {
             window: std::ptr::null_mut(),
             window_offset: 0,
         };
-        // SAFETY: the function belongs to the host, and the lists live until it returns.
+        // SAFETY: the function belongs to the host, and the lists are valid until the function
+        // returns.
         let error = unsafe { get(self.raw.as_ptr(), &raw mut args) };
         self.host.check(error)?;
         Ok(Window {
@@ -401,8 +407,8 @@ impl<'f> Collectives<'f> {
             communication_id: group.id,
             requirements: &raw const requirements,
         };
-        // SAFETY: the function belongs to the host, and the lists and requirements live until it
-        // returns.
+        // SAFETY: the function belongs to the host, and the lists and requirements are valid until
+        // the function returns.
         let error = unsafe { request(self.raw.as_ptr(), &raw mut args) };
         self.host.check(error)
     }
@@ -412,7 +418,7 @@ impl<'f> Collectives<'f> {
     /// same group. [`DeviceCommunicator`] has an example.
     ///
     /// # Errors
-    /// As for [`Collectives::request_device_communicator`].
+    /// The errors of [`Collectives::request_device_communicator`].
     pub fn device_communicator(
         &self,
         group: Group<'_>,
@@ -434,8 +440,8 @@ impl<'f> Collectives<'f> {
             byte_size: 0,
             version: 0,
         };
-        // SAFETY: the function belongs to the host, and the lists and requirements live until it
-        // returns.
+        // SAFETY: the function belongs to the host, and the lists and requirements are valid until
+        // the function returns.
         let error = unsafe { get(self.raw.as_ptr(), &raw mut args) };
         self.host.check(error)?;
         Ok(DeviceCommunicator {
@@ -485,7 +491,7 @@ impl<'f> Context<'f> for Collectives<'f> {
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
         let extension = Extension::<'f, XLA_FFI_Extension_Collectives>::from_frame(frame)?;
         let (major, minor) = extension.version();
-        // SAFETY: the first field of every extension.
+        // SAFETY: every extension starts with this field.
         let size = unsafe { (*extension.as_raw()).struct_size };
         if major != 0 || minor < 1 || size < XLA_FFI_Collectives_Extension_R9::STRUCT_SIZE {
             return Err(Error::unimplemented(format!(

@@ -69,7 +69,7 @@ impl<'f, const ID: i64> Context<'f> for Extension<'f, ID> {
     const SINCE: Revision = Feature::Extensions.since();
 
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
-        // SAFETY: the context belongs to the frame.
+        // SAFETY: the context belongs to the call frame.
         let raw = unsafe { frame.host().extension(frame.ctx(), ID) }?;
         let raw = NonNull::new(raw.cast_mut())
             .ok_or_else(|| Error::not_found(format!("the context has no extension {ID}")))?;

@@ -1,11 +1,11 @@
-//! The number of the execution and of the device.
+//! Parameters for the run id of an execution and the global ordinal of a device.
 
 use super::{Context, context};
 use crate::error::Result;
 use crate::frame::Frame;
 use xla_ffi_sys::{Feature, Revision};
 
-/// The number of the execution, which is the same on all participating devices.
+/// The run id of the execution, which is the same on all participating devices.
 ///
 /// Available since r4 (jaxlib 0.5.1).
 ///
@@ -27,7 +27,7 @@ use xla_ffi_sys::{Feature, Revision};
 pub struct RunId(i64);
 
 impl RunId {
-    /// Returns the number of the execution.
+    /// Returns the run id as a number.
     #[must_use]
     pub const fn get(self) -> i64 {
         self.0
@@ -39,16 +39,16 @@ impl<'f> Context<'f> for RunId {
     const SINCE: Revision = Feature::RunId.since();
 
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
-        // SAFETY: the context belongs to the frame.
+        // SAFETY: the context belongs to the call frame.
         unsafe { frame.host().run_id(frame.ctx()) }.map(Self)
     }
 }
 
 context!(RunId);
 
-/// The global number of the device, which is unrelated to CUDA's device numbers.
+/// The global ordinal of the device, which is unrelated to CUDA's device numbers.
 ///
-/// For example, the first CPU device of the second process has number 2048. Available since r5
+/// For example, the first CPU device of the second process has ordinal 2048. Available since r5
 /// (jaxlib 0.6.0).
 ///
 /// ```
@@ -71,7 +71,7 @@ context!(RunId);
 pub struct DeviceOrdinal(i32);
 
 impl DeviceOrdinal {
-    /// Returns the number of the device.
+    /// Returns the ordinal as a number.
     #[must_use]
     pub const fn get(self) -> i32 {
         self.0
@@ -83,7 +83,7 @@ impl<'f> Context<'f> for DeviceOrdinal {
     const SINCE: Revision = Feature::DeviceOrdinal.since();
 
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
-        // SAFETY: the context belongs to the frame.
+        // SAFETY: the context belongs to the call frame.
         unsafe { frame.host().device_ordinal(frame.ctx()) }.map(Self)
     }
 }

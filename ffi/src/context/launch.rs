@@ -6,7 +6,7 @@ use crate::context::ScratchBuffer;
 use crate::frame::element::Element;
 use crate::operand::device::{AnyDeviceBuffer, AnyDeviceOut, DeviceBuffer, DeviceOut};
 
-/// The dimensions of a kernel launch: grid, blocks, clusters and shared memory.
+/// The dimensions of a kernel launch: grid, blocks, clusters and dynamic shared memory.
 ///
 /// ```
 /// use xla_ffi::Launch;
@@ -62,7 +62,7 @@ impl Launch {
     /// Returns this launch with dynamic shared memory, in bytes per block.
     ///
     /// For more than 48 KiB, the launch raises the kernel's limit. With [`Recorder`](crate::ext::Recorder), XLA
-    /// raises it.
+    /// raises the limit.
     #[must_use]
     pub const fn with_shared_memory(mut self, bytes: u32) -> Self {
         self.shared_bytes = bytes;
@@ -76,8 +76,8 @@ impl Launch {
     }
 }
 
-/// One kernel argument in the form that drivers and recorders expect: a pointer to its value. [`KernelArgs`] creates
-/// them.
+/// One kernel argument in the form that drivers and recorders expect: a pointer to its value. Created by
+/// [`KernelArgs`].
 ///
 /// ```
 /// use xla_ffi::device::{KernelArgs, RawArg};
@@ -123,7 +123,7 @@ pub struct RawArg {
 /// ```
 ///
 /// # Safety
-/// `Value` has the layout of the kernel's parameter. If `IS_POINTER` is true, `Value` is an address.
+/// `Value` has the same layout as the kernel's parameter. If `IS_POINTER` is true, `Value` is an address.
 pub unsafe trait KernelArg: Copy {
     /// The type of the kernel's parameter.
     type Value: Copy;
@@ -154,7 +154,7 @@ plain!(i8 i16 i32 i64 u8 u16 u32 u64 isize usize f32 f64 bool);
 #[cfg(feature = "half")]
 plain!(half::f16 half::bf16);
 
-// SAFETY: the value is an address.
+// SAFETY: the value is an address, as `IS_POINTER` states.
 unsafe impl<T> KernelArg for *const T {
     type Value = *const T;
     const IS_POINTER: bool = true;
@@ -164,7 +164,7 @@ unsafe impl<T> KernelArg for *const T {
     }
 }
 
-// SAFETY: the value is an address.
+// SAFETY: the value is an address, as `IS_POINTER` states.
 unsafe impl<T> KernelArg for *mut T {
     type Value = *mut T;
     const IS_POINTER: bool = true;
@@ -177,7 +177,7 @@ unsafe impl<T> KernelArg for *mut T {
 macro_rules! operand {
     ($({$($generics:tt)*} $ty:ty, $pointer:ty, $get:ident;)*) => {
         $(
-            // SAFETY: the value is an address in device memory.
+            // SAFETY: the value is an address in device memory, as `IS_POINTER` states.
             unsafe impl<$($generics)*> KernelArg for &$ty {
                 type Value = $pointer;
                 const IS_POINTER: bool = true;

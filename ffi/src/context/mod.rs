@@ -35,18 +35,18 @@ use xla_ffi_sys::Revision;
 
 /// A type that is decoded from a part of the call's context.
 pub(crate) trait Context<'f>: Sized {
-    /// The part's name in the manifest.
+    /// The name of the context part in the manifest.
     const NAME: &'static str;
-    /// The oldest revision that supports the part.
+    /// The oldest revision that supports the context part.
     const SINCE: Revision;
     /// The user type that must be registered with the host before the call.
     const TYPE: Option<fn() -> &'static crate::frame::host_type::KnownType> = None;
 
-    /// Gets the part from the host.
+    /// Gets the part of the context from the host.
     fn from_frame(frame: &Frame<'f>) -> Result<Self>;
 
-    /// Gets the part, or `None` if it is absent. An error rejects the call, even if the parameter
-    /// is an `Option`.
+    /// Gets the part of the context, or `None` if it is absent. An error rejects the call, even if
+    /// the parameter is an `Option`.
     #[inline]
     fn find(frame: &Frame<'f>) -> Result<Option<Self>> {
         Ok(Self::from_frame(frame).ok())
@@ -55,7 +55,7 @@ pub(crate) trait Context<'f>: Sized {
 
 macro_rules! context {
     ($({$($generics:tt)*})? $ty:ty) => {
-        // SAFETY: a context part uses no operand.
+        // SAFETY: a part of the context does not access operands.
         unsafe impl<'f $(, $($generics)*)?> crate::param::bind::Bind<'f> for $ty {
             const PARAM: crate::param::Param = crate::param::Param::context(
                 <Self as crate::context::Context<'f>>::NAME,

@@ -1,5 +1,4 @@
-//! Parallel loops that distribute their chunks to the calling thread and to helpers, which may start
-//! late.
+//! Parallel loops. The calling thread and helpers on the host's pool share the chunks. Helpers may start late.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -8,13 +7,13 @@ use std::sync::{Arc, PoisonError};
 use crate::frame::pending::sync::atomic::{AtomicUsize, Ordering};
 use crate::frame::pending::sync::{Condvar, Mutex, MutexGuard};
 
-/// The shared state of one loop. Helpers hold it in an `Arc`, so a helper that starts late can see
-/// that the loop is over.
+/// The shared state of one loop. Helpers hold it in an `Arc`, so a helper that starts late can
+/// detect that the loop is over.
 struct Loop {
     chunks: usize,
     next: AtomicUsize,
-    // Invariant: a helper uses `body` only while it holds a `Running`, which it gets only while the
-    // gate is open. The caller of `run` holds a `Closing`, so `run` neither returns nor unwinds
+    // Invariant: a helper uses `body` only while it holds a `Running`, which exists only if the
+    // gate was open. The caller of `run` holds a `Closing`, so `run` neither returns nor unwinds
     // before the gate is closed and `running` is 0.
     body: *const (dyn Fn(usize) + Sync),
     gate: Mutex<Gate>,
@@ -27,9 +26,9 @@ struct Gate {
     panic: Option<Box<dyn Any + Send>>,
 }
 
-// SAFETY: `body` is Sync, and it is used only under the invariant above.
+// SAFETY: `body` is Sync, and threads use it only before `run` returns (the invariant on `body`).
 unsafe impl Send for Loop {}
-// SAFETY: as above.
+// SAFETY: `body` is Sync, and threads use it only before `run` returns (the invariant on `body`).
 unsafe impl Sync for Loop {}
 
 impl Loop {
@@ -37,12 +36,13 @@ impl Loop {
         self.gate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs chunks until none is left.
+    /// Runs chunks of the loop until no chunk is left.
     fn work(&self) {
         // SAFETY: the invariant on `body` holds, because the caller holds a `Running` or a `Closing`.
         let body = unsafe { &*self.body };
         loop {
-            // The counter stops at the end. It could otherwise overflow and hand out a chunk twice.
+            // The counter stops at the number of chunks. It could otherwise overflow and return a
+            // chunk twice.
             let more = |next| (next < self.chunks).then(|| next + 1);
             let taken = self
                 .next
@@ -58,8 +58,8 @@ impl Loop {
         }
     }
 
-    /// Stores the first panic and drops later ones. Dropping a payload can be slow and can panic
-    /// itself, so it runs guarded and without the gate's lock.
+    /// Stores the first panic and drops later panics. Dropping a payload can be slow and can panic
+    /// itself, so the drop catches panics and does not hold the gate's lock.
     fn keep(&self, panic: Box<dyn Any + Send>) {
         let mut gate = self.gate();
         if gate.panic.is_none() {
@@ -164,7 +164,7 @@ mod loom_tests {
     use super::*;
     use crate::frame::pending::sync::UnsafeCell;
 
-    /// The data of a loop: one cell per chunk.
+    /// The data of a loop in the loom models: one cell per chunk.
     struct Places(Vec<UnsafeCell<usize>>);
 
     // SAFETY: loom's cells detect concurrent access.
@@ -176,12 +176,12 @@ mod loom_tests {
         }
 
         fn count(&self, chunk: usize) {
-            // SAFETY: as above.
+            // SAFETY: loom's cells detect concurrent access.
             self.0[chunk].with_mut(|place| unsafe { *place += 1 });
         }
 
         fn counted(&self, chunk: usize) -> usize {
-            // SAFETY: as above.
+            // SAFETY: loom's cells detect concurrent access.
             self.0[chunk].with(|place| unsafe { *place })
         }
     }
@@ -194,8 +194,8 @@ mod loom_tests {
         true
     }
 
-    /// Tests that each chunk runs once, the caller sees the helpers' writes, and a late helper runs
-    /// no chunk. The caller owns the cells again as soon as the loop is over.
+    /// Tests that each chunk runs once, that helpers' writes are visible to the caller, and that a
+    /// late helper runs no chunk. The caller owns the cells again as soon as the loop is over.
     #[test]
     fn loom_a_loop_ends_when_nobody_is_inside() {
         loom::model(|| {

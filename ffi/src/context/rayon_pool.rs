@@ -3,9 +3,9 @@
 //! - A pool is created once and kept, because creating it takes longer than most calls. The library is then pinned,
 //!   because the pool's threads would otherwise outlive its code.
 //! - A forked child process has none of its parent's threads, so using the parent's pools in the child is an error.
-//! - A worker of another rayon pool runs other work of its pool while it waits. This could be another call of the same
-//!   handler, on the first call's stack and while it holds locks. Such a worker therefore waits for a new thread
-//!   instead.
+//! - A worker of a different rayon pool runs other work of its pool while it waits. That work could be a call of the
+//!   same handler, on the first call's stack and while it holds locks. Workers of other pools therefore wait for a
+//!   new thread instead.
 
 use std::panic::resume_unwind;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -39,15 +39,15 @@ fn pool(threads: usize) -> Result<&'static rayon_core::ThreadPool> {
 }
 
 impl ThreadPool<'_> {
-    /// Runs `work` in a rayon pool with as many threads as the host's pool, and waits for it. Requires the feature
-    /// `rayon`.
+    /// Runs `work` in a rayon pool with as many threads as the host's pool, and waits until `work` returns. Requires
+    /// the feature `rayon`.
     ///
     /// Rayon loops in `work`, and in libraries that it calls, run on these threads. Without this method, they run on
-    /// rayon's global pool. That pool has a thread for each processor, whatever number the host is configured to use.
+    /// rayon's global pool, which has a thread per processor. The host may be configured to use fewer threads.
     ///
-    /// The pool is created by the first call and kept. Each library that is built with rayon has one pool per size. All
-    /// calls share its threads, so at most [`num_threads`](Self::num_threads) of them run at the same time. Callers
-    /// sleep while they wait.
+    /// The pool is created by the first call and kept. Each library that is built with rayon has one pool per size.
+    /// All calls share the pool's threads, so at most [`num_threads`](Self::num_threads) calls run at the same time.
+    /// Callers sleep while they wait.
     ///
     /// This method cannot be called from the host's pool: a [`ThreadPool`] is neither `Send` nor `Sync`, so loop bodies
     /// and tasks cannot use it.
@@ -85,7 +85,7 @@ impl ThreadPool<'_> {
     /// # Errors
     /// - [`ErrorCode::ResourceExhausted`](crate::ErrorCode::ResourceExhausted) if the system cannot start threads.
     /// - [`ErrorCode::FailedPrecondition`](crate::ErrorCode::FailedPrecondition) if the process was forked after the
-    ///   library used such a pool.
+    ///   library used a rayon pool.
     ///
     /// # Panics
     /// If `work` panics.

@@ -16,7 +16,7 @@ use xla_ffi_sys::{
     XLA_FFI_RecordAction, XLA_FFI_RecordApi, XLA_FFI_RecordFrame, XLA_FFI_SourceFormat,
 };
 
-/// The code of a recorded kernel, which the host copies.
+/// The code of a recorded kernel. The host copies the code.
 ///
 /// ```
 /// use xla_ffi::ext::KernelSource;
@@ -39,7 +39,7 @@ pub enum KernelSource<'a> {
     Ptx(&'a str),
     /// A cubin: machine code for one device architecture.
     Cubin(&'a [u8]),
-    /// A `CUfunction`. Requires version 0.2 of the extension (jaxlib 0.12.0).
+    /// A `CUfunction`. Requires version 0.2 of the record extension (jaxlib 0.12.0).
     Function(*const c_void),
 }
 
@@ -86,10 +86,10 @@ pub struct Command<'f> {
 
 /// Records the commands of a record stage, which the host replays instead of calling the execute stage.
 ///
-/// The stage runs first to create the commands, and again with other operands to update them. The same code
-/// does both: the `i`-th command that it records updates the `i`-th command that exists. The commands and
-/// their order must therefore not depend on the operands' addresses. A stage has at most one recorder,
-/// because the recorder counts the commands. Available since r9 (jaxlib 0.11.2).
+/// The stage runs first to create the commands, and again with other operands to update them. The same code does
+/// both: the `i`-th recorded command updates the `i`-th existing command. The commands and their order must therefore
+/// not depend on the operands' addresses. A stage has at most one recorder, because the recorder counts the commands.
+/// Available since r9 (jaxlib 0.11.2).
 ///
 /// ```
 /// use xla_ffi::{DeviceBuffer, DeviceOut, Launch, prelude::*, ext::{KernelSource, Recorder}};
@@ -164,7 +164,7 @@ impl<'f> Recorder<'f> {
         usize::try_from(count).unwrap_or(0)
     }
 
-    /// Returns true if there are no commands yet.
+    /// Returns true if the host's command buffer has no commands yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -238,7 +238,8 @@ impl<'f> Recorder<'f> {
                 after,
                 |frame, api, after, out| {
                     let create = api.create_launch.ok_or("create_launch")?;
-                    // SAFETY: the function belongs to the host, and all pointers are valid until it returns.
+                    // SAFETY: the function belongs to the host, and all pointers are valid until the function
+                    // returns.
                     Ok(unsafe {
                         create(
                             frame.record_ctx,
@@ -258,7 +259,8 @@ impl<'f> Recorder<'f> {
                 },
                 |frame, api, command| {
                     let update = api.update_launch.ok_or("update_launch")?;
-                    // SAFETY: as above; the host created the command.
+                    // SAFETY: the function belongs to the host, all pointers are valid until it
+                    // returns, and the host created the command.
                     Ok(unsafe { update(frame.record_ctx, command, &raw const list) })
                 },
             )
@@ -268,7 +270,7 @@ impl<'f> Recorder<'f> {
     /// Records a copy of `size` bytes within device memory that runs after the commands `after`.
     ///
     /// # Errors
-    /// The same as for [`Recorder::launch`].
+    /// The errors of [`Recorder::launch`].
     ///
     /// # Safety
     /// Both regions are in device memory and within operands of this call. They have `size` bytes and do not
@@ -285,7 +287,7 @@ impl<'f> Recorder<'f> {
             after,
             |frame, api, after, out| {
                 let create = api.create_memcpy_d2d.ok_or("create_memcpy_d2d")?;
-                // SAFETY: the function belongs to the host, and all pointers are valid until it returns.
+                // SAFETY: the function belongs to the host, and all pointers are valid until the function returns.
                 Ok(unsafe {
                     create(
                         frame.record_ctx,
@@ -300,7 +302,8 @@ impl<'f> Recorder<'f> {
             },
             |frame, api, command| {
                 let update = api.update_memcpy_d2d.ok_or("update_memcpy_d2d")?;
-                // SAFETY: as above; the host created the command.
+                // SAFETY: the function belongs to the host, all pointers are valid until it
+                // returns, and the host created the command.
                 Ok(unsafe { update(frame.record_ctx, command, to, from, size as i64) })
             },
         )
@@ -310,20 +313,21 @@ impl<'f> Recorder<'f> {
     /// example.
     ///
     /// # Errors
-    /// The same as for [`Recorder::launch`].
+    /// The errors of [`Recorder::launch`].
     pub fn join(&self, after: &[Command<'f>]) -> Result<Command<'f>> {
         self.step(
             after,
             |frame, api, after, out| {
                 let create = api.create_empty_command.ok_or("create_empty_command")?;
-                // SAFETY: the function belongs to the host, and all pointers are valid until it returns.
+                // SAFETY: the function belongs to the host, and all pointers are valid until the function returns.
                 Ok(unsafe { create(frame.record_ctx, after.as_ptr(), after.len() as u32, out) })
             },
             |_, _, _| Ok(std::ptr::null_mut()),
         )
     }
 
-    /// Asks the host to call the execute stage and to capture its stream instead.
+    /// Requests that the host call the execute stage and capture its stream instead of recording
+    /// commands.
     ///
     /// ```
     /// use xla_ffi::{DeviceOut, prelude::*, ext::Recorder};
@@ -403,9 +407,9 @@ impl<'f> Recorder<'f> {
                     self.len()
                 )));
             }
-            // SAFETY: the host's list has `len` commands.
+            // SAFETY: the host's list has `len` commands, and `index` is smaller.
             let place = unsafe { frame.commands.add(index) };
-            // SAFETY: as above.
+            // SAFETY: `place` is an element of the host's list of commands.
             let command = unsafe { place.read() };
             let error = update(&frame, &api, command).map_err(missing_function)?;
             self.host.check(error)?;
@@ -421,9 +425,10 @@ impl<'f> Recorder<'f> {
             let mut command = std::ptr::null();
             let error = create(&frame, &api, &after, &raw mut command).map_err(missing_function)?;
             self.host.check(error)?;
-            // SAFETY: there is room for the command (checked above).
+            // SAFETY: the host's list has room for the command, because `index` is less than
+            // `max_commands`.
             let place = unsafe { frame.commands.add(index) };
-            // SAFETY: as above.
+            // SAFETY: `place` is within the host's list of commands.
             unsafe { place.write(command) };
             // SAFETY: the host keeps the counter alive during the call.
             unsafe { frame.num_commands.write(index as i64 + 1) };
@@ -466,7 +471,8 @@ impl<'f> Context<'f> for Recorder<'f> {
             )));
         }
         let raw = extension.as_raw().cast::<XLA_FFI_Record_Extension>();
-        // SAFETY: the extension's number determines the struct, and all versions have this field.
+        // SAFETY: the extension's number determines the struct, and all versions of the struct have
+        // this field.
         let record = unsafe { (*raw).record_frame };
         let record = NonNull::new(record)
             .ok_or_else(|| Error::internal("the host's record extension has no frame"))?;

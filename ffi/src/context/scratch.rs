@@ -16,11 +16,11 @@ const ASKED: usize = 16;
 /// The alignment that XLA's GPU allocators guarantee, whatever alignment is requested.
 const GIVEN: usize = 256;
 
-/// The host's allocator of device memory. CPU hosts do not have one. Available since r0 (jaxlib 0.4.31).
+/// The host's allocator of device memory. CPU hosts have no allocator. Available since r0 (jaxlib 0.4.31).
 ///
 /// All allocations are freed when this value is dropped at the end of the handler, because XLA does not free them
-/// itself. XLA reuses the memory in stream order, after the work that the call launched on its stream. Wait for work on
-/// other streams first.
+/// itself. XLA reuses the memory in stream order, after the work that the call launched on its stream. If you
+/// launched work on other streams, wait for that work first.
 ///
 /// ```
 /// use xla_ffi::{DeviceBuffer, DeviceOut, prelude::*};
@@ -69,7 +69,7 @@ impl<'f> Scratch<'f> {
     /// - [`ErrorCode::FailedPrecondition`](crate::ErrorCode::FailedPrecondition) in debug builds if the handler is
     ///   declared `command_buffer_compatible`.
     /// - [`ErrorCode::Internal`](crate::ErrorCode::Internal) if the host's memory is not aligned as requested.
-    /// - Any error of the host, for example `UNIMPLEMENTED` if it has no allocator.
+    /// - Any error of the host, for example `UNIMPLEMENTED` if the host has no allocator.
     pub fn allocate(&self, size: usize, alignment: usize) -> Result<NonNull<c_void>> {
         if !alignment.is_power_of_two() || alignment > GIVEN {
             return Err(Error::invalid_argument(format!(
@@ -80,21 +80,21 @@ impl<'f> Scratch<'f> {
             "allocates scratch memory",
             "take the memory as another result of the call",
         )?;
-        // For 0 bytes, some hosts return null and others return memory.
+        // For 0 bytes, some hosts return null and other hosts return memory.
         if let (0, Some(nowhere)) = (
             size,
             NonNull::new(std::ptr::without_provenance_mut(alignment)),
         ) {
             return Ok(nowhere);
         }
-        // SAFETY: the context belongs to the call, which lives for 'f.
+        // SAFETY: the context belongs to the call, which is valid for 'f.
         let data = unsafe { self.host.allocate(self.ctx, size, alignment.min(ASKED)) }?;
         let data = NonNull::new(data).ok_or_else(|| {
             Error::resource_exhausted(format!("{size} bytes of scratch memory are not available"))
         })?;
         self.taken.borrow_mut().push((data, size));
         if data.addr().get() % alignment != 0 {
-            // SAFETY: the memory was allocated above with this size and was never used.
+            // SAFETY: the memory was allocated with this size in this function, and was never used.
             unsafe { self.free(data, size) }?;
             return Err(Error::internal(format!(
                 "the host's scratch memory is not aligned to {alignment}"
@@ -125,7 +125,7 @@ impl<'f> Scratch<'f> {
     /// ```
     ///
     /// # Errors
-    /// The same as for [`Scratch::allocate`].
+    /// The errors of [`Scratch::allocate`].
     pub fn array<T: Copy>(&self, len: usize) -> Result<ScratchBuffer<'_, T>> {
         const {
             assert!(
@@ -156,7 +156,7 @@ impl<'f> Scratch<'f> {
     /// Any error of the host.
     ///
     /// # Safety
-    /// `data` was returned by [`Scratch::allocate`] of this call for this `size`, and it is no longer used.
+    /// `data` was returned by [`Scratch::allocate`] of this call for this `size`, and the memory is no longer used.
     pub unsafe fn free(&self, data: NonNull<c_void>, size: usize) -> Result<()> {
         if size == 0 {
             return Ok(());
@@ -165,7 +165,8 @@ impl<'f> Scratch<'f> {
         if let Some(index) = taken.iter().rposition(|own| *own == (data, size)) {
             taken.swap_remove(index);
         }
-        // SAFETY: the context belongs to the call, and the caller guarantees that the memory is valid.
+        // SAFETY: the context belongs to the call. The caller guarantees that the memory was allocated with this
+        // size.
         unsafe { self.host.free(self.ctx, size, data.as_ptr()) }
     }
 }
@@ -173,10 +174,10 @@ impl<'f> Scratch<'f> {
 impl Drop for Scratch<'_> {
     fn drop(&mut self) {
         for (data, size) in std::mem::take(self.taken.get_mut()) {
-            // SAFETY: this call allocated it with this size. XLA reuses it only after the work that the call launched
-            // on the stream.
+            // SAFETY: this value allocated the memory with this size. XLA reuses the memory only after the work that
+            // the call launched on the stream.
             let freed = unsafe { self.host.free(self.ctx, size, data.as_ptr()) };
-            drop(freed); // errors cannot be reported here
+            drop(freed); // a destructor cannot report errors
         }
     }
 }

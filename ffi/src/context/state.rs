@@ -24,7 +24,7 @@ pub(crate) fn store_state<T: HostType>(frame: &Frame<'_>, stage: u32, state: T) 
     let stored =
         unsafe { host.set_state(frame.ctx(), stage, id, state.cast(), host_type.deleter()) };
     if stored.is_err() {
-        // SAFETY: the host did not take the box, so it is still owned here.
+        // SAFETY: the host did not accept the state, so this function still owns the box.
         drop(unsafe { Box::from_raw(state) });
     } else if stage != INSTANTIATE {
         host_type.note_stored(host, stage, has_stream(frame));
@@ -33,7 +33,7 @@ pub(crate) fn store_state<T: HostType>(frame: &Frame<'_>, stage: u32, state: T) 
 }
 
 fn has_stream(frame: &Frame<'_>) -> bool {
-    // SAFETY: the context belongs to the frame.
+    // SAFETY: the context belongs to the call frame.
     unsafe { frame.host().stream(frame.ctx()) }.is_ok()
 }
 
@@ -53,7 +53,7 @@ impl From<Missing> for Error {
     }
 }
 
-/// Gets the state that an earlier stage, `stage`, created. Used by the macros.
+/// Gets the state that `stage`, an earlier stage, created. Used by the macros.
 #[doc(hidden)]
 #[inline]
 pub fn load_state<'f, T: HostType>(frame: &Frame<'f>, stage: u32) -> Result<&'f T> {
@@ -72,7 +72,7 @@ fn find_state<'f, T: HostType>(frame: &Frame<'f>, stage: u32) -> Result<&'f T, M
             crate::error::problems::stage_name(stage)
         ))));
     }
-    // SAFETY: the context belongs to the frame.
+    // SAFETY: the context belongs to the call frame.
     let state = unsafe { host.state(frame.ctx(), stage, id) }.map_err(|error| {
         if host.is_absent_error(&error, "not set") {
             Missing::Absent(error)
@@ -94,8 +94,8 @@ fn find_state<'f, T: HostType>(frame: &Frame<'f>, stage: u32) -> Result<&'f T, M
 
 /// The state that an earlier stage `S` created.
 ///
-/// Stages of a [`stateful`](macro@crate::stateful) type receive the state of `instantiate` as `&self`. `State` gives an
-/// `async fn` the same state, and `Option<State>` allows it to be absent.
+/// Stages of a [`stateful`](macro@crate::stateful) type receive the state of `instantiate` as `&self`. An `async fn`
+/// receives the same state as a `State`. With `Option<State>`, the state may be absent.
 ///
 /// | type | created by | lives until | since |
 /// |---|---|---|---|
@@ -103,7 +103,8 @@ fn find_state<'f, T: HostType>(frame: &Frame<'f>, stage: u32) -> Result<&'f T, M
 /// | `State<T, Prepare>` | `prepare` | the execution ends | r8 (jaxlib 0.9.1) |
 /// | `State<T, Initialize>` | `initialize` | the execution ends | r8 (jaxlib 0.9.1) |
 ///
-/// XLA runs the last two stages on GPUs only. If a stage did not run, the call is rejected.
+/// XLA runs the prepare and initialize stages only on GPUs. If a stage did not run, the call is
+/// rejected.
 ///
 /// ```
 /// use xla_ffi::{HostType, Initialize, Prepare, prelude::*};

@@ -1,9 +1,9 @@
 //! The device stream, and the debug check for handlers that are compatible with command buffers.
 //!
-//! XLA captures the execute stage of such a handler once and replays the launched work. A call that
-//! waits for the stream breaks the capture. Memory that was allocated for the captured call belongs to
-//! other code during the replay. The check covers operations that use this crate. It exists in debug
-//! builds only, because it costs every call a thread-local access.
+//! XLA captures the execute stage of a compatible handler once and replays the launched work. A call that waits for
+//! the stream breaks the capture. Memory that was allocated for the captured call belongs to other code during the
+//! replay. The check covers operations that use this crate. It exists in debug builds only, because it costs every
+//! call a thread-local access.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -14,8 +14,8 @@ use crate::error::{Error, Result};
 use crate::frame::Frame;
 use xla_ffi_sys::{Feature, Revision};
 
-/// The stream of the call: a `CUstream` on CUDA. CPU hosts do not have one and reject the call, unless
-/// the parameter is an `Option`. Available since r0 (jaxlib 0.4.31).
+/// The stream of the call: a `CUstream` on CUDA. CPU hosts have no stream and reject the call, unless the parameter
+/// is an `Option`. Available since r0 (jaxlib 0.4.31).
 ///
 /// ```
 /// use xla_ffi::{DeviceOut, prelude::*};
@@ -55,7 +55,7 @@ impl<'f> Context<'f> for Stream<'f> {
 
     #[inline]
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
-        // SAFETY: the context belongs to the frame.
+        // SAFETY: the context belongs to the call frame.
         let raw = unsafe { frame.host().stream(frame.ctx()) }?;
         Ok(Self {
             raw,
@@ -67,12 +67,13 @@ impl<'f> Context<'f> for Stream<'f> {
 context!(Stream<'f>);
 
 thread_local! {
-    /// The name of the compatible handler whose execute stage is running on this thread.
+    /// The name of the command-buffer-compatible handler whose execute stage is running on this
+    /// thread.
     static RUNNING: Cell<Option<&'static str>> = const { Cell::new(None) };
 }
 
-/// Marks the execute stage of a compatible handler until dropped. In release builds, it is an empty type
-/// without a destructor, which would otherwise cost every call stack space.
+/// Marks the execute stage of a command-buffer-compatible handler until dropped. In release builds, the type is empty
+/// and has no destructor, because a destructor would cost every call stack space.
 #[derive(Debug)]
 pub(crate) struct Replayed {
     #[cfg(debug_assertions)]

@@ -8,12 +8,12 @@ use crate::frame::Frame;
 use crate::frame::host::Host;
 use xla_ffi_sys::{Feature, Revision, XLA_FFI_InvokeContext};
 
-/// The host's pool of CPU threads. Available since r1 (jaxlib 0.4.33); its size since r3 (jaxlib
-/// 0.4.38).
+/// The host's pool of CPU threads. Available since r1 (jaxlib 0.4.33); the number of threads is
+/// available since r3 (jaxlib 0.4.38).
 ///
-/// The pool's loops run chunks on its threads and on the calling thread, which waits only for chunks
-/// that another thread has started. Loops therefore work even with one thread, without a pool, or if
-/// tasks start late or never. Each loop allocates memory.
+/// A loop runs its chunks on the pool's threads and on the calling thread. The calling thread waits only for chunks
+/// that other threads have started. Loops therefore work even with one thread, without a pool, or if tasks start late
+/// or never. Each loop allocates memory.
 ///
 /// ```
 /// use xla_ffi::prelude::*;
@@ -45,8 +45,8 @@ pub struct ThreadPool<'f> {
 }
 
 impl ThreadPool<'_> {
-    /// Returns the number of threads, which is at least 1. If the host does not report it, returns the
-    /// number of processors.
+    /// Returns the number of threads, which is at least 1. If the host does not report the number, returns the number
+    /// of processors.
     ///
     /// ```
     /// use xla_ffi::prelude::*;
@@ -75,10 +75,10 @@ impl ThreadPool<'_> {
     /// Returns the number of threads that the host reports. Available since r3 (jaxlib 0.4.38).
     ///
     /// # Errors
-    /// [`ErrorCode::Unimplemented`](crate::ErrorCode::Unimplemented) on older hosts, and the host's
-    /// error if the context has no pool.
+    /// [`ErrorCode::Unimplemented`](crate::ErrorCode::Unimplemented) on hosts before r3, and the
+    /// host's error if the context has no pool.
     pub fn size(&self) -> Result<usize> {
-        // SAFETY: the context belongs to the call, which lives for 'f.
+        // SAFETY: the context belongs to the call, which is valid for 'f.
         let threads = unsafe { self.host.num_threads(self.ctx) }?;
         usize::try_from(threads)
             .map_err(|_| Error::internal(format!("the host reports a pool of {threads} threads")))
@@ -111,10 +111,10 @@ impl ThreadPool<'_> {
         let task: Box<Box<dyn FnOnce() + Send>> = Box::new(Box::new(task));
         let data = Box::into_raw(task);
         // SAFETY: the context belongs to the call. `run_boxed` takes ownership of the box, and the
-        // host calls it once.
+        // host calls `run_boxed` once.
         let scheduled = unsafe { self.host.schedule(self.ctx, run_boxed, data.cast()) };
         if scheduled.is_err() {
-            // SAFETY: the host did not take the task, so it is still owned here.
+            // SAFETY: the host did not accept the task, so this function still owns the box.
             drop(unsafe { Box::from_raw(data) });
         }
         scheduled
@@ -192,7 +192,7 @@ impl ThreadPool<'_> {
     ) {
         /// The start of a slice whose disjoint parts different threads use.
         struct Shared<T>(*mut T);
-        // SAFETY: each thread accesses its own part, and T is Send.
+        // SAFETY: each thread accesses a different part of the slice, and T is Send.
         unsafe impl<T: Send> Sync for Shared<T> {}
         impl<T> Shared<T> {
             fn get(&self) -> *mut T {
@@ -202,7 +202,7 @@ impl ThreadPool<'_> {
         let len = elements.len();
         let start = Shared(elements.as_mut_ptr());
         self.for_each_range(len, grain, |range| {
-            // SAFETY: ranges are within the slice.
+            // SAFETY: the start of each range is within the slice.
             let first = unsafe { start.get().add(range.start) };
             // SAFETY: ranges are disjoint, so no other thread accesses this part. The borrow of
             // `elements` outlives the loop.

@@ -1,4 +1,4 @@
-//! User data: objects that a program passes to its handlers.
+//! User data: objects that a program attaches to an execution, for its handlers.
 
 use std::ops::Deref;
 
@@ -8,8 +8,8 @@ use crate::frame::Frame;
 use crate::frame::host_type::{HostType, KnownType};
 use xla_ffi_sys::{Feature, Revision};
 
-/// An object that the program that embeds XLA passes to its handlers. The embedded runtime and PJRT
-/// support it; JAX does not. Available since r0 (jaxlib 0.4.31).
+/// User data: an object that the program that embeds XLA passes to its handlers. The embedded
+/// runtime and PJRT support user data; JAX does not. Available since r0 (jaxlib 0.4.31).
 ///
 /// ```
 /// use xla_ffi::prelude::*;
@@ -71,7 +71,7 @@ impl<'f, T: HostType> Context<'f> for UserData<'f, T> {
     fn find(frame: &Frame<'f>) -> Result<Option<Self>> {
         let host = frame.host();
         let id = T::registration().erased().id(host)?;
-        // SAFETY: the context belongs to the frame.
+        // SAFETY: the context belongs to the call frame.
         let data = match unsafe { host.user_data(frame.ctx(), id) } {
             Ok(data) => data,
             Err(error) if host.is_absent_error(&error, "not found in execution context") => {

@@ -8,7 +8,7 @@ use super::driver::{check, ready};
 use crate::error::{Error, Result};
 use cudarc::driver::sys;
 
-/// A CUDA context that XLA created, one per device. [`Stream::context`](super::Stream::context) returns it.
+/// A CUDA context that XLA created, one per device. Returned by [`Stream::context`](super::Stream::context).
 ///
 /// ```no_run
 /// use xla_ffi::cuda::cudarc::driver::sys::CUdevice_attribute as Attribute;
@@ -40,10 +40,10 @@ pub struct CudaContext(pub(super) sys::CUcontext);
 
 // SAFETY: the value is a handle, which the driver's functions accept on any thread.
 unsafe impl Send for CudaContext {}
-// SAFETY: as above.
+// SAFETY: the value is a handle, which the driver's functions accept on any thread.
 unsafe impl Sync for CudaContext {}
 
-/// A guard that makes a context the thread's current one until dropped.
+/// A guard that makes a context current on this thread until dropped.
 ///
 /// ```no_run
 /// use xla_ffi::cuda::{Current, Stream};
@@ -76,7 +76,8 @@ impl CudaContext {
         self.0
     }
 
-    /// Makes this the thread's current context, for driver functions that require one.
+    /// Makes the context current on this thread, for driver functions that require a current
+    /// context.
     ///
     /// # Errors
     /// Any error of the driver.
@@ -223,11 +224,11 @@ impl<T> PerContext<T> {
         }
     }
 
-    /// Returns the value for `context`, which `make` creates on first use. Concurrent requests for the same context
-    /// wait.
+    /// Returns the value for `context`, which `make` creates on first use. Concurrent calls for the same context wait
+    /// until `make` returns.
     ///
     /// # Errors
-    /// The error of `make`. The next call tries again.
+    /// The error of `make`. After an error, the next call runs `make` again.
     pub fn get_or_make(
         &self,
         context: CudaContext,
@@ -245,7 +246,7 @@ impl<T> PerContext<T> {
         Ok(new)
     }
 
-    /// Passes the value for `context` to `look`, if the value exists already.
+    /// Passes the value for `context` to `look` if the value exists already.
     #[inline]
     pub(super) fn look<R>(
         &self,

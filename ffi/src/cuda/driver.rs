@@ -19,7 +19,7 @@ pub(super) fn ready() -> Result<()> {
 
 #[cold]
 fn start() -> Result<()> {
-    // SAFETY: this loads the driver's library and runs NVIDIA's constructors.
+    // SAFETY: the check loads the driver's library and runs NVIDIA's constructors.
     if !unsafe { sys::is_culib_present() } {
         return Err(Error::failed_precondition(
             "libcuda.so.1 not found: this machine has no NVIDIA driver, or its folder is not on the \

@@ -68,7 +68,7 @@ struct Function(sys::CUfunction);
 
 // SAFETY: the value is a handle, which the driver's functions accept on any thread.
 unsafe impl Send for Function {}
-// SAFETY: as above.
+// SAFETY: the value is a handle, which the driver's functions accept on any thread.
 unsafe impl Sync for Function {}
 
 impl Kernel {
@@ -138,7 +138,7 @@ impl Kernel {
         let attribute =
             sys::CUfunction_attribute_enum::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         let most = i32::try_from(bytes).unwrap_or(i32::MAX);
-        // SAFETY: this kernel loaded the function, and the driver checks the number.
+        // SAFETY: this kernel loaded the function, and the driver checks the value `most`.
         let answer = unsafe { sys::cuFuncSetAttribute(function, attribute, most) };
         if answer == sys::CUresult::CUDA_SUCCESS {
             return Ok(());
@@ -200,7 +200,8 @@ impl Kernel {
                     )
                 }
             } else {
-                // SAFETY: as above.
+                // SAFETY: the caller guarantees that kernel and arguments match; the driver copies
+                // the arguments.
                 unsafe { launch_with_attributes(function, stream, launch, &mut places) }
             }
         });
@@ -221,7 +222,7 @@ const SHARED_UNASKED: u32 = 48 << 10;
 /// Launches a kernel with a cluster or with programmatic dependent launch.
 ///
 /// # Safety
-/// The same as for [`Kernel::launch`].
+/// The requirements of [`Kernel::launch`] apply.
 #[cold]
 unsafe fn launch_with_attributes(
     function: sys::CUfunction,
@@ -236,10 +237,10 @@ unsafe fn launch_with_attributes(
         value,
     };
     let [x, y, z] = launch.cluster;
-    // SAFETY: the type is a union of numbers, for which all zeros are valid.
+    // SAFETY: the type is a union of numbers, and all zeros are valid numbers.
     let mut cluster: sys::CUlaunchAttributeValue = unsafe { std::mem::zeroed() };
     cluster.clusterDim = sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z };
-    // SAFETY: as above.
+    // SAFETY: the type is a union of numbers, and all zeros are valid numbers.
     let mut overlaps: sys::CUlaunchAttributeValue = unsafe { std::mem::zeroed() };
     overlaps.programmaticStreamSerializationAllowed = i32::from(launch.overlaps);
     let mut attributes = [
@@ -274,8 +275,8 @@ unsafe fn launch_with_attributes(
 
 /// An operand as a cudarc slice that does not free the memory, because XLA owns it.
 ///
-/// [`Stream::view`](super::Stream::view) and [`Stream::view_out`](super::Stream::view_out) create it.
-/// Pass it to cudarc's launches and libraries.
+/// Created by [`Stream::view`](super::Stream::view) and [`Stream::view_out`](super::Stream::view_out). Pass the view
+/// to cudarc's launches and libraries.
 ///
 /// ```no_run
 /// use xla_ffi::cuda::{Stream, View};
@@ -311,7 +312,7 @@ impl<T> View<T> {
 
 impl<T> Drop for View<T> {
     fn drop(&mut self) {
-        // SAFETY: the slice is taken once, here.
+        // SAFETY: only `drop` takes the slice, and `drop` runs once.
         let slice = unsafe { ManuallyDrop::take(&mut self.slice) };
         // `leak` releases the stream and does not free the memory.
         slice.leak();

@@ -18,12 +18,12 @@
 //! ```
 //!
 //! The driver is loaded by the first call that needs it. A library with this feature therefore
-//! builds, loads and answers metadata calls on a machine without CUDA. Calls there fail with an
-//! error that `libcuda.so.1` is not found.
+//! builds, loads and answers metadata queries on a machine without CUDA. On such a machine, calls
+//! fail with an error that `libcuda.so.1` is not found.
 //!
-//! XLA owns the stream and the context, and this module never destroys them. It waits for the
-//! device only in [`Stream::synchronize`]. The stream's context determines the device of a call;
-//! [`DeviceOrdinal`](crate::DeviceOrdinal) is a number among the devices of all processes.
+//! XLA owns the stream and the context, and this module never destroys them. Only
+//! [`Stream::synchronize`] waits for the device. The stream's context determines the device of a
+//! call; [`DeviceOrdinal`](crate::DeviceOrdinal) is a number among the devices of all processes.
 
 mod context;
 mod driver;
@@ -38,5 +38,6 @@ pub use kernel::{Kernel, View};
 pub use module::{Image, Module};
 pub use stream::Stream;
 
-/// The crate of CUDA bindings that this module uses, for functions that this module does not wrap.
+/// The crate of CUDA bindings that this module uses. It covers functions that this module does not
+/// wrap.
 pub use cudarc;

@@ -59,8 +59,8 @@ impl Image {
     }
 }
 
-/// The code of kernels. It is loaded into a context when a kernel is first needed there, and
-/// unloaded when the module is dropped. Store it in a `static` or in a handler's state.
+/// The code of kernels. A context loads the module when it first needs one of the kernels; dropping
+/// the module unloads it. Store the module in a `static` or in a handler's state.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -107,14 +107,14 @@ impl Module {
         }
     }
 
-    /// Returns a kernel of a module in a `static`. A wrong name is reported when the kernel is first
+    /// Returns a kernel of a module that is stored in a `static`. A wrong name is reported when the kernel is first
     /// loaded.
     #[must_use]
     pub const fn kernel(&'static self, name: &'static str) -> Kernel {
         Kernel::of_static(self, name)
     }
 
-    /// Returns a kernel of a module in a handler's state.
+    /// Returns a kernel of a module that is stored in a handler's state.
     #[must_use]
     pub fn shared_kernel(self: &Arc<Self>, name: impl Into<Cow<'static, str>>) -> Kernel {
         Kernel::of_shared(self.clone(), name.into())
@@ -149,7 +149,7 @@ struct Loaded {
 
 // SAFETY: both values are handles, which the driver's functions accept on any thread.
 unsafe impl Send for Loaded {}
-// SAFETY: as above.
+// SAFETY: both values are handles, which the driver's functions accept on any thread.
 unsafe impl Sync for Loaded {}
 
 impl Loaded {
@@ -189,11 +189,11 @@ impl Loaded {
 
 impl Drop for Loaded {
     fn drop(&mut self) {
-        // When the process ends, the driver may already be shut down, and nothing needs to be
+        // When the process ends, the driver may already be shut down. Then the module need not be
         // unloaded.
         if let Ok(_current) = self.context.make_current() {
-            // SAFETY: the module was loaded once. XLA drops a state only after all launched work has
-            // ended.
+            // SAFETY: the module was loaded once and is unloaded once. XLA drops a state only after all launched work
+            // has ended.
             let _ = unsafe { sys::cuModuleUnload(self.module) };
         }
     }
@@ -208,7 +208,7 @@ pub(super) struct Relaxed {
 impl Relaxed {
     pub(super) fn enter() -> Self {
         let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-        // SAFETY: this changes the mode of the current thread only.
+        // SAFETY: the call changes only the capture mode of the current thread.
         let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) };
         Self { before: mode }
     }
@@ -216,7 +216,7 @@ impl Relaxed {
 
 impl Drop for Relaxed {
     fn drop(&mut self) {
-        // SAFETY: this restores the mode of the current thread.
+        // SAFETY: the call restores the capture mode of the current thread.
         let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut self.before) };
     }
 }
@@ -226,7 +226,7 @@ impl Drop for Relaxed {
 /// # Errors
 /// `FAILED_PRECONDITION` if NVRTC is missing, and `INVALID_ARGUMENT` with the compiler's output.
 pub(super) fn compile(source: &str, context: CudaContext) -> Result<Vec<u8>> {
-    // SAFETY: this loads NVIDIA's library.
+    // SAFETY: the check loads NVIDIA's library and runs its constructors.
     if !unsafe { sys::is_culib_present() } {
         return Err(Error::failed_precondition(
             "libnvrtc.so not found: the handler's library was built without nvcc, so its kernels have \
@@ -242,7 +242,7 @@ pub(super) fn compile(source: &str, context: CudaContext) -> Result<Vec<u8>> {
         format!("--gpu-architecture=sm_{major}{minor}"),
         "--std=c++17".to_owned(),
     ];
-    // SAFETY: the program was created above.
+    // SAFETY: this function created the program.
     let compiled = unsafe { result::compile_program(program.0, &options) };
     if let Err(error) = compiled {
         return Err(Error::invalid_argument(format!(
@@ -263,7 +263,7 @@ impl Program {
     }
 
     fn log(&self) -> String {
-        // SAFETY: the program is alive.
+        // SAFETY: the program is not destroyed yet.
         let log: Vec<c_char> = unsafe { result::get_program_log(self.0) }.unwrap_or_default();
         // A C character is signed on x86-64 and unsigned on AArch64.
         let bytes: Vec<u8> = log.iter().flat_map(|byte| byte.to_ne_bytes()).collect();

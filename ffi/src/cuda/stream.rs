@@ -57,7 +57,7 @@ pub struct Stream<'f> {
 
 // SAFETY: the value is a handle, which the driver's functions accept on any thread.
 unsafe impl Send for Stream<'_> {}
-// SAFETY: as above.
+// SAFETY: the value is a handle, which the driver's functions accept on any thread.
 unsafe impl Sync for Stream<'_> {}
 
 impl Stream<'_> {
@@ -108,11 +108,11 @@ impl Stream<'_> {
     ///
     /// # Safety
     /// The returned value and everything created from it is used during the call only. If the handler is compatible
-    /// with command buffers, it must not wait or allocate through the value; debug builds do not check this.
+    /// with command buffers, it must not wait or allocate through the returned value; debug builds do not check this.
     pub unsafe fn to_cudarc(&self) -> Result<Arc<cudarc::driver::CudaStream>> {
         let context = self.context()?.to_cudarc()?;
-        // SAFETY: XLA's stream belongs to this context and is alive during the call. The caller does not use the
-        // returned value longer.
+        // SAFETY: XLA's stream belongs to this context and is valid during the call. The caller uses the returned
+        // value only during the call.
         Ok(unsafe { context.wrap_borrowed_stream(self.raw) })
     }
 
@@ -122,8 +122,8 @@ impl Stream<'_> {
     /// Any error of the driver.
     ///
     /// # Safety
-    /// The same as for [`Stream::to_cudarc`]. In addition, the elements are not written. The slice is not swapped with
-    /// a different slice (`mem::swap`), which would free the host's memory.
+    /// The requirements of [`Stream::to_cudarc`] apply. In addition, the elements are not written. The slice is not
+    /// swapped with a different slice (`mem::swap`), which would free the host's memory.
     pub unsafe fn view<T: Element, const RANK: usize>(
         &self,
         buffer: &DeviceBuffer<'_, T, RANK>,
@@ -140,8 +140,8 @@ impl Stream<'_> {
     /// Any error of the driver.
     ///
     /// # Safety
-    /// The same as for [`Stream::to_cudarc`]. In addition, only one view of the result exists at a time. Its slice is
-    /// not swapped with a different slice (`mem::swap`), which would free the host's memory.
+    /// The requirements of [`Stream::to_cudarc`] apply. In addition, only one view of the result exists at a time.
+    /// Its slice is not swapped with a different slice (`mem::swap`), which would free the host's memory.
     pub unsafe fn view_out<T: Element, const RANK: usize>(
         &self,
         out: &DeviceOut<'_, T, RANK>,
@@ -197,8 +197,8 @@ impl Stream<'_> {
         check("cuMemsetD8Async", answer)
     }
 
-    /// Returns true if XLA is capturing the stream into a command buffer. The handler must not wait for the stream
-    /// then.
+    /// Returns true if XLA is capturing the stream into a command buffer. During the capture, the handler must not
+    /// wait for the stream.
     ///
     /// # Errors
     /// Any error of the driver.
@@ -232,9 +232,9 @@ impl<'f> Context<'f> for Stream<'f> {
     const SINCE: Revision = Feature::Stream.since();
 
     fn from_frame(frame: &Frame<'f>) -> Result<Self> {
-        // SAFETY: the context belongs to the frame.
+        // SAFETY: the context belongs to the call frame.
         let raw = unsafe { frame.host().stream(frame.ctx()) }?;
-        // SAFETY: the host's stream lives as long as the call.
+        // SAFETY: the host's stream is valid during the call.
         unsafe { Self::from_raw(raw) }
     }
 }

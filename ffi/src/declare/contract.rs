@@ -9,11 +9,12 @@ use crate::param::{AttrType, Param, Presence};
 use xla_ffi_contract::{Clash, Declared, Form};
 use xla_ffi_sys::XLA_FFI_DataType;
 
-/// An integer attribute that a contract refers to by name.
+/// An integer attribute that a shape contract refers to by name.
 #[derive(Clone, Copy, Debug)]
 pub struct Given {
     pub(crate) name: &'static str,
-    /// The attribute's index in the sorted list if all attributes are present.
+    /// The attribute's index in the sorted list of the handler's attributes if all attributes are
+    /// present.
     position: usize,
     dtype: XLA_FFI_DataType,
     default: Option<i64>,
@@ -26,9 +27,9 @@ pub(crate) enum NotGiven {
     Missing,
     /// The attribute is not an integer of the declared type.
     NoInteger,
-    /// The attribute exceeds an `i64`.
+    /// The attribute's value does not fit in an `i64`.
     TooLarge,
-    /// The attribute is negative.
+    /// The attribute's value, which is negative.
     Negative(i64),
 }
 
@@ -71,7 +72,7 @@ const fn integer(info: &HandlerInfo, name: &str) -> Option<&'static Param> {
     }
 }
 
-/// Returns the default of an integer attribute if it is a literal.
+/// Returns the default of an integer attribute, or `None` if the default is not a literal.
 const fn default(attr: &Param) -> Option<i64> {
     let Some(json) = attr.default else {
         return None;
@@ -114,7 +115,7 @@ impl Given {
     }
 }
 
-/// Decodes the remaining types: `u64` and types that the handler narrows.
+/// Decodes `u64` attributes, and attributes of types that the handler narrows.
 #[cold]
 fn narrowed(value: AttrValue<'_>) -> Result<i64, NotGiven> {
     i64::decode(value, true).ok_or(match value.get::<u64>() {
@@ -123,7 +124,7 @@ fn narrowed(value: AttrValue<'_>) -> Result<i64, NotGiven> {
     })
 }
 
-/// Returns the size that an attribute provides, if there is such an attribute. Sets `good` to false if it
+/// Returns the size that an attribute provides, if there is such an attribute. Sets `good` to false if the attribute
 /// provides no valid size. Used by the macros.
 #[inline(always)]
 pub fn size_given(frame: &Frame<'_>, given: Option<Given>, good: &mut bool) -> Option<i64> {

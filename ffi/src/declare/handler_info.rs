@@ -13,7 +13,7 @@ pub struct StageInfo {
     pub stage: u32,
     /// The stage's parameters.
     pub params: &'static [Param],
-    /// Whether the stage returns a future.
+    /// Whether the stage returns a future of the host.
     pub is_async: bool,
 }
 
@@ -82,7 +82,7 @@ impl AttrNames {
 impl HandlerInfo {
     /// Returns the oldest revision that supports everything the handler needs.
     ///
-    /// Futures do not count, because on a host without futures the call completes before it returns.
+    /// Futures do not raise the floor, because on a host without futures the call completes before it returns.
     #[must_use]
     pub const fn floor(&self) -> Revision {
         let mut floor = self.floor;
@@ -212,7 +212,8 @@ impl HandlerInfo {
         None
     }
 
-    /// Returns the index of an attribute in the sorted list if all attributes are present.
+    /// Returns the index of an attribute in the sorted list of the handler's attributes if all
+    /// attributes are present.
     #[must_use]
     pub const fn attr_position(&self, name: &str) -> usize {
         let mut position = 0;
@@ -264,30 +265,30 @@ pub struct About {
 /// The names of the handlers that compute derivatives. See `docs/manifest.md` for their operands.
 #[derive(Clone, Copy, Debug)]
 pub struct Gradient {
-    /// Computes cotangents of the arguments from cotangents of the results.
+    /// The handler that computes cotangents of the arguments from cotangents of the results.
     pub vjp: Option<&'static str>,
-    /// Called instead of the handler if a gradient is needed.
+    /// The handler to call instead of this handler if a gradient is needed.
     pub forward: Option<&'static str>,
-    /// Computes tangents of the results from tangents of the arguments.
+    /// The handler that computes tangents of the results from tangents of the arguments.
     pub jvp: Option<&'static str>,
-    /// The transpose of the map from tangents to tangents.
+    /// The handler that computes the transpose of the map from tangents to tangents.
     pub transpose: Option<&'static str>,
-    /// Whether the handler is linear, and therefore its own `jvp`.
+    /// Whether the handler is linear, and therefore equal to its `jvp`.
     pub linear: bool,
-    /// The operands that these handlers receive first; `None` means the arguments.
+    /// The operands that the derivative handlers receive first; `None` means the arguments.
     pub residuals: Option<&'static [&'static str]>,
 }
 
 /// How `vmap` may batch the calls of a handler.
 #[derive(Clone, Copy, Debug)]
 pub enum Batch {
-    /// Not declared: calls may be batched if the shape contract allows it.
+    /// No declaration: calls may be batched if the shape contract allows it.
     Undeclared,
-    /// One of the words `leading`, `sequential` and `none`.
+    /// One batching mode for all operands: `leading`, `sequential` or `none`.
     Word(&'static str),
     /// For each argument, whether it may have one more leading dimension.
     Each(&'static [bool]),
-    /// By a call of the handler with this name.
+    /// The name of the handler that computes a batch.
     Handler(&'static str),
 }
 
@@ -309,7 +310,8 @@ impl At {
         let param = params[index];
         let attr = match param.kind {
             Kind::Attrs => {
-                // Structs decode their members in sorted order, starting with the first.
+                // A struct decodes its members in sorted order, so the first member determines the
+                // struct's place.
                 let mut first = usize::MAX;
                 let mut m = 0;
                 while m < param.members.len() {

@@ -10,7 +10,7 @@ use crate::param::text::{Text, same};
 pub const fn check(library: &Library) {
     let mut i = 0;
     while i < library.handlers.len() {
-        // An entry without a name already has a compile error of its own.
+        // An entry without a name already causes a different compile error.
         if library.handlers[i].0.name.is_empty() {
             return;
         }
@@ -33,7 +33,8 @@ pub const fn check(library: &Library) {
     }
 }
 
-/// Panics if a preceding handler exports the same symbol. Otherwise, the error would appear only at link time.
+/// Panics if a preceding handler exports the same symbol. Without this check, the error would appear only at link
+/// time.
 #[track_caller]
 const fn check_symbols(library: &Library, index: usize) {
     let (info, _, symbols) = library.handlers[index];
@@ -50,7 +51,7 @@ const fn check_symbols(library: &Library, index: usize) {
     }
 }
 
-/// Panics if the library lacks the handler that `info` refers to by this name.
+/// Panics if the library lacks the handler `name`, which the option `what` of `info` refers to.
 #[track_caller]
 const fn check_name(library: &Library, info: &HandlerInfo, what: &str, name: Option<&str>) {
     let Some(name) = name else {

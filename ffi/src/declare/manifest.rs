@@ -36,7 +36,7 @@ pub struct ListedTarget {
     pub name: &'static str,
     /// The platforms that the target is registered for.
     pub platforms: &'static [&'static str],
-    /// The function that hosts call with the convention `convention`.
+    /// The function that hosts call, with the calling convention that `convention` names.
     pub function: unsafe extern "C" fn(),
     /// The name of the calling convention.
     pub convention: &'static str,
@@ -46,7 +46,7 @@ pub struct ListedTarget {
     pub api_version: usize,
     /// The shapes of the arguments and results, if they are the same in all calls.
     pub shapes: Option<(&'static [OperandShape], &'static [OperandShape])>,
-    /// The form and the structure of its tuples, if it has any.
+    /// The form and the structure of the target's tuples, if it has tuples.
     pub tuples: Option<(&'static str, &'static str)>,
 }
 

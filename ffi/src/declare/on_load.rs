@@ -1,6 +1,7 @@
-//! Registration at load time, for hosts that only load a library.
+//! Registration at load time, for hosts that only load a library and do not call its registration
+//! function.
 //!
-//! The host's function table is searched for in all loaded libraries, without linking to the host.
+//! The search covers all loaded libraries, without linking to the host.
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -18,7 +19,8 @@ type Getter = unsafe extern "C" fn() -> *const XLA_FFI_Api;
 
 /// Registers a library with every host in the process, for the platforms of its handlers.
 ///
-/// If there is no host, this does nothing. Errors of hosts are printed to stderr. Never panics.
+/// If there is no host, the function does nothing. Errors of hosts are printed to stderr. Never
+/// panics.
 pub fn register_on_load(register: Register, library: &'static Library) {
     let _ = std::panic::catch_unwind(|| {
         let handlers = library.handlers.iter();
@@ -33,7 +35,7 @@ pub fn register_on_load(register: Register, library: &'static Library) {
         }
         for table in tables {
             for platform in &platforms {
-                // XLA's own name for its CPU platform, which every host accepts.
+                // `Host` is XLA's own name for its CPU platform, and every host accepts it.
                 let name = if *platform == "cpu" { "Host" } else { platform };
                 let Ok(name) = CString::new(name) else {
                     continue;
@@ -61,7 +63,7 @@ fn tables() -> BTreeSet<*const XLA_FFI_Api> {
             // SAFETY: `library` is a handle or pseudo-handle of the loader, and the name is a C string.
             let getter = unsafe { libc::dlsym(library, name.as_ptr()) };
             if !getter.is_null() {
-                // SAFETY: XLA and its header declare this signature for these names.
+                // SAFETY: XLA's sources declare this signature for both symbols.
                 let getter: Getter = unsafe { std::mem::transmute::<*mut c_void, Getter>(getter) };
                 // SAFETY: the function has no parameters and returns a table that lives as long as the host.
                 let table = unsafe { getter() };
@@ -78,7 +80,7 @@ fn tables() -> BTreeSet<*const XLA_FFI_Api> {
         let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
         if !handle.is_null() {
             ask(handle);
-            // SAFETY: the handle comes from above. The library stays loaded, because it was loaded before.
+            // SAFETY: the handle comes from `dlopen`. The library stays loaded, because it was loaded before.
             unsafe { libc::dlclose(handle) };
         }
     }

@@ -14,7 +14,7 @@ pub type Entries = [Option<unsafe extern "C" fn(*mut XLA_FFI_CallFrame) -> *mut 
 /// A handler with its entry points.
 pub type Registrable = (&'static HandlerInfo, Entries);
 
-/// Returns the canonical name of a platform, which hosts compare.
+/// Returns the canonical name of a platform. Hosts compare canonical names.
 fn canonical(platform: &str) -> String {
     match platform.to_ascii_lowercase().as_str() {
         "host" => "cpu".to_owned(),
@@ -45,7 +45,7 @@ pub unsafe fn register(
             &format!("{library}: no platform given, \"cpu\" for instance"),
         );
     }
-    // SAFETY: the caller guarantees a C string.
+    // SAFETY: the caller guarantees that `platform` is a C string.
     let given = unsafe { CStr::from_ptr(platform) }.to_string_lossy();
     let platform = canonical(&given);
     let (mut made_for_it, mut failed) = (0, 0);

@@ -15,12 +15,12 @@
 //! | `*` at the end of an entry, as in `n m*` | any number of operands, each of this shape |
 //! | `n+1`, `n-1`, `2*n`, `n/2` | in results: computed from `n`; can be combined in this order, `3*n/2-1` |
 //!
-//! A name can also refer to an integer attribute of any stage of the handler, including in arguments. The
-//! attribute must be required or have a literal default.
+//! A name can also refer to an integer attribute of any stage of the handler, including in arguments. The attribute
+//! must be required or have a literal default.
 //!
-//! A call is rejected if such an attribute is negative, a division leaves a remainder, or a computed size is
-//! negative or exceeds an `i64`. Use `_` for the size of a result that cannot be determined. A name that
-//! belongs to neither an argument nor an attribute does not compile.
+//! A call is rejected if an attribute that provides a size is negative. It is also rejected if a division leaves a
+//! remainder, or a computed size is negative or exceeds an `i64`. Use `_` for the size of a result that cannot be
+//! determined. A name that belongs to neither an argument nor an attribute does not compile.
 //!
 //! The macros parse the contract at compile time and generate comparisons, which run after the operands are
 //! decoded. The manifest contains the contract, so that callers can infer result shapes. For constraints
@@ -49,7 +49,7 @@
 //! # Ok::<(), xla_ffi::Error>(())
 //! ```
 //!
-//! This handler's contract has a size from an attribute, and computed sizes:
+//! The contract of the following handler has a size from an attribute, and computed sizes:
 //!
 //! ```
 //! use xla_ffi::prelude::*;
@@ -120,7 +120,7 @@ pub struct Computed {
 
 impl Computed {
     /// Returns the computed size if the named size is `size`, or the reason why there is none. Must match
-    /// `Computed::of` of `xla-ffi-contract`; a test below compares them.
+    /// `Computed::of` of `xla-ffi-contract`; a test compares both functions.
     #[inline(always)]
     fn of(self, size: i64) -> Result<i64, &'static str> {
         let product = size.checked_mul(self.times).ok_or("is too large")?;
@@ -145,8 +145,7 @@ pub struct Entry {
     pub repeats: bool,
 }
 
-/// The number of sizes that a contract may name. Must equal the grammar's `MAX_NAMES`, which a test below
-/// checks.
+/// The number of sizes that a contract may name. Must equal the grammar's `MAX_NAMES`, which a test checks.
 #[doc(hidden)]
 pub const MAX_NAMES: usize = 26;
 
@@ -158,7 +157,7 @@ pub struct Contract {
     pub text: &'static str,
     /// The names of sizes, in the order in which they occur.
     pub names: &'static [&'static str],
-    /// For each name, the attribute that provides it, if there is one.
+    /// For each name, the attribute that provides the size, if there is one.
     pub given: &'static [Option<Given>],
     /// The entries of the arguments, in order.
     pub args: &'static [Entry],
@@ -166,8 +165,8 @@ pub struct Contract {
     pub rets: &'static [Entry],
 }
 
-/// The values of names in one call, while a broken contract is explained. The code that the macros generate
-/// detects the violation; see `Contract::comparisons` in `xla-ffi-macros`.
+/// The values of a contract's names in one call. Used to explain a violated contract. The code that the macros
+/// generate detects the violation; see `Contract::comparisons` in `xla-ffi-macros`.
 #[derive(Clone, Copy)]
 struct Sizes<'f> {
     named: [i64; MAX_NAMES],
@@ -195,7 +194,7 @@ impl<'f> Sizes<'f> {
                 }
                 *known == size
             }
-            // A size that an attribute fails to provide is reported elsewhere.
+            // If an attribute fails to provide a size, `explain_attribute` reports the problem.
             Dim::Computed(computed) => {
                 let known = self.named[computed.name];
                 known == UNKNOWN || computed.of(known) == Ok(size)
@@ -262,14 +261,16 @@ pub fn ret_dims<'f>(frame: &Frame<'f>, index: usize) -> Option<&'f [i64]> {
     frame.ret(index).map(RawBuffer::raw_dims)
 }
 
-/// Returns true if a named size equals its previous value. Used by the macros.
+/// Returns true if `size` equals the known value of a named size. An unknown value becomes `size`.
+/// Used by the macros.
 #[doc(hidden)]
 #[inline(always)]
 pub fn same_size(known: &mut Option<i64>, size: i64) -> bool {
     *known.get_or_insert(size) == size
 }
 
-/// Returns true if `...` equals its previous value. Used by the macros.
+/// Returns true if `dims` equal the known dimensions of `...`. Unknown dimensions become `dims`.
+/// Used by the macros.
 #[doc(hidden)]
 #[inline(always)]
 pub fn same_dims<'f>(known: &mut Option<&'f [i64]>, dims: &'f [i64]) -> bool {
@@ -285,7 +286,7 @@ pub fn computes(computed: Computed, known: Option<i64>, size: i64) -> bool {
 }
 
 impl Contract {
-    /// Reports which operands break the contract and how, if nothing else is wrong.
+    /// Reports the operands that violate the contract, and how, if there are no other problems.
     #[cold]
     pub fn explain<'f>(
         &self,
@@ -399,7 +400,8 @@ impl Contract {
         }
     }
 
-    /// Explains why an attribute does not provide a size, unless its parameter reports that.
+    /// Reports why an attribute does not provide a size, unless the attribute's parameter reports
+    /// the same problem.
     fn explain_attribute(
         &self,
         given: &Given,
@@ -446,7 +448,7 @@ impl Contract {
     }
 }
 
-/// An operand that a contract describes.
+/// An operand that a shape contract describes.
 struct Place {
     side: &'static str,
     entry: usize,
@@ -454,7 +456,8 @@ struct Place {
     index: usize,
 }
 
-/// Returns the operands of one side, of which `count` are present.
+/// Iterates over the operands that `entries` describe. An entry for all remaining operands extends
+/// to operand `count`.
 fn sides(
     entries: &'static [Entry],
     count: usize,

@@ -1,12 +1,13 @@
-//! The parameters of a stage: the number of operands that they take, and their order.
+//! The parameters of a stage: the number of operands that they accept, and their order.
 
 use crate::context::{Context, Recorder};
 use crate::param::text::Text;
 use crate::param::{Kind, Param, Presence};
 use xla_ffi_sys::XLA_FFI_ExecutionStage;
 
-/// Returns true if the number of a stage's arguments or results must be as declared. At execute, it always must. At
-/// other stages, it must only if the stage takes any, because hosts may pass none or all.
+/// Returns true if the number of a stage's arguments or results must be as declared. In the execute stage, this is
+/// always required. In other stages, it is required only if the stage has parameters for operands, because hosts may
+/// pass no operands or all.
 pub(crate) const fn counts_matter(stage: u32, params: &[Param], args: bool) -> bool {
     if stage == XLA_FFI_ExecutionStage::EXECUTE.0 {
         return true;
@@ -26,7 +27,8 @@ pub(crate) const fn counts_matter(stage: u32, params: &[Param], args: bool) -> b
 pub(crate) struct Counts {
     /// The smallest accepted number of operands.
     pub(crate) min: usize,
-    /// The largest accepted number of operands; `usize::MAX` with variadic operands.
+    /// The largest accepted number of operands; `usize::MAX` if a parameter accepts all remaining
+    /// operands.
     pub(crate) max: usize,
 }
 
@@ -90,7 +92,7 @@ impl Counts {
     }
 }
 
-/// Returns the number of parameters that take arguments or results. Used by the macros.
+/// Returns the number of parameters that accept arguments or results. Used by the macros.
 #[must_use]
 pub const fn operands(params: &[Param], args: bool) -> usize {
     let (mut count, mut i) = (0, 0);
@@ -103,13 +105,13 @@ pub const fn operands(params: &[Param], args: bool) -> usize {
     count
 }
 
-/// Returns true if a parameter is this part of the context.
+/// Returns true if the parameter is the context part called `name`.
 const fn is_part(param: &Param, name: &str) -> bool {
     crate::param::text::same(param.context, name)
 }
 
-/// Panics if parameter `index` of a stage is not allowed or has invalid options. `attr` is true if it has `#[attr(…)]`.
-/// Used by the macros.
+/// Panics if parameter `index` of a stage is not allowed or has invalid options. `attr` is true if the parameter has
+/// `#[attr(…)]`. Used by the macros.
 #[track_caller]
 pub const fn check_param(params: &[Param], index: usize, stage: u32, attr: bool) {
     const RECORDER: &str = <Recorder<'static> as Context<'static>>::NAME;

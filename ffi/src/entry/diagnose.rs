@@ -1,4 +1,4 @@
-//! Collects everything that is wrong with a call, by parameter name. Runs only for calls that fail.
+//! Collects all problems of a call, by parameter name. Runs only for calls that fail.
 
 use crate::declare::handler_info::HandlerInfo;
 use crate::declare::stage_params::{Counts, counts_matter};

@@ -1,11 +1,11 @@
-//! A handler's response to a host's metadata call.
+//! A handler's answer to a host's metadata query.
 
 use crate::declare::handler_info::HandlerInfo;
 use crate::frame::host::Host;
 use xla_ffi_sys::*;
 
-/// Answers a metadata call. The answer is an error if the handler cannot work with this host.
-/// Returns `None` if the call is not a metadata call.
+/// Answers a metadata query. The answer is an error if the handler cannot work with this host.
+/// Returns `None` if the call is not a metadata query.
 ///
 /// # Safety
 /// `raw` is a host's call frame that includes the pointer to the function table and has an extension
@@ -23,7 +23,7 @@ pub(crate) unsafe fn answer_metadata(
         if kind == XLA_FFI_InternalExtension_Type::Metadata {
             break;
         }
-        // SAFETY: as above.
+        // SAFETY: the pointer refers to an entry of the host's chain.
         link = unsafe { (*link).next };
     }
     if link.is_null() {
@@ -44,25 +44,25 @@ pub(crate) unsafe fn answer_metadata(
     let api = unsafe { (*raw).api };
     #[cfg(feature = "internal")]
     if info.takes(crate::param::INTERNAL) {
-        // SAFETY: a frame points to its host's table.
+        // SAFETY: a call frame points to its host's function table.
         match unsafe { crate::entry::metadata::refuse_registration(api, info.name) } {
             Some(error) if error.is_null() => {}
             Some(error) => return Some(error),
             None => return Some(std::ptr::null_mut()),
         }
     }
-    // SAFETY: a frame points to its host's table.
+    // SAFETY: a call frame points to its host's function table.
     let host = unsafe { Host::new(api) };
     let (major, minor) = host.common_version(info.floor());
     // SAFETY: hosts that request metadata provide at least the fields up to `traits`.
     let version = unsafe { &raw mut (*metadata).api_version };
-    // SAFETY: as above.
+    // SAFETY: hosts that request metadata provide at least the fields up to `traits`.
     unsafe { (*version).major_version = major };
-    // SAFETY: as above.
+    // SAFETY: hosts that request metadata provide at least the fields up to `traits`.
     unsafe { (*version).minor_version = minor };
-    // SAFETY: as above.
+    // SAFETY: hosts that request metadata provide at least the fields up to `traits`.
     unsafe { (*metadata).traits = info.traits };
-    // The type of user data must be registered before the program can pass an object.
+    // The user data's type must be registered before the program can pass an object.
     if !api.is_null() {
         info.register_types(host);
     }
@@ -83,11 +83,12 @@ pub(crate) unsafe fn answer_metadata(
     Some(std::ptr::null_mut())
 }
 
-/// Checks during registration whether the host is a runtime of this image, which a handler with an
-/// `Invocation` requires.
+/// Checks during registration whether the host is the runtime that is linked into this image. A
+/// handler with an `Invocation` requires that runtime.
 ///
 /// Returns an error of the host, or null if registration is allowed. Returns `None` if the host
-/// passed no table that could create an error; hosts also reject a handler that does not answer.
+/// passed no table, without which no error can be created. Hosts reject a handler that does not
+/// answer.
 ///
 /// # Safety
 /// `api` is null or points to a host's table.

@@ -38,7 +38,7 @@ pub fn counts<H: Stage<S>, const S: u32>(frame: &Frame<'_>) -> bool {
 #[inline(never)]
 fn all_known(frame: Frame<'_>, info: &HandlerInfo, names: &Option<AttrNames>) -> bool {
     let attrs = frame.attrs();
-    // Both lists are sorted, so one pass over both finds every name.
+    // Both lists are sorted, so one pass over both lists finds every name.
     if let Some(names) = names {
         let mut names = names.as_slice().iter();
         if (0..attrs.len()).all(|index| {
@@ -48,7 +48,8 @@ fn all_known(frame: Frame<'_>, info: &HandlerInfo, names: &Option<AttrNames>) ->
             return true;
         }
     }
-    // The first pass also fails if the host does not sort the names, so check each name separately.
+    // The single pass also fails if the host does not sort the names, so check each name
+    // separately.
     (0..attrs.len()).all(|index| {
         let name = attrs.name(index);
         info.attrs().any(|param| param.name.as_bytes() == name)
@@ -58,8 +59,8 @@ fn all_known(frame: Frame<'_>, info: &HandlerInfo, names: &Option<AttrNames>) ->
 /// The largest number of operands that are compared in pairs.
 const MOST_PAIRED: usize = 16;
 
-/// Returns true if no nonempty result starts where another operand starts. `N` is the number of parameters that take
-/// arguments or results. Used by the macros.
+/// Returns true if no nonempty result has the same address as another operand. `N` is the number of parameters that
+/// accept arguments or results. Used by the macros.
 ///
 /// Hosts guarantee that operands do not overlap partially. Operands share memory only if the program requests an exact
 /// alias (`input_output_aliases`), which handlers declare as `InOut`.
@@ -89,7 +90,8 @@ pub fn has_no_overlap<H: Stage<S>, const S: u32, const N: usize>(frame: &Frame<'
     !can_overlap(&starts, args) || !has_overlap(*frame, H::PARAMS)
 }
 
-/// Returns true if an address from index `args` on may equal a preceding address. False positives are possible.
+/// Returns true if a result may have the same address as a preceding operand. The results start at index `args`.
+/// False positives are possible.
 #[inline(always)]
 fn can_overlap<const N: usize>(starts: &[usize; N], args: usize) -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -99,8 +101,8 @@ fn can_overlap<const N: usize>(starts: &[usize; N], args: usize) -> bool {
     (args..N).any(|ret| starts[..ret].contains(&starts[ret]))
 }
 
-/// Compares the low halves of addresses, four at a time. For 8 arguments and 8 results, this takes half the time of
-/// the portable version. Arguments in the same group of four as the first result are also compared with each other.
+/// Compares the low halves of addresses, four at a time. For 8 arguments and 8 results, this is twice as fast as the
+/// portable version. Arguments in the same group of four as the first result are also compared with each other.
 #[cfg(target_arch = "x86_64")]
 #[expect(
     clippy::multiple_unsafe_ops_per_block,
@@ -160,8 +162,9 @@ const fn has_variadic(params: &[Param]) -> bool {
     false
 }
 
-/// Returns for each operand, arguments first, whether it is compared with others. Operands in device memory are not
-/// compared. Neither are the arguments of in-out parameters, because they have the same address as their results.
+/// Returns for each operand, arguments first, whether it is compared with other operands. Operands in device memory
+/// are not compared. Neither are the arguments of in-out parameters, because they have the same address as their
+/// results.
 const fn compared<const N: usize>(params: &[Param]) -> [bool; N] {
     let mut compared = [false; N];
     let (mut arg, mut ret, mut i) = (0, operands(params, true), 0);
@@ -221,7 +224,7 @@ pub(crate) fn placed(frame: &Frame<'_>, params: &[Param]) -> Vec<Placed> {
     all
 }
 
-/// Returns true if a result starts where another operand starts.
+/// Returns true if a result has the same address as another operand.
 #[cold]
 #[inline(never)]
 fn has_overlap(frame: Frame<'_>, params: &[Param]) -> bool {
@@ -231,7 +234,8 @@ fn has_overlap(frame: Frame<'_>, params: &[Param]) -> bool {
     !problems.is_empty()
 }
 
-/// Returns true if a result starts where another operand starts; sorts the operands, for calls with many of them.
+/// Returns true if a result has the same address as another operand. Sorts the operands, for calls with many
+/// operands.
 #[inline(never)]
 fn has_overlap_of_many(frame: Frame<'_>, params: &[Param]) -> bool {
     let mut all = placed(&frame, params);
@@ -240,7 +244,7 @@ fn has_overlap_of_many(frame: Frame<'_>, params: &[Param]) -> bool {
         .any(|pair| pair[0].start == pair[1].start && (pair[0].is_ret || pair[1].is_ret))
 }
 
-/// Reports the results that start where other operands start, by name.
+/// Reports by name the results that have the same address as another operand.
 pub(crate) fn overlaps(frame: &Frame<'_>, params: &[Param], problems: &mut Problems<'_>) {
     let all = placed(frame, params);
     for (index, ret) in all.iter().enumerate().filter(|(_, operand)| operand.is_ret) {

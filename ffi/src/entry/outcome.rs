@@ -86,7 +86,7 @@ impl<T: StageOutcome, E: Into<Error>> StageOutcome for Result<T, E> {
     }
 }
 
-/// The return type of `instantiate` if other stages use its state as `&self`.
+/// The return type of `instantiate` if other stages receive its state as `&self`.
 #[diagnostic::on_unimplemented(
     message = "`instantiate` returns `{Self}`, but other stages take `&self`",
     label = "expected `Result<Self>`",
@@ -126,7 +126,8 @@ pub fn finish_state<S, const STAGE: u32>(frame: &Frame<'_>, outcome: impl Makes<
     outcome.flow(frame, STAGE)
 }
 
-/// Returns the runtime's data for the call, or an error if the host is not the runtime of this image.
+/// Returns the runtime's data for the call, or an error if the host is not the runtime that is linked into this
+/// image.
 #[cfg(feature = "internal")]
 pub(crate) fn invocation<'f>(
     frame: &Frame<'f>,

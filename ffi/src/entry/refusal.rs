@@ -13,12 +13,13 @@ use crate::frame::{FRAME_SIZE, Frame};
 use crate::param::Param;
 use xla_ffi_sys::*;
 
-// Frames are passed by value, because a frame is one pointer and then stays in a register.
+// Frames are passed by value. A frame is one pointer, which then stays in a register.
 
 /// Returns an error for a frame that is too short.
 ///
 /// # Safety
-/// `raw` is a call frame. Its `struct_size`, or that of a list in it, is too small.
+/// `raw` is a call frame. Its `struct_size`, or the `struct_size` of a list in the frame, is too
+/// small.
 #[cold]
 pub(crate) unsafe fn refuse_short_frame(
     raw: *mut XLA_FFI_CallFrame,
@@ -34,9 +35,9 @@ pub(crate) unsafe fn refuse_short_frame(
         ));
         return std::ptr::null_mut();
     }
-    // SAFETY: `api` is within the first 24 bytes.
+    // SAFETY: `api` is within the first 24 bytes of every frame.
     let api = unsafe { (*raw).api };
-    // SAFETY: a frame points to its host's table.
+    // SAFETY: a call frame points to its host's function table.
     let host = unsafe { Host::new(api) };
     let why = format!("{SHORT_FRAME} ({size} bytes, expected {FRAME_SIZE})");
     refuse(host, info, stage, ErrorCode::InvalidArgument, &[&why])
@@ -56,7 +57,7 @@ fn refuse(
 
 #[cold]
 pub(crate) fn wrong_stage(frame: Frame<'_>, info: &HandlerInfo, stage: u32) -> *mut XLA_FFI_Error {
-    // Before r0, stages had different numbers, so every call from such a host is rejected here.
+    // Hosts before r0 number the stages differently, so all calls from these hosts are rejected.
     if frame.host().is_before_r0() {
         return frame.host().refuse_before_r0(info.name);
     }
@@ -64,7 +65,7 @@ pub(crate) fn wrong_stage(frame: Frame<'_>, info: &HandlerInfo, stage: u32) -> *
     refuse(frame.host(), info, stage, ErrorCode::InvalidArgument, &why)
 }
 
-/// Decodes a rejected call again and reports everything that is wrong with it.
+/// Decodes a rejected call again and reports all its problems.
 #[cold]
 #[inline(never)]
 pub(crate) fn mismatch(
@@ -105,8 +106,8 @@ pub(crate) fn panicked(
 #[inline(never)]
 pub(crate) fn failed(frame: Frame<'_>, info: &HandlerInfo, error: Error) -> *mut XLA_FFI_Error {
     let error = named(error, info.name, frame.stage());
-    // Only this image's embedded runtime receives an error with its source as a Rust object, because no other host can
-    // read or free it.
+    // Only the embedded runtime of this image receives an error with its source as a Rust object. No other host can
+    // read or free such an object.
     #[cfg(feature = "internal")]
     if std::error::Error::source(&error).is_some() && super::outcome::invocation(&frame).is_ok() {
         return xla_ffi_runtime::internal::raise(error);
@@ -139,7 +140,7 @@ pub(crate) fn ask_for_stream(frame: Frame<'_>) -> bool {
         return true;
     }
     crate::error::panics::install();
-    // SAFETY: the context belongs to the frame.
+    // SAFETY: the context belongs to the call frame.
     let stream = unsafe { frame.host().stream(frame.ctx()) };
     if stream.is_ok_and(|stream| !stream.is_null()) {
         return false;

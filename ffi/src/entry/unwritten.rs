@@ -13,7 +13,7 @@ use crate::frame::result_ledger::{Entry, HERE, Ledger, Results};
 use crate::param::{Kind, Param, Presence};
 use xla_ffi_sys::XLA_FFI_ExecutionStage;
 
-/// Returns the outcome of a completed call, or an error if it left results unwritten.
+/// Returns the outcome of a completed call, or an error if the call left results unwritten.
 pub(crate) fn check_results(flow: Flow) -> Flow {
     match flow {
         Flow::Done => match Results::of_this_call().check() {
@@ -63,7 +63,7 @@ fn open(frame: &Frame<'_>, info: &'static HandlerInfo, params: &[Param]) -> Ledg
     }
 }
 
-/// Marks a running handler. Scopes nest if handlers call handlers.
+/// Marks the execution of a handler. Scopes nest if handlers call handlers.
 pub(crate) struct Scope {
     // Invariant: `HERE` points to this ledger while this is the innermost scope.
     _own: Option<Arc<Ledger>>,

@@ -67,7 +67,7 @@ pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
         .unwrap_or_else(|panic| Err(Error::internal(describe("", panic))))
 }
 
-/// Drops a user's value and catches a panic of its destructor.
+/// Drops a user's value and catches a panic of the value's destructor.
 ///
 /// # Errors
 /// If the destructor panics, the payload of that panic.
@@ -75,7 +75,7 @@ pub(crate) fn destroy<T>(value: T) -> std::thread::Result<()> {
     std::panic::catch_unwind(AssertUnwindSafe(|| drop(value)))
 }
 
-/// Drops the payload of a panic, and catches a panic of its destructor.
+/// Drops the payload of a panic, and catches a panic of the payload's destructor.
 pub(crate) fn discard(panic: Box<dyn Any + Send>) {
     if let Err(again) = destroy(panic) {
         // The payload of the second panic is leaked, because its destructor could also panic.
@@ -83,8 +83,8 @@ pub(crate) fn discard(panic: Box<dyn Any + Send>) {
     }
 }
 
-/// Prints an error to stderr that cannot be reported otherwise. Does not use `eprintln!`, which panics if
-/// stderr is a closed pipe; the caller may be C code, where panics must not unwind.
+/// Prints an error to stderr if it cannot be reported otherwise. Does not use `eprintln!`, which panics if stderr is
+/// a closed pipe; the caller may be C code, where panics must not unwind.
 #[cold]
 #[inline(never)]
 pub fn warn(text: std::fmt::Arguments<'_>) {

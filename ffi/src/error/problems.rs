@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::error::{Error, ErrorCode};
 use xla_ffi_sys::XLA_FFI_ExecutionStage;
 
-/// Collects the problems of one call, one line per problem. [`Bind::explain`] adds to it.
+/// Collects the problems of one call, one line per problem. [`Bind::explain`] adds problems.
 ///
 /// [`Bind::explain`]: crate::Bind::explain
 ///
@@ -86,7 +86,8 @@ impl<'a> Problems<'a> {
         self.text
     }
 
-    /// Adds the error of a context part. The code `UNIMPLEMENTED` is kept only if there are no other problems.
+    /// Adds the error of a context part. The rejection has the code `UNIMPLEMENTED` only if there are no other
+    /// problems.
     pub fn context(&mut self, what: &str, error: &Error) {
         if error.code() != ErrorCode::Unimplemented {
             self.other_than_lacks = true;
@@ -165,8 +166,8 @@ pub(crate) fn stage_name(stage: u32) -> Cow<'static, str> {
     }
 }
 
-/// Adds the handler's name and the stage to an error that the handler returned, unless its text already starts with
-/// the name.
+/// Adds the handler's name and the stage to an error that the handler returned, unless the error's text already
+/// starts with the name.
 pub(crate) fn named(error: Error, handler: &str, stage: u32) -> Error {
     match error.message().strip_prefix(handler) {
         Some(rest) if rest.starts_with(" (") => error,
@@ -189,8 +190,8 @@ pub(crate) fn message(
     let mut code = problems.code();
     match count {
         0 => {
-            // The second attempt found no problem, so the first failed for a temporary reason whose error was not
-            // kept.
+            // The second decoding found no problem, so the first decoding failed for a temporary reason whose error
+            // was not kept.
             code = ErrorCode::Unavailable;
             text.push_str(
                 "a request to the host failed and succeeded when it was repeated; call again",

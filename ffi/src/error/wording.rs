@@ -73,8 +73,8 @@ pub const OVERLAPS: &str = " overlaps ";
 /// Follows the operand that shares a result's memory, if that operand is an argument.
 pub const ALIASED: &str =
     "; if the caller aliases them (input_output_aliases), declare an in-out operand";
-/// Reports an in-out operand whose argument and result have different addresses. Their indices
-/// follow: `{0: 0}`.
+/// Reports an in-out operand whose argument and result have different addresses. The indices of
+/// both follow: `{0: 0}`.
 pub const APART: &str = "argument and result are in different memory; declare the aliasing: \
     input_output_aliases=";
 /// Follows the shapes of an in-out operand's argument and result if they differ.
@@ -83,7 +83,7 @@ pub const ONE_ARRAY: &str = "; both must be the same array";
 /// Reports that a handler for host memory is called with a device stream.
 pub const DEVICE: &str = "the call has a device stream, but the handler reads and writes host memory; register it \
     for platform \"cpu\" only";
-/// Reports a call frame that is too short. Its size and the expected size follow.
+/// Reports a call frame that is too short. The frame's size and the expected size follow.
 pub const SHORT_FRAME: &str = "the call frame or one of its lists is shorter than the ABI's";
 /// Reports that a handler is called in the wrong stage. The stage's name follows.
 pub const CALLED_AT: &str = "called in stage ";

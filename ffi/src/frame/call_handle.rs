@@ -14,8 +14,7 @@ use xla_ffi_sys::{
 pub(crate) struct CallHandle(Option<Object>);
 
 type Function<R> = unsafe extern "C" fn(*const c_void) -> R;
-/// A task. The host calls it once: with `run` 1 on a thread of the program, or with 0 if the program does not run
-/// tasks.
+/// A task that the host calls once. `run` is 1 on a thread of the program, or 0 if the program does not run tasks.
 type Task = unsafe extern "C" fn(data: *mut c_void, run: i32);
 
 /// A retained object of the host's cancellation extension, with the extension's functions.
@@ -32,13 +31,13 @@ type Execute = unsafe extern "C" fn(*const c_void, Task, *mut c_void);
 
 // SAFETY: by the extension's contract, any thread may query, retain and release the object.
 unsafe impl Send for Object {}
-// SAFETY: as above, and several threads at once.
+// SAFETY: by the extension's contract, several threads may query, retain and release the object at
+// once.
 unsafe impl Sync for Object {}
 
 impl Object {
     fn retained(self) -> Self {
-        // SAFETY: the object is alive: the context owns it during the call, or a different handle has retained
-        // it.
+        // SAFETY: the object is valid: the context owns it during the call, or a different handle has retained it.
         unsafe { (self.retain)(self.object) };
         self
     }
@@ -52,7 +51,7 @@ impl Clone for Object {
 
 impl Drop for Object {
     fn drop(&mut self) {
-        // SAFETY: retained once, and released here.
+        // SAFETY: this handle retained the object once, and `drop` releases it once.
         unsafe { (self.release)(self.object) };
     }
 }
@@ -60,7 +59,7 @@ impl Drop for Object {
 impl CallHandle {
     /// Returns the handle of the call in progress.
     pub(crate) fn of(frame: &Frame<'_>) -> Self {
-        // SAFETY: the context belongs to the frame.
+        // SAFETY: the context belongs to the call frame.
         let found = unsafe {
             frame
                 .host()
@@ -92,7 +91,8 @@ impl CallHandle {
     /// once with the data.
     pub(crate) unsafe fn execute(&self, task: Task, data: *mut c_void) {
         if let Some((object, execute)) = self.0.as_ref().and_then(|it| Some((it, it.execute?))) {
-            // SAFETY: the object is retained; the caller guarantees the rest.
+            // SAFETY: the object is retained. The caller guarantees that the task may be called
+            // with the data.
             unsafe { execute(object.object, task, data) };
         }
     }
@@ -101,7 +101,7 @@ impl CallHandle {
     /// has a different layout.
     ///
     /// # Safety
-    /// `raw` must be null or an extension that is alive.
+    /// `raw` is null or a valid extension.
     pub(crate) unsafe fn retained(raw: *const XLA_FFI_Extension) -> Self {
         let Some(extension) = NonNull::new(raw.cast_mut()) else {
             return Self::default();
@@ -112,7 +112,7 @@ impl CallHandle {
         {
             return Self::default();
         }
-        // SAFETY: the extension's size is at least that of this struct.
+        // SAFETY: the extension is at least as large as this struct.
         let raw = unsafe { extension.cast::<XFFI_Cancellation_Extension>().read() };
         let (Some(is_cancelled), Some(retain), Some(release)) =
             (raw.is_cancelled, raw.retain, raw.release)

@@ -172,7 +172,7 @@ impl DataTypes {
         Self(self.0 | other.0)
     }
 
-    /// Returns the set that contains exactly these types.
+    /// Returns the set that contains exactly the types `dtypes`.
     ///
     /// ```
     /// use xla_ffi::{DataType, bind::DataTypes};
@@ -242,8 +242,8 @@ impl fmt::Display for DataTypes {
     }
 }
 
-/// Returns the name of an element type. Not inlined, so that a library has one table of names instead of one per
-/// caller.
+/// Returns the name of an element type. The function is not inlined, so that a library has one table of names instead
+/// of one per caller.
 #[inline(never)]
 fn own_name(dtype: XLA_FFI_DataType) -> Option<&'static str> {
     dtype.name()
@@ -258,7 +258,7 @@ pub fn name(dtype: XLA_FFI_DataType) -> Cow<'static, str> {
 }
 
 /// Returns the order of an element type's class (bool, unsigned, signed, float, complex) and its size in bits. For
-/// complex types, the size is that of one part.
+/// complex types, this is the size of the real part.
 fn kind(dtype: XLA_FFI_DataType) -> Option<(usize, usize)> {
     use xla_ffi_sys::ElementClass as Class;
     let known = ELEMENT_TYPES.iter().find(|known| known.dtype == dtype)?;

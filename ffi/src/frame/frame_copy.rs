@@ -1,5 +1,6 @@
-//! A copy of a call frame that outlives the call. Asynchronous handlers are decoded from it. The
-//! operands' data is not copied, because hosts keep it until the call completes.
+//! A copy of a call frame that outlives the call. The parameters of asynchronous handlers are
+//! decoded from the copy. The operands' data is not copied, because hosts keep it until the call
+//! completes.
 
 use std::any::Any;
 use std::ffi::c_void;
@@ -136,7 +137,7 @@ impl Keeper {
                 }),
             );
         }
-        // The kind is unknown. The tag 0 matches no attribute type, so decoding fails.
+        // The attribute's type is unknown. The tag 0 matches no attribute type, so decoding fails.
         (XLA_FFI_AttrType(0), std::ptr::null_mut())
     }
 }
@@ -186,8 +187,7 @@ impl OwnedFrame {
         }
     }
 
-    /// Returns the copy as a frame. It has the context of the call, which is valid only until the
-    /// call returns.
+    /// Returns the copy as a frame. The context of the frame is valid only until the call returns.
     pub(crate) fn frame(&self) -> Option<Frame<'_>> {
         // SAFETY: the frame is complete and lives as long as `self`.
         unsafe { Frame::new(self.raw.as_ptr()) }

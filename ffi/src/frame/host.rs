@@ -1,6 +1,6 @@
-//! The host: its revision, and its functions with the argument structs of that revision. All differences between
-//! revisions are handled here. The revision is determined from the frame's `api` pointer each time and is not
-//! cached.
+//! The host: its revision, and its functions with the argument structs of that revision. This module handles all
+//! differences between revisions. The revision is not cached, but determined from the frame's `api` pointer each
+//! time.
 
 mod context;
 mod types;
@@ -37,7 +37,7 @@ use xla_ffi_sys::*;
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
 ///
-/// Invariant: the pointer is null (in metadata calls of hosts with version 0.1) or points to a function table of
+/// Invariant: the pointer is null (in metadata queries of hosts with version 0.1) or points to a function table of
 /// one of the revisions. The table lives as long as the host.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Host {
@@ -46,11 +46,11 @@ pub struct Host {
 
 // SAFETY: the table is constant as long as the host lives.
 unsafe impl Send for Host {}
-// SAFETY: as above.
+// SAFETY: the table is constant as long as the host lives.
 unsafe impl Sync for Host {}
 
-/// The newest revision whose layouts the library uses. Tests build libraries that know older revisions only:
-/// `--cfg xla_ffi_newest_known` makes it the number in an exported variable.
+/// The newest revision whose layouts the library uses. With `--cfg xla_ffi_newest_known`, an exported variable is the
+/// number of that revision. Tests use this to build libraries that only know older revisions.
 #[cfg(not(xla_ffi_newest_known))]
 const fn newest_known() -> Revision {
     Revision::NEWEST
@@ -63,7 +63,7 @@ fn newest_known() -> Revision {
     Revision::ALL[XLA_FFI_NEWEST_KNOWN.load(Relaxed) as usize]
 }
 
-/// The type of a function of the table that returns an error or null.
+/// The type of a function of the host's table that returns an error or null.
 type Call<A> = unsafe extern "C" fn(args: *mut A) -> *mut XLA_FFI_Error;
 
 impl Host {
@@ -81,8 +81,8 @@ impl Host {
         self.api
     }
 
-    /// Returns true if the host predates r0. Its table is shorter than that of r0. Only its size is read, and the
-    /// three error functions if the layout is known.
+    /// Returns true if the host predates r0. The table of such a host is shorter than in r0. Only the size of the
+    /// table is read, and the three error functions if the layout is known.
     #[must_use]
     pub(crate) fn is_before_r0(self) -> bool {
         // SAFETY: the pointer is not null, and the size is the first field in every revision.
@@ -109,9 +109,9 @@ impl Host {
         }
         // SAFETY: the pointer is not null, and the version has the same offset in every revision.
         let version = unsafe { &raw const (*self.api).api_version };
-        // SAFETY: as above.
+        // SAFETY: the pointer is not null, and the version has the same offset in every revision.
         let major = unsafe { (*version).major_version };
-        // SAFETY: as above.
+        // SAFETY: the pointer is not null, and the version has the same offset in every revision.
         let minor = unsafe { (*version).minor_version };
         (major, minor)
     }
@@ -121,7 +121,8 @@ impl Host {
         revision <= newest_known() && self.version() >= (0, revision.minor_version())
     }
 
-    /// Returns the newest version that both the host and the library know, or that of `floor` if it is newer.
+    /// Returns the newest version that both the host and the library know. If the version of `floor` is newer,
+    /// returns that version.
     pub(crate) fn common_version(self, floor: Revision) -> (i32, i32) {
         let floor = (0, floor.minor_version());
         self.version()
@@ -136,9 +137,9 @@ impl Host {
 
     /// Returns the number of functions in the host's table.
     ///
-    /// Before r5, the table's size is always given as 88 bytes. The host's private table then follows this one
-    /// directly, which reveals the length. At any other distance, only the functions whose positions never changed
-    /// are assumed to exist.
+    /// Before r5, every table states a size of 88 bytes. If the host's private table follows the function table
+    /// directly, their distance is the function table's length. At any other distance, only the functions whose
+    /// positions never changed are assumed to exist.
     fn slots(self) -> usize {
         if self.api.is_null() {
             return 0;
@@ -192,7 +193,7 @@ impl Host {
         }
         // SAFETY: the pointer is not null, and the size is the first field in every revision.
         let size = unsafe { (*self.api).struct_size };
-        // Tables with their true size have the newest order.
+        // Tables that state their true size have the order of r10.
         let place = Slot::HEAD + size_of::<usize>() * slot as usize;
         let is_told = size > Revision::R4.api_struct_size() && newest_known() >= Revision::R5;
         if is_told && place + size_of::<usize>() <= size && slot.since() <= newest_known() {
@@ -208,7 +209,7 @@ impl Host {
         // SAFETY: the caller has read the same field.
         let size = unsafe { (*self.api).struct_size };
         if size < Revision::R0.api_struct_size() {
-            // For hosts before r0, only the error functions are needed: to report that the host is unsupported.
+            // For hosts before r0, only the error functions are needed, to report that the host is unsupported.
             let wanted = slot as usize <= Slot::ErrorDestroy as usize;
             // SAFETY: the closure is called only for a table of `size` bytes, which include the field. A table
             // before r0 starts with its size and has no version.
@@ -261,14 +262,14 @@ impl Host {
         let function = self
             .function::<A>(slot)
             .ok_or_else(|| self.missing_feature(feature))?;
-        // SAFETY: the caller guarantees matching arguments.
+        // SAFETY: the caller guarantees that the arguments match the slot.
         let error = unsafe { function(args) };
         self.check(error)
             .map_err(|error| self.with_version(feature, error))
     }
 
-    /// Adds the host's version to an error of its function if the host is newer than the library. The error may concern
-    /// arguments that the library does not know.
+    /// Adds the host's version to an error of the host's function if the host is newer than the library. The error
+    /// may concern arguments that the library does not know.
     #[cold]
     fn with_version(self, feature: Feature, error: Error) -> Error {
         if !self.is_newer() {
@@ -368,12 +369,12 @@ impl Host {
         if let Some(place) = self.slot(Slot::ErrorGetDetails) {
             // SAFETY: the slot holds a nullable pointer to a function of this type.
             if let Some(get) = unsafe { *place.cast::<Option<Details>>() } {
-                // SAFETY: the struct is valid for every revision (see above).
+                // SAFETY: hosts of every revision accept this struct.
                 unsafe { get(&raw mut details) };
             }
         }
         if !details.message.is_null() {
-            // SAFETY: the message is a C string that lives as long as the error, which is destroyed below.
+            // SAFETY: the message is a C string that is valid until the error is destroyed.
             let text = unsafe { std::ffi::CStr::from_ptr(details.message) };
             message = text.to_string_lossy().into_owned();
         }
@@ -386,7 +387,7 @@ impl Host {
         if let Some(place) = self.slot(Slot::ErrorDestroy) {
             // SAFETY: the slot holds a nullable pointer to a function of this type.
             if let Some(destroy) = unsafe { *place.cast::<Option<Destroy>>() } {
-                // SAFETY: the error is owned here and not used afterwards.
+                // SAFETY: this function owns the error, and does not use it afterwards.
                 unsafe { destroy(&raw mut destroy_args) };
             }
         }

@@ -13,8 +13,8 @@ use xla_ffi_sys::XLA_FFI_UNKNOWN_TYPE_ID;
 
 /// The registration of a type that hosts store, with a separate number for each copy of XLA.
 ///
-/// The registration must be a `static` for exactly the type `T`. The derive macros create it; by hand, it looks like
-/// this:
+/// The registration must be a `static` for exactly the type `T`. The derive macros create the `static`. Written by
+/// hand, a registration has this form:
 ///
 /// ```
 /// use xla_ffi::{HostType, bind::Registration};
@@ -59,8 +59,8 @@ use xla_ffi_sys::XLA_FFI_UNKNOWN_TYPE_ID;
 /// ```
 pub struct Registration<T> {
     known: KnownType,
-    // Invariant: `known` has the deleter of T, and no host knows a different type by its name or number. An object that
-    // a host stores under this number is therefore a T.
+    // Invariant: `known` has the deleter of T, and no host knows a different type by the same name or number. An
+    // object that a host stores under this number is therefore a T.
     _type: PhantomData<fn(T) -> T>,
 }
 
@@ -72,7 +72,7 @@ impl<T> std::fmt::Debug for Registration<T> {
 
 impl<T: Send + Sync + 'static> Registration<T> {
     /// Creates the registration of a handler's state. `name` should include the library's name. A unique suffix is
-    /// added, so the name cannot collide with other libraries or with a reloaded copy of this one.
+    /// added, so the name cannot collide with other libraries or with a reloaded copy of the same library.
     #[must_use]
     pub const fn state(name: &'static str) -> Self {
         Self::new(name, Naming::Own)
@@ -81,8 +81,8 @@ impl<T: Send + Sync + 'static> Registration<T> {
     /// Creates the registration of user data that only this image (program or shared library) knows. Used by the
     /// macros.
     ///
-    /// A different image that was built from the same source may have a different layout, for example of nested fields.
-    /// This cannot be detected here.
+    /// A different image that was built from the same source may have a different layout, for example of nested
+    /// fields. The registration cannot detect this.
     #[doc(hidden)]
     #[must_use]
     pub const fn own() -> Self {
@@ -93,8 +93,8 @@ impl<T: Send + Sync + 'static> Registration<T> {
         Self::new("", naming)
     }
 
-    /// Creates the registration of user data that is identified by exactly this name. The host assigns the number; all
-    /// registrations of the name receive the same number.
+    /// Creates the registration of user data that is identified by exactly this name. The host assigns the number.
+    /// All registrations of the name receive the same number.
     ///
     /// # Safety
     /// In every process that loads the library, this name identifies a single type. All code that passes objects under
@@ -109,8 +109,8 @@ impl<T: Send + Sync + 'static> Registration<T> {
     /// only in messages.
     ///
     /// # Safety
-    /// The same as for [`Registration::user_data`], for the number instead of the name. XLA assigns numbers from 1 on
-    /// to other types and does not skip chosen numbers, so choose a number that XLA never reaches.
+    /// The requirements of [`Registration::user_data`] apply to the number instead of the name. XLA assigns numbers
+    /// from 1 on to other types and does not skip chosen numbers, so choose a number that XLA never reaches.
     ///
     /// # Panics
     /// If `id` is not greater than 0.
@@ -175,7 +175,7 @@ enum Naming {
 pub struct KnownType {
     name: &'static str,
     naming: Naming,
-    // `register_own` or `register_shared`. Referenced here and not by a handler's entry point, so that a library
+    // `register_own` or `register_shared`. A handler's entry point does not refer to these functions, so a library
     // without types does not contain them.
     register: fn(&KnownType, Host) -> Result<i64>,
     deleter: unsafe extern "C" fn(*mut c_void),
@@ -293,11 +293,11 @@ fn stored_bit(stage: u32, stream: bool) -> u8 {
     1 << (2 * (stage & 3) + u32::from(stream))
 }
 
-/// A type that hosts store: state that a stage creates for later stages, or user data that the host's owner passes to
+/// A type that hosts store: state that a stage creates for later stages, or user data that the program passes to
 /// handlers.
 ///
-/// Implement it with `#[derive(HostType)]`. [`stateful`](macro@crate::stateful) implements it for the state of the
-/// instantiate stage. Availability:
+/// Implement the trait with `#[derive(HostType)]`. [`stateful`](macro@crate::stateful) implements the trait for the
+/// state of the instantiate stage. Availability:
 /// - User data: since r0 (jaxlib 0.4.31).
 /// - State of the instantiate stage: since r1 (jaxlib 0.4.33).
 /// - State of the prepare and initialize stages: since r8 (jaxlib 0.9.1).
@@ -342,7 +342,7 @@ pub trait HostType: Send + Sync + Sized + 'static {
     fn registration() -> &'static Registration<Self>;
 }
 
-/// A type's number in one copy of XLA, and notes about the type there.
+/// A type's number in one copy of XLA, and the notes about the type in that copy.
 struct Known {
     id: i64,
     notes: AtomicU8,
@@ -357,9 +357,9 @@ impl Known {
     }
 }
 
-/// The copies of XLA that know a type, with the number that each assigned.
+/// The copies of XLA that know a type, with the type's number in each copy.
 pub(crate) struct TypeIdsByHost {
-    /// The first host, which can be read without a lock. Most processes have only one.
+    /// The first host, which can be read without a lock. Most processes have only one host.
     first: OnceLock<(Host, Known)>,
     /// The other hosts, by the addresses of their tables.
     others: Mutex<BTreeMap<usize, Known>>,
@@ -385,14 +385,15 @@ impl TypeIdsByHost {
         }
     }
 
-    /// Returns the type's number in a copy of XLA, or `None` if it is not registered there.
+    /// Returns the type's number in a copy of XLA, or `None` if the type is not registered in that
+    /// copy.
     #[inline]
     pub(crate) fn id(&self, host: Host) -> Option<i64> {
         self.with(host, |known| known.id)
     }
 
-    /// Returns the type's number in a copy of XLA. If there is none yet, calls `ask` and stores the number that it
-    /// returns.
+    /// Returns the type's number in a copy of XLA. If the type has no number yet, calls `ask` and stores the number
+    /// that `ask` returns.
     #[inline(never)]
     pub(crate) fn add(&self, host: Host, ask: impl FnOnce() -> Result<i64>) -> Result<i64> {
         let mut others = self.others();
@@ -409,7 +410,7 @@ impl TypeIdsByHost {
         Ok(id)
     }
 
-    /// Sets bits for a copy of XLA, which [`TypeIdsByHost::notes`] returns.
+    /// Sets note bits for a copy of XLA. [`TypeIdsByHost::notes`] returns the bits.
     pub(crate) fn note(&self, host: Host, bits: u8) {
         self.with(host, |known| known.notes.fetch_or(bits, Ordering::Relaxed));
     }

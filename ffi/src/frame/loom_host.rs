@@ -1,4 +1,4 @@
-//! Hosts for the loom models: one without a function table, and one with futures.
+//! Hosts for the loom models: a host without a function table, and a host with futures.
 
 use std::sync::OnceLock;
 
@@ -17,7 +17,7 @@ impl HostFuture {
     /// # Safety
     /// `future` was created by `create`, and `wait` has not returned it yet.
     unsafe fn complete(future: *mut XLA_FFI_Future, well: bool) {
-        // SAFETY: the caller guarantees that the future is alive.
+        // SAFETY: the caller guarantees that the future is not freed.
         let this = unsafe { &*future.cast::<Self>() };
         // Hold the lock until the end, because the waiting thread frees the memory.
         let mut all = this.0.lock().unwrap();
@@ -42,13 +42,13 @@ unsafe extern "C" fn create(args: *mut XLA_FFI_Future_Create_Args) -> *mut XLA_F
 }
 
 unsafe extern "C" fn available(args: *mut XLA_FFI_Future_SetAvailable_Args) -> *mut XLA_FFI_Error {
-    // SAFETY: the argument struct is complete, and the future is being waited for.
+    // SAFETY: the argument struct is complete, and a thread waits for the future.
     unsafe { HostFuture::complete((*args).future, true) };
     std::ptr::null_mut()
 }
 
 unsafe extern "C" fn failed(args: *mut XLA_FFI_Future_SetError_Args) -> *mut XLA_FFI_Error {
-    // SAFETY: as above.
+    // SAFETY: the argument struct is complete, and a thread waits for the future.
     unsafe { HostFuture::complete((*args).future, false) };
     std::ptr::null_mut()
 }
@@ -59,7 +59,7 @@ unsafe extern "C" fn error(_: *mut XLA_FFI_Error_Create_Args) -> *mut XLA_FFI_Er
 
 /// Returns a host without a table, and therefore without futures.
 pub(crate) fn bare() -> Host {
-    // SAFETY: null is a host without a table.
+    // SAFETY: a null pointer is a host without a table.
     unsafe { Host::new(std::ptr::null()) }
 }
 
@@ -85,11 +85,11 @@ pub(crate) fn both() -> [Host; 2] {
     [bare(), with_futures()]
 }
 
-/// Waits for the end of a call. Returns true if it succeeded.
+/// Waits for the end of a call. Returns true if the call succeeded.
 pub(crate) fn went_well(flow: Flow) -> bool {
     match flow {
         Flow::Done => true,
-        // SAFETY: the future comes from `create` and is waited for once.
+        // SAFETY: `create` returned the future, and only this call waits for it.
         Flow::Pending(future) => unsafe { Box::from_raw(future.cast::<HostFuture>()) }.wait(),
         _ => false,
     }

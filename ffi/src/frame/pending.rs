@@ -1,10 +1,10 @@
 //! A call that may outlast its handler: the state that the handler's return and the call's completion
 //! share.
 //!
-//! There are two parties, one [`Return`] and one [`Completion`], on any two threads. Each changes the
-//! state once. The party that changes it last reports the outcome to the host and frees the memory;
-//! the first party no longer accesses it. A future of the host is created only if the handler returns
-//! first, because a completed call does not need one.
+//! There are two parties, one [`Return`] and one [`Completion`], on any two threads. Each party changes the state
+//! once. The party that changes the state last reports the outcome to the host and frees the memory. The other party
+//! no longer accesses the memory. A future of the host is created only if the handler returns first, because a
+//! completed call does not need a future.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -33,12 +33,13 @@ pub enum Flow {
 }
 
 struct Call {
-    // OPEN at first; then RETURNED or DONE, depending on which party acts first.
+    // The state is OPEN at first, then RETURNED or DONE, depending on which party acts first.
     state: AtomicU8,
-    // The reason why the call failed, if it did. Owned by the completion until it acts, then by the
-    // other party.
+    // The reason why the call failed, if it did. Owned by the completion until the completion acts,
+    // then by the other party.
     failure: UnsafeCell<Option<Error>>,
-    // Owned by the return until it acts, then by the other party.
+    // The recipient of the outcome. Owned by the return until the return acts, then by the other
+    // party.
     waiter: UnsafeCell<Waiter>,
     // The results that must be written, which are checked when both parties have acted.
     #[cfg(debug_assertions)]
@@ -125,14 +126,14 @@ unsafe fn end(call: NonNull<Call>) -> Box<Call> {
     unsafe { Box::from_raw(call.as_ptr()) }
 }
 
-/// The obligation to complete a call. Dropping it completes the call with an error. If it is forgotten
+/// The obligation to complete a call. Dropping the value completes the call with an error. If the value is forgotten
 /// (`mem::forget`), the host waits forever.
 pub(crate) struct Completion {
     call: Option<NonNull<Call>>,
 }
 
-// SAFETY: hosts allow futures to be completed on any thread, and the state decides who owns the
-// memory.
+// SAFETY: hosts allow futures to be completed on any thread, and the state determines which party
+// owns the memory.
 unsafe impl Send for Completion {}
 // SAFETY: a shared reference gives no access to the call.
 unsafe impl Sync for Completion {}
@@ -149,7 +150,7 @@ impl Completion {
         let Some(call) = self.call.take() else {
             return;
         };
-        // SAFETY: neither party has freed the memory, because this one has not acted.
+        // SAFETY: neither party has freed the memory, because the completion has not acted.
         let shared = unsafe { call.as_ref() };
         if let Err(error) = outcome {
             // SAFETY: the field belongs to the completion and is not yet set.
@@ -159,7 +160,7 @@ impl Completion {
         }
         let before = shared.state.swap(DONE, Ordering::AcqRel);
         if before == RETURNED {
-            // SAFETY: the return has already acted.
+            // SAFETY: the return has acted, so the completion owns the memory.
             unsafe { answer_late(call) };
         }
     }
@@ -193,7 +194,7 @@ impl std::fmt::Debug for Completion {
 /// Completes a call whose handler has returned.
 ///
 /// # Safety
-/// The same as for [`end`].
+/// The requirements of [`end`] apply.
 #[inline(never)]
 unsafe fn answer_late(call: NonNull<Call>) {
     // SAFETY: the caller guarantees that it owns the memory.
@@ -212,7 +213,8 @@ unsafe fn answer_late(call: NonNull<Call>) {
         } => {
             let outcome = failure.map_or(outcome, Err);
             let outcome = outcome.map_err(|error| named(error, handler, stage));
-            // SAFETY: the future comes from this host and is completed once, here.
+            // SAFETY: the future comes from this host, and only the party that acts last completes
+            // it.
             unsafe { host.complete(future, &outcome) };
         }
         Waiter::Gate(gate) => gate.open(outcome),
@@ -230,12 +232,12 @@ impl Return {
     /// still be settled.
     #[inline(always)]
     pub(crate) fn try_end(self) -> std::result::Result<(), Self> {
-        // SAFETY: neither party has freed the memory, because this one has not acted.
+        // SAFETY: neither party has freed the memory, because the return has not acted.
         let shared = unsafe { self.call.as_ref() };
         if shared.state.load(Ordering::Acquire) != DONE {
             return Err(self);
         }
-        // SAFETY: the completion has acted.
+        // SAFETY: the completion has acted, so the return owns the memory.
         if shared.failure.with(|place| unsafe { &*place }.is_some()) {
             return Err(self);
         }
@@ -243,25 +245,25 @@ impl Return {
         if shared.results.check().is_err() {
             return Err(self);
         }
-        // SAFETY: the completion has acted.
+        // SAFETY: the completion has acted, so the return owns the memory.
         drop(unsafe { end(self.call) });
         std::mem::forget(self);
         Ok(())
     }
 
-    /// Returns the outcome for the host after the handler has returned, possibly with an error of its
-    /// own.
+    /// Returns the outcome for the host after the handler has returned. `error` is the error that the handler
+    /// returned, if any.
     #[inline(never)]
     pub(crate) fn settle(self, host: Host, of: HandlerStage, error: Option<Error>) -> Flow {
         let call = self.call;
         std::mem::forget(self);
-        // SAFETY: neither party has freed the memory, because this one has not acted.
+        // SAFETY: neither party has freed the memory, because the return has not acted.
         let state = unsafe { call.as_ref() }.state.load(Ordering::Acquire);
         if state != DONE {
-            // SAFETY: as above.
+            // SAFETY: the return of `call` has not acted.
             return unsafe { return_open(call, host, of, error) };
         }
-        // SAFETY: the completion has acted.
+        // SAFETY: the completion has acted, so the return owns the memory.
         let call = unsafe { end(call) };
         if let Some(error) = error {
             return Flow::Failed(error);
@@ -278,10 +280,10 @@ impl Return {
 
 impl Drop for Return {
     fn drop(&mut self) {
-        // SAFETY: neither party has freed the memory, because this one has not acted.
+        // SAFETY: neither party has freed the memory, because the return has not acted.
         let state = &unsafe { self.call.as_ref() }.state;
         if state.swap(RETURNED, Ordering::AcqRel) == DONE {
-            // SAFETY: the completion has acted.
+            // SAFETY: the completion has acted, so the return owns the memory.
             drop(unsafe { end(self.call) });
         }
     }
@@ -306,7 +308,7 @@ unsafe fn return_open(
     of: HandlerStage,
     error: Option<Error>,
 ) -> Flow {
-    // SAFETY: the caller guarantees that the return has not acted, so the memory is alive.
+    // SAFETY: the caller guarantees that the return has not acted, so the memory is not freed.
     let shared = unsafe { call.as_ref() };
     // A host that cannot create a future is treated like a host without futures.
     let future = if host.has_futures() {
@@ -316,7 +318,7 @@ unsafe fn return_open(
     };
     let Some(future) = future else {
         let gate = Arc::new(Gate::default());
-        // SAFETY: `waiter` belongs to this party.
+        // SAFETY: `waiter` belongs to the return until the return acts.
         shared
             .waiter
             .with_mut(|place| unsafe { *place = Waiter::Gate(Arc::clone(&gate)) });
@@ -327,7 +329,7 @@ unsafe fn return_open(
         let outcome = match spoke {
             Ok(_) => gate.wait(),
             Err(_) => {
-                // SAFETY: the completion has acted.
+                // SAFETY: the completion has acted, so the return owns the memory.
                 let call = unsafe { end(call) };
                 let failure = call.failure.into_inner();
                 #[cfg(debug_assertions)]
@@ -343,13 +345,13 @@ unsafe fn return_open(
         of,
         failure: error,
     };
-    // SAFETY: `waiter` belongs to this party.
+    // SAFETY: `waiter` belongs to the return until the return acts.
     shared.waiter.with_mut(|place| unsafe { *place = waiter });
     let spoke = shared
         .state
         .compare_exchange(OPEN, RETURNED, Ordering::AcqRel, Ordering::Acquire);
     if spoke.is_err() {
-        // SAFETY: the completion has acted.
+        // SAFETY: the completion has acted, so the return owns the memory.
         unsafe { answer_late(call) };
     }
     Flow::Pending(future.cast())
@@ -381,12 +383,12 @@ pub(crate) mod sync {
     #[cfg(not(loom))]
     pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, atomic};
 
-    /// A cell whose ownership the parties transfer by an atomic state.
+    /// A cell whose ownership passes between the parties by an atomic state.
     #[cfg(loom)]
     pub(crate) use loom::cell::UnsafeCell;
 
-    /// A cell whose ownership the parties transfer by an atomic state, with the interface of loom's
-    /// cell.
+    /// A cell whose ownership passes between the parties by an atomic state, with the interface of
+    /// loom's cell.
     #[cfg(not(loom))]
     pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 
@@ -397,13 +399,13 @@ pub(crate) mod sync {
             Self(std::cell::UnsafeCell::new(value))
         }
 
-        /// Passes a pointer to the value to `look`, which only reads.
+        /// Passes a pointer to the value to `look`, which only reads the value.
         #[inline(always)]
         pub(crate) fn with<R>(&self, look: impl FnOnce(*const T) -> R) -> R {
             look(self.0.get())
         }
 
-        /// Passes a pointer to the value to `change`, which may write.
+        /// Passes a pointer to the value to `change`, which may write the value.
         #[inline(always)]
         pub(crate) fn with_mut<R>(&self, change: impl FnOnce(*mut T) -> R) -> R {
             change(self.0.get())

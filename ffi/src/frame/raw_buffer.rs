@@ -1,5 +1,5 @@
-//! Safe access to a buffer of the call frame. All raw access to buffers is in this module. The invariants are those
-//! of the frame.
+//! Safe access to a buffer of the call frame. All raw access to buffers is in this module. The invariants of the call
+//! frame apply.
 
 use crate::frame::element::Element;
 use xla_ffi_sys::{XLA_FFI_Buffer, XLA_FFI_DataType};
@@ -13,7 +13,7 @@ pub struct RawBuffer<'f> {
 /// A typed view of a buffer that has passed every check. `data` is aligned and not null, and points to `len`
 /// elements, the product of `dims`.
 ///
-/// Each typed operand wraps such a view and adds the permitted access to the elements.
+/// Each typed operand wraps a typed view and adds the permitted access to the elements.
 pub(crate) struct Typed<'f, T> {
     pub(crate) data: *mut T,
     pub(crate) dims: &'f [usize],
@@ -124,7 +124,7 @@ impl<'f> RawBuffer<'f> {
             })
     }
 
-    /// Checks the same as `typed`, for elements of `size` bytes of any type.
+    /// Makes the same checks as `typed`, for elements of `size` bytes of any type.
     #[inline(always)]
     pub(crate) fn untyped(
         self,
@@ -159,8 +159,8 @@ fn unsigned(dims: &[i64]) -> &[usize] {
     unsafe { std::slice::from_raw_parts(dims.as_ptr().cast::<usize>(), dims.len()) }
 }
 
-/// Returns the product of up to two dimensions, unless one is negative or so large that the size in bytes could
-/// overflow.
+/// Returns the product of up to two dimensions. Returns `None` if a dimension is negative, or so large that the size
+/// in bytes could overflow.
 #[inline(always)]
 fn small_count(dims: &[i64], size: usize) -> Option<usize> {
     let (a, b) = match *dims {
@@ -183,7 +183,8 @@ fn reachable(dims: &[i64], size: usize, address: usize, align: usize) -> Option<
     (len == 0 || (address != 0 && address & (align - 1) == 0)).then_some(len)
 }
 
-/// Returns the product of dimensions, or `None` if one is negative or the number of elements or bytes is too large.
+/// Returns the product of dimensions, or `None` if a dimension is negative or the number of elements or bytes is too
+/// large.
 #[cold]
 #[inline]
 fn count(dims: &[i64], size: usize) -> Option<usize> {

@@ -1,7 +1,7 @@
 //! Tracks in debug builds which results of the active calls were accessed.
 //!
-//! A result counts as written once its elements or its address were handed out for writing. Release
-//! builds do not have this module.
+//! A result counts as written once the handler gets its elements or its address for writing.
+//! Release builds do not have this module.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,7 +34,7 @@ fn ledgers() -> MutexGuard<'static, Vec<Weak<Ledger>>> {
     LEDGERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Records that memory starting at this address is handed out for writing.
+/// Records that the handler gets the memory at `data` for writing.
 pub fn mark_accessed(data: *const u8) {
     for ledger in ledgers().iter().filter_map(Weak::upgrade) {
         for entry in &ledger.entries {
@@ -79,7 +79,7 @@ impl Ledger {
 pub(crate) struct Results(Option<Arc<Ledger>>);
 
 thread_local! {
-    /// The ledger of the handler that runs on this thread. It has no destructor, because a
+    /// The ledger of the handler that runs on this thread. The pointer has no destructor, because a
     /// thread-local destructor would prevent the library from being unloaded.
     pub(crate) static HERE: Cell<*const Ledger> = const { Cell::new(std::ptr::null()) };
 }
@@ -93,7 +93,7 @@ impl Results {
         }
         // SAFETY: the scope that set the pointer on this thread holds a reference count.
         unsafe { Arc::increment_strong_count(here) };
-        // SAFETY: the reference count was incremented above.
+        // SAFETY: this function has incremented the reference count.
         Self(Some(unsafe { Arc::from_raw(here) }))
     }
 

@@ -1,18 +1,20 @@
-//! Threads that run the futures of `async fn` handlers: the program's threads if the host provides them, otherwise this
-//! library's.
+//! Threads that run the futures of `async fn` handlers: the program's threads if the host provides them, otherwise
+//! threads of this library.
 //!
-//! A waker queues its future and returns, because the waking thread may hold a lock that the future takes. The host's
-//! thread pool belongs to the call, so it cannot be used after the handler's return.
+//! A waker queues its future and returns, because the waking thread may hold a lock that the future acquires. The
+//! host's thread pool belongs to the call, so it cannot be used after the handler's return.
 //!
-//! * Threads are started on demand: one for each job that no thread waits for, up to [`MOST_THREADS`]. Blocking jobs
-//!   therefore do not stop others, even if they wait for each other. If the system cannot start even one thread, all
-//!   waiting jobs are refused.
+//! * Threads are started on demand: one for each job that no idle thread can run, up to [`MOST_THREADS`]. Blocking
+//!   jobs therefore do not stop other jobs, even if they wait for each other. If the system cannot start even one
+//!   thread, all waiting jobs are refused.
 //! * Once all threads are busy, jobs wait. The first time that a job has waited for [`STUCK`], a warning is printed.
 //!   When [`MOST_WAITING`] jobs wait, new calls are refused. Running calls are not refused, so that they can end.
 //! * A thread ends after it has had no job for [`IDLE`].
-//! * A forked child has none of its parent's threads. If the parent has started any, jobs are refused in the child.
-//! * A library must not be unmapped while it has threads. The first thread pins it (`RTLD_NODELETE`), so that `dlclose`
-//!   does not unmap it. Joining the threads during unloading would wait for users' code with the loader's lock held.
+//! * A forked child has none of its parent's threads. If the parent has started threads, jobs are refused in the
+//!   child.
+//! * A library must not be unmapped while it has threads. The first thread pins the library (`RTLD_NODELETE`), so
+//!   that `dlclose` does not unmap it. Joining the threads during unloading would wait for users' code with the
+//!   loader's lock held.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,8 +29,8 @@ pub(crate) trait Job: Send {
     /// Runs the job on a thread of the executor.
     fn run(self: Box<Self>);
 
-    /// Ends the job if no thread can run it. The submitting thread calls this, even for other threads' jobs, because no
-    /// thread of the executor exists.
+    /// Ends the job if no thread can run it. The submitting thread calls this method, even for other threads' jobs,
+    /// because no thread of the executor exists.
     fn refuse(self: Box<Self>, why: Error);
 }
 
@@ -99,10 +101,10 @@ pub(crate) fn run(job: Box<dyn Job>, program: &CallHandle, starts: bool) {
 }
 
 /// # Safety
-/// The data must be a box of a job, and this must be called once with it.
+/// `data` is a box of a job, and the function is called once with this box.
 #[cfg(not(loom))]
 unsafe extern "C" fn run_job(data: *mut std::ffi::c_void, run: i32) {
-    // SAFETY: guaranteed by the caller.
+    // SAFETY: the caller upholds this function's safety contract.
     let job = unsafe { Box::from_raw(data.cast::<Box<dyn Job>>()) };
     if run != 0 {
         return job.run();
@@ -158,7 +160,7 @@ impl Executor {
         drop(state);
         let thread = std::thread::Builder::new()
             .name("xla-ffi-async".to_owned())
-            // Completing a call may run the host's callbacks on this stack.
+            // The completion of a call may run the host's callbacks on this thread's stack.
             .stack_size(STACK);
         if thread.spawn(|| self.serve()).is_err() {
             self.on_missing_thread();
@@ -186,7 +188,8 @@ impl Executor {
         let mut state = self.lock();
         state.threads -= 1;
         if state.threads > 0 {
-            // The existing threads take the jobs when they are free, or refuse them if they do not start either.
+            // Existing threads run the waiting jobs when they are free. Threads that are about to start will run or
+            // refuse them.
             return;
         }
         let refused = std::mem::take(&mut state.jobs);
@@ -200,7 +203,7 @@ impl Executor {
 
     fn serve(&self) {
         while let Some(job) = self.next() {
-            // Jobs must not unwind; if one does, the thread count must still be correct.
+            // Jobs must not unwind. If a job unwinds, the thread count must still be correct.
             let run = std::panic::AssertUnwindSafe(|| job.run());
             if let Err(panic) = std::panic::catch_unwind(run) {
                 let text = crate::error::panics::describe("an async handler", panic);
@@ -243,7 +246,7 @@ fn pin_now() {
 
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
     let here = (pin_now as fn() as *const ()).cast();
-    // SAFETY: dladdr writes `info` if it knows the address.
+    // SAFETY: dladdr writes `info` if the address belongs to a loaded library.
     if unsafe { libc::dladdr(here, info.as_mut_ptr()) } == 0 {
         return;
     }
@@ -254,6 +257,6 @@ fn pin_now() {
     unsafe { libc::dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) };
 }
 
-/// Does nothing on other platforms, which rely on the threads' own references to the library.
+/// Does nothing on other platforms, because the threads hold references to the library.
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 fn pin_now() {}

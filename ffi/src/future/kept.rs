@@ -31,7 +31,7 @@ struct Parts<T> {
 // which first consumes this value.
 unsafe impl<T: Send + Sync> Send for Parts<T> {}
 
-/// Returns the size of a result's first dimension, which the parts of a call divide among them.
+/// Returns the size of a result's first dimension, which the parts of a call divide.
 fn first(dims: &[usize]) -> Result<Option<usize>> {
     match dims.first() {
         Some(rows) => Ok(Some(*rows)),
@@ -75,7 +75,7 @@ impl<T> Parts<T> {
 }
 
 /// Panics if an operand does not belong to the call. A promise lends operands of its own call while a closure runs.
-/// Such operands differ from those of other calls only in their addresses.
+/// Lent operands differ from the operands of other calls only in their addresses.
 #[inline(always)]
 fn assert_of(call: &Frame<'_>, data: *const c_void, len: usize) {
     if len > 0 && !call.has_operand_at(data) {
@@ -260,7 +260,8 @@ struct AnyParts {
     _dims: Rc<[i64]>,
 }
 
-// SAFETY: as for `Parts`. The structs are never written after creation, and their reference counts stay 1.
+// SAFETY: the data is reachable only through this value, and is valid until the call is completed. The structs are
+// never written after creation, and their reference counts stay 1.
 unsafe impl Send for AnyParts {}
 
 impl AnyParts {

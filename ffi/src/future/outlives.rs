@@ -13,9 +13,9 @@ use crate::operand::untyped::{AnyBuffer, AnyOut};
 
 /// A parameter that an asynchronous handler may keep after the call has returned.
 ///
-/// Such a parameter accesses only operand data, copies, and objects that live until the call completes. All
-/// parameters of an `async fn` handler must implement this trait. Types that derive [`Bind`](macro@crate::Bind)
-/// implement it if the type that they are made from does.
+/// The parameter accesses only operand data, copies, and objects that live until the call completes. All parameters
+/// of an `async fn` handler must implement this trait. Types that derive [`Bind`](macro@crate::Bind) implement the
+/// trait if their source type does.
 ///
 /// ```
 /// use xla_ffi::{Bind, prelude::*};
@@ -55,7 +55,8 @@ use crate::operand::untyped::{AnyBuffer, AnyOut};
 )]
 pub unsafe trait OutlivesCall {}
 
-/// Implements the trait for types that hold operand data, copies, or an object that the host keeps.
+/// Implements [`OutlivesCall`] for types that hold operand data, copies, or an object that the host
+/// keeps.
 macro_rules! impl_outlives_call {
     ($({$($generics:tt)*} $ty:ty;)*) => {
         $(
@@ -83,20 +84,21 @@ impl_outlives_call! {
     {} TokenOut<'_>;
 }
 
-/// Represents the type that a derived type is made from. The lifetime defers the trait bound until it is needed. Used
-/// by `#[derive(Bind)]`.
+/// Represents the source type of a derived type. The lifetime defers the trait bound until it is needed. Used by
+/// `#[derive(Bind)]`.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct MadeFrom<'f, T>(PhantomData<(&'f (), T)>);
 
-// SAFETY: a derived type has the properties of the type that it is made from.
+// SAFETY: a derived type has the properties of its source type.
 unsafe impl<T: OutlivesCall> OutlivesCall for MadeFrom<'_, T> {}
 
 // SAFETY: attributes are copied with the frame.
 #[diagnostic::do_not_recommend]
 unsafe impl<'f, A: Attribute<'f>> OutlivesCall for A {}
 
-/// Rejects parameters that end with the call at compile time. Used by the macros.
+/// Rejects at compile time a parameter that an asynchronous handler cannot keep. Used by the
+/// macros.
 #[doc(hidden)]
 #[inline(always)]
 pub fn outlives_call<T: OutlivesCall>(_: &T) {}

@@ -1,9 +1,8 @@
 //! Calls that complete in parts: several threads each own a share of the operands.
 //!
-//! Soundness: the host keeps the operands until the call is completed. This happens when the last part is
-//! completed or dropped, which consumes the part and its operands. Each part may therefore access operands as
-//! long as it lives. All parts share the arguments, which are only read, and each part owns separate rows of a
-//! result.
+//! Soundness: the host keeps the operands until the call is completed. This happens when the last part is completed
+//! or dropped, which consumes the part and its operands. Each part may therefore access operands until it is dropped.
+//! All parts share the arguments, which are only read, and each part owns separate rows of a result.
 
 use std::ops::Range;
 use std::panic::AssertUnwindSafe;
@@ -105,8 +104,8 @@ impl CountDown {
             let end = lock(&latch.end).take();
             let error = lock(&latch.error).take();
             if let Some(end) = end {
-                // The action drops users' values, including those of other parts, and may run during
-                // unwinding. A panic must not prevent the call from completing.
+                // The action drops users' values, including values of other parts, and may run during unwinding. A
+                // panic must not prevent the call from completing.
                 let ended = std::panic::catch_unwind(AssertUnwindSafe(|| {
                     end(error.map_or(Ok(()), Err));
                 }));
@@ -134,8 +133,8 @@ type Shares<S> = Arc<Mutex<Vec<Option<S>>>>;
 
 /// One part of a call: the operands that it may access, and the obligation to complete it.
 ///
-/// See [`Promise::count_down`] and [`Promise::gather`]. Completing a part consumes it, so the operands cannot
-/// be accessed afterwards. Dropping it fails the call.
+/// See [`Promise::count_down`] and [`Promise::gather`]. Completing a part consumes the part, so the operands cannot
+/// be accessed afterwards. Dropping a part fails the call.
 ///
 /// ```
 /// use xla_ffi::{Later, prelude::*, later::{KeptOut, Part}};
@@ -166,7 +165,7 @@ type Shares<S> = Arc<Mutex<Vec<Option<S>>>>;
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub struct Part<K: Kept = (), S: Send + 'static = ()> {
-    // Declared before the count-down, and therefore dropped before it.
+    // Declared before the count-down, so that the operands are dropped before the count-down.
     operands: K,
     index: usize,
     rows: Range<usize>,
@@ -219,7 +218,7 @@ impl<K: Kept, S: Send + 'static> Part<K, S> {
         }));
     }
 
-    /// Passes the operands to `work` and completes this part with its outcome. A panic becomes an error.
+    /// Passes the operands to `work` and completes this part with the outcome of `work`. A panic becomes an error.
     pub fn complete_with(mut self, work: impl for<'a> FnOnce(K::At<'a>) -> Result<S>) {
         let outcome = crate::error::panics::caught(|| work(self.operands.at()));
         self.complete(outcome);
@@ -272,15 +271,15 @@ impl<K: Divide> Promise<K> {
     /// - The results differ in their first dimension.
     /// - Packed elements cannot be divided at a byte boundary.
     pub fn count_down(self, parts: usize) -> Result<Vec<Part<K>>> {
-        // The completion is declared first and therefore dropped last. If user code unwinds here, all operands
-        // are dropped before the call is completed.
+        // The completion is declared first and therefore dropped last. If user code unwinds in this function, all
+        // operands are dropped before the call is completed.
         let Self {
             completion,
             operands,
         } = self;
         match Self::pieces(&operands, parts) {
             Ok(pieces) => {
-                // From now on, the pieces own the operands.
+                // From this point on, the pieces own the operands.
                 drop(operands);
                 let end = Box::new(|outcome| completion.complete(outcome));
                 Ok(pieces
@@ -309,15 +308,15 @@ impl<K: Divide> Promise<K> {
             return Err(no_parts());
         }
         let rows = operands.rows()?.unwrap_or(parts);
-        // The first `more` parts have one row more than the others.
+        // The first `more` parts have one row more than the other parts.
         let (each, more) = (rows / parts, rows % parts);
         (0..parts)
             .map(|part| {
                 let start = part * each + part.min(more);
                 let rows = start..start + each + usize::from(part < more);
-                // SAFETY: these ranges are disjoint and within the rows. Each piece becomes a part, and the
-                // call completes after the last part. If a later piece fails, the caller drops all pieces
-                // before it completes the call.
+                // SAFETY: the ranges are disjoint and within the rows. Each piece becomes a part, and the call
+                // completes after the last part. If a later piece fails, the caller drops all pieces before it
+                // completes the call.
                 unsafe { operands.piece(rows.clone()) }.map(|piece| (rows, piece))
             })
             .collect()
@@ -326,8 +325,8 @@ impl<K: Divide> Promise<K> {
     /// Splits a promise into `parts` parts that each contribute a share; `finish` computes the results from
     /// the shares.
     ///
-    /// `finish` runs on the thread of the last part, after all parts are complete. It receives the shares in
-    /// the order of the parts. If a part fails, the call fails with that error instead.
+    /// `finish` runs on the thread of the last part, after all parts are complete. It receives the shares in the
+    /// order of the parts. If a part fails, the call fails with the part's error instead.
     ///
     /// ```
     /// use xla_ffi::{Later, prelude::*};
@@ -375,8 +374,8 @@ impl<K: Divide> Promise<K> {
         }
         let shares: Shares<S> = Arc::new(Mutex::new((0..parts).map(|_| None).collect()));
         let shared: Vec<K::Shared> = (0..parts)
-            // SAFETY: each value belongs to a part, which drops it before it counts down. The operands are
-            // used and the call is completed only after that.
+            // SAFETY: each value belongs to a part, which drops the value before it counts down. The operands are
+            // used and the call is completed only after all parts have counted down.
             .map(|_| unsafe { self.operands.shared() })
             .collect();
         let brought = Arc::clone(&shares);

@@ -1,8 +1,9 @@
 //! Runs the future of an `async fn` handler on the program's threads if the host provides them, otherwise on threads of
 //! this library ([`executor`]).
 //!
-//! Users' code runs when a body is polled and when it is destroyed. Both run on these threads, catch panics, and hold
-//! no lock of this library. On a host without futures, the call must wait anyway, so the handler's thread polls first.
+//! Users' code runs when a body is polled and when a body is destroyed. Both happen on these threads, catch panics,
+//! and hold no lock of this library. On a host without futures, the call must wait, so the handler's thread polls
+//! first.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -84,7 +85,7 @@ impl Task {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that the body was woken; returns true if it has to be scheduled.
+    /// Records that the body was woken. Returns true if the body has to be scheduled.
     fn notify(&self) -> bool {
         let mut state = self.state();
         match std::mem::replace(&mut *state, State::Done) {
@@ -98,14 +99,15 @@ impl Task {
         false
     }
 
-    /// Queues the scheduled body for polling. No user code runs here, because the waking thread may hold any lock.
+    /// Queues the scheduled body for polling. This method runs no user code, because the waking thread may hold any
+    /// lock.
     fn schedule(self: Arc<Self>, starts: bool) {
         let program = self.program.clone();
         executor::run(Box::new(self), &program, starts);
     }
 
-    /// Fails the call if no thread can poll. Destroying the body here may deadlock on a lock of the waking thread, but
-    /// otherwise the call would never end.
+    /// Fails the call if no thread can poll its body. Destroying the body may deadlock on a lock of the waking
+    /// thread, but otherwise the call would never end.
     #[cold]
     fn fail(&self, why: Error) {
         let state = std::mem::replace(&mut *self.state(), State::Done);
@@ -114,8 +116,8 @@ impl Task {
         }
     }
 
-    /// Polls the scheduled body once. If it was woken meanwhile, queues it again after the other bodies, so that a body
-    /// that always wakes itself does not block them.
+    /// Polls the scheduled body once. If the body was woken meanwhile, queues it again after the other bodies, so
+    /// that a body that always wakes itself does not block them.
     fn run(self: Arc<Self>) {
         let polled = State::Polled { woken: false };
         let State::Scheduled(mut work) = std::mem::replace(&mut *self.state(), polled) else {
@@ -237,7 +239,7 @@ mod loom_tests {
         static BODY: RefCell<Option<Body<'static>>> = const { RefCell::new(None) };
     }
 
-    /// Calls an asynchronous handler with this body. Returns true if the call succeeds.
+    /// Calls an asynchronous handler whose body is `body`. Returns true if the call succeeds.
     fn call(host: Host, body: Body<'static>) -> bool {
         // SAFETY: the struct has only numbers and pointers, which may be zero.
         let mut raw: XLA_FFI_CallFrame = unsafe { std::mem::zeroed() };
@@ -253,7 +255,8 @@ mod loom_tests {
         loom_host::went_well(flow)
     }
 
-    /// The timer from the book "Asynchronous Programming in Rust", which wakes the task while it holds its lock.
+    /// The timer from the book "Asynchronous Programming in Rust", which wakes the task while holding the timer's
+    /// lock.
     #[derive(Default)]
     struct Timer {
         ready: bool,

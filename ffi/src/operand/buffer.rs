@@ -42,13 +42,14 @@ use crate::param::{Kind, Param};
 /// # Ok::<(), xla_ffi::Error>(())
 /// ```
 pub struct Buffer<'f, T, const RANK: usize = ANY_RANK> {
-    // Invariant: the elements are initialized, and they are not written while this value lives.
+    // Invariant: the elements are initialized, and they are not written until this value is
+    // dropped.
     view: Typed<'f, T>,
 }
 
 // SAFETY: the value consists of two shared slices, of elements and of dimensions.
 unsafe impl<T: Sync, const RANK: usize> Send for Buffer<'_, T, RANK> {}
-// SAFETY: as above.
+// SAFETY: the value consists of two shared slices, of elements and of dimensions.
 unsafe impl<T: Sync, const RANK: usize> Sync for Buffer<'_, T, RANK> {}
 
 impl<T, const RANK: usize> Clone for Buffer<'_, T, RANK> {
@@ -85,7 +86,7 @@ impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
     }
 
     /// Returns the elements in rows along the last dimension; a scalar is one row of one element. The number of rows
-    /// is the product of the other dimensions, even if the last one is 0 and the rows are empty.
+    /// is the product of the other dimensions, even if the last dimension is 0 and the rows are empty.
     ///
     /// ```
     /// use xla_ffi::prelude::*;

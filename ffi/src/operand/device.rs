@@ -12,8 +12,8 @@ use crate::param::bind::{At, Bind};
 use crate::param::{Kind, Param};
 use xla_ffi_sys::XLA_FFI_DataType;
 
-/// The pointer and the shape of an operand in device memory, which the host process may be unable
-/// to read.
+/// The pointer and the shape of an operand in device memory. The host process may be unable to read
+/// this memory.
 #[derive(Clone, Copy)]
 struct Place<'f> {
     raw: RawBuffer<'f>,
@@ -22,8 +22,8 @@ struct Place<'f> {
 }
 
 impl<'f> Place<'f> {
-    /// Decodes an operand with elements of type `T`. Any alignment is accepted, because the
-    /// elements are not read here.
+    /// Decodes an operand with elements of type `T`. Any alignment is accepted, because this crate
+    /// does not read the elements.
     #[inline(always)]
     fn typed<T: Element>(raw: RawBuffer<'f>, rank: Option<usize>) -> Option<Self> {
         if raw.dtype() != T::DTYPE {
@@ -56,9 +56,10 @@ macro_rules! device {
         }
 
         // SAFETY: the type holds an address and a shape. Dereferencing the address is `unsafe` and
-        // up to the user.
+        // the user's responsibility.
         unsafe impl<T: Send, const RANK: usize> Send for $name<'_, T, RANK> {}
-        // SAFETY: as above.
+        // SAFETY: the type holds an address and a shape. Dereferencing the address is `unsafe` and
+        // the user's responsibility.
         unsafe impl<T: Sync, const RANK: usize> Sync for $name<'_, T, RANK> {}
 
         impl<'f, T: Element, const RANK: usize> $name<'f, T, RANK> {
@@ -142,9 +143,10 @@ macro_rules! any_device {
         }
 
         // SAFETY: the type holds an address and a shape. Dereferencing the address is `unsafe` and
-        // up to the user.
+        // the user's responsibility.
         unsafe impl Send for $any<'_> {}
-        // SAFETY: as above.
+        // SAFETY: the type holds an address and a shape. Dereferencing the address is `unsafe` and
+        // the user's responsibility.
         unsafe impl Sync for $any<'_> {}
 
         impl<'f> $any<'f> {
@@ -264,7 +266,8 @@ device! {
     /// ```
     ///
     /// An argument and a result may share memory if the caller requests it
-    /// (`input_output_aliases`). This is not checked, because the elements are not read here.
+    /// (`input_output_aliases`). This is not checked, because this crate does not read the
+    /// elements.
     DeviceBuffer Arg arg arg read as_device_ptr
 }
 

@@ -1,4 +1,4 @@
-//! Operands that share memory at the caller's request.
+//! Operands that are both argument and result, and share memory at the caller's request.
 
 use std::ops::{Deref, DerefMut};
 
@@ -14,8 +14,8 @@ use crate::param::{Kind, Param};
 /// An argument and a result that share their memory: the elements are changed in place.
 ///
 /// This parameter uses the next argument *and* the next result. The caller must declare the alias
-/// (`input_output_aliases={i: j}` in `jax.ffi.ffi_call`). If the two have different memory, the call is rejected with
-/// an error that explains this. Available since r0 (jaxlib 0.4.31).
+/// (`input_output_aliases={i: j}` in `jax.ffi.ffi_call`). If the argument and the result have different memory, the
+/// call is rejected with an error that explains this. Available since r0 (jaxlib 0.4.31).
 ///
 /// ```
 /// use xla_ffi::prelude::*;
@@ -61,7 +61,7 @@ pub struct InOut<'f, T, const RANK: usize = ANY_RANK> {
 
 // SAFETY: the value is a unique slice of numbers.
 unsafe impl<T: Send, const RANK: usize> Send for InOut<'_, T, RANK> {}
-// SAFETY: as above.
+// SAFETY: the value is a unique slice of numbers.
 unsafe impl<T: Sync, const RANK: usize> Sync for InOut<'_, T, RANK> {}
 
 impl<'f, T: Element, const RANK: usize> InOut<'f, T, RANK> {
@@ -100,14 +100,16 @@ impl<T: Element, const RANK: usize> Deref for InOut<'_, T, RANK> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: `Typed` guarantees `len` aligned elements. They are initialized, because they are also an argument.
+        // SAFETY: `Typed` guarantees `len` aligned elements. The elements are initialized, because they are also an
+        // argument.
         unsafe { std::slice::from_raw_parts(self.view.data, self.view.len) }
     }
 }
 
 impl<T: Element, const RANK: usize> DerefMut for InOut<'_, T, RANK> {
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as above. Operands have separate memory, except for exact aliases. Any alias other than this one is
+        // SAFETY: `Typed` guarantees `len` aligned elements, which are initialized because they are also an argument.
+        // Operands have separate memory, except for exact aliases. Any alias other than this in-out operand is
         // rejected before the handler runs, so the view is unique.
         unsafe { std::slice::from_raw_parts_mut(self.view.data, self.view.len) }
     }

@@ -15,10 +15,10 @@ use crate::param::{Kind, Param};
 
 /// A result with elements of type `T`, which the handler fills.
 ///
-/// The host allocates the memory and does not initialize it. The elements are therefore `MaybeUninit` until one of
-/// the filling methods runs; those methods return the elements as an ordinary slice. A call is rejected if the
-/// result has a different element type, rank, alignment or number of elements. It is also rejected if another
-/// operand starts at the same address. Available since r0 (jaxlib 0.4.31).
+/// The host allocates the memory and does not initialize it. The elements are therefore `MaybeUninit` until a filling
+/// method runs, which returns the elements as an ordinary slice. A call is rejected if the result has a different
+/// element type, rank, alignment or number of elements. It is also rejected if another operand starts at the same
+/// address. Available since r0 (jaxlib 0.4.31).
 ///
 /// ```
 /// use xla_ffi::prelude::*;
@@ -89,11 +89,11 @@ fn about(name: &str, text: &str) -> String {
 
 // SAFETY: the value is a unique slice of elements and a shared slice of dimensions.
 unsafe impl<T: Send, const RANK: usize> Send for Out<'_, T, RANK> {}
-// SAFETY: as above; a shared reference gives no access to the elements.
+// SAFETY: a shared reference gives access to the dimensions, but not to the elements.
 unsafe impl<T: Sync, const RANK: usize> Sync for Out<'_, T, RANK> {}
 
 impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
-    /// Decodes a result. The caller guarantees that nothing else accesses the elements while the value lives.
+    /// Decodes a result. The caller guarantees that no other code accesses the elements until the value is dropped.
     #[inline(always)]
     pub(crate) fn decode(raw: RawBuffer<'f>, name: &'static str) -> Option<Self> {
         Some(Self {

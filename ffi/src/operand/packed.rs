@@ -1,7 +1,7 @@
 //! Operands with elements smaller than a byte.
 //!
-//! XLA packs such elements, starting with the low bits of the first byte. A byte holds two elements of a
-//! 4-bit type, four of a 2-bit type or eight of a 1-bit type. A buffer consists of the packed bytes only.
+//! XLA packs elements smaller than a byte, starting with the low bits of the first byte. A byte holds two elements of
+//! a 4-bit type, four of a 2-bit type or eight of a 1-bit type. A buffer consists of the packed bytes only.
 //!
 //! Hosts have numbers for these types since r5 (jaxlib 0.6.0). Hosts of r3 and r4 send dtype 0 and order
 //! the elements differently, so a handler with packed operands requires r5.
@@ -176,7 +176,7 @@ impl<'f, P: PackedElement, const RANK: usize> Packed<'f, P, RANK> {
         self.buffer.bytes()
     }
 
-    /// Returns element `index` in row-major order, or `None` if it is out of bounds.
+    /// Returns element `index` in row-major order, or `None` if the index is out of bounds.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<P::Value> {
         if index >= self.len() {
@@ -196,7 +196,7 @@ impl<'f, P: PackedElement, const RANK: usize> Packed<'f, P, RANK> {
 }
 
 impl<'f> AnyBuffer<'f> {
-    /// Returns the buffer with packed elements of type `P` and, if fixed, rank `RANK`.
+    /// Returns the argument with packed elements of type `P` and, if fixed, rank `RANK`.
     ///
     /// ```
     /// use xla_ffi::{prelude::*, element::S4};
@@ -215,15 +215,14 @@ impl<'f> AnyBuffer<'f> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if it has a different type or
-    /// rank.
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if the buffer has a different type or rank.
     pub fn packed<P: PackedElement, const RANK: usize>(&self) -> Result<Packed<'f, P, RANK>> {
         Packed::decode(self.raw()).ok_or_else(|| wrong::<P>(self.raw(), rank(RANK)))
     }
 }
 
 impl<'f> AnyOut<'f> {
-    /// Converts the result to one with packed elements of type `P` and, if fixed, rank `RANK`.
+    /// Converts the result to a [`PackedOut`] with elements of type `P` and, if fixed, rank `RANK`.
     ///
     /// ```
     /// use xla_ffi::{prelude::*, element::U4};
@@ -241,8 +240,7 @@ impl<'f> AnyOut<'f> {
     /// ```
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if it has a different type or
-    /// rank.
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if the result has a different type or rank.
     pub fn packed<P: PackedElement, const RANK: usize>(self) -> Result<PackedOut<'f, P, RANK>> {
         PackedOut::decode(self.raw()).ok_or_else(|| wrong::<P>(self.raw(), rank(RANK)))
     }

@@ -23,7 +23,8 @@ macro_rules! rows {
         $(#[$meta])*
         pub struct $name<'a, T> {
             rows: $chunks<'a, T>,
-            // Invariant: 0 if the operand has elements.
+            // The number of remaining rows if the rows are empty. Invariant: 0 if the operand has
+            // elements.
             empty: usize,
         }
 

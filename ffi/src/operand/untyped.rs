@@ -54,8 +54,8 @@ macro_rules! untyped {
                 self.len
             }
 
-            /// Returns the size of all elements in bytes. Elements smaller than a byte are packed: an
-            /// `S4` takes half a byte.
+            /// Returns the size of all elements in bytes. Elements smaller than a byte are packed: an `S4` element
+            /// occupies half a byte.
             #[must_use]
             pub fn byte_size(&self) -> usize {
                 self.bytes
@@ -99,9 +99,9 @@ pub struct AnyBuffer<'f> {
     bytes: usize,
 }
 
-// SAFETY: the memory is not written while the view lives.
+// SAFETY: the memory is not written until the view is dropped.
 unsafe impl Send for AnyBuffer<'_> {}
-// SAFETY: as above.
+// SAFETY: the memory is not written until the view is dropped.
 unsafe impl Sync for AnyBuffer<'_> {}
 
 untyped!(AnyBuffer);
@@ -122,8 +122,8 @@ impl<'f> AnyBuffer<'f> {
     /// Returns the buffer with elements of type `T` and, if fixed, rank `RANK`.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if it has a different type,
-    /// rank or alignment.
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if the buffer has a different type, rank or
+    /// alignment.
     pub fn typed<T: Element, const RANK: usize>(&self) -> Result<Buffer<'f, T, RANK>> {
         Buffer::decode(self.raw).ok_or_else(|| mismatch::<T>(self.raw, rank(RANK)))
     }
@@ -285,11 +285,12 @@ impl<'f> AnyOut<'f> {
         Ok(())
     }
 
-    /// Converts the result to one with elements of type `T` and, if fixed, rank `RANK`.
+    /// Converts the result to an [`Out`](crate::Out) with elements of type `T` and, if fixed, rank
+    /// `RANK`.
     ///
     /// # Errors
-    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if it has a different type,
-    /// rank or alignment.
+    /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if the result has a different type, rank or
+    /// alignment.
     pub fn typed<T: Element, const RANK: usize>(self) -> Result<Out<'f, T, RANK>> {
         Out::decode(self.raw, self.name).ok_or_else(|| mismatch::<T>(self.raw, rank(RANK)))
     }

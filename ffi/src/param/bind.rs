@@ -7,10 +7,10 @@ use crate::param::{Kind, Param};
 /// A type that can be a parameter of a handler.
 ///
 /// To make your own type an attribute, implement [`Attribute`](crate::Attribute). To create a type from another
-/// parameter, derive [`macro@Bind`](macro@crate::Bind). Both are safe; implementing this trait by hand is `unsafe`.
+/// parameter, derive [`macro@Bind`](macro@crate::Bind). Both ways are safe; implementing `Bind` by hand is `unsafe`.
 ///
-/// `bind` decodes the parameter and makes all its checks. If it fails, the call is rejected, and `explain` is called
-/// for every parameter to report what is wrong.
+/// `bind` decodes the parameter and makes all its checks. If a check fails, the call is rejected, and `explain` is
+/// called for every parameter to report the problems.
 ///
 /// ```
 /// use xla_ffi::{Bind, prelude::*, bind::{At, Frame, Param, Problems}};
@@ -53,10 +53,10 @@ use crate::param::{Kind, Param};
 /// ```
 ///
 /// # Safety
-/// Before a handler runs, its operands are checked against each other as `PARAM` declares: no result may start where
-/// another operand starts. Implementations must therefore ensure the following:
-/// - A value accesses only the operands that `PARAM` takes at the place `at`, and writes only to results.
-/// - `bind` gives each operand to one value only.
+/// Before a handler runs, its operands are checked against each other as `PARAM` declares: no result may have the
+/// same address as another operand. Implementations must therefore ensure the following:
+/// - A value accesses only the operands that `PARAM` declares at the place `at`, and writes only to results.
+/// - `bind` creates only one value per operand.
 /// - `bind` and `explain` neither keep the frame nor read or write operands' elements.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a parameter of a handler",
@@ -69,11 +69,12 @@ pub unsafe trait Bind<'f>: Sized {
     /// The declaration of the parameter.
     const PARAM: Param;
 
-    /// Decodes the parameter and makes all its checks. Returns `None` if one fails; [`Bind::explain`] then reports it.
+    /// Decodes the parameter and makes all its checks. Returns `None` if a check fails; [`Bind::explain`] then
+    /// reports the problem.
     fn bind(frame: &Frame<'f>, at: &At) -> Option<Self>;
 
-    /// Reports what is wrong with the parameter, if anything. It is called for every parameter of a rejected call,
-    /// including those that `bind` decoded.
+    /// Reports the problems of the parameter, if any. Called for every parameter of a rejected call, including those
+    /// that `bind` decoded.
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>);
 
     /// Decodes a parameter that may be absent if it is a context part. Returns `None` if a check fails.
@@ -126,9 +127,9 @@ pub unsafe trait Bind<'f>: Sized {
 pub struct At {
     /// The declaration of the parameter.
     pub param: Param,
-    /// The number of preceding arguments.
+    /// The number of arguments before the parameter.
     pub arg: usize,
-    /// The number of preceding results.
+    /// The number of results before the parameter.
     pub ret: usize,
     /// The probable index of the parameter's first attribute.
     pub attr: usize,

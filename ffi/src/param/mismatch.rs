@@ -1,4 +1,4 @@
-//! Explains what is wrong with an operand. Runs only for calls that fail.
+//! Explains the problems of an operand. Runs only for calls that fail.
 
 use std::fmt::Write;
 

@@ -71,13 +71,13 @@ impl<const N: usize> Text<N> {
 }
 
 impl Text<256> {
-    /// Panics at compile time with this text as the message, cut if it is too long.
+    /// Panics at compile time with this text as the message, truncated if it is too long.
     #[track_caller]
     pub(crate) const fn fail(&self) -> ! {
         let len = if self.len < 256 { self.len } else { 256 };
         match std::str::from_utf8(self.bytes.split_at(len).0) {
             Ok(text) => panic!("{}", text),
-            // The limit split a multibyte character.
+            // The length limit split a multibyte character.
             Err(_) => panic!("this handler does not fit; its names are too long for a message"),
         }
     }

@@ -8,7 +8,7 @@ use crate::frame::raw_attribute::RawAttrs;
 use xla_ffi_sys::*;
 
 impl Host {
-    /// Returns the number of the execution (run id).
+    /// Returns the run id of the execution.
     ///
     /// # Safety
     /// `ctx` is the context of the current call.
@@ -51,7 +51,7 @@ impl Host {
         Ok(args.extension)
     }
 
-    /// Returns the options of this execution.
+    /// Returns the custom options of this execution.
     ///
     /// # Safety
     /// `ctx` is the context of the current call, which lives as long as `'f`.
@@ -91,7 +91,7 @@ impl Host {
         Ok(args.stream)
     }
 
-    /// Allocates device memory.
+    /// Allocates device memory of `size` bytes.
     ///
     /// # Safety
     /// `ctx` is the context of the current call.
@@ -120,7 +120,7 @@ impl Host {
         Ok(args.data)
     }
 
-    /// Frees device memory.
+    /// Frees device memory of `size` bytes.
     ///
     /// # Safety
     /// `ctx` is the context of the current call, and `data` was returned by [`Host::allocate`] for
@@ -142,7 +142,7 @@ impl Host {
         unsafe { self.call(Slot::DeviceMemoryFree, Feature::ScratchMemory, &mut args) }
     }
 
-    /// Returns the global number of the device.
+    /// Returns the global ordinal of the device.
     ///
     /// # Safety
     /// `ctx` is the context of the current call.
@@ -162,8 +162,8 @@ impl Host {
 impl Host {
     /// Creates a future of the host, for a call that is pending.
     pub(crate) fn make_future(self) -> Result<*mut XLA_FFI_Future> {
-        // The size is 16, because hosts check for that many bytes; they still write `future`, up to
-        // byte 24.
+        // The size is 16, because hosts check for 16 bytes. Hosts still write `future`, up to byte
+        // 24.
         let mut args = XLA_FFI_Future_Create_Args {
             struct_size: XLA_FFI_Future_Create_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),
@@ -198,7 +198,8 @@ impl Host {
                 future,
                 error,
             };
-            // SAFETY: as above; the host takes ownership of the error.
+            // SAFETY: the struct is the same in every revision that has the slot. The host takes
+            // ownership of the error.
             unsafe { self.call(Slot::FutureSetError, Feature::Futures, &mut args) }
         };
         if let Err(error) = told {

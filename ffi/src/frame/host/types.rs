@@ -95,7 +95,7 @@ impl Host {
         let Some(id) = taken_number(name, refusal.message()) else {
             return Err(refusal);
         };
-        // Since r5, a name may be registered again, but only with its own number.
+        // Since r5, a name may be registered again, but only with its existing number.
         if self.revision() >= Feature::TypesAgain.since() {
             self.register_type(name, id, deleter)?;
         }
@@ -110,7 +110,8 @@ impl Host {
     }
 }
 
-/// Parses the number in a host's error about a registered name. The wording changed with r5.
+/// Parses the type's number in a host's error about a registered name. The wording of the error
+/// changed with r5.
 fn taken_number(name: &str, refusal: &str) -> Option<i64> {
     let since_r5 = |text: &'_ str| -> Option<i64> {
         let rest = text.split_once("Type name ")?.1.strip_prefix(name)?;
@@ -130,8 +131,8 @@ fn taken_number(name: &str, refusal: &str) -> Option<i64> {
 }
 
 impl Host {
-    /// Returns an error if the host has no usable state. Hosts of r0 have the functions, but they
-    /// crash.
+    /// Returns an error if the host has no usable state. Hosts of r0 have the functions for state,
+    /// but the functions crash.
     pub(crate) fn needs_state(self) -> Result<()> {
         if self.at_least(Feature::State.since()) {
             Ok(())
@@ -172,7 +173,7 @@ impl Host {
                 type_id: &raw mut id,
                 state,
             };
-            // SAFETY: this is the layout of version 0.3 and later.
+            // SAFETY: the arguments have the layout of version 0.3 and later.
             return unsafe { self.call(Slot::StateSet, Feature::State, &mut args) };
         }
         if stage != XLA_FFI_ExecutionStage::INSTANTIATE.0 {
@@ -186,7 +187,7 @@ impl Host {
                 type_id: &raw mut id,
                 state,
             };
-            // SAFETY: this is the layout of version 0.2.
+            // SAFETY: the arguments have the layout of version 0.2.
             return unsafe { self.call(Slot::StateSet, Feature::State, &mut args) };
         }
         self.needs_state()?;
@@ -198,7 +199,7 @@ impl Host {
             state,
             deleter: Some(deleter),
         };
-        // SAFETY: this is the layout of version 0.1.
+        // SAFETY: the arguments have the layout of version 0.1.
         unsafe { self.call(Slot::StateSet, Feature::State, &mut args) }
     }
 
@@ -222,7 +223,7 @@ impl Host {
                 type_id: &raw mut id,
                 state: std::ptr::null_mut(),
             };
-            // SAFETY: this is the layout of version 0.3 and later.
+            // SAFETY: the arguments have the layout of version 0.3 and later.
             unsafe { self.call(Slot::StateGet, Feature::State, &mut args) }?;
             return Ok(args.state);
         }
@@ -237,7 +238,7 @@ impl Host {
             type_id: &raw mut id,
             state: std::ptr::null_mut(),
         };
-        // SAFETY: this is the layout of versions 0.1 and 0.2.
+        // SAFETY: the arguments have the layout of versions 0.1 and 0.2.
         unsafe { self.call(Slot::StateGet, Feature::State, &mut args) }?;
         Ok(args.state)
     }
@@ -271,7 +272,8 @@ mod tests {
 
     #[test]
     fn a_refusal_tells_the_number_of_a_name() {
-        // The messages of jaxlib 0.6.2 and later, of 0.4.31 to 0.5.3, and of the embedded runtime.
+        // The messages are those of jaxlib 0.6.2 and later, of 0.4.31 to 0.5.3, and of the embedded
+        // runtime.
         let taken = |text| taken_number("a::B", text);
         assert_eq!(
             taken("Type name a::B already registered with type id 12"),
