@@ -13,10 +13,10 @@ use xla_ffi::embed::bundle;
 use xla_ffi::prelude::*;
 use xla_ffi_runtime::{Attributes, Call, DType, Executable, PreparedCall, Revision, Shape};
 
-/// A revision without futures, the first with futures, and the newest.
+/// A revision without futures, the first revision with futures, and the newest revision.
 const REVISIONS: [Revision; 3] = [Revision::R0, Revision::R2, Revision::R10];
 
-/// A test that hangs fails after this time.
+/// The time after which a test that hangs fails.
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn load<H: xla_ffi::__private::Handler>(revision: Revision, attrs: &str) -> Executable {
@@ -40,8 +40,8 @@ fn run<H: xla_ffi::__private::Handler>(revision: Revision, how: &str) -> Result<
     Ok(outcome.rets[0].to_vec::<i64>().unwrap()[0])
 }
 
-/// The timer of the book "Asynchronous Programming in Rust", which wakes the task while it holds the lock that
-/// its future also takes.
+/// The timer of the book "Asynchronous Programming in Rust". It wakes the task while it holds the lock that its
+/// future also acquires.
 struct TimerFuture {
     shared_state: Arc<Mutex<SharedState>>,
 }
@@ -145,7 +145,7 @@ async fn channels(how: &str, mut y: Out<i64, 0>) -> Result<()> {
             sum = receiver.await.map_err(|error| error.to_string())?;
         }
         _ => {
-            // The sender is dropped without sending: the call fails with an error that explains this and does not
+            // The sender is dropped without sending. The call fails with an error that explains this, and does not
             // hang.
             let (sender, receiver) = tokio::sync::oneshot::channel::<i64>();
             thread::spawn(move || drop(sender));
@@ -191,7 +191,7 @@ fn together(calls: impl IntoIterator<Item = Call>) -> Vec<Result<i64, String>> {
     ended.collect()
 }
 
-/// Blocks its thread until all calls have blocked theirs.
+/// Blocks its thread until all `calls` calls have blocked their threads.
 #[xla_ffi::handler]
 async fn blocks(calls: i64, when: &str, mut y: Out<i64, 0>) {
     static BARRIERS: Mutex<Vec<(i64, Arc<Barrier>)>> = Mutex::new(Vec::new());
@@ -228,7 +228,7 @@ type Receiver = futures::channel::oneshot::Receiver<i64>;
 
 static CHAIN: Mutex<Vec<(Receiver, Option<Sender>)>> = Mutex::new(Vec::new());
 
-/// Waits for the preceding link and wakes the next one.
+/// Waits for the preceding link of the chain, and wakes the next link.
 #[xla_ffi::handler]
 async fn link(mut y: Out<i64, 0>) -> Result<()> {
     let link = CHAIN.lock().unwrap().pop();

@@ -12,7 +12,7 @@ use xla_ffi::{
     embed::{self, Attributes, Bundle, Call, Canceller, DType, Execution, Runtime, Shape, bundle},
 };
 
-/// The number of handlers below that are running. Tests wait for it, so they run one after the other.
+/// The number of running handlers of these tests. Tests wait for this number, so they run one after the other.
 static AT_WORK: AtomicUsize = AtomicUsize::new(0);
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// While this mutex is locked, the future of `late` stays pending.
@@ -131,7 +131,7 @@ fn each_execution_has_its_own_canceller_and_time_limit() {
     }
 }
 
-/// Hosts before r9 have no extensions, so the call runs and its handler never sees the cancellation.
+/// Hosts before r9 have no extensions, so the call runs and its handler is not notified of the cancellation.
 #[test]
 fn older_hosts_never_cancel() {
     for revision in Revision::ALL {

@@ -127,7 +127,7 @@ fn new_pointers_for_each_call_need_one_dependency() {
     call.invoke().expect("it runs");
     assert_eq!(y, [-3, -4]);
     let mut z = [0_i64; 2];
-    // SAFETY: as above.
+    // SAFETY: the two arrays have two elements each and outlive the call.
     unsafe { call.update(&[y.as_mut_ptr().cast()], &[z.as_mut_ptr().cast()]) }.expect("one each");
     call.invoke().expect("it runs");
     assert_eq!(z, [3, 4]);
@@ -212,7 +212,7 @@ fn a_handler_of_another_image_is_refused_when_it_is_registered() {
         }
         let error = match handler("insider") {
             Err(error) => error,
-            // r0 has no metadata call, so only the call itself is rejected.
+            // r0 has no metadata query, so only the call itself is rejected.
             Ok(handler) if revision == Revision::R0 => {
                 let executable = handler.instantiate(&Attributes::new());
                 let call = executable.expect("no state").call().ret(shape(&[]));
@@ -236,8 +236,8 @@ fn a_handler_of_another_image_is_refused_when_it_is_registered() {
     }
 }
 
-/// Two images of the same source may differ in layout if only one is rebuilt. Neither reads the other's
-/// objects.
+/// Two images of the same source may differ in layout if only one image is rebuilt. Neither image reads the objects
+/// of the other image.
 #[test]
 fn a_derived_type_is_known_within_one_image() {
     let library = another_image();
@@ -246,7 +246,7 @@ fn a_derived_type_is_known_within_one_image() {
     let [first, second] = [library, copy].map(|path| {
         // SAFETY: the library belongs to these tests, and its initializers do nothing.
         let library = unsafe { libloading::Library::new(path) }.expect("it loads");
-        // SAFETY: the function has this type.
+        // SAFETY: the library exports the function with this type.
         let name =
             unsafe { library.get::<extern "C" fn() -> *const std::ffi::c_char>(b"session_name") };
         // SAFETY: the function returns a C string that is never freed.

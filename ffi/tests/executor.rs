@@ -44,7 +44,7 @@ fn in_child(check: impl Fn() -> bool) {
         // SAFETY: the alarm only ends a child that hangs.
         unsafe { libc::alarm(20) };
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(check));
-        // SAFETY: the child ends here and does not run the parent's cleanup.
+        // SAFETY: `_exit` ends the child without the parent's cleanup.
         unsafe { libc::_exit(i32::from(!outcome.unwrap_or(false))) };
     }
     let mut status = -1;
@@ -58,7 +58,7 @@ fn in_child(check: impl Fn() -> bool) {
 fn a_child_that_is_forked_after_the_first_call_is_refused() {
     const ALONE: &str = "XLA_FFI_TEST_FORKS";
     if std::env::var_os(ALONE).is_none() {
-        path(); // build it in this process, not in the child
+        path(); // build the library in this process, not in the child
         let status = Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",

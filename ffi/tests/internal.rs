@@ -1,5 +1,5 @@
-//! Tests the internal API: handlers that are linked with the runtime receive its objects. On other
-//! hosts, they reject the call.
+//! Tests the internal API: handlers that are linked with the runtime receive the runtime's objects.
+//! On other hosts, these handlers reject the call.
 
 use std::sync::Arc;
 

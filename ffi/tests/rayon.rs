@@ -31,7 +31,7 @@ static SEEN: [Seen; 8] = [const {
 }; 8];
 
 impl Seen {
-    /// Computes a number and records the thread that does this.
+    /// Computes a number and records the thread that computes it.
     fn work(&self, index: i64) -> i64 {
         let working = self.working.fetch_add(1, Ordering::SeqCst) + 1;
         self.most.fetch_max(working, Ordering::SeqCst);
@@ -89,7 +89,7 @@ fn assert_sums(runtime: &Runtime) {
 #[test]
 fn all_calls_share_as_many_threads_as_the_host_has() {
     for size in [1, 3] {
-        // Two hosts of the same size, which several threads call.
+        // Two hosts with thread pools of the same size, which several threads call.
         let runtimes = [size, size].map(|size| Runtime::with_threads(Revision::R10, size));
         std::thread::scope(|scope| {
             for caller in 0..6 {
@@ -111,8 +111,8 @@ fn on_the_host(pool: ThreadPool) -> Result<()> {
     Ok(())
 }
 
-/// As in XLA on CPU, handlers run as tasks of the host's pool. The host's threads here belong to a different rayon
-/// pool. A waiting thread of that pool must not start the next call.
+/// As in XLA on CPU, handlers run as tasks of the host's pool. In this test, the host's threads belong to a different
+/// rayon pool. A waiting thread of that pool must not start the next call.
 #[test]
 fn calls_on_the_hosts_threads_wait_for_one_pool() {
     const SIZE: usize = 4;
@@ -144,7 +144,7 @@ fn a_panic_in_the_work_is_one_of_the_handler() {
     let error = embed::call::<panics>("{}").unwrap().run().unwrap_err();
     assert_eq!(error.code(), ErrorCode::Internal);
     assert!(error.message().contains("the fortieth"), "{error}");
-    // The pool still works.
+    // After the panic, the rayon pool still works.
     assert_sums(&Runtime::with_threads(Revision::R10, 5));
 }
 
@@ -178,7 +178,7 @@ fn a_child_that_is_forked_after_the_first_call_is_refused() {
         let is_refused = std::panic::catch_unwind(|| {
             outcome().is_err_and(|error| error.code() == ErrorCode::FailedPrecondition)
         });
-        // SAFETY: the child ends here and does not run the parent's cleanup.
+        // SAFETY: `_exit` ends the child without the parent's cleanup.
         unsafe { libc::_exit(i32::from(!is_refused.unwrap_or(false))) };
     }
     let mut status = -1;

@@ -1,7 +1,7 @@
 //! Tests the compile errors of incorrect uses of the macros. Code that must compile has its own
-//! tests (`rust_api/hygiene.rs`), so a single cargo run can check all cases here.
+//! tests (`rust_api/hygiene.rs`), so a single cargo run can check all cases.
 //!
-//! The expected messages are in the `.stderr` file of each case. To update them, run
+//! The expected messages are in the `.stderr` file of each case. To update these files, run
 //! `TRYBUILD=overwrite cargo test -p xla-ffi --test ui`.
 
 use xla_ffi_testing::TRYBUILD_FLAGS;

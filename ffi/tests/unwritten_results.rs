@@ -25,7 +25,7 @@ fn failed(mode: i32) -> Result<()> {
     Ok(())
 }
 
-/// Performs the action for `mode`.
+/// Writes the result `z` or leaves it unwritten, depending on `mode`.
 fn write_or_leave(mode: i32, mut z: Out<f32>) {
     match mode {
         WRITE => {
@@ -135,7 +135,7 @@ fn check<H: xla_ffi::__private::Handler>(name: &str, dtype: DType) {
         for mode in [WRITE, LEAVE] {
             run::<H>(mode, dtype, n).unwrap_or_else(|error| panic!("{name} {mode}: {error}"));
         }
-        // If the handler fails, its own error is reported.
+        // If the handler fails, the error of the handler is reported.
         assert_eq!(
             run::<H>(FAIL, dtype, n).unwrap_err().message(),
             format!("{name} (execute): on purpose"),

@@ -28,7 +28,7 @@ pub extern "C" fn session_name() -> *const std::ffi::c_char {
     std::ffi::CString::new(name).expect("no NUL").into_raw()
 }
 
-/// The compiler warns about a handler that no library lists, and only about that one.
+/// The compiler warns about a handler that no library lists, and about no other handler.
 #[expect(dead_code, reason = "not listed in `library!`")]
 mod unlisted {
     #[xla_ffi::handler]

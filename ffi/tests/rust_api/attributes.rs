@@ -59,7 +59,7 @@ fn scalars(
     Ok(())
 }
 
-/// Covers XLA's tests BuiltinAttributes and AutoBinding.
+/// Covers XLA's tests BuiltinAttributes and AutoBinding: scalars of every type.
 #[test]
 fn scalars_of_every_type() {
     let attrs = "{flag = true, a = -1 : i8, b = -2 : i16, c = -3 : i32, d = -4 : i64, e = 5 : ui8, \
@@ -224,7 +224,7 @@ fn pointer(mut y: Out<f64, 1>, p: Pointer<f64>, null: Pointer<u8>) -> Result<()>
     Ok(())
 }
 
-/// Covers XLA's test PointerAttr.
+/// Covers XLA's test PointerAttr: addresses as attributes.
 #[test]
 fn pointers() {
     let number = Box::new(4.5_f64);

@@ -127,7 +127,7 @@ fn parts_of_the_context_over_the_revisions() {
     }
 }
 
-/// Covers XLA's test FindExtension.
+/// Covers XLA's test FindExtension: extensions are found by their number.
 #[test]
 fn extensions_are_found_by_number() {
     let raw = xla_ffi::sys::XLA_FFI_Extension {
@@ -293,7 +293,7 @@ fn scratch_memory() {
         assert_eq!(number(call), 0);
     }
     assert_eq!(allocator.living(), 0);
-    // XLA frees no scratch memory, so a handler that panics must also free it.
+    // XLA frees no scratch memory, so the memory must also be freed if the handler panics.
     let runtime = Runtime::new(Revision::NEWEST);
     for panics in [false, true] {
         let attributes = Attributes::parse(&format!("{{panics = {panics}}}")).unwrap();
@@ -325,7 +325,7 @@ fn device(
     assert!(!x.is_empty() && y.len() == 2 && pass.take().is_none());
     // SAFETY: the test's device is this process, and the operands have two elements.
     let from = unsafe { std::slice::from_raw_parts(x.as_device_ptr(), 2) };
-    // SAFETY: as above.
+    // SAFETY: the test's device is this process, and the operands have two elements.
     unsafe {
         y.as_device_mut_ptr()
             .copy_from_nonoverlapping(from.as_ptr(), 2)
@@ -419,7 +419,7 @@ fn user_data() {
         let runtime = Runtime::new(revision);
         // The program chooses the type's number.
         let info = TypeInfo::default();
-        // SAFETY: the type is the one that `chosen` takes.
+        // SAFETY: the type is the parameter type of `chosen`.
         unsafe { runtime.register_type("test.chosen", 4242, info) }.unwrap();
         let executable = load::<chosen>(&runtime, "{}").unwrap();
         let mut object = Chosen(11);

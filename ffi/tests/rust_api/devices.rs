@@ -212,8 +212,8 @@ fn communicators_and_windows_are_fetched_after_they_were_asked_for() {
     );
 }
 
-/// Requests a device communicator with `barriers` barriers, then gets one with `barriers + other`
-/// barriers.
+/// Requests a device communicator with `barriers` barriers, then gets a device communicator with
+/// `barriers + other` barriers.
 struct OnDevice;
 
 #[xla_ffi::stateful(name = "on_device", platforms = ["cuda"])]
@@ -291,8 +291,8 @@ fn device_communicators_are_those_of_the_requested_group_and_barriers() {
     }
 }
 
-/// Returns the addresses of a communicator and of a device communicator, which is 0 if the host has
-/// none.
+/// Returns the addresses of a communicator and of a device communicator. The second address is 0 if
+/// the host has no device communicator.
 #[xla_ffi::handler(platforms = ["cuda"])]
 fn fetched(collectives: Collectives, y: DeviceOut<i64, 1>) -> Result<()> {
     let communicator = collectives.communicator(PAIR)?.as_ptr() as i64;
@@ -337,7 +337,7 @@ fn newer_and_older_versions_of_collectives_serve_what_they_have() {
         ((0, 2), of_02, false, Some([0xC0FFEE, 0])),
         ((1, 3), newest, true, None),
     ] {
-        // SAFETY: numbers, null pointers and absent functions.
+        // SAFETY: the struct consists of numbers, pointers and optional functions.
         let mut raw: Box<[RawCollectives; 2]> = Box::new(unsafe { std::mem::zeroed() });
         raw[0].extension_base.struct_size = size;
         raw[0].extension_base.id.extension_type = 129;

@@ -1,5 +1,6 @@
 //! Tests invalid call frames: short structs, null and misaligned data, negative and overflowing
-//! dimensions, unknown tags, and duplicates. Each causes an error that names the problem.
+//! dimensions, unknown tags, and duplicates. Each invalid frame causes an error that names the
+//! problem.
 
 use std::ffi::{CStr, c_void};
 use std::sync::Mutex;
@@ -11,7 +12,7 @@ use xla_ffi::sys::*;
 static ERRORS: Mutex<Vec<(u32, String)>> = Mutex::new(Vec::new());
 
 unsafe extern "C" fn error_create(args: *mut XLA_FFI_Error_Create_Args) -> *mut XLA_FFI_Error {
-    // SAFETY: these are the arguments of this slot.
+    // SAFETY: handlers pass the argument struct of this slot.
     let args = unsafe { args.read() };
     // SAFETY: the ABI requires a C string.
     let text = unsafe { CStr::from_ptr(args.message) }.to_str().unwrap();
@@ -34,7 +35,7 @@ struct Spoilt {
 /// A function that makes a frame invalid.
 type Spoil = fn(&mut Spoilt);
 
-/// The values of `struct_size` in the frame's structs.
+/// The values of `struct_size` in the structs of the frame.
 struct Sizes {
     api: usize,
     frame: usize,

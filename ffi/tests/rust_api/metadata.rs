@@ -41,8 +41,8 @@ impl State {
     fn execute(&self) {}
 }
 
-/// Covers XLA's test Metadata. The version is the host's, raised to the handler's minimum; the host
-/// then rejects it with a reason.
+/// Covers XLA's test Metadata. The version is the host's, raised to the handler's minimum. The host
+/// then rejects the handler with a reason.
 #[test]
 fn versions_are_negotiated() {
     for revision in Revision::ALL {

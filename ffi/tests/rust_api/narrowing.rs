@@ -15,7 +15,7 @@ fn narrowing(
     y.copy_from(&[a.into(), b.into(), c.into(), d])
 }
 
-/// Python's integers are i64 and its floats f64. They are accepted if they fit.
+/// Python's integers are i64 and its floats f64. Narrowed attributes accept values that fit.
 #[xla_ffi::handler]
 fn narrowed_arrays(
     mut y: Out<f64, 1>,

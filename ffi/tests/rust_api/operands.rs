@@ -100,7 +100,7 @@ fn results_are_written_or_not() {
     }
 }
 
-/// Returns the number of rows, of which each end yields half, and the number of their elements.
+/// Returns the number of rows, half of them from each end, and the number of their elements.
 #[xla_ffi::handler]
 fn rows(x: Buffer<i32>, mut y: Out<i32>, mut told: Out<u64, 1>) -> Result<()> {
     let (mut rows, mut own) = (x.rows(), y.rows_uninit());
@@ -239,7 +239,7 @@ fn ordered(_before: Token, x: Buffer<f32>, _after: TokenOut, mut y: Out<f32>) ->
     y.copy_from(&x)
 }
 
-/// Covers XLA's test TokenArgument.
+/// Covers XLA's test TokenArgument: tokens as arguments and results.
 #[test]
 fn tokens() {
     let token = || shape(DType::Token, &[]);

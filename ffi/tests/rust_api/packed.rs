@@ -47,10 +47,10 @@ fn packed_elements_begin_in_the_low_bits() {
             .bytes()
             .to_vec()
     };
-    // 1, -2, 3 becomes -1, 2, -3.
+    // The elements 1, -2, 3 become -1, 2, -3.
     let negated = run(call::<negate_packed>("{}"), DType::S4, &[0xE1, 0x03]);
     assert_eq!(negated, [0x2F, 0x0D]);
-    // 0, 1, 3 becomes 1, 2, 0 (it wraps).
+    // The elements 0, 1, 3 become 1, 2, 0, because the last element wraps around.
     let counted = run(call::<count_up>("{}"), DType::U2, &[0b11_01_00]);
     assert_eq!(counted, [0b00_10_01]);
     let x = Tensor::zeros(of(DType::U4)).unwrap();

@@ -25,7 +25,7 @@ fn sum(
     Ok(())
 }
 
-/// Covers XLA's test RemainingArgs.
+/// Covers XLA's test RemainingArgs: any number of remaining arguments.
 #[test]
 fn remaining_arguments() {
     let run = |args: Vec<Tensor>| {

@@ -49,8 +49,8 @@ struct Window {
     _stride: u8,
 }
 
-/// Attributes of a struct: one is renamed and has a default, and one is narrowed. One name occurs
-/// on both sides.
+/// Attributes from a struct. One attribute is renamed and has a default, another attribute is
+/// narrowed. One name occurs in an argument and in a result.
 #[xla_ffi::handler(shape = "... n stride -> ... n/2 width")]
 fn windows(_x: Buffer<f32>, y: Out<f32>, #[attr(flatten)] _window: Window) -> Result<()> {
     y.leave_unwritten();
@@ -72,7 +72,7 @@ fn lanes(_x: Buffer<f32>, y: Out<f32>, lanes: Lanes, _size: u64) -> Result<()> {
     Ok(())
 }
 
-/// The contract's attribute belongs to a different stage.
+/// A handler whose contract uses an attribute of a different stage.
 struct Repeated {
     times: AtomicI64,
 }

@@ -174,7 +174,7 @@ fn wrong_stages_are_told() {
     let instantiate = all.get(Stage::Instantiate).unwrap();
     // SAFETY: the function is a handler of this program.
     let swapped = unsafe { Bundle::execute(instantiate) };
-    // SAFETY: as above.
+    // SAFETY: the function is a handler of this program.
     let swapped = unsafe { swapped.with(Stage::Instantiate, execute) };
     let runtime = Runtime::default();
     let attributes = Attributes::parse("{start = 1 : i64}").unwrap();
@@ -188,7 +188,7 @@ fn wrong_stages_are_told() {
         "Counter (execute): called in stage instantiate; register each function of the handler for its own stage"
     );
     // Without the instantiate stage, there is no state.
-    // SAFETY: as above.
+    // SAFETY: the function is a handler of this program.
     let alone = unsafe { Bundle::execute(execute) };
     let executable = runtime
         .handler("alone", alone)

@@ -109,14 +109,14 @@ fn types_made_from_parameters() {
             .run()
             .is_ok()
     );
-    // The overlap check includes the operand that the parameter is made from.
+    // The overlap check includes the source operand of a derived parameter.
     assert_eq!(
         refused(call::<copied>("{}").arg(x()).ret_alias(0)),
         "copied (execute): result `y` overlaps argument `x`; if the caller aliases them (input_output_aliases), declare an in-out operand"
     );
 }
 
-/// A type can be kept if the operand or attribute that it is made from can be kept.
+/// A derived parameter can be kept if its source operand or source attribute can be kept.
 #[xla_ffi::handler]
 async fn later(x: Square<'_>, mut y: Out<f64, 0>, scale: Positive, seed: Seed) -> Result<()> {
     std::future::ready(()).await;

@@ -21,7 +21,7 @@ mod parameter_self {
     }
 }
 
-/// Operands are taken by value.
+/// Operand parameters must be values, not references.
 mod parameter_reference {
     use xla_ffi::prelude::*;
 

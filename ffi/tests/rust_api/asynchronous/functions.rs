@@ -28,7 +28,7 @@ impl StdFuture for Elsewhere {
         self.times -= 1;
         let waker = context.waker().clone();
         if self.twice {
-            // Wake it while it runs, and then from a different thread.
+            // Wake the future while it runs, and then from a different thread.
             waker.wake_by_ref();
         }
         thread::spawn(move || waker.wake());

@@ -144,7 +144,7 @@ fn lends(x: Buffer<f32, 1>, y: Out<f32, 1>, z: AnyOut, later: Later) {
     *LENDER.lock().unwrap() = Some(promise);
 }
 
-/// Adds an operand that the promise of a different call lends to its own promise.
+/// Passes an operand that the promise of a different call lends to a new promise.
 #[xla_ffi::handler]
 fn borrows(_own: Out<f32, 1>, how: &str, later: Later) -> Result<()> {
     let mut lender = LENDER.lock().unwrap().take().unwrap();
@@ -217,7 +217,7 @@ assert_impl_all!(Part<(KeptBuffer<f32, 1>, KeptOut<f32, 1>)>: Send);
 assert_impl_all!(Part<KeptAnyBuffer, Vec<f32>>: Send);
 assert_not_impl_any!(Part<KeptOut<f32, 1>>: Clone);
 
-// Results are unique.
+// Results are unique, so they cannot be copied.
 assert_not_impl_any!(Out<'_, f32>: Copy, Clone);
 assert_not_impl_any!(InOut<'_, f32>: Copy, Clone);
 assert_not_impl_any!(AnyOut<'_>: Copy, Clone);

@@ -109,7 +109,7 @@ fn run_divided(rows: i64, parts: i64) -> Call {
 fn parts_own_rows_of_the_results() {
     for (rows, parts) in [(5_i64, 2_i64), (6, 3), (2, 5), (0, 3), (7, 7), (4, 1)] {
         let outcome = run_divided(rows, parts).run().unwrap();
-        // The part of each row. The first parts have one row more.
+        // The part that writes each row. The first `more` parts write one row more.
         let (each, more) = (rows / parts, rows % parts);
         let sizes = (0..parts).map(|part| each + i64::from(part < more));
         let owners: Vec<i64> = sizes
