@@ -1,4 +1,4 @@
-//! The function table and its version.
+//! The host's function table and the version of the ABI.
 
 use crate::{
     Layout, Revision, XLA_FFI_CustomOptions_Get_Args, XLA_FFI_DeviceMemory_Allocate_Args,
@@ -24,27 +24,27 @@ opaque! {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Api {
-    /// Size of this struct in bytes, set by the host; 88 before r5.
+    /// Size of this struct in bytes, set by the host; always 88 before r5.
     pub struct_size: usize,
     /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// The host's version of the ABI.
     pub api_version: XLA_FFI_Api_Version,
-    /// The host's private functions.
+    /// The host's private functions, which handlers do not use.
     pub internal_api: *const XLA_FFI_InternalApi,
-    /// Creates an error.
+    /// Creates an error object of the host.
     pub XLA_FFI_Error_Create:
         Option<unsafe extern "C" fn(args: *mut XLA_FFI_Error_Create_Args) -> *mut XLA_FFI_Error>,
     /// Reads the message and code of an error. Called `Error_GetMessage` up to r8.
     pub XLA_FFI_Error_GetDetails:
         Option<unsafe extern "C" fn(args: *mut XLA_FFI_Error_GetDetails_Args)>,
-    /// Destroys an error.
+    /// Destroys an error object of the host.
     pub XLA_FFI_Error_Destroy: Option<unsafe extern "C" fn(args: *mut XLA_FFI_Error_Destroy_Args)>,
-    /// Registers a handler.
+    /// Registers a handler with the host.
     pub XLA_FFI_Handler_Register: Option<
         unsafe extern "C" fn(args: *mut XLA_FFI_Handler_Register_Args) -> *mut XLA_FFI_Error,
     >,
-    /// Returns the platform's stream.
+    /// Returns the platform's stream, for example a `CUstream`.
     pub XLA_FFI_Stream_Get:
         Option<unsafe extern "C" fn(args: *mut XLA_FFI_Stream_Get_Args) -> *mut XLA_FFI_Error>,
     /// Registers a user type. Called `TypeId_Register` up to r6.
@@ -54,17 +54,17 @@ pub struct XLA_FFI_Api {
     pub XLA_FFI_InvokeContext_Get: Option<
         unsafe extern "C" fn(args: *mut XLA_FFI_InvokeContext_Get_Args) -> *mut XLA_FFI_Error,
     >,
-    /// Stores state for later stages.
+    /// Stores state for later stages of the handler.
     pub XLA_FFI_State_Set:
         Option<unsafe extern "C" fn(args: *mut XLA_FFI_State_Set_Args) -> *mut XLA_FFI_Error>,
     /// Returns the state of a stage.
     pub XLA_FFI_State_Get:
         Option<unsafe extern "C" fn(args: *mut XLA_FFI_State_Get_Args) -> *mut XLA_FFI_Error>,
-    /// Allocates scratch memory.
+    /// Allocates device memory for one call.
     pub XLA_FFI_DeviceMemory_Allocate: Option<
         unsafe extern "C" fn(args: *mut XLA_FFI_DeviceMemory_Allocate_Args) -> *mut XLA_FFI_Error,
     >,
-    /// Frees scratch memory.
+    /// Frees device memory of one call.
     pub XLA_FFI_DeviceMemory_Free: Option<
         unsafe extern "C" fn(args: *mut XLA_FFI_DeviceMemory_Free_Args) -> *mut XLA_FFI_Error,
     >,
@@ -76,14 +76,14 @@ pub struct XLA_FFI_Api {
     pub XLA_FFI_ThreadPool_NumThreads: Option<
         unsafe extern "C" fn(args: *mut XLA_FFI_ThreadPool_NumThreads_Args) -> *mut XLA_FFI_Error,
     >,
-    /// Creates a future. From r2.
+    /// Creates a future of the host. From r2.
     pub XLA_FFI_Future_Create:
         Option<unsafe extern "C" fn(args: *mut XLA_FFI_Future_Create_Args) -> *mut XLA_FFI_Error>,
-    /// Completes a future. From r2.
+    /// Completes a future of the host. From r2.
     pub XLA_FFI_Future_SetAvailable: Option<
         unsafe extern "C" fn(args: *mut XLA_FFI_Future_SetAvailable_Args) -> *mut XLA_FFI_Error,
     >,
-    /// Completes a future with an error. From r2.
+    /// Completes a future of the host with an error. From r2.
     pub XLA_FFI_Future_SetError:
         Option<unsafe extern "C" fn(args: *mut XLA_FFI_Future_SetError_Args) -> *mut XLA_FFI_Error>,
     /// Returns the run id of the execution. From r4.
@@ -99,7 +99,7 @@ pub struct XLA_FFI_Api {
             args: *mut XLA_FFI_InvokeContext_FindExtension_Args,
         ) -> *mut XLA_FFI_Error,
     >,
-    /// Returns the options of this execution. From r10.
+    /// Returns the custom options of this execution. From r10.
     pub XLA_FFI_CustomOptions_Get: Option<
         unsafe extern "C" fn(args: *mut XLA_FFI_CustomOptions_Get_Args) -> *mut XLA_FFI_Error,
     >,
@@ -135,37 +135,37 @@ layout!(XLA_FFI_Api, R10.., size 208, struct_size XLA_FFI_CustomOptions_Get 208 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Slot {
-    /// Creates an error.
+    /// Creates an error object of the host.
     ErrorCreate = 0,
     /// Reads the message and code of an error. Called `Error_GetMessage` up to r8.
     ErrorGetDetails = 1,
-    /// Destroys an error.
+    /// Destroys an error object of the host.
     ErrorDestroy = 2,
-    /// Registers a handler.
+    /// Registers a handler with the host.
     HandlerRegister = 3,
-    /// Returns the platform's stream.
+    /// Returns the platform's stream, for example a `CUstream`.
     StreamGet = 4,
     /// Registers a user type. Called `TypeId_Register` up to r6.
     TypeRegister = 5,
     /// Returns user data. Called `ExecutionContext_Get` up to r8.
     InvokeContextGet = 6,
-    /// Stores state for later stages.
+    /// Stores state for later stages of the handler.
     StateSet = 7,
     /// Returns the state of a stage.
     StateGet = 8,
-    /// Allocates scratch memory.
+    /// Allocates device memory for one call.
     DeviceMemoryAllocate = 9,
-    /// Frees scratch memory.
+    /// Frees device memory of one call.
     DeviceMemoryFree = 10,
     /// Runs a task on the host's thread pool.
     ThreadPoolSchedule = 11,
     /// Returns the number of threads in the host's thread pool.
     ThreadPoolNumThreads = 12,
-    /// Creates a future.
+    /// Creates a future of the host.
     FutureCreate = 13,
-    /// Completes a future.
+    /// Completes a future of the host.
     FutureSetAvailable = 14,
-    /// Completes a future with an error.
+    /// Completes a future of the host with an error.
     FutureSetError = 15,
     /// Returns the run id of the execution.
     RunIdGet = 16,
@@ -173,14 +173,14 @@ pub enum Slot {
     DeviceOrdinalGet = 17,
     /// Finds an extension of the invocation context.
     InvokeContextFindExtension = 18,
-    /// Returns the options of this execution.
+    /// Returns the custom options of this execution.
     CustomOptionsGet = 19,
 }
 
 const _: () = assert!(Slot::HEAD == crate::Revision::TABLE_HEAD);
 
 impl Slot {
-    /// The size in bytes of the part of the table before its first function.
+    /// The size in bytes of the part of the function table before the first function.
     pub const HEAD: usize = core::mem::offset_of!(XLA_FFI_Api, XLA_FFI_Error_Create);
 
     /// All functions, in the order of the newest revision.
@@ -249,7 +249,8 @@ impl Slot {
         }
     }
 
-    /// Returns true if the function returns an error pointer. The other functions return nothing.
+    /// Returns true if the function returns an error pointer. Returns false if the function returns
+    /// nothing.
     #[must_use]
     pub const fn returns_error(self) -> bool {
         !matches!(self, Self::ErrorGetDetails | Self::ErrorDestroy)
@@ -270,9 +271,9 @@ pub struct XLA_FFI_Api_Version {
     pub struct_size: usize,
     /// The first entry of the extension chain; null in all revisions.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// Major version.
+    /// The major version of the ABI.
     pub major_version: i32,
-    /// Minor version.
+    /// The minor version of the ABI.
     pub minor_version: i32,
 }
 layout!(XLA_FFI_Api_Version, R0.., size 24, struct_size minor_version 24 {

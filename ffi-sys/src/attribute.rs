@@ -6,13 +6,13 @@ use core::ffi::{c_char, c_void};
 enumeration! {
     /// The type of an entry of [`XLA_FFI_Attrs`].
     XLA_FFI_AttrType, "XLA_FFI_AttrType_" {
-        /// An [`XLA_FFI_Array`].
+        /// The attribute is an [`XLA_FFI_Array`].
         ARRAY = 1,
-        /// An [`XLA_FFI_Attrs`].
+        /// The attribute is an [`XLA_FFI_Attrs`], a dictionary.
         DICTIONARY = 2,
-        /// An [`XLA_FFI_Scalar`].
+        /// The attribute is an [`XLA_FFI_Scalar`].
         SCALAR = 3,
-        /// An [`XLA_FFI_ByteSpan`].
+        /// The attribute is an [`XLA_FFI_ByteSpan`], a string.
         STRING = 4,
     }
 }
@@ -21,9 +21,9 @@ enumeration! {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_ByteSpan {
-    /// The first byte; may be null if `len` is 0.
+    /// The first byte of the string; may be null if `len` is 0.
     pub ptr: *const c_char,
-    /// The length in bytes.
+    /// The length of the string in bytes.
     pub len: usize,
 }
 layout!(XLA_FFI_ByteSpan, R0.., size 16 {
@@ -31,13 +31,13 @@ layout!(XLA_FFI_ByteSpan, R0.., size 16 {
     len: usize = 8,
 });
 
-/// A scalar value.
+/// A scalar attribute.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Scalar {
-    /// The type of the value.
+    /// The type of the scalar.
     pub dtype: XLA_FFI_DataType,
-    /// The address of the value.
+    /// The address of the scalar.
     pub value: *mut c_void,
 }
 layout!(XLA_FFI_Scalar, R0.., size 16 {
@@ -45,15 +45,15 @@ layout!(XLA_FFI_Scalar, R0.., size 16 {
     value: *mut c_void = 8,
 });
 
-/// A dense array of values.
+/// An array attribute, with dense elements.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Array {
-    /// The type of the elements.
+    /// The type of the array's elements.
     pub dtype: XLA_FFI_DataType,
-    /// Number of elements.
+    /// The number of the array's elements.
     pub size: usize,
-    /// The first element; may be null if `size` is 0.
+    /// The first element of the array; may be null if `size` is 0.
     pub data: *mut c_void,
 }
 layout!(XLA_FFI_Array, R0.., size 24 {
@@ -70,13 +70,13 @@ pub struct XLA_FFI_Attrs {
     pub struct_size: usize,
     /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// Number of attributes.
+    /// The number of attributes.
     pub size: i64,
     /// The types of the attributes; `size` entries.
     pub types: *mut XLA_FFI_AttrType,
-    /// The names; `size` entries.
+    /// The names of the attributes; `size` entries.
     pub names: *mut *mut XLA_FFI_ByteSpan,
-    /// The values; `size` entries.
+    /// The values of the attributes; `size` entries.
     pub attrs: *mut *mut c_void,
 }
 layout!(XLA_FFI_Attrs, R0.., size 48, struct_size attrs 48 {

@@ -31,7 +31,7 @@ pub struct XLA_FFI_Args {
     pub struct_size: usize,
     /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// Number of arguments.
+    /// The number of arguments.
     pub size: i64,
     /// The types of the arguments; `size` entries.
     pub types: *mut XLA_FFI_ArgType,
@@ -54,7 +54,7 @@ pub struct XLA_FFI_Rets {
     pub struct_size: usize,
     /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// Number of results.
+    /// The number of results.
     pub size: i64,
     /// The types of the results; `size` entries.
     pub types: *mut XLA_FFI_RetType,
@@ -147,13 +147,13 @@ pub struct XLA_FFI_Buffer {
     pub struct_size: usize,
     /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// Element type.
+    /// The type of the array's elements.
     pub dtype: XLA_FFI_DataType,
-    /// The first element; may be null if a dimension is 0.
+    /// The first element of the array; may be null if a dimension is 0.
     pub data: *mut c_void,
-    /// Number of dimensions.
+    /// The number of the array's dimensions.
     pub rank: i64,
-    /// The number of elements along each dimension; `rank` entries.
+    /// The number of elements along each dimension of the array; `rank` entries.
     pub dims: *mut i64,
 }
 layout!(XLA_FFI_Buffer, R0.., size 48, struct_size dims 48 {
@@ -168,7 +168,7 @@ layout!(XLA_FFI_Buffer, R0.., size 48, struct_size dims 48 {
 enumeration! {
     /// The type of an entry of [`XLA_FFI_Args`](crate::XLA_FFI_Args).
     XLA_FFI_ArgType, "XLA_FFI_ArgType_" {
-        /// An [`XLA_FFI_Buffer`].
+        /// The argument is an [`XLA_FFI_Buffer`].
         BUFFER = 1,
     }
 }
@@ -176,7 +176,7 @@ enumeration! {
 enumeration! {
     /// The type of an entry of [`XLA_FFI_Rets`](crate::XLA_FFI_Rets).
     XLA_FFI_RetType, "XLA_FFI_RetType_" {
-        /// An [`XLA_FFI_Buffer`].
+        /// The result is an [`XLA_FFI_Buffer`].
         BUFFER = 1,
     }
 }

@@ -4,11 +4,11 @@
 use crate::{XLA_FFI_Error, XLA_FFI_Extension, XLA_FFI_InternalExtension};
 use core::ffi::c_void;
 
-/// Number of the extension.
+/// The number of the collectives extension.
 pub const XLA_FFI_Extension_Collectives: i64 = 129;
-/// Newest major version of the extension.
+/// The newest major version of the collectives extension.
 pub const XLA_FFI_Extension_Collectives_MajorVersion: i32 = 0;
-/// Newest minor version of the extension.
+/// The newest minor version of the collectives extension.
 pub const XLA_FFI_Extension_Collectives_MinorVersion: i32 = 3;
 
 enumeration! {
@@ -40,7 +40,7 @@ layout!(XLA_FFI_ReplicaGroup, R9.., size 16 {
 });
 
 opaque! {
-    /// The host's state of the extension.
+    /// The host's state of the collectives extension.
     XLA_FFI_CollectivesState
 }
 opaque! {
@@ -72,7 +72,7 @@ pub struct XLA_FFI_Communicator_Request_Args {
     pub groups: *const XLA_FFI_ReplicaGroup,
     /// The number of replica groups.
     pub num_groups: usize,
-    /// Distinguishes communicators of the same group.
+    /// A number that distinguishes communicators of the same groups.
     pub communication_id: i64,
 }
 layout!(XLA_FFI_Communicator_Request_Args, R9.., size 48, struct_size communication_id 48 {
@@ -98,9 +98,9 @@ pub struct XLA_FFI_Communicator_Get_Args {
     pub groups: *const XLA_FFI_ReplicaGroup,
     /// The number of replica groups.
     pub num_groups: usize,
-    /// Distinguishes communicators of the same group.
+    /// A number that distinguishes communicators of the same groups.
     pub communication_id: i64,
-    /// Out: the communicator.
+    /// Out: the communicator of the groups.
     pub communicator: *mut XLA_FFI_Communicator,
 }
 layout!(XLA_FFI_Communicator_Get_Args, R9.., size 56, struct_size communicator 56 {
@@ -117,9 +117,9 @@ layout!(XLA_FFI_Communicator_Get_Args, R9.., size 56, struct_size communicator 5
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_CollectiveMemoryRegion {
-    /// First byte.
+    /// The address of the region's first byte.
     pub buffer: *const c_void,
-    /// The size in bytes.
+    /// The size of the region in bytes.
     pub byte_size: usize,
     /// Flags with a meaning that the platform defines.
     pub flags: u64,
@@ -144,7 +144,7 @@ pub struct XLA_FFI_Window_Request_Args {
     pub groups: *const XLA_FFI_ReplicaGroup,
     /// The number of replica groups.
     pub num_groups: usize,
-    /// Distinguishes communicators of the same group.
+    /// A number that distinguishes communicators of the same groups.
     pub communication_id: i64,
     /// The memory regions; `num_regions` entries.
     pub regions: *const XLA_FFI_CollectiveMemoryRegion,
@@ -176,11 +176,11 @@ pub struct XLA_FFI_Window_Get_Args {
     pub groups: *const XLA_FFI_ReplicaGroup,
     /// The number of replica groups.
     pub num_groups: usize,
-    /// Distinguishes communicators of the same group.
+    /// A number that distinguishes communicators of the same groups.
     pub communication_id: i64,
     /// In: an address in a registered region.
     pub buffer: *const c_void,
-    /// Out: the window.
+    /// Out: the window that contains `buffer`.
     pub window: *mut XLA_FFI_Window,
     /// Out: the distance from the window's start to `buffer`, in bytes.
     pub window_offset: usize,
@@ -205,8 +205,8 @@ pub struct XLA_FFI_DeviceCommunicator_Requirements {
     pub struct_size: usize,
     /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// Number of barriers between devices that access each other's memory with loads and stores; at
-    /// least 0.
+    /// The number of barriers between devices that access each other's memory with loads and
+    /// stores; at least 0.
     pub lsa_barrier_count: i32,
 }
 layout!(XLA_FFI_DeviceCommunicator_Requirements, R10.., size 24, struct_size lsa_barrier_count 20 {
@@ -229,7 +229,7 @@ pub struct XLA_FFI_DeviceCommunicator_Request_Args {
     pub groups: *const XLA_FFI_ReplicaGroup,
     /// The number of replica groups.
     pub num_groups: usize,
-    /// Distinguishes communicators of the same group.
+    /// A number that distinguishes communicators of the same groups.
     pub communication_id: i64,
     /// The resources of the device communicator, which must be the same on all ranks.
     pub requirements: *const XLA_FFI_DeviceCommunicator_Requirements,
@@ -258,11 +258,11 @@ pub struct XLA_FFI_DeviceCommunicator_Get_Args {
     pub groups: *const XLA_FFI_ReplicaGroup,
     /// The number of replica groups.
     pub num_groups: usize,
-    /// Distinguishes communicators of the same group.
+    /// A number that distinguishes communicators of the same groups.
     pub communication_id: i64,
     /// The resources of the device communicator, as requested.
     pub requirements: *const XLA_FFI_DeviceCommunicator_Requirements,
-    /// Out: the description, in host memory.
+    /// Out: the description of the device communicator, in host memory.
     pub device_communicator: *const XLA_FFI_DeviceCommunicator,
     /// Out: the size of the description in bytes.
     pub byte_size: usize,
@@ -291,42 +291,43 @@ pub struct XLA_FFI_Collectives_Extension {
     pub extension_base: XLA_FFI_Extension,
     /// The host's state, to pass to the extension's functions.
     pub state: *mut XLA_FFI_CollectivesState,
-    /// Requests a communicator.
+    /// Requests a communicator, in the prepare stage.
     pub request_communicator: Option<
         unsafe extern "C" fn(
             self_: *const XLA_FFI_Collectives_Extension,
             args: *mut XLA_FFI_Communicator_Request_Args,
         ) -> *mut XLA_FFI_Error,
     >,
-    /// Gets a communicator that was requested.
+    /// Returns a communicator that the prepare stage requested.
     pub get_communicator: Option<
         unsafe extern "C" fn(
             self_: *const XLA_FFI_Collectives_Extension,
             args: *mut XLA_FFI_Communicator_Get_Args,
         ) -> *mut XLA_FFI_Error,
     >,
-    /// Requests a window. From version 0.2.
+    /// Requests a window, in the prepare stage. From version 0.2.
     pub request_window: Option<
         unsafe extern "C" fn(
             self_: *const XLA_FFI_Collectives_Extension,
             args: *mut XLA_FFI_Window_Request_Args,
         ) -> *mut XLA_FFI_Error,
     >,
-    /// Gets a window that was requested. From version 0.2.
+    /// Returns a window that the prepare stage requested. From version 0.2.
     pub get_window: Option<
         unsafe extern "C" fn(
             self_: *const XLA_FFI_Collectives_Extension,
             args: *mut XLA_FFI_Window_Get_Args,
         ) -> *mut XLA_FFI_Error,
     >,
-    /// Requests a device communicator, and the communicator of the same group. From version 0.3.
+    /// Requests a device communicator and the communicator of the same group, in the prepare stage.
+    /// From version 0.3.
     pub request_device_communicator: Option<
         unsafe extern "C" fn(
             self_: *const XLA_FFI_Collectives_Extension,
             args: *mut XLA_FFI_DeviceCommunicator_Request_Args,
         ) -> *mut XLA_FFI_Error,
     >,
-    /// Gets a device communicator that was requested. From version 0.3.
+    /// Returns a device communicator that the prepare stage requested. From version 0.3.
     pub get_device_communicator: Option<
         unsafe extern "C" fn(
             self_: *const XLA_FFI_Collectives_Extension,
@@ -353,28 +354,28 @@ pub struct XLA_FFI_Collectives_Extension_R10 {
     pub extension_base: XLA_FFI_Extension,
     /// The host's state, to pass to the extension's functions.
     pub state: *mut XLA_FFI_CollectivesState,
-    /// Requests a communicator.
+    /// Requests a communicator, in the prepare stage.
     pub request_communicator: Option<
         unsafe extern "C" fn(
             self_: *const XLA_FFI_Collectives_Extension,
             args: *mut XLA_FFI_Communicator_Request_Args,
         ) -> *mut XLA_FFI_Error,
     >,
-    /// Gets a communicator that was requested.
+    /// Returns a communicator that the prepare stage requested.
     pub get_communicator: Option<
         unsafe extern "C" fn(
             self_: *const XLA_FFI_Collectives_Extension,
             args: *mut XLA_FFI_Communicator_Get_Args,
         ) -> *mut XLA_FFI_Error,
     >,
-    /// Requests a window. From version 0.2.
+    /// Requests a window, in the prepare stage. From version 0.2.
     pub request_window: Option<
         unsafe extern "C" fn(
             self_: *const XLA_FFI_Collectives_Extension,
             args: *mut XLA_FFI_Window_Request_Args,
         ) -> *mut XLA_FFI_Error,
     >,
-    /// Gets a window that was requested. From version 0.2.
+    /// Returns a window that the prepare stage requested. From version 0.2.
     pub get_window: Option<
         unsafe extern "C" fn(
             self_: *const XLA_FFI_Collectives_Extension,
@@ -399,14 +400,14 @@ pub struct XLA_FFI_Collectives_Extension_R9 {
     pub extension_base: XLA_FFI_Extension,
     /// The host's state, to pass to the extension's functions.
     pub state: *mut XLA_FFI_CollectivesState,
-    /// Requests a communicator.
+    /// Requests a communicator, in the prepare stage.
     pub request_communicator: Option<
         unsafe extern "C" fn(
             self_: *const XLA_FFI_Collectives_Extension,
             args: *mut XLA_FFI_Communicator_Request_Args,
         ) -> *mut XLA_FFI_Error,
     >,
-    /// Gets a communicator that was requested.
+    /// Returns a communicator that the prepare stage requested.
     pub get_communicator: Option<
         unsafe extern "C" fn(
             self_: *const XLA_FFI_Collectives_Extension,

@@ -5,8 +5,8 @@ use crate::{XLA_FFI_Attrs, XLA_FFI_Extension, XLA_FFI_InternalExtension, XLA_FFI
 use core::ffi::c_void;
 
 opaque! {
-    /// The context of one call (`XLA_FFI_ExecutionContext` before r9), which is valid until the
-    /// call ends.
+    /// The invocation context of one call (`XLA_FFI_ExecutionContext` before r9), which is valid
+    /// until the call ends.
     XLA_FFI_InvokeContext
 }
 
@@ -25,7 +25,7 @@ pub struct XLA_FFI_InvokeContext_FindExtension_Args {
     pub ctx: *mut XLA_FFI_InvokeContext,
     /// The number of the requested extension.
     pub extension_type: i64,
-    /// Out: the extension.
+    /// Out: the requested extension.
     pub extension: *const XLA_FFI_Extension,
 }
 layout!(XLA_FFI_InvokeContext_FindExtension_Args, R9.., size 40, struct_size extension 40 {
@@ -49,7 +49,7 @@ pub struct XLA_FFI_InvokeContext_Get_Args {
     pub ctx: *mut XLA_FFI_InvokeContext,
     /// The type of the requested object.
     pub type_id: *mut XLA_FFI_TypeId,
-    /// Out: the object.
+    /// Out: the requested object.
     pub data: *mut c_void,
 }
 layout!(XLA_FFI_InvokeContext_Get_Args, R0.., size 40, struct_size data 40 {
@@ -110,9 +110,9 @@ pub struct XLA_FFI_DeviceMemory_Allocate_Args {
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// The invocation context of the call.
     pub ctx: *mut XLA_FFI_InvokeContext,
-    /// The requested size in bytes.
+    /// The requested size of the memory in bytes.
     pub size: usize,
-    /// The requested alignment, a power of two.
+    /// The requested alignment of the memory, a power of two.
     pub alignment: usize,
     /// Out: device memory, valid until the stream has finished the work that the call launched.
     pub data: *mut c_void,
@@ -204,7 +204,7 @@ pub struct XLA_FFI_ThreadPool_Schedule_Args {
     pub ctx: *mut XLA_FFI_InvokeContext,
     /// The task to run.
     pub task: Option<unsafe extern "C" fn(data: *mut c_void)>,
-    /// The argument of the task.
+    /// The argument of `task`.
     pub data: *mut c_void,
 }
 layout!(XLA_FFI_ThreadPool_Schedule_Args, R1.., size 40, struct_size data 40 {

@@ -8,9 +8,9 @@ enumeration! {
     XLA_FFI_DataType, "XLA_FFI_DataType_" {
         /// No type, or a type for which the host has no number.
         INVALID = 0,
-        /// Boolean, one byte, 0 or 1.
+        /// A boolean: one byte, which is 0 or 1.
         PRED = 1,
-        /// 1-bit signed integer.
+        /// A 1-bit signed integer, eight per byte, the first in the low bits.
         S1 = 30 since "0.6.0",
         /// 2-bit signed integer, four per byte, the first in the low bits.
         S2 = 26 since "0.6.0",
@@ -24,7 +24,7 @@ enumeration! {
         S32 = 4,
         /// 64-bit signed integer.
         S64 = 5,
-        /// 1-bit unsigned integer.
+        /// A 1-bit unsigned integer, eight per byte, the first in the low bits.
         U1 = 31 since "0.6.0",
         /// 2-bit unsigned integer, four per byte, the first in the low bits.
         U2 = 27 since "0.6.0",
@@ -38,11 +38,11 @@ enumeration! {
         U32 = 8,
         /// 64-bit unsigned integer.
         U64 = 9,
-        /// IEEE half precision.
+        /// A half-precision float (IEEE 754, 16 bits).
         F16 = 10,
-        /// IEEE single precision.
+        /// A single-precision float (IEEE 754, 32 bits).
         F32 = 11,
-        /// IEEE double precision.
+        /// A double-precision float (IEEE 754, 64 bits).
         F64 = 12,
         /// The upper half of a single-precision float.
         BF16 = 16,
@@ -77,7 +77,7 @@ enumeration! {
     }
 }
 
-/// The kind of number that an element is.
+/// The kind of number that an element type has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElementClass {
     /// A byte that is 0 or 1.
@@ -100,9 +100,9 @@ pub struct ElementType {
     /// The number of the element type. [`XLA_FFI_DataType::name`] returns the type's name.
     pub dtype: XLA_FFI_DataType,
     /// The size of one element in a buffer in bits; 0 for tokens. Elements smaller than 8 bits are
-    /// packed, the first in the low bits.
+    /// packed, the first element in the low bits.
     pub bits: usize,
-    /// The kind of number that an element is.
+    /// The kind of number that the element type has.
     pub class: ElementClass,
     /// The oldest revision whose hosts pass buffers of this type to handlers.
     pub since: Revision,
@@ -204,7 +204,7 @@ impl XLA_FFI_DataType {
         Some(bytes)
     }
 
-    /// Returns the properties of the element type, or `None` if it is unknown.
+    /// Returns the properties of the element type, or `None` if the element type is unknown.
     #[must_use]
     pub fn element_type(self) -> Option<&'static ElementType> {
         ELEMENT_TYPES.iter().find(|known| known.dtype == self)

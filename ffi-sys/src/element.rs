@@ -144,9 +144,9 @@ impl Narrow for f32 {
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub enum Wide {
-    /// An integer.
+    /// An integer of up to 128 bits.
     Int(i128),
-    /// A float.
+    /// A float of up to 64 bits.
     Float(f64),
 }
 

@@ -4,12 +4,12 @@ use crate::XLA_FFI_InternalExtension;
 use core::ffi::c_char;
 
 opaque! {
-    /// An error, owned by the side that received it last. Null means success.
+    /// An error object, owned by the side that received it last. Null means success.
     XLA_FFI_Error
 }
 
 enumeration! {
-    /// The canonical absl status codes.
+    /// The canonical absl status codes, as numbers of the ABI.
     XLA_FFI_Error_Code, "XLA_FFI_Error_Code_" {
         /// No error; hosts reject this code if they expect an error.
         OK = 0,
@@ -56,7 +56,7 @@ pub struct XLA_FFI_Error_Create_Args {
     pub struct_size: usize,
     /// The first entry of the extension chain, or null.
     pub extension_start: *mut XLA_FFI_InternalExtension,
-    /// NUL-terminated text; the host copies it.
+    /// The message, NUL-terminated. The host copies the message.
     pub message: *const c_char,
     /// The status code of the error.
     pub errc: XLA_FFI_Error_Code,
@@ -68,7 +68,7 @@ layout!(XLA_FFI_Error_Create_Args, R0.., size 32, struct_size errc 28 {
     errc: XLA_FFI_Error_Code = 24,
 });
 
-/// Arguments of `Error_GetDetails` (slot 1) from r9. Older hosts set only `message`, so initialize
+/// Arguments of `Error_GetDetails` (slot 1), from r9. Older hosts set only `message`, so initialize
 /// `errc` before the call.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +79,7 @@ pub struct XLA_FFI_Error_GetDetails_Args {
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// The error to read.
     pub error: *mut XLA_FFI_Error,
-    /// Out: NUL-terminated text, valid as long as the error.
+    /// Out: the message, NUL-terminated and valid as long as the error.
     pub message: *const c_char,
     /// Out: the status code of the error.
     pub errc: XLA_FFI_Error_Code,
@@ -92,7 +92,7 @@ layout!(XLA_FFI_Error_GetDetails_Args, R9.., size 40, struct_size errc 36 {
     errc: XLA_FFI_Error_Code = 32,
 });
 
-/// Arguments of slot 1 up to r8, where it is called `Error_GetMessage`.
+/// Arguments of `Error_GetMessage` (slot 1), up to r8.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Error_GetMessage_Args_R0 {
@@ -102,7 +102,7 @@ pub struct XLA_FFI_Error_GetMessage_Args_R0 {
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// The error to read.
     pub error: *mut XLA_FFI_Error,
-    /// Out: NUL-terminated text, valid as long as the error.
+    /// Out: the message, NUL-terminated and valid as long as the error.
     pub message: *const c_char,
 }
 layout!(XLA_FFI_Error_GetMessage_Args_R0 as "XLA_FFI_Error_GetMessage_Args", R0..=R8, size 32, struct_size message 32 {

@@ -7,7 +7,7 @@ use core::ffi::c_void;
 enumeration! {
     /// The kind of an [`XLA_FFI_InternalExtension`] (`XLA_FFI_Extension_Type` before r9).
     XLA_FFI_InternalExtension_Type, "XLA_FFI_Extension_" {
-        /// An [`XLA_FFI_Metadata_Extension`](crate::XLA_FFI_Metadata_Extension).
+        /// The extension is an [`XLA_FFI_Metadata_Extension`](crate::XLA_FFI_Metadata_Extension).
         Metadata = 1 since "0.4.33",
     }
 }
@@ -30,7 +30,7 @@ layout!(XLA_FFI_InternalExtension, R1.., size 24, struct_size next 24 {
     next: *mut XLA_FFI_InternalExtension = 16,
 });
 
-/// The number of an extension of an invocation context, and its version.
+/// The number and the version of an extension of an invocation context.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XLA_FFI_ExtensionId {

@@ -5,8 +5,8 @@ use crate::{Revision, Slot};
 
 macro_rules! features {
     ($($(#[$meta:meta])* $feature:ident $constant:literal = $since:expr;)*) => {
-        /// A feature that a handler may need and an older host may lack. Its name in messages is
-        /// defined by the crates that write the messages.
+        /// A feature that a handler may need and an older host may lack. Crates that write messages
+        /// define the feature's name in messages.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Feature {
             $($(#[$meta])* $feature,)*
@@ -36,7 +36,7 @@ macro_rules! features {
 }
 
 features! {
-    /// Registration from inside a library.
+    /// Registration of handlers from inside a library.
     Registration "REGISTRATION" = Slot::HandlerRegister.since();
     /// User types, which a host identifies by numbers.
     UserTypes "USER_TYPES" = Slot::TypeRegister.since();
@@ -65,7 +65,7 @@ features! {
     PackedElementTypes "PACKED_ELEMENT_TYPES" = Revision::R5;
     /// Repeated registration of a type under its existing number.
     TypesAgain "TYPES_AGAIN" = Revision::R5;
-    /// Types that are registered with their deleter.
+    /// Registration of user types with their deleters.
     TypeDeleters "TYPE_DELETERS" = Revision::R7;
     /// State that the prepare and initialize stages store.
     StageState "STAGE_STATE" = Revision::R8;

@@ -14,19 +14,19 @@ pub type XLA_FFI_Handler =
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Handler_Bundle {
-    /// The instantiate stage; optional.
+    /// The handler of the instantiate stage; may be null.
     pub instantiate:
         Option<unsafe extern "C" fn(call_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error>,
-    /// The prepare stage; optional.
+    /// The handler of the prepare stage; may be null.
     pub prepare:
         Option<unsafe extern "C" fn(call_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error>,
-    /// The initialize stage; optional.
+    /// The handler of the initialize stage; may be null.
     pub initialize:
         Option<unsafe extern "C" fn(call_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error>,
-    /// The execute stage; required.
+    /// The handler of the execute stage; required.
     pub execute:
         Option<unsafe extern "C" fn(call_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error>,
-    /// The record stage; optional, from r9.
+    /// The handler of the record stage; may be null. From r9.
     pub record:
         Option<unsafe extern "C" fn(call_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error>,
 }
@@ -42,16 +42,16 @@ layout!(XLA_FFI_Handler_Bundle, R9.., size 40 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Handler_Bundle_R0 {
-    /// The instantiate stage; optional.
+    /// The handler of the instantiate stage; may be null.
     pub instantiate:
         Option<unsafe extern "C" fn(call_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error>,
-    /// The prepare stage; optional.
+    /// The handler of the prepare stage; may be null.
     pub prepare:
         Option<unsafe extern "C" fn(call_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error>,
-    /// The initialize stage; optional.
+    /// The handler of the initialize stage; may be null.
     pub initialize:
         Option<unsafe extern "C" fn(call_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error>,
-    /// The execute stage; required.
+    /// The handler of the execute stage; required.
     pub execute:
         Option<unsafe extern "C" fn(call_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error>,
 }
@@ -62,7 +62,7 @@ layout!(XLA_FFI_Handler_Bundle_R0 as "XLA_FFI_Handler_Bundle", R0..=R8, size 32 
     execute: Option<unsafe extern "C" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error> = 24,
 });
 
-/// Bits of [`XLA_FFI_Handler_Traits`].
+/// A trait of a handler: one bit of [`XLA_FFI_Handler_Traits`].
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XLA_FFI_Handler_TraitsBits(pub u32);
@@ -139,8 +139,8 @@ layout!(XLA_FFI_Handler_Register_Args_R0 as "XLA_FFI_Handler_Register_Args", R0.
     traits: XLA_FFI_Handler_Traits = 80,
 });
 
-/// A handler's metadata. `state_type_id` exists from r6, and hosts read it from r7. Writing it on
-/// r1 to r5 overwrites the host's stack. `struct_size` is 36 in all revisions.
+/// A handler's metadata. `state_type_id` exists from r6, and hosts read the field from r7. Writing
+/// the field on r1 to r5 overwrites the host's stack. `struct_size` is 36 in all revisions.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_Metadata {

@@ -1,4 +1,4 @@
-//! The layouts of all revisions in one table, and the names that changed.
+//! The layouts of all revisions in one table, and the names of types that changed.
 
 use crate::*;
 
@@ -67,7 +67,7 @@ pub const RECORD_LAYOUTS: &[StructLayout] = &[
     XLA_FFI_Record_Extension::LAYOUT,
 ];
 
-/// The struct layouts of the collectives extension's header, in its versions 0.1, 0.2 and 0.3.
+/// The struct layouts of the collectives extension's header, in versions 0.1, 0.2 and 0.3.
 pub const COLLECTIVES_LAYOUTS: [&[StructLayout]; 3] = [
     &[
         XLA_FFI_ReplicaGroup::LAYOUT,
@@ -120,14 +120,14 @@ pub const RECORD_ENUMS: &[EnumLayout] = &[
 /// The enumerations of the collectives extension's header.
 pub const COLLECTIVES_ENUMS: &[EnumLayout] = &[XLA_FFI_CollectiveGroupMode::ENUM];
 
-/// A type whose C name changed while its layout did not.
+/// A type whose C name changed while the type's layout did not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rename {
-    /// The name in this crate and in the newest header.
+    /// The type's name in this crate and in the newest header.
     pub new: &'static str,
-    /// The name in older headers.
+    /// The type's name in older headers.
     pub old: &'static str,
-    /// The newest revision with the old name.
+    /// The newest revision in which the type has the old name.
     pub until: Revision,
 }
 

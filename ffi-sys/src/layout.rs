@@ -27,7 +27,7 @@ pub struct StructLayout {
     /// The last field and the value in bytes of XLA's `STRUCT_SIZE` macro, or `None` for structs
     /// without a size field.
     pub struct_size: Option<(&'static str, usize)>,
-    /// All fields, in order.
+    /// All fields of the struct, in order.
     pub fields: &'static [FieldLayout],
     /// The oldest revision with this layout.
     pub since: Revision,
@@ -46,7 +46,7 @@ pub trait Layout {
 pub struct Enumerator {
     /// The enumerator's name in C.
     pub name: &'static str,
-    /// The enumerator's value.
+    /// The value of the enumerator.
     pub value: u32,
     /// The first jaxlib whose header has the enumerator.
     pub since: &'static str,
@@ -57,11 +57,11 @@ pub struct Enumerator {
 pub struct EnumLayout {
     /// The enumeration's name in C.
     pub name: &'static str,
-    /// The enumerators in the order of the C header.
+    /// All enumerators, in the order of the C header.
     pub values: &'static [Enumerator],
 }
 
-/// Checks a struct's layout and makes it available as data.
+/// Checks a struct's layout, and makes the layout available as data.
 ///
 /// The check covers the exact type of each field, and every field must be listed. A missing field
 /// does not compile, even if it only fills padding. `R9..` marks the current layout, and `R9..=R9`

@@ -8,17 +8,18 @@ opaque! {
     XlaCustomCallStatus
 }
 
-/// A CPU target, `API_VERSION_ORIGINAL`.
+/// The type of a CPU target with `API_VERSION_ORIGINAL`.
 pub type XlaCustomCallCpu = unsafe extern "C" fn(out: *mut c_void, ins: *mut *const c_void);
 
-/// A CPU target, `API_VERSION_STATUS_RETURNING`.
+/// The type of a CPU target with `API_VERSION_STATUS_RETURNING`.
 pub type XlaCustomCallCpuStatus = unsafe extern "C" fn(
     out: *mut c_void,
     ins: *mut *const c_void,
     status: *mut XlaCustomCallStatus,
 );
 
-/// A GPU target, `API_VERSION_ORIGINAL`: stream, buffers (operands, then results), opaque bytes.
+/// The type of a GPU target with `API_VERSION_ORIGINAL`: stream, buffers (operands, then results),
+/// opaque bytes.
 pub type XlaCustomCallGpu = unsafe extern "C" fn(
     stream: *mut c_void,
     buffers: *mut *mut c_void,
@@ -26,8 +27,9 @@ pub type XlaCustomCallGpu = unsafe extern "C" fn(
     opaque_len: usize,
 );
 
-/// A CPU target, `API_VERSION_STATUS_RETURNING_UNIFIED`: result, operands, opaque bytes and their
-/// number, status. This order was measured on jaxlib 0.4.31 to 0.12.0.
+/// The type of a CPU target with `API_VERSION_STATUS_RETURNING_UNIFIED`: result, operands, opaque
+/// bytes and their number, status. The parameters were determined by calls from jaxlib 0.4.31 to
+/// 0.12.0.
 pub type XlaCustomCallCpuUnified = unsafe extern "C" fn(
     out: *mut c_void,
     ins: *mut *const c_void,
@@ -36,7 +38,8 @@ pub type XlaCustomCallCpuUnified = unsafe extern "C" fn(
     status: *mut XlaCustomCallStatus,
 );
 
-/// A GPU target, `API_VERSION_STATUS_RETURNING` and `API_VERSION_STATUS_RETURNING_UNIFIED`.
+/// The type of a GPU target with `API_VERSION_STATUS_RETURNING` or
+/// `API_VERSION_STATUS_RETURNING_UNIFIED`.
 pub type XlaCustomCallGpuStatus = unsafe extern "C" fn(
     stream: *mut c_void,
     buffers: *mut *mut c_void,
@@ -54,7 +57,7 @@ pub type XlaCustomCallGpuStatus = unsafe extern "C" fn(
 #[repr(C)]
 #[derive(Debug)]
 pub struct XlaFfiLegacyStatus {
-    /// Always [`MAGIC`](Self::MAGIC).
+    /// The mark of a status with this layout: always [`MAGIC`](Self::MAGIC).
     pub magic: [u8; 16],
     /// The address of this status.
     pub this: *const Self,

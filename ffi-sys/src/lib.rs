@@ -4,24 +4,24 @@
 //! exchange. It covers every *revision* of a released jaxlib ([`Revision`]). The feature `std` adds the error type of
 //! all crates of the SDK ([`Error`]).
 //!
-//! A struct that is the same in all revisions is declared once. If an older revision has a different layout, it has a
-//! second declaration whose name ends in the revision (`XLA_FFI_State_Set_Args_R0`). One extension belongs to this SDK
-//! ([`XFFI_Cancellation_Extension`]).
+//! A struct that is the same in all revisions is declared once. If a struct has a different layout in an older
+//! revision, that layout has a separate declaration, whose name ends in the revision (`XLA_FFI_State_Set_Args_R0`).
+//! One extension belongs to this SDK ([`XFFI_Cancellation_Extension`]).
 //!
 //! The names are those of the C header. Enumerations that a host may extend are transparent newtypes, so unknown values
 //! are not undefined behaviour. Function pointers are `Option`, because a table slot may be null.
 //!
 //! # How layouts are checked
 //!
-//! Each struct has a `layout!` line with the type and offset of every field, which does not compile if it differs from
-//! the struct. The same lines are available as data ([`Layout`]). The C headers in `include/` and the snapshots in
-//! `abi/` are generated from this data and compared with the headers of released jaxlib wheels.
+//! Each struct has a `layout!` line with the type and offset of every field. The line does not compile if it differs
+//! from the struct. The same lines are available as data ([`Layout`]). The C headers in `include/` and the snapshots
+//! in `abi/` are generated from this data and compared with the headers of released jaxlib wheels.
 //!
 //! # Which fields can be read
 //!
 //! `struct_size` is the number of bytes that the creator of the struct has set. Read a field only if `struct_size`
-//! covers it, or if [`Revision`] shows that it exists. Never create a reference to a whole [`XLA_FFI_Api`],
-//! [`XLA_FFI_CallFrame`] or [`XLA_FFI_Metadata`] of a host, because their length varies.
+//! covers the field, or if [`Revision`] shows that the field exists. Never create a reference to a whole
+//! [`XLA_FFI_Api`], [`XLA_FFI_CallFrame`] or [`XLA_FFI_Metadata`] of a host, because their length varies.
 #![no_std]
 #![expect(
     non_camel_case_types,

@@ -27,7 +27,7 @@ pub const SECTION_PE: &str = ".xla_ffi";
 pub struct Record<'a> {
     /// The version of the format: 1 to [`VERSION`].
     pub version: u32,
-    /// The JSON payload.
+    /// The JSON payload of the record.
     pub payload: &'a [u8],
     /// The bytes after the record.
     pub rest: &'a [u8],
@@ -38,9 +38,9 @@ pub struct Record<'a> {
 pub enum NoRecord {
     /// The bytes do not start with [`MAGIC`], or they end within the head.
     Magic,
-    /// The version is unknown.
+    /// The version of the record's format is unknown.
     Version(u32),
-    /// The payload is shorter than its stated length.
+    /// The payload is shorter than the length that the record's head states.
     Length {
         /// The length that the record's head states, in bytes.
         stated: usize,

@@ -4,11 +4,11 @@
 use crate::{XLA_FFI_Error, XLA_FFI_Extension};
 use core::ffi::{c_char, c_void};
 
-/// The number of the extension.
+/// The number of the record extension.
 pub const XLA_FFI_Extension_Record: i64 = 128;
-/// The newest major version of the extension.
+/// The newest major version of the record extension.
 pub const XLA_FFI_Extension_Record_MajorVersion: i32 = 0;
-/// The newest minor version of the extension.
+/// The newest minor version of the record extension.
 pub const XLA_FFI_Extension_Record_MinorVersion: i32 = 2;
 
 opaque! {
@@ -16,7 +16,7 @@ opaque! {
     XLA_FFI_RecordContext
 }
 opaque! {
-    /// One recorded command.
+    /// A recorded command of a command buffer.
     XLA_FFI_Command
 }
 
@@ -33,7 +33,7 @@ enumeration! {
 enumeration! {
     /// The format of a kernel's code.
     XLA_FFI_SourceFormat, "XLA_FFI_SourceFormat_" {
-        /// PTX text.
+        /// The code is PTX text.
         PTX = 0 since "0.11.2",
         /// A cubin: machine code for one device architecture.
         CUBIN = 1 since "0.11.2",
@@ -42,15 +42,15 @@ enumeration! {
     }
 }
 
-/// The extents of three dimensions.
+/// The extents of a kernel launch in three dimensions.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XLA_FFI_Dim3 {
-    /// The first extent.
+    /// The extent in the first dimension.
     pub x: i32,
-    /// The second extent.
+    /// The extent in the second dimension.
     pub y: i32,
-    /// The third extent.
+    /// The extent in the third dimension.
     pub z: i32,
 }
 layout!(XLA_FFI_Dim3, R9.., size 12 {
@@ -59,7 +59,7 @@ layout!(XLA_FFI_Dim3, R9.., size 12 {
     z: i32 = 8,
 });
 
-/// The dimensions of a launch.
+/// The dimensions of a kernel launch.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XLA_FFI_LaunchDims {
@@ -86,13 +86,13 @@ enumeration! {
     }
 }
 
-/// One argument of a kernel.
+/// An argument of a kernel.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_KernelArg {
     /// The device address, or the host address of the value.
     pub arg_address: *const c_void,
-    /// The size in bytes.
+    /// The size of the argument in bytes.
     pub size: i64,
     /// The type of the argument.
     pub r#type: XLA_FFI_KernelArgType,
@@ -227,7 +227,7 @@ layout!(XLA_FFI_RecordFrame, R9.., size 48 {
 pub struct XLA_FFI_Record_Extension {
     /// The entry in the extension chain.
     pub extension_base: XLA_FFI_Extension,
-    /// The record frame.
+    /// The data of the record stage's call.
     pub record_frame: *mut XLA_FFI_RecordFrame,
 }
 layout!(XLA_FFI_Record_Extension, R9.., size 40, struct_size record_frame 40 {

@@ -1,7 +1,7 @@
 //! The revisions of the ABI.
 //!
-//! The version in XLA's header does not identify the ABI: it remained 0.1 while the function table and two structs
-//! changed five times. A *revision* identifies one layout.
+//! The version in XLA's header does not identify the ABI. The version remained 0.1 while the function table and two
+//! structs changed five times. A *revision* identifies one layout.
 
 /// The jaxlib releases that all checks of the project cover, oldest first: the first and last releases of the
 /// revisions that differ most, and widely used releases.
@@ -14,31 +14,33 @@ pub const JAXLIBS: [&str; 12] = [
 /// releases are supported, but not recommended.
 pub const YANKED_JAXLIBS: [(&str, Revision); 1] = [("0.4.32", Revision::R1)];
 
-/// One layout of the ABI, from the first in a jaxlib release (`R0`) to the newest known (`R10`).
+/// A layout of the ABI, from the layout of the first jaxlib release with XLA FFI (`R0`) to the
+/// newest known layout (`R10`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Revision {
-    /// jaxlib 0.4.31: first release, without a metadata call.
+    /// jaxlib 0.4.31: the first release, without a metadata query.
     R0 = 0,
-    /// jaxlib 0.4.33: extension chain, metadata, `ThreadPool_Schedule`.
+    /// jaxlib 0.4.33: adds the extension chain, metadata and `ThreadPool_Schedule`.
     R1 = 1,
-    /// jaxlib 0.4.34–0.4.36: futures.
+    /// jaxlib 0.4.34–0.4.36: adds futures.
     R2 = 2,
-    /// jaxlib 0.4.38–0.5.0: `ThreadPool_NumThreads` inserted before the future slots.
+    /// jaxlib 0.4.38–0.5.0: inserts `ThreadPool_NumThreads` before the future slots.
     R3 = 3,
-    /// jaxlib 0.5.1–0.5.3: `RunId_Get`.
+    /// jaxlib 0.5.1–0.5.3: adds `RunId_Get`.
     R4 = 4,
-    /// jaxlib 0.6.0–0.7.2: `DeviceOrdinal_Get`; the table's `struct_size` becomes its true size.
+    /// jaxlib 0.6.0–0.7.2: adds `DeviceOrdinal_Get`; the table's `struct_size` becomes its true
+    /// size.
     R5 = 5,
-    /// jaxlib 0.8.0: `TypeInfo`, `Metadata.state_type_id`.
+    /// jaxlib 0.8.0: adds `TypeInfo` and `Metadata.state_type_id`.
     R6 = 6,
-    /// jaxlib 0.8.1–0.9.0.1: types are registered with their deleter.
+    /// jaxlib 0.8.1–0.9.0.1: registers types with their deleter.
     R7 = 7,
-    /// jaxlib 0.9.1–0.11.0: state per stage.
+    /// jaxlib 0.9.1–0.11.0: adds state per stage.
     R8 = 8,
-    /// jaxlib 0.11.1–0.11.2: error details, extensions, the record stage.
+    /// jaxlib 0.11.1–0.11.2: adds error details, extensions and the record stage.
     R9 = 9,
-    /// jaxlib 0.12.0 and later: custom options.
+    /// jaxlib 0.12.0 and later: adds custom options.
     R10 = 10,
 }
 
@@ -59,8 +61,8 @@ const ROWS: [Row; 11] = [
 ];
 
 impl Revision {
-    /// The size in bytes of every function table before its first function. `api.rs` checks it for the newest
-    /// revision.
+    /// The size in bytes of the part of a function table before its first function, in every revision. `api.rs`
+    /// compares this size with the newest table.
     pub(crate) const TABLE_HEAD: usize = 48;
 
     /// All revisions, oldest first.
@@ -93,14 +95,14 @@ impl Revision {
         ROWS[self as usize].1
     }
 
-    /// Returns the size of `XLA_FFI_Api` in bytes: 48 for the head and 8 per slot.
+    /// Returns the size of the function table `XLA_FFI_Api` in bytes: 48, and 8 per slot.
     #[must_use]
     pub const fn api_size(self) -> usize {
         Self::TABLE_HEAD + 8 * self.slot_count()
     }
 
-    /// Returns the value of `XLA_FFI_Api.struct_size` in a runtime of this revision. It is 88 before r5, where
-    /// XLA's macro named `Stream_Get` as the last field, and the true size since r5.
+    /// Returns the value of `XLA_FFI_Api.struct_size` in a runtime of this revision. Before r5, the value is 88,
+    /// because XLA's macro named `Stream_Get` as the last field. Since r5, the value is the true size.
     #[must_use]
     pub const fn api_struct_size(self) -> usize {
         if (self as u8) < Self::R5 as u8 {
@@ -110,8 +112,9 @@ impl Revision {
         }
     }
 
-    /// The value of `struct_size` in a runtime before r0 (jaxlib 0.4.29 and 0.4.30, TensorFlow 2.17). Its table has
-    /// no `api_version`: `internal_api` is at offset 16, followed by the functions of r0 in the same order.
+    /// The value of `struct_size` in the function table of a runtime before r0 (jaxlib 0.4.29 and 0.4.30, TensorFlow
+    /// 2.17). The table has no `api_version`: `internal_api` is at offset 16, followed by the functions of r0 in the
+    /// same order.
     pub const BEFORE_R0_STRUCT_SIZE: usize = 64;
 
     /// The offset of the first function in a table before r0: [`Error_Create`](crate::XLA_FFI_Error_Create_Args),
@@ -124,14 +127,14 @@ impl Revision {
         ROWS[self as usize].2
     }
 
-    /// Returns the last jaxlib release with this revision, or `None` for the newest.
+    /// Returns the last jaxlib release with this revision, or `None` if the revision is the newest.
     #[must_use]
     pub const fn last_jaxlib(self) -> Option<&'static str> {
         ROWS[self as usize].3
     }
 
     /// Returns the revision of jaxlib `version`, for example `"0.9.0.1"`. Returns `None` for an invalid version and
-    /// for releases before r0. Releases newer than all known ones count as the newest.
+    /// for releases before r0. Unknown newer releases have the newest revision.
     #[must_use]
     pub fn of_jaxlib(version: &str) -> Option<Self> {
         let is_number = |part: &str| part.parse::<u32>().is_ok();
@@ -153,7 +156,7 @@ impl Revision {
         ROWS[self as usize].4
     }
 
-    /// Returns the revision called `name`, or `None` if there is none.
+    /// Returns the revision with the name `name`, or `None` if there is no such revision.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL

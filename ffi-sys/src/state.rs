@@ -1,5 +1,6 @@
-//! State that a stage creates for later stages. The set arguments have three layouts and the get
-//! arguments two. Hosts distinguish them by version or by size, or not at all.
+//! State that a stage creates for later stages. The arguments of `State_Set` have three layouts,
+//! and the arguments of `State_Get` two. Some hosts distinguish the layouts by version or by size;
+//! other hosts do not distinguish them.
 
 use crate::{
     Revision, XLA_FFI_ExecutionStage, XLA_FFI_InternalExtension, XLA_FFI_InvokeContext,
@@ -105,7 +106,7 @@ pub struct XLA_FFI_State_Set_Args_R0 {
     pub type_id: *mut XLA_FFI_TypeId,
     /// The state; the host takes ownership of it.
     pub state: *mut c_void,
-    /// Destroys the state.
+    /// The function that destroys the state.
     pub deleter: Option<unsafe extern "C" fn(state: *mut c_void)>,
 }
 layout!(XLA_FFI_State_Set_Args_R0 as "XLA_FFI_State_Set_Args", R0..=R6, size 48, struct_size deleter 48 {

@@ -30,7 +30,7 @@ macro_rules! codes {
         }
 
         impl $name {
-            /// All codes, in numerical order.
+            /// All error codes, in numerical order.
             pub const ALL: [Self; 16] = [$(Self::$code),*];
 
             /// Returns the code of the C header.
@@ -158,9 +158,9 @@ hazards! {
     ContextAfterCall = "context-after-call",
     /// Both an error and a future were returned.
     ErrorAndFuture = "error-and-future",
-    /// A future was completed twice, or it was not created by this host.
+    /// A future was completed twice, or a different host created it.
     FutureMisuse = "future-misuse",
-    /// An error was not created by this host, or it is already destroyed.
+    /// An error was destroyed twice, or a different host created it.
     ErrorMisuse = "error-misuse",
     /// A handler registration has the layout of a later version of the ABI.
     RegisterLayout = "register-layout",
@@ -170,7 +170,8 @@ hazards! {
     AbsentState = "absent-state",
     /// A panic or a C++ exception escaped from the handler.
     Unwound = "unwound",
-    /// A result or part of it was not written. Only calls that reject unwritten results check this.
+    /// A result or part of it was not written. This hazard is checked only in calls that reject
+    /// unwritten results.
     UnwrittenResult = "unwritten-result",
     /// Scratch memory was not freed. XLA does not free scratch memory itself.
     ScratchLeak = "scratch-leak",
@@ -207,7 +208,7 @@ impl fmt::Display for Finding {
 /// An error with a code and a text.
 ///
 /// Errors of the embedded runtime also have the detected hazards, and any error may have a source. The text reaches a
-/// host as a C string, so a NUL in it is shown as `\0`.
+/// host as a C string, so a NUL in the text is shown as `\0`.
 ///
 /// ```
 /// use xla_ffi_sys::{Error, ErrorCode};
@@ -345,13 +346,13 @@ impl Error {
         Arc::make_mut(self.details.get_or_insert_default())
     }
 
-    /// Returns the code.
+    /// Returns the code of the error.
     #[must_use]
     pub const fn code(&self) -> ErrorCode {
         self.code
     }
 
-    /// Returns the text.
+    /// Returns the text of the error.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message

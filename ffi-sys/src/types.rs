@@ -3,11 +3,11 @@
 use crate::{XLA_FFI_ByteSpan, XLA_FFI_InternalExtension};
 use core::ffi::c_void;
 
-/// The number of a user type within one copy of XLA; 0 means unknown.
+/// The number of a user type within one copy of XLA. The number 0 means an unknown type.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XLA_FFI_TypeId {
-    /// The number.
+    /// The type's number.
     pub type_id: i64,
 }
 layout!(XLA_FFI_TypeId, R0.., size 8 {
@@ -17,7 +17,8 @@ layout!(XLA_FFI_TypeId, R0.., size 8 {
 /// `XLA_FFI_UNKNOWN_TYPE_ID` of the C header: no type.
 pub const XLA_FFI_UNKNOWN_TYPE_ID: XLA_FFI_TypeId = XLA_FFI_TypeId { type_id: 0 };
 
-/// How a host destroys an object of a user type. From r7; for r6, see [`XLA_FFI_TypeInfo_R6`].
+/// The function with which a host destroys objects of a user type. From r7; for r6, see
+/// [`XLA_FFI_TypeInfo_R6`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_TypeInfo {
@@ -34,7 +35,8 @@ layout!(XLA_FFI_TypeInfo, R7.., size 24, struct_size deleter 24 {
     deleter: Option<unsafe extern "C" fn(*mut c_void)> = 16,
 });
 
-/// How a host destroys an object of a user type on r6. No function of r6 uses this struct.
+/// The function with which a host destroys objects of a user type, on r6. No function of r6 uses
+/// this struct.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_TypeInfo_R6 {
@@ -70,7 +72,7 @@ layout!(XLA_FFI_Type_Register_Args, R7.., size 48, struct_size type_id 40 {
     type_info: *const XLA_FFI_TypeInfo = 40,
 });
 
-/// Arguments of slot 5 up to r6, where it is called `TypeId_Register`.
+/// Arguments of `TypeId_Register` (slot 5), up to r6.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_TypeId_Register_Args_R0 {
