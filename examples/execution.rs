@@ -68,8 +68,8 @@ async fn double_async(x: Buffer<f32>, mut y: Out<f32>, delay_ms: i64) -> Result<
     Ok(())
 }
 
-/// Returns a future that completes after this time. It needs no async runtime, because a separate thread wakes
-/// it.
+/// Returns a future that completes after `time`. No async runtime is needed, because a separate thread wakes the
+/// future.
 fn sleep(time: Duration) -> impl std::future::Future<Output = ()> + Send {
     Sleep { time, until: None }
 }
@@ -97,7 +97,7 @@ impl std::future::Future for Sleep {
     }
 }
 
-// A loop on the host's thread pool. The calling thread takes part, so the loop also works if the pool is
+// A loop on the host's thread pool. The calling thread runs a part of the loop, so the loop also works if the pool is
 // small, busy or missing.
 
 /// y = exp(x) / Σ exp(x), over the last dimension: one row per task.

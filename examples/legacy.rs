@@ -6,7 +6,7 @@ use xla_ffi::prelude::*;
 use xla_ffi::{DataType, sys::XlaCustomCallStatus};
 use xla_ffi_legacy::{Descriptor, Operands, set_failure};
 
-/// The modern form: safe, with checked operands.
+/// The modern form, as a handler of XLA FFI: safe code with checked operands.
 #[xla_ffi::handler(shape = "m, n -> n")]
 fn tiled_add(b: Buffer<f32, 1>, c: Buffer<f32, 1>, mut a: Out<f32, 1>) -> Result<()> {
     if b[0] < 0.0 {
@@ -126,7 +126,7 @@ unsafe extern "C" fn tuples(out: *mut c_void, ins: *mut *const c_void) {
     let [a, inner] = [0, 1].map(|i| unsafe { results.wrapping_add(i).read() });
     // SAFETY: the operands and the results have the sizes that the program declares.
     unsafe { add(a.cast(), b.cast(), c.cast(), 0.0) };
-    // SAFETY: the inner tuple has one element.
+    // SAFETY: the inner tuple has one element, the pointer to A + 1.
     let more = unsafe { inner.cast::<*mut c_void>().read() };
     // SAFETY: the operands and the results have the sizes that the program declares.
     unsafe { add(more.cast(), b.cast(), c.cast(), 1.0) };

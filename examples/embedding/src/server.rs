@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_millis(250);
 /// The entry `i` counts the executions that took less than 2^i microseconds.
 static HISTOGRAM: [AtomicU64; 32] = [const { AtomicU64::new(0) }; 32];
 
-/// A loaded version of the library, with a fast handler and one that exceeds the time limit.
+/// A loaded version of the library, with a fast handler and a handler that exceeds its time limit.
 struct Generation {
     runtime: Runtime,
     executables: [Executable; 2],
@@ -70,7 +70,8 @@ fn work(current: &RwLock<Arc<Generation>>) -> Result<(), Error> {
         // One request in a hundred exceeds its time limit.
         let kind = usize::from(request % 100 == 99);
         match answer(&mut calls[kind], request as f32, Instant::now() + PATIENCE) {
-            // The handler still uses this call, so the next request gets a new one.
+            // The handler still uses the operands of this call, so the next request gets a new
+            // call.
             Err(error) if error.code() == ErrorCode::DeadlineExceeded => {
                 calls[kind] = prepare(&generation.executables[kind])?;
             }
@@ -86,7 +87,8 @@ fn main() -> Result<(), Error> {
     let current = RwLock::new(first.clone());
     let second = std::thread::scope(|scope| -> Result<_, Error> {
         let threads = [(); THREADS].map(|()| scope.spawn(|| work(&current)));
-        // Loads the file again, as after a deployment. Executions in progress end on the old version.
+        // Loads the library's file again, as after a deployment. Executions in progress end with the old version of
+        // the library.
         std::thread::sleep(Duration::from_millis(50));
         let second = load(&library)?;
         *current.write().expect("no panic") = second.clone();

@@ -72,7 +72,8 @@ fn a_server_with_deadlines_a_reloaded_library_and_metrics() {
     };
     let sum = |before: &str| counts.iter().map(|line| number(line, before)).sum::<u64>();
     assert_eq!(sum("in_flight: "), 0, "{said}");
-    // 8 threads with 200 requests each, one in a hundred of which is late.
+    // There are 1600 requests: 8 threads with 200 requests each. One in a hundred exceeds its
+    // deadline.
     assert_eq!(
         sum("succeeded: ") + sum("(DeadlineExceeded, "),
         1600,

@@ -44,7 +44,7 @@ fn decoder(bytes: &[u8], length: i32) -> Result<impl ImageDecoder + '_> {
             Error::invalid_argument(format!("a length that {} bytes do not have", bytes.len()))
         })?;
     let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format()?;
-    // The JPEG decoder fills missing data, so truncation must be detected here.
+    // The JPEG decoder fills missing data, so this function must detect truncated files.
     let end = bytes.len() - bytes.iter().rev().take_while(|byte| **byte == 0).count();
     if reader.format() == Some(ImageFormat::Jpeg) && !bytes[..end].ends_with(&[0xff, 0xd9]) {
         return Err(lost("it is truncated: its end marker is missing"));

@@ -9,7 +9,7 @@ use xla_ffi_runtime::{
 
 const NEWEST: Revision = Revision::ALL[Revision::ALL.len() - 1];
 
-/// Returns an image of a smooth slope, as a file, and its pixels.
+/// Returns an image with a smooth gradient of colours: the encoded file, and the pixels.
 fn file(format: ImageFormat) -> (Vec<u8>, Vec<u8>) {
     let slope = |x: u32, y: u32| image::Rgb([(8 * x) as u8, (8 * y) as u8, (4 * (x + y)) as u8]);
     let image = DynamicImage::ImageRgb8(RgbImage::from_fn(16, 8, slope));
@@ -68,7 +68,7 @@ fn truncated_files_are_lost() {
     for format in [ImageFormat::Png, ImageFormat::Jpeg] {
         let (file, _) = file(format);
         for length in 0..file.len() - 1 {
-            // PNG's last chunk is empty, so the bytes before it are the whole image.
+            // PNG's last chunk is empty, so the bytes before that chunk are the whole image.
             if format == ImageFormat::Png && length + 16 >= file.len() {
                 break;
             }

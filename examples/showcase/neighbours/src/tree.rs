@@ -113,7 +113,7 @@ impl<T: Real> Tree<T> {
     }
 }
 
-/// The state of a call site: the tree that its last execution used.
+/// The state of a call site: the tree of the call site's last execution.
 #[derive(Default)]
 pub(crate) struct Held(Mutex<Option<Arc<dyn Any + Send + Sync>>>);
 

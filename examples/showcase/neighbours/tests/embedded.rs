@@ -1,4 +1,5 @@
-//! Tests the library on the embedded runtime, on every revision of the ABI that it supports.
+//! Tests the library on the embedded runtime, on every revision of the ABI that the library
+//! supports.
 
 use xla_ffi_runtime::{
     Attributes, DType, ErrorCode, Outcome, Result, Revision, Runtime, Shape, Stage, Tensor,

@@ -160,7 +160,7 @@ impl<T: Element + ComplexField> Factor<T> {
     }
 }
 
-/// The state of a call site: the factors that its last execution used.
+/// The state of a call site: the factors of the call site's last execution.
 pub(crate) struct Held(Method, Mutex<Vec<Arc<dyn Any + Send + Sync>>>);
 
 impl Held {
