@@ -20,11 +20,11 @@ pub struct Computed {
 /// The reason why a size cannot be computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoSize {
-    /// The division has a remainder.
+    /// The division in the computed size has a remainder.
     Inexact,
-    /// The size is less than 0.
+    /// The computed size is less than 0.
     Negative,
-    /// The size, or the dividend, does not fit in an `i64`.
+    /// The computed size, or its dividend, does not fit in an `i64`.
     TooLarge,
 }
 
@@ -42,7 +42,7 @@ impl Computed {
     /// Returns the computed size if the named size is `size`.
     ///
     /// # Errors
-    /// The division has a remainder, or the size is negative or too large.
+    /// [`NoSize`] if the division has a remainder, or if the size is negative or too large.
     pub fn of(&self, size: i64) -> Result<i64, NoSize> {
         let product = size
             .checked_mul(i64::from(self.times))
@@ -69,7 +69,7 @@ pub(crate) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// Splits the text of a dimension into parts. Returns `None` if it has no operator.
+    /// Splits the text of a dimension into parts. Returns `None` if the text has no operator.
     pub(crate) fn of(text: &'a str) -> Option<Self> {
         if !text.contains(['+', '-', '*', '/']) {
             return None;

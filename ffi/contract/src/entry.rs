@@ -27,7 +27,7 @@ pub struct Declared {
     pub repeats: bool,
     /// Whether the operand may be absent.
     pub optional: bool,
-    /// Whether the operand is a token; `None` if it may have any type.
+    /// Whether the operand is a token; `None` if the operand may have any type.
     pub token: Option<bool>,
 }
 

@@ -22,16 +22,16 @@ struct Known<T> {
     from: String,
 }
 
-/// The values of a contract's names and of `...`, as far as attributes and arguments determine them.
+/// The values of a contract's names and of `...`, as far as attributes and arguments determine these values.
 struct Sizes {
     named: Vec<Option<Known<i64>>>,
     ellipsis: Option<Known<Vec<i64>>>,
 }
 
 impl Contract {
-    /// Returns the dimensions of the results, given the arguments' names and dimensions and the integer
-    /// attributes `attrs`, including defaults. The dimensions of tokens, and attributes that the contract does
-    /// not use, are ignored. A result is `None` if one of its sizes cannot be determined.
+    /// Returns the dimensions of the results, from the arguments' names and dimensions and the integer attributes
+    /// `attrs`, including defaults. The dimensions of tokens, and attributes that the contract does not use, are
+    /// ignored. A result is `None` if one of its sizes cannot be determined.
     ///
     /// ```
     /// use xla_ffi_contract::Contract;

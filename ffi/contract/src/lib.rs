@@ -6,8 +6,8 @@
 //! means that the operand may be absent. `*` means that the entry describes all remaining operands.
 //!
 //! If a name is also the name of an integer attribute of the handler, the size is the attribute's value. A dimension
-//! of a result may be computed from a name: `2*n`, `n/2`, `n+1`, `n-1`, or several of these in this order,
-//! `3*n/2-1`, without blanks. A division with a remainder is an error, and so is a negative size.
+//! of a result may be computed from a name. It is written without blanks: `2*n`, `n/2`, `n+1`, `n-1`, or a
+//! combination in this order, such as `3*n/2-1`. A division with a remainder is an error, and so is a negative size.
 //!
 //! The macros compile contracts into comparisons. The command line infers the results' shapes from the contract in a
 //! manifest. Both use this parser. The Python package has a separate parser, `python/xla_ffi/_contract.py`.
@@ -113,8 +113,8 @@ impl Contract {
         Ok(contract)
     }
 
-    /// Returns true if both contracts mean the same, apart from the names of sizes. `attributes` are the names of
-    /// attributes in this contract, `others` the names of attributes in `other`.
+    /// Returns true if both contracts have the same meaning, apart from the names of sizes. `attributes` are the
+    /// names of attributes in `self`, and `others` the names of attributes in `other`.
     ///
     /// ```
     /// use xla_ffi_contract::Contract;
@@ -154,9 +154,9 @@ impl Contract {
             && given(&self.names, attributes) == given(&other.names, others)
     }
 
-    /// Returns true if the arguments may not determine the named size, although the results need it. This is the
-    /// case if no argument has the name, or if only optional arguments have it and a result computes with it. The
-    /// name must then be that of an attribute.
+    /// Returns true if the arguments may not determine the named size, although the results need it. This is the case
+    /// if no argument has the name. It is also the case if only optional arguments have the name and a result
+    /// computes with it. The name must then be the name of an attribute.
     ///
     /// ```
     /// use xla_ffi_contract::Contract;
@@ -312,8 +312,8 @@ fn number(text: &str) -> Result<Option<u32>, String> {
     Ok(Some(number))
 }
 
-/// Returns true for ASCII white space. Other white space does not separate words, so that the parsers of all
-/// languages agree.
+/// Returns true for ASCII white space. Other white space does not separate words, because the parsers of all
+/// languages must agree.
 fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t'..='\r')
 }

@@ -1,5 +1,5 @@
-//! Compares this crate with the second parser of contracts, in the Python package, on a table of cases and on
-//! random cases. Results and messages must be identical.
+//! Compares this crate with the Python package's parser of contracts, on a table of cases and on random cases.
+//! Results and messages must be identical.
 
 use std::process::{Command, Stdio};
 
@@ -58,7 +58,7 @@ fn number(value: i128) -> Value {
     }
 }
 
-/// A program that answers the cases on standard input, a JSON list, with the Python package's parser. Its
+/// A Python program that runs the Python package's parser on the cases, a JSON list on standard input. The program's
 /// argument is the path of `_contract.py`.
 const ANSWERS: &str = r#"
 import importlib.util
@@ -190,7 +190,7 @@ fn word() -> impl Strategy<Value = String> {
 /// Generates the arguments or the results of a contract. Computed sizes are errors in arguments, so arguments have
 /// few of them (`computed` is false).
 fn side(computed: bool) -> impl Strategy<Value = String> {
-    // Some of these characters separate words, others do not.
+    // Some of these characters separate words, and other characters do not.
     let odd = [
         "\t", "\r\n", "\x0b", "\x0c", "\x1c", "\x1f", "\u{85}", "\u{a0}", "\u{2028}", "\u{3000}",
         "\u{200b}",
@@ -230,7 +230,7 @@ fn value() -> impl Strategy<Value = i128> {
     ]
 }
 
-/// Generates a contract with operands, most of which fit it.
+/// Generates a contract and operands. Most operands fit their contract.
 fn case() -> impl Strategy<Value = Case> {
     let attrs = prop::collection::btree_map(
         prop::sample::select(vec!["n", "m", "k", "q_1", "other"]),
@@ -314,7 +314,7 @@ fn random_contracts() {
         .map(|_| strategy.new_tree(&mut runner).expect("a case").current())
         .collect();
     let answers: Vec<Value> = cases.iter().map(Case::answer).collect();
-    // Checks that the random cases are useful: each kind of answer must be frequent.
+    // Checks that the random cases are useful: each kind of result and message must be frequent.
     for (key, words, least) in [
         ("rets", "[[", 100),
         ("rets", "null", 100),

@@ -29,15 +29,16 @@ use xla_ffi_sys::*;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Function {
-    /// A CPU function with `API_VERSION_ORIGINAL`.
+    /// A CPU function with the convention `API_VERSION_ORIGINAL`.
     Cpu(XlaCustomCallCpu),
-    /// A CPU function with `API_VERSION_STATUS_RETURNING`.
+    /// A CPU function with the convention `API_VERSION_STATUS_RETURNING`.
     CpuStatus(XlaCustomCallCpuStatus),
-    /// A device function with `API_VERSION_ORIGINAL`.
+    /// A device function with the convention `API_VERSION_ORIGINAL`.
     Gpu(XlaCustomCallGpu),
-    /// A device function with `API_VERSION_STATUS_RETURNING` or `API_VERSION_STATUS_RETURNING_UNIFIED`.
+    /// A device function with the convention `API_VERSION_STATUS_RETURNING` or
+    /// `API_VERSION_STATUS_RETURNING_UNIFIED`.
     GpuStatus(XlaCustomCallGpuStatus),
-    /// A CPU function with `API_VERSION_STATUS_RETURNING_UNIFIED`.
+    /// A CPU function with the convention `API_VERSION_STATUS_RETURNING_UNIFIED`.
     CpuUnified(XlaCustomCallCpuUnified),
 }
 
@@ -73,7 +74,8 @@ impl Function {
         }
     }
 
-    /// Returns the function without its type, which the convention determines.
+    /// Returns the function as an untyped function pointer. The convention determines the real
+    /// type.
     pub(crate) const fn erased(self) -> unsafe extern "C" fn() {
         let function = match self {
             Self::Cpu(function) => function as *const (),
@@ -111,7 +113,7 @@ impl Function {
 /// ```
 ///
 /// # Errors
-/// Errors from the device.
+/// Errors from the device's platform.
 pub type CopyToDevice =
     unsafe fn(stream: *mut c_void, to: *mut *mut c_void, from: &[*mut c_void]) -> Result<()>;
 
@@ -132,7 +134,7 @@ pub type CopyToDevice =
 /// An error that refuses the call.
 pub type Describe = fn(operands: &Operands<'_>, opaque: &mut Descriptor) -> Result<()>;
 
-/// An adapted function and how to call it. Created by [`adapt!`](crate::adapt).
+/// An adapted function, and the data that a call of it needs. Created by [`adapt!`](crate::adapt).
 #[derive(Clone, Copy, Debug)]
 pub struct Adapter {
     /// The adapted function, with its convention.
@@ -249,7 +251,7 @@ struct Pointers<'a> {
 }
 
 impl Pointers<'_> {
-    /// Returns the address of leaf `index`; the leaves of arguments precede those of results.
+    /// Returns the address of leaf `index`. The leaves of arguments precede the leaves of results.
     fn leaf(&self, index: usize) -> Option<*mut c_void> {
         let args = self.operands.arg_count();
         let frame = self.operands.frame;
@@ -326,7 +328,7 @@ impl Pointers<'_> {
         unsafe { self.enter(out, &mut builder.list) }
     }
 
-    /// Calls the function and reads its status.
+    /// Calls the adapted function and reads the status that the function wrote.
     ///
     /// # Safety
     /// The requirements of [`call`] apply. `out` and `list` have the form that the function

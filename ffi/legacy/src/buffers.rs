@@ -1,4 +1,4 @@
-//! The list of buffers that a device target receives, in both of its forms.
+//! The list of buffers that a device target receives: the form with leaves and the form with nodes.
 
 use std::ffi::c_void;
 
@@ -28,7 +28,7 @@ pub enum Form {
     Nodes,
 }
 
-/// A leaf of an operand: the operand itself, or an array in its tuples.
+/// A leaf of an operand: the operand itself, or an array in the operand's tuples.
 ///
 /// ```
 /// use std::ffi::c_void;
@@ -82,8 +82,8 @@ impl Leaf {
     /// root.
     ///
     /// # Safety
-    /// The operand's tuples must be readable here: on the device, or on its stream if host and device share
-    /// memory.
+    /// The operand's tuples are readable: the caller runs on the device, or on the device's stream if host and device
+    /// share memory.
     #[must_use]
     pub unsafe fn resolve(&self) -> *mut c_void {
         if !self.address.is_null() {
@@ -96,7 +96,8 @@ impl Leaf {
             if at.is_null() {
                 break;
             }
-            // SAFETY: a tuple is an array of its elements' addresses; the path is valid for its shape.
+            // SAFETY: a tuple is an array of its elements' addresses, and the path is valid for the shape of the
+            // tuple.
             at = unsafe { at.cast::<*mut c_void>().wrapping_add(*index).read() };
         }
         at
@@ -109,7 +110,8 @@ unsafe impl Send for Leaf {}
 // responsibility.
 unsafe impl Sync for Leaf {}
 
-/// A tuple of the result that the target must write: an array in device memory, and its contents.
+/// A tuple of the result that the target must write: an array in device memory, and the elements to
+/// write.
 ///
 /// ```
 /// use xla_ffi_legacy::{Buffers, Form};
@@ -174,7 +176,8 @@ unsafe impl Send for Buffers {}
 unsafe impl Sync for Buffers {}
 
 impl Buffers {
-    /// Reads a list. `structure` is the structure of the call, such as `"(_, (_)), _ -> (_, _)"`.
+    /// Reads a list of buffers. `structure` is the structure of the call, such as `"(_, (_)), _ ->
+    /// (_, _)"`.
     ///
     /// # Safety
     /// The list has an entry for each leaf or node (depending on `form`) of the structure.

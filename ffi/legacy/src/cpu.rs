@@ -31,7 +31,7 @@ use xla_ffi_runtime::{CpuStream, DeviceStream};
 pub struct CpuStreams;
 
 impl CpuStreams {
-    /// Creates the platform for [`Staging`](crate::Staging).
+    /// Creates the platform of the CPU device, for [`Staging`](crate::Staging).
     #[must_use]
     pub const fn new() -> Self {
         Self

@@ -85,10 +85,9 @@ impl Drop for Own {
     }
 }
 
-/// Returns the address of an operand's leaf. If the list of buffers lacks it, the operand's tuples are read from
-/// device memory. This happens on a separate stream, after the work on the program's stream. The calling thread
-/// waits for the read; the program's stream does not. The address is null for a leaf of size zero without an
-/// address.
+/// Returns the address of an operand's leaf. If the list of buffers lacks the address, reads the operand's tuples
+/// from device memory. This happens on a separate stream, after the work on the program's stream. The calling thread
+/// waits for the read; the program's stream does not. The address is null for a leaf of size zero without an address.
 ///
 /// ```no_run
 /// use std::ffi::c_void;
@@ -110,8 +109,8 @@ impl Drop for Own {
 /// ```
 ///
 /// # Safety
-/// The stream is the call's stream. When its current work has finished, the leaf's root must lead to tuples of its
-/// structure in device memory.
+/// The stream is the call's stream. When the stream's current work has finished, the leaf's root leads to tuples of
+/// the declared structure in device memory.
 ///
 /// # Errors
 /// Errors from the driver.
@@ -220,7 +219,7 @@ unsafe impl Device for Events {
 
     fn record(&self, event: &mut Event, stream: *mut c_void) -> Result<()> {
         let _current = event.context.make_current()?;
-        // SAFETY: the event and the stream belong to one context.
+        // SAFETY: the event and the stream belong to the same context.
         check("cuEventRecord", unsafe {
             sys::cuEventRecord(event.raw, stream.cast())
         })

@@ -33,7 +33,8 @@ pub use staging::{Device, Staging};
 pub use status::{set_failure, set_success};
 pub use target::{Shapes, register};
 
-/// Each target is written as `NAME = CONVENTION(FUNCTION), OPTIONS : ARGUMENTS -> RESULTS`. The convention is one of
+/// Each target is written as `NAME = CONVENTION(FUNCTION), OPTIONS : ARGUMENTS -> RESULTS`. The following conventions
+/// exist:
 ///
 /// | | the C function |
 /// |---|---|
@@ -44,14 +45,15 @@ pub use target::{Shapes, register};
 /// | `gpu_status` | the same with a last `XlaCustomCallStatus*` |
 ///
 /// The function is a handler, and can be safe code. Its errors and panics are written to the status, or to standard
-/// error if the convention has no status. Calls carry no sizes, so you declare the element types and dimensions of all
-/// operands. Alternatively, `shapes = unsafe FUNCTION` computes [`Shapes`] from the opaque bytes, and promises that no
-/// operand has fewer elements. As with every target of these conventions, a call with smaller operands than declared is
-/// undefined behaviour. With several results, the CPU forms receive an array of pointers, as in current XLA.
+/// error if the convention has no status. Calls carry no sizes, so you declare the element types and dimensions of
+/// all operands. Alternatively, `shapes = unsafe FUNCTION` computes [`Shapes`] from the opaque bytes, and promises
+/// that no operand has fewer elements. As with every target of the original conventions, a call with smaller operands
+/// than declared is undefined behaviour. With several results, the CPU conventions receive an array of pointers, as
+/// in current XLA.
 ///
 /// Brackets around shapes form tuples of any depth: `(f32[128], f32[2048]) -> (f32[2048], (f32[2048]))`. The handler
-/// receives their leaves as operands and results, in pre-order. Programs pass tuples in one of two forms. A call does
-/// not reveal the form, so `tuples` must declare it:
+/// receives the leaves of the tuples as operands and results, in pre-order. Programs pass tuples in one of two forms.
+/// A call does not reveal the form, so `tuples` must declare it:
 ///
 /// | `tuples` | on the CPU | on devices |
 /// |---|---|---|

@@ -30,13 +30,13 @@ use xla_ffi_sys::*;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Operand<'f> {
-    /// The element type.
+    /// The type of the operand's elements.
     pub dtype: XLA_FFI_DataType,
-    /// Number of elements along each dimension.
+    /// The number of elements along each dimension of the operand.
     pub dims: &'f [usize],
-    /// Number of elements.
+    /// The number of the operand's elements.
     pub len: usize,
-    /// The address of the elements, in host or device memory.
+    /// The address of the operand's elements, in host or device memory.
     pub data: *mut c_void,
 }
 
@@ -130,7 +130,7 @@ impl<'f> Operands<'f> {
         self.frame.ret_count()
     }
 
-    /// Returns argument `index`.
+    /// Returns the argument with index `index`.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` if the call has fewer arguments.
@@ -143,7 +143,7 @@ impl<'f> Operands<'f> {
         })
     }
 
-    /// Returns result `index`.
+    /// Returns the result with index `index`.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` if the call has fewer results.
@@ -213,7 +213,7 @@ impl Descriptor {
         self.extend(bytes);
     }
 
-    /// Returns the appended bytes.
+    /// Returns the bytes of the descriptor.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
@@ -225,7 +225,7 @@ impl Descriptor {
 pub struct Opaque<'f>(&'f [u8]);
 
 impl<'f> Opaque<'f> {
-    /// An `Opaque` without bytes.
+    /// An [`Opaque`] without bytes, for calls without the attribute.
     pub const EMPTY: Self = Self(&[]);
 
     /// Returns the bytes of the attribute's value.

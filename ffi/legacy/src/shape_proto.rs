@@ -3,9 +3,9 @@
 use xla_ffi::{Error, Result};
 use xla_ffi_sys::XLA_FFI_DataType as DataType;
 
-/// The maximum depth of nested tuples.
+/// The maximum depth of nested tuples in a shape.
 const DEPTH: usize = 32;
-/// The maximum number of dimensions.
+/// The maximum number of dimensions of an array in a shape.
 const RANK: usize = 64;
 /// The element type number that marks a tuple.
 const TUPLE: u64 = 13;
@@ -29,7 +29,7 @@ const TUPLE: u64 = 13;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShapeProto {
-    /// An array, or a token.
+    /// The shape of an array, or of a token.
     Array {
         /// The array's element type.
         dtype: DataType,
@@ -39,7 +39,7 @@ pub enum ShapeProto {
         /// not state an order.
         minor_to_major: Vec<i64>,
     },
-    /// A tuple with the shapes of its elements.
+    /// The shape of a tuple, as the shapes of its elements.
     Tuple(Vec<Self>),
 }
 
@@ -50,7 +50,7 @@ enum Field<'a> {
     Passed,
 }
 
-/// The unread rest of a protobuf message.
+/// The part of a protobuf message that is not read yet.
 struct Reader<'a>(&'a [u8]);
 
 fn wrong<T>(what: &str) -> Result<T> {

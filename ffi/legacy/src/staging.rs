@@ -64,13 +64,13 @@ use xla_ffi::{Error, Result};
 /// ```
 ///
 /// # Safety
-/// `is_complete` and `wait` may report an event as complete only when everything that was on its stream before
+/// `is_complete` and `wait` may report an event as complete only if all work that was on the stream before
 /// [`Device::record`] has run.
 pub unsafe trait Device: Send + Sync {
     /// An event: a point on a stream. Dropping an event does not wait for the stream.
     type Event: Send;
 
-    /// Returns the number of a stream's device. An event is only used on the device that it was created for.
+    /// Returns the number of a stream's device. An event is only used on the device for which it was created.
     ///
     /// # Errors
     /// Errors from the platform.
@@ -82,8 +82,8 @@ pub unsafe trait Device: Send + Sync {
     /// Errors from the platform.
     fn event(&self, stream: *mut c_void) -> Result<Self::Event>;
 
-    /// Records the event on a stream, after the work on it. The event is not complete until the stream has
-    /// reached it.
+    /// Records the event on a stream, after the work that is already on the stream. The event is not complete until
+    /// the stream has reached it.
     ///
     /// # Errors
     /// Errors from the platform.
@@ -101,14 +101,14 @@ pub unsafe trait Device: Send + Sync {
     /// Errors from the platform.
     fn wait(&self, event: &Self::Event) -> Result<()>;
 
-    /// Enqueues a copy from host to device memory, and does not wait for it.
+    /// Enqueues a copy from host to device memory without waiting for the copy.
     ///
     /// # Safety
-    /// `from` must stay unchanged until an event after the copy is complete; `to` is device memory of at least
-    /// this size.
+    /// `from` stays unchanged until an event after the copy is complete. `to` is device memory with at least the size
+    /// of `from`.
     ///
     /// # Errors
-    /// Errors from the platform. An implementation that returns an error must not have enqueued anything.
+    /// Errors from the platform. If the copy was enqueued, an implementation must not return an error.
     unsafe fn copy(
         &self,
         to: *mut *mut c_void,
@@ -120,8 +120,8 @@ pub unsafe trait Device: Send + Sync {
     /// in device memory. In that case, the calling thread waits for the work on the stream.
     ///
     /// # Safety
-    /// The stream is the call's stream. When its current work has finished, the leaf's root must lead to tuples
-    /// of its structure.
+    /// The stream is the call's stream. When the stream's current work has finished, the leaf's root leads to tuples
+    /// of the declared structure.
     ///
     /// # Errors
     /// Errors from the platform. `UNIMPLEMENTED` if the list of buffers lacks the address and the platform does not
@@ -206,7 +206,7 @@ pub struct Staging<D: Device> {
 }
 
 impl<D: Device> Staging<D> {
-    /// Creates a pool of at most `capacity` slots per device, and at least one.
+    /// Creates a pool of at most `capacity` slots per device. A capacity of 0 counts as 1.
     pub const fn new(device: D, capacity: usize) -> Self {
         Self {
             device,
@@ -249,7 +249,7 @@ impl<D: Device> Staging<D> {
             let place = &mut slot.addresses[at..at + root.elements.len()];
             place.copy_from_slice(&root.elements);
             at += root.elements.len();
-            // SAFETY: the slot stays unchanged until its event, which is recorded after the copy, is complete.
+            // SAFETY: the slot stays unchanged until the event that is recorded after the copy is complete.
             unsafe { self.device.copy(root.table, place, stream) }?;
         }
         self.device.record(&mut slot.event, stream)?;

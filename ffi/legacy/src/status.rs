@@ -113,11 +113,12 @@ mod host {
     /// Returns true if memory is mapped at the start of a page. This check runs inside a host's call, so it uses no
     /// file descriptor. Only multiples of 65536 are checked, and a host's own status is rarely at such an address.
     pub(super) fn is_mapped(page: *mut c_void, size: usize) -> bool {
-        // SAFETY: the kernel only checks the address; with this flag nothing is written.
+        // SAFETY: the kernel only checks the address. With `MS_ASYNC`, nothing is written.
         unsafe { libc::msync(page, size, libc::MS_ASYNC) == 0 }
     }
 
-    /// Returns a function that the program itself exports; null if there is none.
+    /// Returns a function that the program itself exports, or null if it exports no function with
+    /// this name.
     pub(super) fn function(name: &std::ffi::CStr) -> *mut c_void {
         // SAFETY: a null name refers to the program itself.
         let program = unsafe { libc::dlopen(std::ptr::null(), libc::RTLD_LAZY) };
@@ -132,10 +133,10 @@ mod host {
 /// The type of the function that writes a status.
 type Set = unsafe extern "C" fn(*mut XlaFfiLegacyStatus, c_int, *const c_char, usize);
 
-/// Reads a field of an SDK status's head.
+/// Reads a field from the head of a status of this SDK.
 ///
 /// # Safety
-/// 32 bytes at `head` are readable, and there is a `T` at `offset`.
+/// 32 bytes at `head` are readable, and a `T` is at the byte offset `offset`.
 unsafe fn field<T>(head: *mut XlaFfiLegacyStatus, offset: usize) -> T {
     // SAFETY: the caller upholds this function's safety contract.
     unsafe { head.wrapping_byte_add(offset).cast::<T>().read() }
@@ -152,7 +153,7 @@ fn ours(status: *mut XlaCustomCallStatus) -> Option<*mut XlaFfiLegacyStatus> {
     if !host::is_mapped(head.cast(), size_of::<XlaFfiLegacyStatus>()) {
         return None;
     }
-    // SAFETY: the page is mapped, and the head of an object with this alignment does not cross a page boundary.
+    // SAFETY: the page is mapped, and the head of a status with this alignment does not cross a page boundary.
     let magic = unsafe { head.cast::<[u8; 16]>().read() };
     // SAFETY: the page is mapped, and the head of an object with this alignment does not cross a
     // page boundary.
@@ -182,9 +183,9 @@ pub unsafe fn set_success(status: *mut XlaCustomCallStatus) {
 /// Sets the status to a failure with a message of arbitrary bytes, like the C function
 /// `XlaCustomCallStatusSetFailure`. Each write replaces the previous one.
 ///
-/// The function can write statuses that this SDK creates (an adapter's or the embedded runtime's). Any other
-/// status is passed to the host's function if the host exports one; no jaxlib does. Otherwise the message is
-/// printed to standard error and the status is not changed.
+/// The function can write statuses that this SDK creates (an adapter's or the embedded runtime's). Any other status
+/// is passed to the host's own function, which no jaxlib exports. Without such a function, the message is printed to
+/// standard error and the status is not changed.
 ///
 /// ```
 /// # use std::ffi::c_void;

@@ -1,4 +1,5 @@
-//! The tuples that flat operands form for a function of the original conventions.
+//! The structure of tuples that operands and results form for a function of the original
+//! conventions.
 
 use std::ffi::c_void;
 
@@ -39,7 +40,8 @@ const fn blank(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Returns the position after the node that starts at `at`, or `None` if there is no node.
+/// Returns the position after the node that starts at `at`, or `None` if the text at `at` is not a
+/// node.
 const fn node(text: &[u8], at: usize) -> Option<usize> {
     if at >= text.len() {
         return None;
@@ -77,7 +79,8 @@ pub(super) enum Node {
     Tuple(Vec<Self>),
 }
 
-/// Parses the operands and the result of a structure; `None` for any other text.
+/// Parses the operands and the result of a structure. Returns `None` if the text is not a
+/// structure.
 pub(super) fn parse(text: &str) -> Option<(Vec<Node>, Node)> {
     if !is_structure(text) {
         return None;
@@ -99,7 +102,7 @@ pub(super) fn parse(text: &str) -> Option<(Vec<Node>, Node)> {
     Some((operands, open.pop()?.pop()?))
 }
 
-/// Builds the pointers of one call from its leaves.
+/// Builds the pointers of one call from the addresses of the call's leaves.
 pub(super) struct Builder<Leaf> {
     /// The elements of all tuples; [`Node::slots`] returns their number.
     pub(super) slots: Vec<*mut c_void>,
@@ -126,7 +129,8 @@ impl Node {
 }
 
 impl<Leaf: Fn(usize) -> Option<*mut c_void>> Builder<Leaf> {
-    /// Adds a node to the list and returns its address; `None` if there are too few leaves.
+    /// Adds a node to the list and returns the node's address. Returns `None` if there are too few
+    /// leaves.
     pub(super) fn node(&mut self, node: &Node) -> Option<*mut c_void> {
         let place = self.list.len();
         self.list.push(std::ptr::null_mut());

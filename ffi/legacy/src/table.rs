@@ -65,7 +65,7 @@ unsafe extern "C" fn details(args: *mut XLA_FFI_Error_GetDetails_Args) {
 unsafe extern "C" fn destroy(args: *mut XLA_FFI_Error_Destroy_Args) {
     // SAFETY: handlers pass a complete arguments struct.
     let error = unsafe { (*args).error };
-    // SAFETY: the error was created by this host and is not used afterwards.
+    // SAFETY: this host created the error, which is not used afterwards.
     drop(unsafe { Failure::from_raw(error) });
 }
 
@@ -81,7 +81,7 @@ unsafe extern "C" fn stream(args: *mut XLA_FFI_Stream_Get_Args) -> *mut XLA_FFI_
 
 struct Table(XLA_FFI_Api);
 
-// SAFETY: the table is constant.
+// SAFETY: the table is never written.
 unsafe impl Sync for Table {}
 
 const fn table(device: bool) -> Table {

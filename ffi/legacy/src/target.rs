@@ -16,7 +16,7 @@ use xla_ffi_sys::*;
 /// The execute stage, the only stage of the original conventions.
 const EXECUTE: u32 = XLA_FFI_ExecutionStage::EXECUTE.0;
 
-/// The shapes of a call's operands, when only its opaque bytes determine them.
+/// The shapes of a call's operands, computed from the call's opaque bytes.
 ///
 /// ```
 /// use xla_ffi::{DataType, Error, Result};
@@ -43,7 +43,7 @@ pub struct Shapes {
 /// The source of the shapes of a target's operands. Calls of the original conventions carry no sizes.
 #[derive(Clone, Copy, Debug)]
 pub enum Layout {
-    /// The shapes are always the same: arguments and results.
+    /// The shapes of the arguments and of the results, which are the same in all calls.
     Fixed(&'static [OperandShape], &'static [OperandShape]),
     /// The shapes are computed from the opaque bytes of each call.
     FromOpaque(fn(opaque: &[u8]) -> Result<Shapes>),
@@ -53,8 +53,8 @@ impl Layout {
     /// Creates a layout from a function of the opaque bytes, for `legacy!`.
     ///
     /// # Safety
-    /// For the opaque bytes of every call, `shapes` returns an error, or the types of the call's operands with
-    /// at most their numbers of elements.
+    /// For the opaque bytes of every call, `shapes` returns an error or the shapes of the operands. The element types
+    /// are the types of the call's operands, and the shapes have at most as many elements.
     #[must_use]
     pub const unsafe fn from_opaque(shapes: fn(opaque: &[u8]) -> Result<Shapes>) -> Self {
         Self::FromOpaque(shapes)
@@ -66,9 +66,9 @@ impl Layout {
 pub struct TargetInfo {
     /// The target's name.
     pub name: &'static str,
-    /// The platforms to register for.
+    /// The platforms for which hosts register the target.
     pub platforms: &'static [&'static str],
-    /// The function that hosts call, with its convention.
+    /// The function that hosts call, and its convention.
     pub function: Function,
     /// The shapes of the operands; `None` for a bare function.
     pub layout: Option<Layout>,
@@ -77,7 +77,7 @@ pub struct TargetInfo {
 }
 
 impl TargetInfo {
-    /// Returns the target in the form in which the library lists it.
+    /// Returns the target as an entry of the library's list.
     #[must_use]
     pub const fn listed(&self) -> ListedTarget {
         ListedTarget {
@@ -109,11 +109,11 @@ pub trait LegacyTarget {
     const INFO: TargetInfo;
 }
 
-/// The head of this library's list of targets, which is the target that was registered last.
+/// The head of this library's list of targets: the target that was registered last.
 static NEWEST: AtomicPtr<XlaFfiLegacyTarget> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Registers a target in this library's list, which hosts read (`xla_ffi_legacy_targets`). Use it for names
-/// that are only known at run time; `legacy` targets in `library!` are registered automatically.
+/// Registers a target in this library's list, which hosts read (`xla_ffi_legacy_targets`). Use this function for
+/// names that are only known at run time. Targets listed as `legacy` in `library!` are registered automatically.
 ///
 /// ```
 /// # use std::ffi::c_void;
@@ -125,7 +125,7 @@ static NEWEST: AtomicPtr<XlaFfiLegacyTarget> = AtomicPtr::new(std::ptr::null_mut
 /// ```
 ///
 /// # Safety
-/// The function may be called with the operands of every call that names it.
+/// The function may be called with the operands of every call that uses the name.
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` for a name that is empty or has a NUL.
@@ -165,7 +165,8 @@ fn register_erased(
     }
 }
 
-/// Returns the list of this library's targets, including those of `infos`, for `library!`.
+/// Returns the list of this library's targets, which includes the targets in `infos`. Used by
+/// `library!`.
 pub fn targets(once: &Once, infos: &[&'static ListedTarget]) -> *const XlaFfiLegacyTarget {
     once.call_once(|| {
         for info in infos {
@@ -197,7 +198,7 @@ pub struct Call {
     pub opaque: *const c_char,
     /// The number of opaque bytes.
     pub opaque_len: usize,
-    /// The call's status, or null.
+    /// The call's status; null if the convention has no status.
     pub status: *mut XlaCustomCallStatus,
 }
 
@@ -332,7 +333,7 @@ impl Call {
         for (pointer, buffer) in pointers.iter_mut().zip(&mut buffers) {
             *pointer = std::ptr::from_mut(buffer).cast();
         }
-        // All operands are buffers, so arguments and results can share one list of tags.
+        // All operands are buffers, so arguments and results can share one list of type tags.
         let mut types = vec![XLA_FFI_ArgType::BUFFER; shapes.len()];
         let value = Value::decode::<H>(self.attribute, opaque)?;
         let name = XLA_FFI_ByteSpan {
@@ -375,7 +376,7 @@ impl Call {
             },
             future: std::ptr::null_mut(),
         };
-        // SAFETY: a complete call frame, whose parts are valid until the handler returns.
+        // SAFETY: the call frame is complete, and its parts are valid until the handler returns.
         let error = unsafe { entry::<H, EXECUTE>(&raw mut frame) };
         // SAFETY: all errors of this frame were created by this host's own function.
         match unsafe { Failure::from_raw(error) } {

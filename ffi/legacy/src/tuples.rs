@@ -18,7 +18,7 @@ pub struct Tuples {
 }
 
 impl Tuples {
-    /// Returns the form's name in `legacy!`.
+    /// Returns the word for the form in `legacy!`: `leaves` or `roots`.
     pub(crate) const fn word(&self) -> &'static str {
         match self.form {
             Form::Leaves => "leaves",
@@ -88,7 +88,7 @@ pub(super) unsafe fn on_host(
     }
     let table = array(out, of_rets.len(), None)?;
     for (index, leaf) in of_rets.iter_mut().enumerate() {
-        // SAFETY: the result is an array of its leaves.
+        // SAFETY: `table` is the result's array, with one address per leaf.
         *leaf = unsafe { table.wrapping_add(index).read() };
     }
     Ok(())
@@ -145,7 +145,7 @@ pub(super) struct OnDevice<'a, D: Device> {
 
 impl<'a, D: Device> OnDevice<'a, D> {
     /// # Safety
-    /// The list has every node of the structure, and belongs to a call on this stream.
+    /// The list has every node of the structure, and belongs to a call on `stream`.
     pub(super) unsafe fn new(
         pool: &'a Staging<D>,
         structure: &str,
@@ -173,7 +173,7 @@ impl<'a, D: Device> OnDevice<'a, D> {
             }
         }
         for (place, leaf) in leaves.iter_mut().zip(self.buffers.args()) {
-            // SAFETY: the stream belongs to the call, and the tuples have its structure.
+            // SAFETY: the stream belongs to the call, and the tuples have the declared structure.
             *place = unsafe { self.pool.device().resolve(self.stream, leaf) }?;
         }
         let found = self.buffers.args().len();

@@ -23,9 +23,9 @@ fn launch(stream: *mut c_void, a: *mut f32, b: *const f32, c: *const f32, more: 
             // SAFETY: B has 128 elements. The buffers are valid until the stream has finished its
             // work.
             let b = unsafe { (b as *const f32).wrapping_add(i % 128).read() };
-            // SAFETY: C has 2048 elements.
+            // SAFETY: C has 2048 elements, which are valid until the stream has finished its work.
             let c = unsafe { (c as *const f32).wrapping_add(i).read() };
-            // SAFETY: A has 2048 elements.
+            // SAFETY: A has 2048 elements, which are valid until the stream has finished its work.
             unsafe { (a as *mut f32).wrapping_add(i).write(b + c + more) };
         }
     }));

@@ -62,7 +62,8 @@ fn mix_later(
     Ok(())
 }
 
-/// Reads the opaque byte: the number of elements, or 255 for shapes with one operand less.
+/// Reads the opaque byte, which is the number of elements. For the byte 255, the shapes lack one
+/// operand.
 fn sizes(opaque: &[u8]) -> Result<Shapes> {
     let [n] = opaque else {
         return Err(Error::invalid_argument("one byte says the size"));

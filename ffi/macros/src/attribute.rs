@@ -25,7 +25,7 @@ pub(crate) fn derive(item: TokenStream) -> syn::Result<TokenStream> {
     }
 }
 
-/// Returns the lifetime of the implementation, its generics, and the generics of the type.
+/// Returns the lifetime and the generics of the implementation, and the generics of the type.
 pub(crate) fn generics(input: &DeriveInput) -> syn::Result<(TokenStream, TokenStream)> {
     let generics = &input.generics;
     let lifetimes: Vec<_> = generics.lifetimes().collect();
@@ -141,7 +141,7 @@ fn structure(input: &DeriveInput, fields: &FieldsNamed) -> syn::Result<TokenStre
             }
         });
         let decoded = match &member.options.default {
-            // A closure, so that `?` in the default is a compile error instead of a return from this function.
+            // A closure makes `?` in the default a compile error instead of a return from the surrounding function.
             Some(default) => quote! {
                 let #local = ::core::option::Option::<#ty>::unwrap_or_else(
                     if __value.is_some() {
@@ -265,7 +265,8 @@ fn strings(input: &DeriveInput) -> syn::Result<bool> {
     Ok(strings)
 }
 
-/// Returns the integer type of the enumeration: from its `#[repr(…)]`, otherwise `i64`.
+/// Returns the integer type in the enumeration's `#[repr(…)]`, or `i64` if there is no such
+/// attribute.
 fn repr(input: &DeriveInput) -> syn::Result<Ident> {
     let mut repr = format_ident!("i64");
     for attr in input

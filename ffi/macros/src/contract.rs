@@ -41,7 +41,7 @@ fn computed(computed: &Computed) -> TokenStream {
     }
 }
 
-/// A parsed contract and the string literal that contains it.
+/// A parsed contract and the string literal that contains the contract.
 pub(crate) struct Contract {
     text: LitStr,
     grammar: xla_ffi_contract::Contract,
@@ -188,7 +188,7 @@ impl Contract {
             .chain(&self.grammar.rets)
             .any(Entry::has_ellipsis)
             .then(|| quote!(let mut __ellipsis = ::core::option::Option::None;));
-        // Most names are not attributes, and the compiler then removes this code.
+        // For names that are not attributes, the compiler removes this code.
         let sizes = self.grammar.names.iter().enumerate().map(|(index, name)| {
             let known = &known[index];
             let entries = self.grammar.args.iter().chain(&self.grammar.rets);

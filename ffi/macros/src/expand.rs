@@ -160,7 +160,7 @@ impl Stage {
             .iter()
             .zip(&at)
             .map(|(param, at)| param.explain(at));
-        // A contract is checked in the execute stage only, because it describes that stage's operands.
+        // A contract is checked in the execute stage only, because it describes the operands of that stage.
         let contract = options.shape.as_ref().filter(|_| number == EXECUTE);
         let check = contract.map(|contract| {
             let tokens = contract.tokens(&info);
@@ -325,8 +325,8 @@ impl Stage {
 /// An `async fn` would require explicit lifetimes in its signature. Therefore `desugar_body`
 /// generates an ordinary function that returns a future.
 ///
-/// The future owns every parameter until the body ends, even unused ones, as in a plain `async fn`. Otherwise a guard
-/// would be dropped before the body runs.
+/// As in a plain `async fn`, the future owns every parameter until the body ends, even unused parameters. Otherwise a
+/// guard would be dropped before the body runs.
 pub(crate) fn desugar_body(signature: &mut Signature, block: &mut syn::Block) {
     let mut kept = Vec::new();
     for input in &mut signature.inputs {
@@ -342,7 +342,7 @@ pub(crate) fn desugar_body(signature: &mut Signature, block: &mut syn::Block) {
     *block = syn::parse_quote!({ async move { #(#kept)* #(#statements)* } });
 }
 
-/// Adds `#[inline]` to a function that has only one caller, its entry point, so that decoded values stay in registers.
+/// Adds `#[inline]` to a function whose only caller is its entry point, so that decoded values stay in registers.
 /// Does nothing if the author already controls inlining, or exports the function.
 pub(crate) fn inline(attributes: &mut Vec<syn::Attribute>) {
     const SAID: [&str; 4] = ["inline", "cold", "cfg_attr", "unsafe"];
@@ -414,7 +414,7 @@ pub(crate) fn handler(
 }
 
 /// Returns the name of the macro from which `library!` gets a handler or a legacy target (`what`). If the macro does
-/// not exist, the compiler's error shows this name, so the name describes the missing item. A digest in the name keeps
+/// not exist, the compiler's error shows the name, so the name describes the missing item. A digest in the name keeps
 /// the compiler from suggesting a similar name.
 pub(crate) fn export_name(what: &str, ident: &Ident) -> Ident {
     let digest = ident
@@ -429,7 +429,7 @@ pub(crate) fn export_name(what: &str, ident: &Ident) -> Ident {
 /// The item and the target name of each handler that has been expanded so far.
 static HANDLERS: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 
-/// Returns the error for an entry of `library!` that is a handler's target name instead of its Rust item.
+/// Returns the error for an entry of `library!` that is a handler's target name instead of the handler's Rust item.
 pub(crate) fn named_otherwise(path: &syn::Path) -> Option<syn::Error> {
     let last = path.get_ident()?.to_string();
     let handlers = HANDLERS.lock().ok()?;
@@ -497,7 +497,8 @@ pub(crate) fn use_handler(path: &syn::Path) -> Option<TokenStream> {
     is_cdylib().then(|| quote!(#export! { [::xla_ffi::__private::__used] #path }))
 }
 
-/// Returns the handler, or its error with items that keep `library!` from adding further errors.
+/// Returns the handler. If there is an error, returns the error and items that keep `library!` from
+/// reporting further errors.
 pub(crate) fn or_failed(ident: &Ident, handler: syn::Result<TokenStream>) -> TokenStream {
     let error = match handler {
         Ok(handler) => return handler,
@@ -513,8 +514,8 @@ pub(crate) fn or_failed(ident: &Ident, handler: syn::Result<TokenStream>) -> Tok
     }
 }
 
-/// Generates the macro `macro_name`. It calls the macro that `library!` passes to it, with `known` and the data from
-/// `library!`.
+/// Generates the macro `macro_name`, which calls the macro that `library!` passes. The arguments of that call are
+/// `known` and the data from `library!`.
 pub(crate) fn export_as(macro_name: &Ident, known: &TokenStream) -> TokenStream {
     let body = quote! {
         ([$($export:tt)*] $($library:tt)*) => { $($export)*! { #known $($library)* } };

@@ -14,7 +14,7 @@ struct Export {
     stages: Vec<u32>,
     /// The crate that defines the handler.
     origin: LitStr,
-    /// The type with the constants of the library's entries, and the index of this entry.
+    /// The type with the constants of the library's entries, and the index of the handler's entry.
     of: Ident,
     index: LitInt,
     library: LitStr,
@@ -145,11 +145,12 @@ pub(crate) fn used(items: TokenStream) -> syn::Result<TokenStream> {
     Ok(crate::expand::listed(&path, &origin).unwrap_or_default())
 }
 
-/// Names of C functions, which handlers must not export. The head of the file describes their sources.
+/// The names of C functions, which handlers must not export. The head of `reserved.txt` describes the sources of the
+/// names.
 const CALLED: &str = include_str!("reserved.txt");
 
-/// Returns true if a symbol belongs to the C library or is reserved for it. ISO C reserves names that begin with two
-/// underscores, or with an underscore and a capital letter (`__errno_location`, `_Unwind_Resume`).
+/// Returns true if the C library uses or reserves a symbol. ISO C reserves names that begin with two underscores, or
+/// with an underscore and a capital letter (`__errno_location`, `_Unwind_Resume`).
 pub(crate) fn is_reserved(symbol: &str) -> bool {
     if let Some(rest) = symbol.strip_prefix('_') {
         if rest.starts_with(|c: char| c == '_' || c.is_ascii_uppercase()) {

@@ -1,5 +1,5 @@
-//! The macros of `xla-ffi`. They parse and check their input, and expand to calls into a hidden module of that crate.
-//! They do not depend on the ABI. Their documentation is in `xla-ffi`.
+//! The macros of `xla-ffi`. The macros parse and check their input, and expand to calls into a hidden module of
+//! `xla-ffi`. This crate does not depend on the ABI. The documentation of the macros is in `xla-ffi`.
 #![forbid(unsafe_code)]
 
 mod attribute;
@@ -26,15 +26,16 @@ fn expanded(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
 
 /// Turns a function into a handler: the code that runs for a custom call.
 ///
-/// The function can still be called directly. The type of each parameter determines which part of the call it
-/// receives; see the crate's documentation. `async` functions complete through a future of the host.
+/// The function can still be called directly. The type of each parameter determines which part of the call the
+/// parameter receives; see the crate's documentation. `async` functions complete through a future of the host.
 ///
 /// # Options
 /// * `name = "…"`: the name of the custom call target; default: the function's name.
 /// * `shape = "…"`: a shape contract; see [`shape`](../xla_ffi/shape/index.html).
 /// * `platforms = ["…"]`: the platforms to register for; default: `["cpu"]`.
 /// * `open_attrs`: ignore unknown attributes instead of refusing the call.
-/// * `command_buffer_compatible`: every call launches the same device operations, so XLA may capture and replay them.
+/// * `command_buffer_compatible`: every call launches the same device operations, so XLA may capture and replay the
+///   operations.
 /// * `vjp = "…"`: the library's handler that computes cotangents of the arguments, for reverse mode. It receives the
 ///   `residuals`, then a cotangent per float or complex result. It returns a cotangent per float or complex argument.
 ///   With `forward = "…"`, the named handler replaces this handler in reverse mode, and returns the residuals as
@@ -79,10 +80,10 @@ pub fn handler(options: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Turns a type into a handler with several stages, one function per stage.
 ///
-/// In the `impl` block, functions named `instantiate`, `prepare`, `initialize`, `execute` and `record` are the stages;
-/// other functions are unchanged. `execute` is required. `instantiate` creates the state, `Self`, once per call site
-/// when the program is compiled. Later stages receive it as `&self`, and the host drops it with the executable.
-/// `prepare` and `initialize` may return their own state, of a type that derives
+/// In the `impl` block, functions named `instantiate`, `prepare`, `initialize`, `execute` and `record` are the
+/// stages; other functions are unchanged. `execute` is required. `instantiate` creates the state, `Self`, once per
+/// call site when the program is compiled. Later stages receive the state as `&self`, and the host drops the state
+/// with the executable. `prepare` and `initialize` may return states of other types that derive
 /// [`HostType`](../xla_ffi/trait.HostType.html).
 ///
 /// The options are the same as for [`macro@handler`]; the default name is the type's name. Every stage receives all
@@ -93,7 +94,7 @@ pub fn stateful(options: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 /// Turns handlers into a library: exports a symbol for each stage of each handler, a manifest, and a function that
-/// registers them all.
+/// registers all handlers.
 ///
 /// ```text
 /// xla_ffi::library! { rms_norm, ops::Solver }
@@ -108,8 +109,8 @@ pub fn stateful(options: TokenStream, item: TokenStream) -> TokenStream {
 /// the crate's name.
 ///
 /// Targets of the original custom calls, made by [`legacy!`](../xla_ffi_legacy/macro.legacy.html), are listed as
-/// `legacy PATH`. They get symbols and an entry in the manifest, and the library exports the function
-/// `xla_ffi_legacy_targets`, with which hosts find them.
+/// `legacy PATH`. The targets get symbols and an entry in the manifest. Hosts find the targets through the exported
+/// function `xla_ffi_legacy_targets`.
 ///
 /// `register_on_load` in the list is for hosts that only load a file. When the library is loaded, its code searches
 /// the process for a host's function table, and calls `xla_ffi_register` with the table. If there is no host, nothing
@@ -119,7 +120,8 @@ pub fn stateful(options: TokenStream, item: TokenStream) -> TokenStream {
 /// xla_ffi::library! { rms_norm, register_on_load }
 /// ```
 ///
-/// A name that a C library uses, such as `exp` or `read`, is a compile error.
+/// If a handler has the name of a C function, such as `exp` or `read`, the library does not
+/// compile.
 #[proc_macro]
 pub fn library(items: TokenStream) -> TokenStream {
     expanded(library::library(items.into()))
@@ -165,8 +167,8 @@ pub fn __export(items: TokenStream) -> TokenStream {
 ///   accept `#[attr(default = …)]`, `#[attr(name = "…")]`, `#[attr(narrow)]` and `#[attr(min = …, max = …)]`;
 ///   `Option` fields may be absent. Entries that match no field are refused.
 /// * An enumeration without fields is an integer, of the type in its `#[repr(…)]`, by default `i64`. With
-///   `#[attr(strings)]` it is a string: the variant's name in snake case, or the name in `#[attr(name = "…")]` on the
-///   variant.
+///   `#[attr(strings)]`, the enumeration is a string: the variant's name in snake case, or the name in `#[attr(name =
+///   "…")]` on the variant.
 /// * An enumeration whose variants each hold one value becomes the first variant that can be decoded.
 #[proc_macro_derive(Attribute, attributes(attr))]
 pub fn derive_attribute(item: TokenStream) -> TokenStream {
@@ -193,7 +195,7 @@ pub fn derive_bind(item: TokenStream) -> TokenStream {
 /// XLA passes to handlers.
 ///
 /// The type is known within one image: the program, or one shared library. If handlers are linked into the program,
-/// nothing else is needed.
+/// the derive macro is sufficient.
 ///
 /// To share the type between images, use `#[repr(C)]` and give it a name that contains a version:
 /// `#[host_type(unsafe(name = "…"))]`. If the program registered the type with a number, add the number:

@@ -13,7 +13,7 @@ struct Library {
     handlers: Vec<Entry>,
     /// The listed targets of the original custom calls.
     legacy: Vec<Entry>,
-    /// Whether the library registers itself when it is loaded.
+    /// Whether the library registers its handlers when it is loaded.
     on_load: bool,
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
             "list the handlers of the library, for instance `library! { rms_norm, ops::Solver }`";
         return Err(syn::Error::new(proc_macro2::Span::call_site(), why));
     }
-    // Only a `cdylib` may use symbol names that other libraries also use.
+    // Only a `cdylib` may use symbol names that other libraries may also use.
     let alias = crate::root::crate_types() == ["cdylib"];
     let mut exports = Vec::new();
     for (index, entry) in library.handlers.iter().enumerate() {
@@ -143,7 +143,7 @@ pub(crate) fn library(items: TokenStream) -> syn::Result<TokenStream> {
     }
     let legacy = &library.legacy;
     let legacy_list = (!legacy.is_empty()).then(|| legacy_list(&name, alias));
-    // Each entry adds one element, or none if its `cfg` is false.
+    // Each entry adds one element. If the `cfg` of an entry is false, the entry adds nothing.
     let list = |entries: &[Entry], of: TokenStream, constant: TokenStream| {
         let elements = entries.iter().enumerate().map(|(index, entry)| {
             let cfgs = &entry.cfgs;

@@ -96,7 +96,8 @@ pub(crate) fn once(seen: &mut Vec<String>, meta: &Meta) -> syn::Result<String> {
     Ok(key)
 }
 
-/// Returns the text of the doc comments in `attrs`, one line each; empty if there are none.
+/// Returns the text of the doc comments in `attrs`, one line per comment; empty if there are no doc
+/// comments.
 pub(crate) fn doc_text(attrs: &[Attribute]) -> String {
     let lines = attrs.iter().filter_map(|attr| match &attr.meta {
         Meta::NameValue(pair) if pair.path.is_ident("doc") => string(&ungrouped(&pair.value)).ok(),

@@ -153,7 +153,8 @@ impl VisitMut for Results {
     }
 }
 
-/// Refuses `y[i] = …`, because a result has no elements before it is written, and `y.fill(…)` as the value of the body.
+/// Refuses `y[i] = …`, because a result has no elements before it is written. Also refuses `y.fill(…)` as the value
+/// of the body.
 pub(crate) fn refuse_body(params: &[Parameter], body: &mut Block) -> Result<()> {
     let results = params
         .iter()

@@ -362,7 +362,8 @@ impl Parameter {
         quote!(#check #layout)
     }
 
-    /// Generates an expression of type `Option<T>` that decodes the parameter; `at` is its index.
+    /// Generates an expression of type `Option<T>` that decodes the parameter. `at` is the position
+    /// of the parameter.
     pub(crate) fn decode(&self, at: &TokenStream) -> TokenStream {
         let ty = &self.ty;
         let bound = self.bound();

@@ -14,7 +14,7 @@ pub(crate) fn renamed(tokens: TokenStream) -> TokenStream {
 }
 
 fn replace(tokens: TokenStream, name: &str) -> TokenStream {
-    // The number of colons before a token, and whether they continue a path.
+    // The number of colons before a token, and whether these colons continue a path.
     let (mut colons, mut in_path) = (0, false);
     let replaced = tokens.into_iter().map(|token| match token {
         TokenTree::Punct(colon) if colon.as_char() == ':' => {

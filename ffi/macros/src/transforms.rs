@@ -1,5 +1,5 @@
-//! A handler's transformations: the handlers that compute its derivatives, and how calls are batched.
-//! `docs/manifest.md` describes their operands and results.
+//! A handler's transformations: the handlers that compute the handler's derivatives, and how calls are batched.
+//! `docs/manifest.md` describes the operands and results of these handlers.
 
 use crate::literal::refuse;
 use crate::literal::{name, string};
@@ -74,7 +74,7 @@ pub(crate) fn residuals(expr: &Expr) -> syn::Result<(Vec<LitStr>, Span)> {
 }
 
 impl Transforms {
-    /// Refuses meaningless combinations of options.
+    /// Refuses combinations of options that have no meaning.
     pub(crate) fn check(&self) -> syn::Result<()> {
         let error = |span: Span, why: &str| Err(syn::Error::new(span, why));
         let span = |name: &Option<LitStr>| name.as_ref().map(LitStr::span);

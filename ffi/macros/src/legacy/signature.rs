@@ -34,7 +34,8 @@ impl Parse for Shape {
     }
 }
 
-/// The operands or results of a target: the leaves, and how brackets group them into tuples.
+/// The operands or results of a target: the leaves, and the tuples that brackets form of the
+/// leaves.
 #[derive(Default)]
 pub(super) struct Nodes {
     pub(super) leaves: Vec<Shape>,
@@ -97,8 +98,8 @@ pub(super) struct Convention {
     pub(super) has_status: bool,
 }
 
-/// For each convention: the name in `legacy!`, the variant's name, and whether it has the CPU form,
-/// opaque bytes and a status.
+/// For each convention: the name in `legacy!`, the variant's name, and whether the convention has
+/// the CPU form, opaque bytes and a status.
 const ALL: [(&str, &str, [bool; 3]); 5] = [
     ("cpu", "Cpu", [true, false, false]),
     ("cpu_status", "CpuStatus", [true, false, true]),
@@ -108,7 +109,7 @@ const ALL: [(&str, &str, [bool; 3]); 5] = [
 ];
 
 impl Convention {
-    /// Returns the convention that has this name in `legacy!` or as a variant.
+    /// Returns the convention whose name in `legacy!` or as a variant is `wanted`.
     pub(super) fn named(wanted: &str) -> Option<Self> {
         let mut all = ALL.iter();
         let found = all.find(|(name, variant, _)| [*name, *variant].contains(&wanted));
