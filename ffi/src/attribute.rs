@@ -18,8 +18,8 @@ use xla_ffi_sys::XLA_FFI_DataType;
 
 /// A type that an attribute can be decoded into.
 ///
-/// Implement this trait to use your own type as a parameter of handlers. For structs and enumerations, derive it with
-/// `#[derive(Attribute)]`.
+/// Implement this trait to use your own type as a parameter of handlers. For structs and enumerations, derive the
+/// trait with `#[derive(Attribute)]`.
 ///
 /// Numbers, `bool`, `&str`, `String`, slices, arrays and vectors of numbers, [`Dictionary`], [`Pointer`] and
 /// [`AttrValue`] implement this trait. Available since r0 (jaxlib 0.4.31).
@@ -56,7 +56,7 @@ pub trait Attribute<'f>: Sized {
     /// The attribute's type in the manifest.
     const TYPE: AttrType;
 
-    /// The known entries if the attribute is a dictionary. The manifest shows their types to callers.
+    /// The known entries if the attribute is a dictionary. The manifest contains the types of the entries.
     const MEMBERS: &'static [Param] = &[];
 
     /// Decodes a value. Returns `None` if the value has a different type. With `narrow`, values of wider types are

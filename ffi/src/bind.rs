@@ -23,7 +23,7 @@ use crate::future::outlives::impl_outlives_call;
 use crate::param::bind::Bind;
 
 /// Returns true if the call has the parameter's operand or attribute. A context part counts as
-/// present; decoding it fails if the host lacks it.
+/// present; decoding the context part fails if the host lacks it.
 #[inline(always)]
 fn present(frame: &Frame<'_>, at: &At) -> bool {
     match at.param.kind {

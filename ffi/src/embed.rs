@@ -1,4 +1,4 @@
-//! Embeds the runtime in a program that links its handlers statically. Requires the feature `internal`.
+//! The embedded runtime for programs that link their handlers statically. Requires the feature `internal`.
 //!
 //! A [`Runtime`] registers handlers and calls them. A handler with a parameter of type [`Invocation`] uses the
 //! runtime's own objects. These are the stream, device allocator, thread pool, state, user data, options, called
@@ -6,11 +6,11 @@
 //! a different shared library) with `FAILED_PRECONDITION`. From r7 on, it also refuses to be registered with other
 //! hosts. A handler must use either `Invocation` or the context types of this crate; using both is a compile error.
 //!
-//! A panic in a handler becomes an error of the call, so this crate does not compile with `panic = "abort"`. A handler
-//! that is not asynchronous blocks its caller until it returns, even if this exceeds the call's time limit
+//! A panic in a handler becomes an error of the call, so this crate does not compile with `panic = "abort"`. A
+//! handler that is not asynchronous blocks its caller until the handler returns, even after the call's time limit
 //! ([`Call::time_limit`]).
 //!
-//! The caller of a handler receives the handler's error together with its source
+//! The caller of a handler receives the handler's error together with the error's source
 //! ([`Error::with_source`](crate::Error::with_source)).
 //!
 //! ```
@@ -73,7 +73,7 @@ pub mod calls {
 }
 
 pub mod device {
-    //! Devices, their streams and memory, and thread pools.
+    //! Devices with their streams and memory, and thread pools.
     pub use xla_ffi_runtime::{
         CpuDevice, CpuStream, DeviceAllocator, DeviceStream, Executor, HostAllocator, Stream,
     };
@@ -130,8 +130,8 @@ pub fn bundle<H: HandlerType>() -> Bundle {
     let mut bundle = Bundle::default();
     for stage in Stage::ALL {
         if let Some(entry) = H::ENTRIES[stage as usize] {
-            // SAFETY: the macros created this entry point for the stage with this number. The entry point and the
-            // runtime belong to the image of the calling code.
+            // SAFETY: the macros created this entry point for this stage. The entry point and the runtime belong to
+            // the image of the calling code.
             bundle = unsafe { bundle.with(stage, entry) };
         }
     }
@@ -169,7 +169,8 @@ pub fn call<H: HandlerType>(attributes: &str) -> Result<Call, Error> {
     Ok(handler.instantiate(&attributes)?.call())
 }
 
-/// A view of a call with the runtime's own objects. Requires a runtime that is linked into the same program.
+/// A view of a call with the objects of the embedded runtime. Requires a runtime that is linked into the same
+/// program.
 ///
 /// ```
 /// use xla_ffi::{embed::{self, DType, Invocation, Shape}, prelude::*};
@@ -255,7 +256,7 @@ impl UserData {
         Self(Arc::new(xla_ffi_runtime::UserData::new(runtime)))
     }
 
-    /// Returns this user data with one more object.
+    /// Returns this user data with an additional object.
     ///
     /// # Errors
     /// `ALREADY_EXISTS` for a second object of a type, `FAILED_PRECONDITION` if the user data has been cloned or the
@@ -269,9 +270,9 @@ impl UserData {
         })?;
         let known = T::registration().erased();
         match known.chosen() {
-            // SAFETY: the number only denotes `T`, by the invariant of its `Registration`.
+            // SAFETY: the number only denotes `T`, by the invariant of `T`'s `Registration`.
             Some(number) => unsafe { objects.insert_numbered(known.name(), number, value) },
-            // SAFETY: the name only denotes `T`, by the invariant of its `Registration`.
+            // SAFETY: the name only denotes `T`, by the invariant of `T`'s `Registration`.
             None => unsafe { objects.insert(known.name(), value) },
         }?;
         Ok(self)

@@ -1,4 +1,4 @@
-//! The entry point that all exported handlers share: it checks the call frame, decodes the call,
+//! The entry point that all exported handlers share. It checks the call frame, decodes the call,
 //! runs the handler and returns the outcome.
 
 pub(crate) mod diagnose;
@@ -84,7 +84,7 @@ pub unsafe extern "C" fn entry<H: Stage<S>, const S: u32>(
 /// The requirements of [`entry`] apply.
 #[inline(always)]
 unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame's size is its first field in all revisions.
+    // SAFETY: `struct_size` is the first field of a call frame in all revisions.
     let size = unsafe { (*raw).struct_size };
     if size < FRAME_SIZE {
         // SAFETY: the caller guarantees a valid call frame.
@@ -120,14 +120,13 @@ unsafe fn enter<H: Stage<S>, const S: u32>(raw: *mut XLA_FFI_CallFrame) -> *mut 
         // SAFETY: the caller guarantees a valid call frame.
         return unsafe { enter_pending::<H, S>(raw, frame) };
     }
-    // The result is created inside the closure, because it fits in a register and because explaining
-    // a mismatch may panic.
+    // The result is created inside the closure. It fits in a register, and explaining a mismatch may panic.
     let answer =
         std::panic::catch_unwind(AssertUnwindSafe(move || match checked!(H::call(&frame)) {
             Flow::Done => std::ptr::null_mut(),
             Flow::Pending(future) => {
-                // SAFETY: only hosts with futures create futures, and the frames of those hosts have
-                // the field `future`.
+                // SAFETY: only hosts with futures create futures, and the call frames of those hosts have the field
+                // `future`.
                 unsafe { (*raw).future = future.cast() };
                 std::ptr::null_mut()
             }
@@ -168,7 +167,7 @@ unsafe fn enter_short(
 /// Handles the rest of [`enter`] for handlers that may leave the call pending.
 ///
 /// # Safety
-/// `raw` is a valid call frame from the host, and `frame` is its checked form.
+/// `raw` is a valid call frame from the host, and `frame` is the checked form of the same frame.
 #[inline(always)]
 unsafe fn enter_pending<H: Stage<S>, const S: u32>(
     raw: *mut XLA_FFI_CallFrame,

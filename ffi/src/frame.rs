@@ -2,7 +2,8 @@
 //!
 //! Invariants, established by [`Frame::new`] and relied on by every read:
 //!
-//! 1. The frame and its three operand lists are at least as long as in every revision.
+//! 1. The frame and its three operand lists are at least as long as their shortest version in any
+//!    revision.
 //! 2. Each list has `size` entries (0 if `size` is not positive). Each entry that is tagged with a known type points to
 //!    an object of that type.
 //! 3. The frame, its lists and their objects live at least as long as `'f`.
@@ -34,7 +35,7 @@ use xla_ffi_sys::{
     XLA_FFI_RetType, XLA_FFI_Rets,
 };
 
-/// The size in bytes of the part of a call frame that every revision has.
+/// The size in bytes of the part of a call frame that is the same in every revision.
 pub(crate) const FRAME_SIZE: usize = XLA_FFI_CallFrame::STRUCT_SIZE;
 
 /// One call, as the handler receives it. Only hand-written implementations of [`Bind`] need this

@@ -91,8 +91,8 @@ pub unsafe trait Detach {
     /// Detaches the operands: copies all their data except the elements.
     ///
     /// # Panics
-    /// If an operand belongs to a different call. [`Promise::with`] lends operands of its call, which are not kept
-    /// after that call completes.
+    /// If an operand belongs to a different call. [`Promise::with`] lends operands of the promise's call, which are
+    /// not kept after that call completes.
     ///
     /// # Safety
     /// `call` is the frame of the current call, and the returned value is dropped before that call is completed.
@@ -221,7 +221,7 @@ impl Later<'_> {
     }
 }
 
-/// The name of this context part, by which the entry point recognizes it.
+/// The name of the context part `Later`, by which the entry point recognizes the parameter.
 pub(crate) const CONTEXT: &str = "future";
 
 // SAFETY: the value does not access operands.
@@ -297,7 +297,7 @@ impl<K: Kept> Promise<K> {
     /// Completes the call with an outcome.
     #[inline(always)]
     pub fn complete(self, outcome: Result<()>) {
-        // Drop the operands' own memory first. The data that they point to belongs to the host.
+        // Drop the operands' copied data first. Their elements belong to the host.
         drop(self.operands);
         self.completion.complete(outcome);
     }

@@ -25,7 +25,7 @@ pub enum Kind {
     Ret,
     /// The parameter receives the next argument and the next result, which share their memory.
     InOut,
-    /// The parameter receives the attribute with its name.
+    /// The parameter receives the attribute with the parameter's name.
     Attr,
     /// The parameter receives several attributes, listed in [`Param::members`](crate::bind::Param::members).
     Attrs,
@@ -52,8 +52,8 @@ pub enum Presence {
     Variadic,
 }
 
-/// The declaration of one handler parameter, also used for the manifest. See [`Bind`] for an example that creates one
-/// by hand.
+/// The declaration of one handler parameter, also used for the manifest. For an example that creates a declaration by
+/// hand, see [`Bind`].
 ///
 /// [`Bind`]: crate::Bind
 ///
@@ -102,7 +102,7 @@ pub struct Param {
     pub default: Option<&'static str>,
     /// Whether wider attribute types are converted if the value fits.
     pub narrow: bool,
-    /// The name of a context part in the manifest; empty for other kinds.
+    /// The name of a context part in the manifest; empty for other kinds of parameters.
     pub context: &'static str,
     /// The oldest revision that supports the parameter.
     pub since: Revision,
@@ -246,7 +246,7 @@ impl Param {
         self
     }
 
-    /// Returns this parameter, changed to accept values of wider types if they fit.
+    /// Returns this parameter, changed to accept values of wider types if the values fit.
     #[must_use]
     pub const fn narrowed(mut self) -> Self {
         self.narrow = true;

@@ -20,7 +20,7 @@ static OPEN: Mutex<()> = Mutex::new(());
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// Works until `reason` returns a code, and returns an error with this code.
+/// Runs until `reason` returns a code, and returns an error with this code.
 fn work(reason: impl Fn() -> Option<ErrorCode>) -> Error {
     AT_WORK.fetch_add(1, Ordering::SeqCst);
     let reason = loop {
@@ -260,7 +260,7 @@ fn executions_are_counted_by_handler_and_outcome() {
     open.wait().unwrap_err();
     gone.start().unwrap();
     drop(gone);
-    // Both calls exceed their time limit, but the locked mutex keeps them open.
+    // Both calls exceed their time limit, but remain open because the mutex is locked.
     std::thread::sleep(Duration::from_millis(40));
     await_work(0);
     assert_eq!(

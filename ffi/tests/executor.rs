@@ -1,4 +1,5 @@
-//! Tests the threads of `async fn` handlers in forked children and after their library is closed.
+//! Tests the threads of `async fn` handlers in forked children, and after the handlers' library is
+//! closed.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -18,9 +19,10 @@ fn open() -> libloading::os::unix::Library {
     unsafe { libloading::os::unix::Library::open(Some(path()), flags) }.unwrap()
 }
 
-/// Calls `double_async` once. The handler sleeps and is woken by a thread that it starts.
+/// Calls the handler `double_async` once. The handler sleeps until a thread that it starts wakes
+/// it.
 fn double(library: &libloading::os::unix::Library, delay: i64) -> Result<(), Error> {
-    // SAFETY: `library!` exports handlers by their names.
+    // SAFETY: `library!` exports handlers under their names.
     let handler = unsafe { library.get(b"double_async") }.unwrap();
     // SAFETY: the function is a handler, and it is called while its library is open.
     let bundle = unsafe { Bundle::execute(*handler) };

@@ -28,7 +28,7 @@ pub struct Options<'a> {
     times: i64,
 }
 
-/// An attribute with two choices.
+/// An attribute with two possible values.
 #[derive(Attribute)]
 #[repr(i32)]
 pub enum Mode {
@@ -65,7 +65,7 @@ pub fn everything(
     Ok(())
 }
 
-/// Completes through a promise.
+/// A handler that completes through a promise.
 #[xla_ffi::handler]
 pub fn later(x: Buffer<f32>, y: Out<f32>, later: Later) -> Result<()> {
     let promise = later.promise((x, y));
@@ -75,7 +75,7 @@ pub fn later(x: Buffer<f32>, y: Out<f32>, later: Later) -> Result<()> {
     Ok(())
 }
 
-/// Completes as an `async fn`.
+/// A handler that is an `async fn`.
 #[xla_ffi::handler]
 pub async fn asynchronous(x: Buffer<f32>, mut y: Out<f32>, name: &str) -> Result<()> {
     std::future::ready(name.len()).await;

@@ -57,7 +57,7 @@ thread_local! {
     static IS_CALLED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Sums the numbers below 200. On each thread, one call at a time waits for its work.
+/// A handler that sums the numbers below 200. On each thread, one call at a time waits for its sum.
 #[xla_ffi::handler]
 fn sum(pool: ThreadPool, mut y: Out<i64, 0>) -> Result<()> {
     let size = pool.num_threads();

@@ -21,7 +21,7 @@ static GATE: Mutex<()> = Mutex::new(());
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
 
-/// Blocks its thread until `GATE` is unlocked.
+/// A handler that blocks its thread until `GATE` is unlocked.
 #[xla_ffi::handler]
 async fn blocks(mut y: Out<i64, 0>) {
     INSIDE.fetch_add(1, Ordering::SeqCst);
@@ -30,7 +30,8 @@ async fn blocks(mut y: Out<i64, 0>) {
     y.fill(7);
 }
 
-/// Waits without a thread until the call is cancelled, and checks this every millisecond.
+/// A handler that waits without blocking a thread, and checks every millisecond whether the call is
+/// cancelled.
 #[xla_ffi::handler]
 async fn polls(cancellation: Cancellation) -> Result<()> {
     loop {
@@ -39,7 +40,7 @@ async fn polls(cancellation: Cancellation) -> Result<()> {
     }
 }
 
-/// Stays pending, and stores its wakers in `HUNG`.
+/// A handler that stays pending, and stores its wakers in `HUNG`.
 #[xla_ffi::handler]
 async fn hangs() {
     std::future::poll_fn::<(), _>(|context| {
@@ -139,7 +140,7 @@ fn a_future_ends_with_its_time_limit_and_may_be_dropped() {
         assert_eq!(error.code(), ErrorCode::DeadlineExceeded);
         assert!(begun.elapsed() >= limit && begun.elapsed() < LONG);
     }
-    // After its future is dropped, a call can still be cancelled. A cancelled call does not start again.
+    // After the call's future is dropped, the call can still be cancelled. A cancelled call does not start again.
     let canceller = Canceller::new();
     let mut call = call::<polls>(&runtime)
         .canceller(&canceller)
@@ -170,7 +171,7 @@ fn a_future_ends_with_its_time_limit_and_may_be_dropped() {
     );
 }
 
-/// Threads of the program, which count the tasks that they receive.
+/// Threads of the program, which count the tasks that the program receives.
 struct Threads {
     run: AtomicUsize,
     drops: bool,
@@ -217,7 +218,7 @@ fn the_programs_executor_runs_async_handlers() {
             Some(vec![i64::from(is_theirs)]),
             "{revision}"
         );
-        // Starting the body and waking it are one task each.
+        // The start of the body is one task, and each wake is one task.
         assert_eq!(
             threads.run.load(Ordering::SeqCst),
             2 * usize::from(is_theirs)

@@ -12,7 +12,8 @@ use xla_ffi::{
     embed::{self, Call, DType, Runtime, Shape, Tensor},
 };
 
-/// The mode in which a handler does not write its result `z`. In every mode, it writes `y`.
+/// The mode in which a handler does not write its result `z`. In every mode, the handler writes
+/// `y`.
 const FORGET: i32 = 0;
 const WRITE: i32 = 1;
 const LEAVE: i32 = 2;

@@ -235,7 +235,7 @@ impl Range {
     }
 }
 
-/// Returns true if `low` is at most `high`, and false if one of them is NaN.
+/// Returns true if `low` is at most `high`, and false if either number is NaN.
 fn is_ordered(low: Wide, high: Wide) -> bool {
     let float = |number| match number {
         Wide::Int(int) => int as f64,

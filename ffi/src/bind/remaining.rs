@@ -12,7 +12,8 @@ use crate::param::bind::{At, Bind};
 use crate::param::{Kind, Param};
 use xla_ffi_sys::XLA_FFI_DataType;
 
-/// All arguments after those of the other parameters. Available since r0 (jaxlib 0.4.31).
+/// All arguments that follow the arguments of the other parameters. Available since r0 (jaxlib
+/// 0.4.31).
 ///
 /// ```
 /// use xla_ffi::prelude::*;
@@ -219,10 +220,11 @@ unsafe impl<'f> Bind<'f> for RemainingArgs<'f> {
     }
 }
 
-/// All results after those of the other parameters. Each result can be taken once. Available since r0 (jaxlib 0.4.31).
+/// All results that follow the results of the other parameters. Each result can be taken once. Available since r0
+/// (jaxlib 0.4.31).
 ///
-/// Each call checks that no result shares memory with another operand. For `n` operands, this needs `O(n log n)` steps
-/// and an allocation.
+/// In each call, the results are checked for shared memory with other operands. For `n` operands, the check needs
+/// `O(n log n)` steps and an allocation.
 ///
 /// ```
 /// use xla_ffi::{DataType, prelude::*};
@@ -271,7 +273,7 @@ struct Taken {
 }
 
 impl Taken {
-    /// Marks `index`, which is less than `len`. Returns `false` if it is already marked.
+    /// Marks `index`, which is less than `len`. Returns `false` if `index` is already marked.
     fn mark(&mut self, index: usize, len: usize) -> bool {
         if index < 64 {
             let bit = 1 << index;
@@ -335,7 +337,8 @@ impl<'f> RemainingRets<'f> {
     /// - [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) if there is no such result.
     /// - [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if the result has a different type or
     ///   rank.
-    /// - [`ErrorCode::FailedPrecondition`](crate::ErrorCode::FailedPrecondition) if it has already been taken.
+    /// - [`ErrorCode::FailedPrecondition`](crate::ErrorCode::FailedPrecondition) if the result has already been
+    ///   taken.
     pub fn take<T: Element, const RANK: usize>(
         &mut self,
         index: usize,
@@ -376,7 +379,7 @@ impl<'f> RemainingRets<'f> {
     ///
     /// # Errors
     /// [`ErrorCode::OutOfRange`](crate::ErrorCode::OutOfRange) if there is no such result, and
-    /// [`ErrorCode::FailedPrecondition`](crate::ErrorCode::FailedPrecondition) if it has already been taken.
+    /// [`ErrorCode::FailedPrecondition`](crate::ErrorCode::FailedPrecondition) if the result has already been taken.
     pub fn take_any(&mut self, index: usize) -> Result<AnyOut<'f>> {
         let len = self.len();
         let out = AnyOut::decode(self.raw(index)?).ok_or_else(|| missing("result", index, len))?;

@@ -41,7 +41,7 @@ use xla_ffi_sys::Revision;
 pub struct Cancellation(CallHandle);
 
 impl Cancellation {
-    /// Returns true if the call is cancelled. This is cheap enough for a check every few microseconds.
+    /// Returns true if the call is cancelled. The query is cheap enough for a check every few microseconds.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.reason().is_some()

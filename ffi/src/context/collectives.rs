@@ -18,7 +18,7 @@ use xla_ffi_sys::{
     XLA_FFI_Window, XLA_FFI_Window_Get_Args, XLA_FFI_Window_Request_Args,
 };
 
-/// A group of devices that work together; [`Collectives`] shows its use.
+/// A group of devices that work together. For an example, see [`Collectives`].
 ///
 /// ```
 /// use xla_ffi::{sys::XLA_FFI_CollectiveGroupMode as Mode, ext::Group};
@@ -382,10 +382,10 @@ impl<'f> Collectives<'f> {
         })
     }
 
-    /// Requests in the prepare stage a device communicator, and the communicator of the same group. All
-    /// ranks must make the same request. Equal requests share their barriers, so their kernels must run
-    /// in order. If operations run at the same time, give their groups different `id`s.
-    /// [`DeviceCommunicator`] has an example.
+    /// Requests in the prepare stage a device communicator, and the communicator of the same group. All ranks must
+    /// make the same request. Equal requests share their barriers, so the kernels of equal requests must run in
+    /// order. If operations run at the same time, give their groups different `id`s. For an example, see
+    /// [`DeviceCommunicator`].
     ///
     /// # Errors
     /// `UNIMPLEMENTED` before version 0.3 of the extension, otherwise the host's error.
@@ -413,9 +413,9 @@ impl<'f> Collectives<'f> {
         self.host.check(error)
     }
 
-    /// Returns the device communicator that the prepare stage requested with the same group and
-    /// requirements, in later stages. Windows that the communicator's kernels use must belong to the
-    /// same group. [`DeviceCommunicator`] has an example.
+    /// Returns the device communicator that the prepare stage requested with the same group and requirements, in
+    /// later stages. Windows that the communicator's kernels use must belong to the same group. For an example, see
+    /// [`DeviceCommunicator`].
     ///
     /// # Errors
     /// The errors of [`Collectives::request_device_communicator`].

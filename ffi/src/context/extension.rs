@@ -130,8 +130,8 @@ context!(CustomOptions<'f>);
 
 /// The host's function table and the call's context, for functions that this crate does not wrap.
 ///
-/// Available since r0 (jaxlib 0.4.31). The length of the table depends on the host: check
-/// [`Host::has`] before reading a function from it.
+/// Available since r0 (jaxlib 0.4.31). The length of the table depends on the host. Before you read
+/// a function from the table, check [`Host::has`].
 ///
 /// ```
 /// use xla_ffi::{prelude::*, ext::RawCall};

@@ -1,4 +1,4 @@
-//! The launch of a kernel: the grid, and the arguments in the form that drivers expect.
+//! The launch of a kernel: the dimensions, and the arguments in the form that drivers expect.
 
 use std::ffi::c_void;
 
@@ -87,7 +87,7 @@ impl Launch {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct RawArg {
-    /// The address of the value.
+    /// The address of the argument's value.
     pub value: *const c_void,
     /// The size of the value in bytes.
     pub size: usize,

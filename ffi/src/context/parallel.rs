@@ -130,7 +130,8 @@ pub(super) fn run(
         (0..chunks).for_each(body);
         return;
     }
-    // SAFETY: only the lifetime is erased; the invariant on `body` limits every use to this call.
+    // SAFETY: only the lifetime is erased. Threads use `body` only until this function returns (the
+    // invariant on `body`).
     let body: &'static (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(body) };
     let shared = Arc::new(Loop {
         chunks,
@@ -158,7 +159,7 @@ pub(super) fn run(
     }
 }
 
-/// Explores all interleavings of the caller and its helpers.
+/// Explores all interleavings of a loop's caller and its helpers.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;

@@ -1,7 +1,7 @@
 //! Rayon thread pools for handlers: one pool per size, created on first use.
 //!
-//! - A pool is created once and kept, because creating it takes longer than most calls. The library is then pinned,
-//!   because the pool's threads would otherwise outlive its code.
+//! - A pool is created once and kept, because creating a pool takes longer than most calls. The library is then
+//!   pinned, because the pool's threads would otherwise outlive its code.
 //! - A forked child process has none of its parent's threads, so using the parent's pools in the child is an error.
 //! - A worker of a different rayon pool runs other work of its pool while it waits. That work could be a call of the
 //!   same handler, on the first call's stack and while it holds locks. Workers of other pools therefore wait for a
@@ -49,8 +49,8 @@ impl ThreadPool<'_> {
     /// All calls share the pool's threads, so at most [`num_threads`](Self::num_threads) calls run at the same time.
     /// Callers sleep while they wait.
     ///
-    /// This method cannot be called from the host's pool: a [`ThreadPool`] is neither `Send` nor `Sync`, so loop bodies
-    /// and tasks cannot use it.
+    /// This method cannot be called from the host's pool. A [`ThreadPool`] is neither `Send` nor `Sync`, so loop
+    /// bodies and tasks cannot use it.
     ///
     /// ```
     /// use rayon::prelude::*;

@@ -138,7 +138,7 @@ pub struct Recorder<'f> {
     host: Host,
     frame: NonNull<XLA_FFI_RecordFrame>,
     minor: i32,
-    /// The number of commands that this call has created or updated.
+    /// The number of commands that this call has created or updated so far.
     done: Cell<usize>,
     _call: PhantomData<&'f ()>,
 }
@@ -177,7 +177,7 @@ impl<'f> Recorder<'f> {
     /// records more commands than exist, and any error of the host.
     ///
     /// # Safety
-    /// The kernel's parameters match `arguments` in order and size. Whenever the host replays the kernel, it
+    /// The kernel's parameters match `arguments` in order and size. Whenever the host replays the launch, the kernel
     /// stays within the operands' memory.
     pub unsafe fn launch(
         &self,
@@ -273,7 +273,7 @@ impl<'f> Recorder<'f> {
     /// The errors of [`Recorder::launch`].
     ///
     /// # Safety
-    /// Both regions are in device memory and within operands of this call. They have `size` bytes and do not
+    /// Both regions are in device memory and within operands of this call. The regions have `size` bytes and do not
     /// overlap.
     pub unsafe fn copy(
         &self,
@@ -309,8 +309,7 @@ impl<'f> Recorder<'f> {
         )
     }
 
-    /// Records an empty command that joins several commands into one dependency. See [`Command`] for an
-    /// example.
+    /// Records an empty command that joins several commands into one dependency. For an example, see [`Command`].
     ///
     /// # Errors
     /// The errors of [`Recorder::launch`].
@@ -361,7 +360,7 @@ impl<'f> Recorder<'f> {
             .api(&frame)?
             .request_stream_capture
             .ok_or_else(|| missing_function("request_stream_capture"))?;
-        // SAFETY: both the function and its context belong to the host.
+        // SAFETY: the function and its context belong to the host.
         let error = unsafe { request(frame.record_ctx) };
         self.host.check(error)
     }
@@ -373,7 +372,7 @@ impl<'f> Recorder<'f> {
             .ok_or_else(|| Error::internal("the host's recorder has no functions"))
     }
 
-    /// Calls `create` or `update` for the next command and counts it.
+    /// Calls `create` or `update` for the next command, and counts the command.
     fn step(
         &self,
         after: &[Command<'f>],

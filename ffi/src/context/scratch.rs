@@ -11,7 +11,7 @@ use crate::frame::Frame;
 use crate::frame::host::Host;
 use xla_ffi_sys::{Feature, Revision, XLA_FFI_InvokeContext};
 
-/// The largest alignment that may be requested from XLA on every platform (see XLA's `ffi_api.cc`).
+/// The largest alignment that every platform of XLA accepts in a request (see XLA's `ffi_api.cc`).
 const ASKED: usize = 16;
 /// The alignment that XLA's GPU allocators guarantee, whatever alignment is requested.
 const GIVEN: usize = 256;
@@ -54,7 +54,7 @@ const GIVEN: usize = 256;
 pub struct Scratch<'f> {
     host: Host,
     ctx: *mut XLA_FFI_InvokeContext,
-    /// The allocations to free, with their sizes.
+    /// The allocations to free, with the size of each.
     taken: RefCell<Vec<(NonNull<c_void>, usize)>>,
     _call: PhantomData<&'f ()>,
 }
@@ -106,7 +106,7 @@ impl<'f> Scratch<'f> {
     /// Allocates room for `len` elements, aligned to 256 bytes. If `len` is 0, nothing is allocated and the address is
     /// null.
     ///
-    /// See [`ScratchBuffer`] for an example. Elements with a larger alignment do not compile:
+    /// For an example, see [`ScratchBuffer`]. Elements with a larger alignment do not compile:
     ///
     /// ```compile_fail,E0080
     /// use xla_ffi::{DeviceOut, prelude::*};

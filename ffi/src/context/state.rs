@@ -13,7 +13,7 @@ const INSTANTIATE: u32 = XLA_FFI_ExecutionStage::INSTANTIATE.0;
 const PREPARE: u32 = XLA_FFI_ExecutionStage::PREPARE.0;
 const INITIALIZE: u32 = XLA_FFI_ExecutionStage::INITIALIZE.0;
 
-/// Passes a state to the host, which stores it for later stages.
+/// Passes a state to the host, which stores the state for later stages.
 pub(crate) fn store_state<T: HostType>(frame: &Frame<'_>, stage: u32, state: T) -> Result<()> {
     let host = frame.host();
     host.needs_state()?;
@@ -81,7 +81,7 @@ fn find_state<'f, T: HostType>(frame: &Frame<'f>, stage: u32) -> Result<&'f T, M
         }
     })?;
     // SAFETY: the type's number identifies T, and the host keeps the state alive at least until the call ends.
-    // Concurrent calls share it, and T is Sync.
+    // Concurrent calls share the state, and T is Sync.
     let state = unsafe { state.cast::<T>().as_ref() };
     state.ok_or_else(|| {
         Missing::Absent(Error::failed_precondition(format!(

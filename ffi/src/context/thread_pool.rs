@@ -204,7 +204,7 @@ impl ThreadPool<'_> {
         self.for_each_range(len, grain, |range| {
             // SAFETY: the start of each range is within the slice.
             let first = unsafe { start.get().add(range.start) };
-            // SAFETY: ranges are disjoint, so no other thread accesses this part. The borrow of
+            // SAFETY: ranges are disjoint, so no other thread accesses this chunk. The borrow of
             // `elements` outlives the loop.
             let chunk = unsafe { std::slice::from_raw_parts_mut(first, range.len()) };
             body(range.start, chunk);
@@ -212,7 +212,7 @@ impl ThreadPool<'_> {
     }
 }
 
-/// Runs a boxed task; the host calls this function on its pool.
+/// Runs a boxed task. The host calls this function on its pool.
 unsafe extern "C" fn run_boxed(data: *mut std::ffi::c_void) {
     // SAFETY: the pointer comes from `spawn`, and the host calls a task once.
     let task = unsafe { Box::from_raw(data.cast::<Box<dyn FnOnce() + Send>>()) };

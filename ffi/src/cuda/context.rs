@@ -64,7 +64,8 @@ pub struct Current {
 impl Drop for Current {
     fn drop(&mut self) {
         let mut context = std::ptr::null_mut();
-        // SAFETY: the context was pushed on this thread and is on top, because guards nest.
+        // SAFETY: the context was pushed on this thread and is on top of the stack, because guards
+        // nest.
         let _ = unsafe { sys::cuCtxPopCurrent_v2(&raw mut context) };
     }
 }
@@ -91,7 +92,7 @@ impl CudaContext {
         })
     }
 
-    /// Returns the device's number in this process, as assigned by the driver.
+    /// Returns the number that the driver assigned to the device in this process.
     ///
     /// # Errors
     /// Any error of the driver.
@@ -135,7 +136,7 @@ impl CudaContext {
     /// # Errors
     /// Any error of the driver.
     pub fn multiprocessors(self) -> Result<u32> {
-        /// The number is cached, because handlers request it in every call.
+        /// The number is cached, because handlers request the number in every call.
         static KNOWN: PerContext<u32> = PerContext::new();
         KNOWN
             .get_or_make(self, || {
@@ -146,8 +147,8 @@ impl CudaContext {
             .map(|count| *count)
     }
 
-    /// Returns the context for cudarc's safe interface. XLA owns the context, so this value never destroys it, and
-    /// cudarc adds no events to streams.
+    /// Returns the context for cudarc's safe interface. XLA owns the context, so the returned value never destroys
+    /// it, and cudarc adds no events to streams.
     ///
     /// # Errors
     /// Any error of the driver.
@@ -159,7 +160,7 @@ impl CudaContext {
             let device = self.device()?;
             let _current = self.make_current()?;
             let ordinal = usize::try_from(device).unwrap_or_default();
-            // SAFETY: the context is alive and belongs to the device. The returned value is never dropped, so it does
+            // SAFETY: the context is valid and belongs to the device. The returned value is never dropped, so it does
             // not destroy the context.
             let context =
                 unsafe { cudarc::driver::CudaContext::from_raw_context(ordinal, device, self.0) }
@@ -172,8 +173,8 @@ impl CudaContext {
     }
 }
 
-/// A value that is created once per context, such as a loaded module or a handle of cuBLAS or cuDNN. Store it in a
-/// handler's state or in a `static`.
+/// A value that is created once per context, such as a loaded module or a handle of cuBLAS or cuDNN. Store the
+/// `PerContext` in a handler's state or in a `static`.
 ///
 /// ```no_run
 /// use std::sync::Mutex;

@@ -10,7 +10,7 @@ use cudarc::driver::sys::CUresult;
 /// Loads and initializes the driver, once per process.
 ///
 /// # Errors
-/// `FAILED_PRECONDITION` if there is no driver or it fails to initialize.
+/// `FAILED_PRECONDITION` if there is no driver or the driver fails to initialize.
 #[inline]
 pub(super) fn ready() -> Result<()> {
     static READY: OnceLock<Result<()>> = OnceLock::new();
@@ -33,7 +33,7 @@ fn start() -> Result<()> {
 }
 
 /// Converts a status code of the driver to a `Result`. Any result other than `CUDA_SUCCESS` becomes
-/// an error that names the call.
+/// an error that names the driver function `call`.
 #[inline]
 pub fn check(call: &str, result: CUresult) -> Result<()> {
     if result == CUresult::CUDA_SUCCESS {

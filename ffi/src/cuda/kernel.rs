@@ -95,7 +95,7 @@ impl Kernel {
     }
 
     /// Returns the driver's handle of the kernel in a context, and loads the module if necessary.
-    /// Call this in an initialize stage to avoid loading in later calls.
+    /// To avoid loading in later calls, call this method in an initialize stage.
     ///
     /// # Errors
     /// The errors of [`Module::load`], and `NOT_FOUND` if the module has no kernel with this name.
@@ -273,7 +273,7 @@ unsafe fn launch_with_attributes(
     }
 }
 
-/// An operand as a cudarc slice that does not free the memory, because XLA owns it.
+/// An operand as a cudarc slice that does not free the memory, because XLA owns the memory.
 ///
 /// Created by [`Stream::view`](super::Stream::view) and [`Stream::view_out`](super::Stream::view_out). Pass the view
 /// to cudarc's launches and libraries.
@@ -302,7 +302,7 @@ impl<T> View<T> {
     /// # Safety
     /// `address` points to `len` elements on the stream's device as long as the view is used.
     pub(super) unsafe fn new(stream: &Arc<CudaStream>, address: u64, len: usize) -> Self {
-        // SAFETY: the caller guarantees valid memory, and `drop` does not free it.
+        // SAFETY: the caller guarantees valid memory, and `drop` does not free the memory.
         let slice = unsafe { stream.upgrade_device_ptr(address, len) };
         Self {
             slice: ManuallyDrop::new(slice),

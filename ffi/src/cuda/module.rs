@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use cudarc::driver::sys;
 use cudarc::nvrtc::{result, sys as nvrtc};
 
-/// The format of a module's code, detected from its bytes.
+/// The format of a module's code, detected from the bytes of the code.
 ///
 /// ```
 /// use xla_ffi::cuda::Image;
@@ -199,8 +199,8 @@ impl Drop for Loaded {
     }
 }
 
-/// Permits driver calls that a stream capture on any thread would otherwise prohibit, until dropped.
-/// This is safe, because these calls do not use the captured stream.
+/// Permits driver calls that a stream capture on any thread would otherwise prohibit, until dropped. This is safe,
+/// because the permitted calls do not use the captured stream.
 pub(super) struct Relaxed {
     before: sys::CUstreamCaptureMode,
 }

@@ -81,7 +81,8 @@ impl Stream<'_> {
         })
     }
 
-    /// Returns the driver's handle, which is valid during the call. It can be used as the runtime's `cudaStream_t`.
+    /// Returns the driver's handle of the stream, which is valid during the call. The CUDA runtime accepts the handle
+    /// as a `cudaStream_t`.
     #[must_use]
     #[inline]
     pub fn as_raw(&self) -> sys::CUstream {
@@ -173,7 +174,7 @@ impl Stream<'_> {
         if from.is_empty() || source == target {
             return Ok(());
         }
-        // SAFETY: both operands have this size in device memory, and they live until the stream has finished.
+        // SAFETY: both operands have this size in device memory, and are valid until the stream has finished.
         let answer =
             unsafe { sys::cuMemcpyDtoDAsync_v2(target, source, from.byte_size(), self.raw) };
         check("cuMemcpyDtoDAsync", answer)
@@ -210,7 +211,7 @@ impl Stream<'_> {
         Ok(status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
     }
 
-    /// Waits until the device has finished all work on the stream. This stalls XLA and is rarely needed.
+    /// Waits until the device has finished all work on the stream. The wait stalls XLA and is rarely needed.
     ///
     /// # Errors
     /// [`ErrorCode::FailedPrecondition`](crate::ErrorCode::FailedPrecondition) in debug builds if the handler is

@@ -33,7 +33,8 @@ pub(crate) enum NotGiven {
     Negative(i64),
 }
 
-/// Returns the integer attribute called `name`, if there is one. Used by the macros.
+/// Returns the integer attribute called `name`, or `None` if there is no such attribute. Used by
+/// the macros.
 #[must_use]
 pub const fn given(info: &HandlerInfo, name: &'static str) -> Option<Given> {
     let Some(attr) = integer(info, name) else {
@@ -100,7 +101,7 @@ impl Given {
     #[inline(always)]
     fn value(&self, value: AttrValue<'_>) -> Result<i64, NotGiven> {
         use XLA_FFI_DataType as D;
-        // The type is known at compile time, so only one arm remains.
+        // The attribute's type is known at compile time, so the compiler removes all other arms.
         let exact = value.0.scalar().and_then(|scalar| match self.dtype {
             D::S8 => scalar.get::<i8>().map(i64::from),
             D::S16 => scalar.get::<i16>().map(i64::from),

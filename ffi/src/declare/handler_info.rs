@@ -1,4 +1,5 @@
-//! A handler, its stages and its attributes as constant data, and its description for callers.
+//! A handler, its stages and its attributes as constant data, and the handler's description for
+//! callers.
 
 use crate::frame::host::Host;
 use crate::param::bind::At;
@@ -80,7 +81,7 @@ impl AttrNames {
 }
 
 impl HandlerInfo {
-    /// Returns the oldest revision that supports everything the handler needs.
+    /// Returns the oldest revision that supports all features that the handler needs.
     ///
     /// Futures do not raise the floor, because on a host without futures the call completes before it returns.
     #[must_use]
@@ -200,7 +201,7 @@ impl HandlerInfo {
         false
     }
 
-    /// Returns the first attribute with this name, in the order of [`HandlerInfo::attr`].
+    /// Returns the first attribute called `name`, in the order of [`HandlerInfo::attr`].
     pub(crate) const fn attr_called(&self, name: &str) -> Option<&'static Param> {
         let mut i = 0;
         while let Some(attr) = self.attr(i) {
@@ -227,7 +228,8 @@ impl HandlerInfo {
         position
     }
 
-    /// Returns the sorted names of all attributes over all stages, or `None` if there are too many.
+    /// Returns the sorted names of all attributes over all stages, or `None` if there are too many
+    /// names.
     pub(crate) const fn attr_names(&self) -> Option<AttrNames> {
         let mut names = AttrNames {
             names: [""; AttrNames::MOST],
@@ -262,7 +264,8 @@ pub struct About {
     pub nondeterministic: bool,
 }
 
-/// The names of the handlers that compute derivatives. See `docs/manifest.md` for their operands.
+/// The names of the handlers that compute derivatives. `docs/manifest.md` describes the operands of
+/// these handlers.
 #[derive(Clone, Copy, Debug)]
 pub struct Gradient {
     /// The handler that computes cotangents of the arguments from cotangents of the results.
@@ -286,7 +289,7 @@ pub enum Batch {
     Undeclared,
     /// One batching mode for all operands: `leading`, `sequential` or `none`.
     Word(&'static str),
-    /// For each argument, whether it may have one more leading dimension.
+    /// For each argument, whether it may have an additional leading dimension.
     Each(&'static [bool]),
     /// The name of the handler that computes a batch.
     Handler(&'static str),

@@ -4,8 +4,9 @@ use crate::declare::handler_info::{Batch, HandlerInfo};
 use crate::declare::manifest::Library;
 use crate::param::text::{Text, same};
 
-/// Panics if two handlers export the same symbol, or if the library lacks a handler that another handler names for
-/// derivatives or batches. The loader and `xla-ffi doctor` check such handlers' operands. Used by the macros.
+/// Panics if two handlers export the same symbol, or if the library lacks a handler that a handler names for
+/// derivatives or batches. The loader and `xla-ffi doctor` check the operands of the named handlers. Used by the
+/// macros.
 #[track_caller]
 pub const fn check(library: &Library) {
     let mut i = 0;

@@ -1,5 +1,4 @@
-//! The manifest: a library's description of itself, created at compile time. See `docs/manifest.md`
-//! for the format.
+//! The manifest of a library, created at compile time. See `docs/manifest.md` for the format.
 
 use crate::declare::handler_info::{About, Batch, Gradient, HandlerInfo};
 use crate::declare::stage_params::uses_host_memory;
@@ -9,13 +8,13 @@ use crate::param::{Kind, Layout as Order, Param, Presence};
 use xla_ffi_sys::manifest::{HEAD, MAGIC, VERSION};
 use xla_ffi_sys::{ELEMENT_TYPES, XLA_FFI_DataType, XLA_FFI_ExecutionStage};
 
-/// A handler, its description for callers, and the symbols of its stages.
+/// A handler, its description for callers, and the symbols of the handler's stages.
 pub type Listed = (&'static HandlerInfo, About, &'static [&'static str]);
 
 /// The data that the manifest is created from.
 #[derive(Clone, Copy, Debug)]
 pub struct Library {
-    /// The name of the library.
+    /// The name of the library, which is the prefix of its symbols.
     pub name: &'static str,
     /// The symbol of the library's registration function.
     pub register: &'static str,
@@ -110,7 +109,8 @@ impl<const N: usize> Text<N> {
         self.byte(b'}')
     }
 
-    /// Writes the start of an entry, with its name and platforms, and leaves the JSON object open.
+    /// Writes the start of an entry, with the entry's name and platforms, and leaves the JSON
+    /// object open.
     const fn head(mut self, name: &str, platforms: &[&str]) -> Self {
         self = self.raw("{\"name\":").string(name);
         self = self.raw(",\"platforms\":[");
@@ -367,7 +367,7 @@ impl<const N: usize> Text<N> {
         self
     }
 
-    /// Appends an attribute, with its known entries if it is a dictionary.
+    /// Appends an attribute, with the known entries if the attribute is a dictionary.
     const fn attr(mut self, attr: &Param, from: Option<&str>) -> Self {
         self = self.raw("{\"name\":").string(attr.name);
         if let Some(dictionary) = from {

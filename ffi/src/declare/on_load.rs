@@ -10,8 +10,7 @@ use crate::declare::manifest::Library;
 use crate::frame::host::Host;
 use xla_ffi_sys::*;
 
-/// The symbols of the function that returns a host's table: XLA's mangled C++ name, and the C name in its
-/// header.
+/// The symbols of the function that returns a host's table: XLA's mangled C++ name, and the C name in XLA's header.
 const GETTERS: [&CStr; 2] = [c"_ZN3xla3ffi12GetXlaFfiApiEv", c"XLA_FFI_GetApi"];
 
 type Register = unsafe extern "C" fn(*const XLA_FFI_Api, *const c_char) -> *mut XLA_FFI_Error;

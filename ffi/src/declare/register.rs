@@ -23,7 +23,7 @@ fn canonical(platform: &str) -> String {
     }
 }
 
-/// Registers every handler for `platform`. Handlers that the host already has are accepted; all
+/// Registers every handler for `platform`. Handlers that the host already has are accepted. All
 /// other failures are reported in one error, one per line.
 ///
 /// # Safety

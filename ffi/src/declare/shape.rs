@@ -1,7 +1,7 @@
 //! Shape contracts: relations between the dimensions of operands.
 //!
-//! A contract is text such as `"b n k, b k m -> b n m"`. It has one entry per argument, an arrow, and one
-//! entry per result, in the order of the parameters. Its grammar:
+//! A contract is text such as `"b n k, b k m -> b n m"`. It has one entry per argument, an arrow, and one entry per
+//! result, in the order of the parameters. The entries have the following grammar:
 //!
 //! | entry | meaning |
 //! |---|---|
@@ -245,7 +245,7 @@ impl<'f> Sizes<'f> {
     }
 }
 
-/// Returns the dimensions of an argument if it is present. Used by the macros.
+/// Returns the dimensions of an argument, or `None` if the argument is absent. Used by the macros.
 #[doc(hidden)]
 #[inline(always)]
 #[must_use]
@@ -253,7 +253,7 @@ pub fn arg_dims<'f>(frame: &Frame<'f>, index: usize) -> Option<&'f [i64]> {
     frame.arg(index).map(RawBuffer::raw_dims)
 }
 
-/// Returns the dimensions of a result if it is present. Used by the macros.
+/// Returns the dimensions of a result, or `None` if the result is absent. Used by the macros.
 #[doc(hidden)]
 #[inline(always)]
 #[must_use]

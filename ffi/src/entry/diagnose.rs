@@ -6,7 +6,8 @@ use crate::error::problems::{Problems, number, put};
 use crate::frame::Frame;
 use crate::param::Param;
 
-/// Reports surplus arguments or results. Also reports missing operands if their parameters reported no problem.
+/// Reports surplus arguments or results. Also reports missing operands if the operands' parameters reported no
+/// problem.
 fn check_count(is_arg: bool, got: usize, params: &[Param], problems: &mut Problems<'_>) {
     let what = if is_arg { "argument" } else { "result" };
     let takes = params.iter().filter(|param| param.takes(is_arg));

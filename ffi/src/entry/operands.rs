@@ -1,5 +1,5 @@
-//! Checks that a call has the operands and attributes that its handler declares, and that no result shares memory with
-//! another operand. Used by the macros.
+//! Checks that a call has the operands and attributes that the handler declares, and that no result shares memory
+//! with another operand. Used by the macros.
 
 use crate::declare::handler_info::{AttrNames, HandlerInfo};
 use crate::declare::stage_params::{Counts, counts_matter, operands};
@@ -77,7 +77,7 @@ pub fn has_no_overlap<H: Stage<S>, const S: u32, const N: usize>(frame: &Frame<'
     let mut starts = [0; N];
     let start = |index: usize, raw: Option<RawBuffer<'_>>| match raw {
         Some(raw) if compared[index] => raw.data().addr(),
-        // Absent operands and operands that are not compared get a number that no other operand has.
+        // Absent operands and operands that are not compared get a unique number.
         _ => index,
     };
     let (of_args, of_rets) = starts.split_at_mut(args);
@@ -116,7 +116,7 @@ fn can_overlap_by_fours<const N: usize>(starts: &[usize; N], args: usize) -> boo
     use std::arch::x86_64::{
         _mm_or_si128, _mm_set_epi64x, _mm_setzero_si128, _mm_shuffle_epi32, _mm_shuffle_ps,
     };
-    // Missing entries get a number that no other operand has.
+    // Missing entries get a unique number.
     let start = |index: usize| {
         starts
             .get(index)

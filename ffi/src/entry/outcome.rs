@@ -52,7 +52,7 @@ impl<E: Into<Error>> Failure for E {
     }
 }
 
-/// The return type of stages other than execute: `()`, a state, or a `Result` with either.
+/// The return type of stages other than execute: `()`, a state, or a `Result` with `()` or a state.
 #[diagnostic::on_unimplemented(
     message = "this stage cannot return `{Self}`",
     note = "return `Result<()>`, or `Result<T>` where `T` is state and has `#[derive(xla_ffi::HostType)]`"

@@ -1,6 +1,6 @@
 //! Detects results that a successful handler did not write.
 //!
-//! Only debug builds have this module.
+//! Debug builds have this module; release builds do not.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -65,7 +65,7 @@ fn open(frame: &Frame<'_>, info: &'static HandlerInfo, params: &[Param]) -> Ledg
 
 /// Marks the execution of a handler. Scopes nest if handlers call handlers.
 pub(crate) struct Scope {
-    // Invariant: `HERE` points to this ledger while this is the innermost scope.
+    // Invariant: `HERE` points to this ledger while the scope is the innermost scope of its thread.
     _own: Option<Arc<Ledger>>,
     outer: *const Ledger,
 }

@@ -1,4 +1,4 @@
-//! Panics of handlers, which are caught at the boundary and reported with their location.
+//! Panics of handlers, which are caught in the entry point and reported with their location.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -25,7 +25,7 @@ pub(crate) fn install() {
 #[cold]
 #[inline(never)]
 fn install_now() {
-    // The hook cannot be changed while this thread unwinds.
+    // The panic hook cannot be changed while this thread unwinds.
     if std::thread::panicking() || INSTALLED.swap(true, Ordering::Relaxed) {
         return;
     }

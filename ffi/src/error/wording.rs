@@ -34,7 +34,7 @@ pub const fn feature(feature: Feature) -> &'static str {
     }
 }
 
-/// Separates a feature from the first jaxlib that has it.
+/// Separates a feature from the first jaxlib that has the feature.
 pub const FIRST_JAXLIB: &str = ": the first jaxlib that has it is ";
 /// Separates the first jaxlib that has a feature from the host's version.
 pub const THIS_HOST: &str = "; this host speaks ";
@@ -52,7 +52,7 @@ pub const BEFORE_R0: &str = ": this host has the typed FFI from before its first
     0.4.30 and TensorFlow 2.17, which calls handlers in another way; the oldest that is supported is jaxlib 0.4.31";
 
 /// Follows the name of an element type smaller than a byte if the host sent no number for the type.
-/// Used by C and C++, which decode an operand without access to its host.
+/// C and C++ use this text, because they decode an operand without access to its host.
 pub const WITHOUT_NUMBER: &str = " arrives without its type in this XLA and packed the other way \
     round; the first jaxlib that has it is ";
 
@@ -60,7 +60,7 @@ pub const WITHOUT_NUMBER: &str = " arrives without its type in this XLA and pack
 pub const NOT_A_BUFFER: &str = "not a buffer, or shorter than the ABI's";
 /// Follows an operand's type and shape if the number of elements cannot be computed.
 pub const COUNT: &str = " has a negative dimension, or more elements than can be counted";
-/// Follows an operand's type and shape if its size in bytes overflows.
+/// Follows an operand's type and shape if the operand's size in bytes overflows.
 pub const BYTES: &str = " takes more bytes than can be addressed";
 /// Reports an operand that has elements but no address.
 pub const NULL_DATA: &str = " has a null data pointer";
@@ -77,7 +77,7 @@ pub const ALIASED: &str =
 /// both follow: `{0: 0}`.
 pub const APART: &str = "argument and result are in different memory; declare the aliasing: \
     input_output_aliases=";
-/// Follows the shapes of an in-out operand's argument and result if they differ.
+/// Follows the shapes of an in-out operand's argument and result if these shapes differ.
 pub const ONE_ARRAY: &str = "; both must be the same array";
 
 /// Reports that a handler for host memory is called with a device stream.
@@ -96,7 +96,7 @@ pub(crate) fn older_extension(wanted: Feature, minor: i32, extension: &str) -> S
     format!("{wanted}{THIS_EXTENSION}{minor} of the {extension}{NEWER_EXTENSION}{first}")
 }
 
-/// A revision and its releases as text: `r2, as in jaxlib 0.4.34 to 0.4.36`.
+/// A revision and its jaxlib releases as text: `r2, as in jaxlib 0.4.34 to 0.4.36`.
 #[derive(Clone, Copy, Debug)]
 pub struct Releases(pub Revision);
 

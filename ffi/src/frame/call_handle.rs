@@ -1,4 +1,5 @@
-//! The handle of a call on the embedded runtime that handlers may keep: cancellation, and the threads for its tasks.
+//! The handle of a call on the embedded runtime. Handlers may keep the handle for cancellation, and for the threads
+//! of their tasks.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -84,11 +85,10 @@ impl CallHandle {
             .is_some_and(|object| object.execute.is_some())
     }
 
-    /// Passes the task to the program, which runs it on one of its threads.
+    /// Passes the task to the program, which runs the task on one of its threads.
     ///
     /// # Safety
-    /// The program must [have threads](CallHandle::has_threads), and any thread must be allowed to call the task
-    /// once with the data.
+    /// The program [has threads](CallHandle::has_threads), and any thread may call the task once with the data.
     pub(crate) unsafe fn execute(&self, task: Task, data: *mut c_void) {
         if let Some((object, execute)) = self.0.as_ref().and_then(|it| Some((it, it.execute?))) {
             // SAFETY: the object is retained. The caller guarantees that the task may be called

@@ -32,7 +32,8 @@ elements! {
 
 /// A boolean as XLA stores it: a byte that is 0 or 1.
 ///
-/// This type replaces Rust's `bool`, because bytes from other code may have any value. Every nonzero byte is true.
+/// This type replaces Rust's `bool`, because bytes from other code may have any value. Every nonzero byte counts as
+/// true.
 ///
 /// ```
 /// use xla_ffi::Pred;
@@ -68,8 +69,8 @@ impl From<Pred> for bool {
     }
 }
 
-// Handlers need only the bits and a name to pass these types to other crates. Depending on a crate for 8-bit floats
-// (microfloat: 3,200 lines and libm) would replace only these forty lines and tie users to its versions.
+// To pass 8-bit floats to other crates, handlers need only the bits and a name. A crate for 8-bit floats (microfloat:
+// 3,200 lines and libm) would replace only these forty lines and tie users to its versions.
 macro_rules! eight_bit_floats {
     ($($(#[$meta:meta])* $name:ident;)*) => {
         $(
@@ -150,7 +151,7 @@ eight_bit_floats! {
 pub struct DataTypes(u64);
 
 impl DataTypes {
-    /// All element types except tokens, including future ones.
+    /// All element types except tokens, including unknown types.
     pub const ANY: Self = Self(u64::MAX);
 
     /// Returns the set that contains only `dtype`.
@@ -249,7 +250,7 @@ fn own_name(dtype: XLA_FFI_DataType) -> Option<&'static str> {
     dtype.name()
 }
 
-/// Returns the C name of an element type without its prefix, or its number.
+/// Returns the C name of an element type without its prefix. Returns the number of an unknown type.
 pub fn name(dtype: XLA_FFI_DataType) -> Cow<'static, str> {
     match own_name(dtype) {
         Some(name) if dtype != XLA_FFI_DataType::INVALID => Cow::Borrowed(name),
@@ -272,7 +273,7 @@ fn kind(dtype: XLA_FFI_DataType) -> Option<(usize, usize)> {
     })
 }
 
-/// Returns true if a cast from one element type to the other preserves every value.
+/// Returns true if a cast from the element type `from` to `to` preserves every value.
 pub(crate) fn widens(from: XLA_FFI_DataType, to: XLA_FFI_DataType) -> bool {
     match (kind(from), kind(to)) {
         (Some((a, has)), Some((b, gets))) if a == b || (a, b) == (1, 2) => gets > has,

@@ -11,11 +11,10 @@ use crate::frame::raw_attribute::{RawAttr, RawAttrs};
 use crate::frame::raw_buffer::RawBuffer;
 use xla_ffi_sys::*;
 
-/// A copied frame. Everything that the frame points to is in `kept`, except the operands' data and
-/// the context.
+/// A copied frame. `kept` has all data of the frame, except the operands' data and the context.
 pub(crate) struct OwnedFrame {
-    // Invariant: a boxed frame. It is not a `Box`, because frames are read through copies of this
-    // pointer while this value moves.
+    // Invariant: points to a boxed frame. The field is not a `Box`, because frames are read through
+    // copies of this pointer while the `OwnedFrame` moves.
     raw: NonNull<XLA_FFI_CallFrame>,
     #[expect(dead_code, reason = "the frame points into it")]
     kept: Vec<Box<dyn Any>>,
@@ -28,7 +27,7 @@ impl Drop for OwnedFrame {
     }
 }
 
-// SAFETY: the copy is not written after creation, and it is not tied to a thread.
+// SAFETY: the copy is not written after creation, and is not tied to a thread.
 unsafe impl Send for OwnedFrame {}
 
 /// Stores the copies of a frame's parts at stable addresses.

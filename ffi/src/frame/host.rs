@@ -67,7 +67,7 @@ fn newest_known() -> Revision {
 type Call<A> = unsafe extern "C" fn(args: *mut A) -> *mut XLA_FFI_Error;
 
 impl Host {
-    /// Wraps a host's function table.
+    /// Creates a host from its function table.
     ///
     /// # Safety
     /// `api` is null or points to a host's table, which lives as long as the host.
@@ -116,7 +116,7 @@ impl Host {
         (major, minor)
     }
 
-    /// Returns true if the host's version is at least that of `revision`. r1 to r6 have the same version.
+    /// Returns true if the version of the host is at least the version of `revision`. r1 to r6 have the same version.
     pub(crate) fn at_least(self, revision: Revision) -> bool {
         revision <= newest_known() && self.version() >= (0, revision.minor_version())
     }
@@ -165,12 +165,13 @@ impl Host {
         }
     }
 
-    /// Returns the oldest revision that matches the host. Unknown newer hosts count as the newest known revision;
-    /// r6 cannot be distinguished from r5.
+    /// Returns the oldest revision that matches the host. Unknown newer hosts have the newest known revision; r6
+    /// cannot be distinguished from r5.
     #[must_use]
     pub fn revision(self) -> Revision {
         let version = self.version();
-        // Several revisions have version 0.1; the table's length distinguishes them.
+        // Several revisions have version 0.1. The length of the table distinguishes these
+        // revisions.
         let slots = self.slots().min(Revision::R5.slot_count());
         let fits = |revision: &Revision| {
             *revision <= newest_known()
@@ -206,7 +207,7 @@ impl Host {
     #[cold]
     #[inline(never)]
     fn slot_of_old_table(self, slot: Slot) -> Option<*const c_void> {
-        // SAFETY: the caller has read the same field.
+        // SAFETY: the caller has read the same field before.
         let size = unsafe { (*self.api).struct_size };
         if size < Revision::R0.api_struct_size() {
             // For hosts before r0, only the error functions are needed, to report that the host is unsupported.
@@ -219,7 +220,7 @@ impl Host {
             let known = size == Revision::BEFORE_R0_STRUCT_SIZE && is_old();
             return (known && wanted).then(|| {
                 let place = Revision::BEFORE_R0_TABLE_HEAD + size_of::<usize>() * slot as usize;
-                // SAFETY: the table has `size` bytes, which include these functions.
+                // SAFETY: the table has `size` bytes, which include the error functions.
                 unsafe { self.api.cast::<u8>().add(place) }.cast()
             });
         }
@@ -252,8 +253,8 @@ impl Host {
         self.function::<c_void>(slot).is_some()
     }
 
-    /// Calls a function of the table and converts its error. `feature` is the requested feature, for the error if the
-    /// host lacks the function.
+    /// Calls a function of the host's table and converts the returned error. `feature` is the requested feature, for
+    /// the error if the host lacks the function.
     ///
     /// # Safety
     /// `A` is the argument struct for `slot` in the host's revision, with all fields set.
@@ -323,7 +324,7 @@ impl Host {
             ));
             return std::ptr::null_mut();
         };
-        // Short texts are copied to the stack, so that they need no allocation.
+        // Short texts are copied to the stack, so that these texts need no allocation.
         let mut short = [const { MaybeUninit::<u8>::uninit() }; 512];
         let mut long = String::new();
         let text = if message.len() < short.len() && !message.contains('\0') {
@@ -341,7 +342,8 @@ impl Host {
             message: text,
             errc: code.to_raw(),
         };
-        // SAFETY: slot 0 has this struct in every revision. The text is NUL-terminated, and the host copies it.
+        // SAFETY: slot 0 has this argument struct in every revision. The text is NUL-terminated, and the host copies
+        // it.
         unsafe { create(&raw mut args) }
     }
 

@@ -157,7 +157,7 @@ impl<T> Registration<T> {
 
 /// The way in which hosts identify a type.
 enum Naming {
-    /// Hosts know the type by its name and a suffix that is unique in the process.
+    /// Hosts know the type by its name with a suffix that is unique in the process.
     Own,
     /// Hosts know the type by its name only, which other libraries may also use.
     Shared,
@@ -361,7 +361,7 @@ impl Known {
 pub(crate) struct TypeIdsByHost {
     /// The first host, which can be read without a lock. Most processes have only one host.
     first: OnceLock<(Host, Known)>,
-    /// The other hosts, by the addresses of their tables.
+    /// The hosts after the first host, by the addresses of their tables.
     others: Mutex<BTreeMap<usize, Known>>,
 }
 

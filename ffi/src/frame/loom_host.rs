@@ -15,7 +15,7 @@ impl HostFuture {
     /// Completes the future and wakes the waiting thread.
     ///
     /// # Safety
-    /// `future` was created by `create`, and `wait` has not returned it yet.
+    /// `future` was created by `create`, and no `wait` for the future has returned.
     unsafe fn complete(future: *mut XLA_FFI_Future, well: bool) {
         // SAFETY: the caller guarantees that the future is not freed.
         let this = unsafe { &*future.cast::<Self>() };

@@ -24,7 +24,7 @@ use xla_ffi_sys::XLA_FFI_Future;
 pub enum Flow {
     /// The call succeeded.
     Done,
-    /// The call is pending; this future is stored in the frame.
+    /// The call is pending. The entry point stores the future in the call frame.
     Pending(*mut std::ffi::c_void),
     /// A parameter did not decode, so the handler did not run.
     Mismatch,
@@ -115,7 +115,7 @@ pub(crate) fn pair() -> (Completion, Return) {
     (Completion { call: Some(call) }, Return { call })
 }
 
-/// Takes ownership of the call's memory and of the data in it.
+/// Takes ownership of the call's memory and of the data in this memory.
 ///
 /// # Safety
 /// The caller is the party that acted last, or it has observed that the other party has acted. The
@@ -197,7 +197,7 @@ impl std::fmt::Debug for Completion {
 /// The requirements of [`end`] apply.
 #[inline(never)]
 unsafe fn answer_late(call: NonNull<Call>) {
-    // SAFETY: the caller guarantees that it owns the memory.
+    // SAFETY: the caller owns the memory, by this function's safety contract.
     let call = unsafe { end(call) };
     let failure = call.failure.into_inner();
     #[cfg(debug_assertions)]
@@ -289,7 +289,7 @@ impl Drop for Return {
     }
 }
 
-/// Returns the handler's error if there is one, and the completion's outcome otherwise.
+/// Returns the handler's error, or the completion's outcome if the handler returned no error.
 fn flow(outcome: Result<()>, error: Option<Error>) -> Flow {
     match error.map_or(outcome, Err) {
         Ok(()) => Flow::Done,
@@ -357,7 +357,7 @@ unsafe fn return_open(
     Flow::Pending(future.cast())
 }
 
-/// The call that a handler has created a promise for, if any. It is stored on the entry point's stack.
+/// The call for which a handler has created a promise, if any. Stored on the entry point's stack.
 #[derive(Default)]
 pub(crate) struct Pending {
     call: Cell<Option<Return>>,
@@ -375,8 +375,8 @@ impl Pending {
     }
 }
 
-/// Synchronization types: those of the standard library, or those of loom, which explores all thread
-/// interleavings. The models are next to the code that they test, in modules called `loom_tests`.
+/// Synchronization types of the standard library, or of loom, which explores all thread interleavings. The loom
+/// models are next to the code that they test, in modules called `loom_tests`.
 pub(crate) mod sync {
     #[cfg(loom)]
     pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard, atomic};
@@ -424,7 +424,7 @@ mod loom_tests {
     use super::*;
     use crate::frame::loom_host;
 
-    /// How the completion ends in a test.
+    /// How the completion of a call ends in a test.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum End {
         Well,

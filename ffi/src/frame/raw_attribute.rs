@@ -34,8 +34,8 @@ pub(crate) struct RawAttrs<'f> {
 #[derive(Clone, Copy)]
 pub(crate) struct RawAttr<'f> {
     tag: XLA_FFI_AttrType,
-    // The address of the value's pointer, which is read only after the tag is checked. This is faster than reading
-    // both and combining the checks.
+    // The address of the value's pointer, which is read only after the tag is checked. Reading both at once and
+    // combining the checks would be slower.
     place: *const *mut c_void,
     _frame: PhantomData<&'f ()>,
 }
@@ -135,7 +135,8 @@ impl<'f> RawAttrs<'f> {
         Some(self.value(index))
     }
 
-    /// Returns the index of the attribute `name`, or the number of attributes if there is none.
+    /// Returns the index of the attribute `name`, or the number of attributes if there is no such
+    /// attribute.
     // `#[inline]` makes the body visible in the caller's crate. The compiler then knows that the function writes
     // nothing, and does not read values again. The function is never inlined.
     #[cold]
@@ -153,8 +154,8 @@ impl<'f> RawAttrs<'f> {
         index
     }
 
-    /// Searches by bisection, because hosts sort attributes by the bytes of their names. If a host does not sort them,
-    /// the search may miss an existing attribute.
+    /// Searches by bisection, because hosts sort attributes by the bytes of their names. If a host does not sort its
+    /// attributes, the search may miss an existing attribute.
     // `#[inline]` for the same reason as `position`. Without it, decoding eight attributes was 1.9 ns slower, even if
     // `search` was not called.
     #[cold]
@@ -190,7 +191,7 @@ unsafe fn bytes<'f>(span: &XLA_FFI_ByteSpan) -> &'f [u8] {
 }
 
 impl<'f> RawAttr<'f> {
-    /// Returns the value if it has the tag `tag` and its pointer is not null.
+    /// Returns the value of the attribute if the tag is `tag` and the value's pointer is not null.
     ///
     /// # Safety
     /// Values with the tag `tag` are of type `T`.
@@ -208,21 +209,21 @@ impl<'f> RawAttr<'f> {
 
     #[inline(always)]
     pub(crate) fn scalar(self) -> Option<RawScalar<'f>> {
-        // SAFETY: the ABI defines this type for scalars.
+        // SAFETY: `XLA_FFI_Scalar` is the type of scalars in the ABI.
         let scalar: &XLA_FFI_Scalar = unsafe { self.value(XLA_FFI_AttrType::SCALAR) }?;
         (!scalar.value.is_null()).then_some(RawScalar { scalar })
     }
 
     #[inline(always)]
     pub(crate) fn array(self) -> Option<RawArray<'f>> {
-        // SAFETY: the ABI defines this type for arrays.
+        // SAFETY: `XLA_FFI_Array` is the type of arrays in the ABI.
         let array: &XLA_FFI_Array = unsafe { self.value(XLA_FFI_AttrType::ARRAY) }?;
         Some(RawArray { array })
     }
 
     #[inline(always)]
     pub(crate) fn string(self) -> Option<&'f [u8]> {
-        // SAFETY: the ABI defines this type, a byte span, for strings.
+        // SAFETY: `XLA_FFI_ByteSpan` is the type of strings in the ABI.
         let span: &XLA_FFI_ByteSpan = unsafe { self.value(XLA_FFI_AttrType::STRING) }?;
         // A null pointer with a nonzero length is not an empty string.
         if span.ptr.is_null() && span.len != 0 {
@@ -234,14 +235,14 @@ impl<'f> RawAttr<'f> {
 
     #[inline(always)]
     pub(crate) fn dictionary(self) -> Option<RawAttrs<'f>> {
-        // SAFETY: the ABI defines this type for dictionaries.
+        // SAFETY: `XLA_FFI_Attrs` is the type of dictionaries in the ABI.
         let dictionary: &XLA_FFI_Attrs = unsafe { self.value(XLA_FFI_AttrType::DICTIONARY) }?;
         // SAFETY: the dictionary lives as long as the frame.
         unsafe { RawAttrs::from_host(dictionary) }
     }
 }
 
-/// A scalar attribute.
+/// A scalar attribute of the call frame.
 #[derive(Clone, Copy)]
 pub(crate) struct RawScalar<'f> {
     scalar: &'f XLA_FFI_Scalar,
@@ -253,7 +254,7 @@ impl RawScalar<'_> {
         self.scalar.dtype
     }
 
-    /// Returns the value if it is of type `T`.
+    /// Returns the scalar's value if the scalar is of type `T`.
     #[inline(always)]
     pub(crate) fn get<T: Element>(self) -> Option<T> {
         if self.scalar.dtype != T::DTYPE {
@@ -282,7 +283,7 @@ impl RawScalar<'_> {
     }
 }
 
-/// An array attribute.
+/// An array attribute of the call frame.
 #[derive(Clone, Copy)]
 pub(crate) struct RawArray<'f> {
     array: &'f XLA_FFI_Array,
@@ -332,7 +333,8 @@ impl<'f> RawArray<'f> {
         if self.array.data.is_null() {
             return None;
         }
-        // SAFETY: the array has this number of bytes by its type and size. They live for 'f and are never written.
+        // SAFETY: the array has this number of bytes by its type and size. The bytes live for 'f and are never
+        // written.
         Some(unsafe { std::slice::from_raw_parts(self.array.data.cast(), bytes) })
     }
 
@@ -348,7 +350,7 @@ impl<'f> RawArray<'f> {
             .collect()
     }
 
-    /// Returns the elements if they are of type `T` and aligned for it.
+    /// Returns the elements if they are of type `T` and aligned for `T`.
     #[inline(always)]
     pub(crate) fn get<T: Element>(self) -> Option<&'f [T]> {
         if self.array.dtype != T::DTYPE {
@@ -364,8 +366,8 @@ impl<'f> RawArray<'f> {
         {
             return None;
         }
-        // SAFETY: there are `size` elements of type T (ABI), at an aligned non-null address. They live for 'f and are
-        // never written.
+        // SAFETY: there are `size` elements of type T (ABI), at an aligned non-null address. The elements live for 'f
+        // and are never written.
         Some(unsafe { std::slice::from_raw_parts(data, self.array.size) })
     }
 }

@@ -39,7 +39,7 @@ impl<T: Element> Typed<'_, T> {
 }
 
 impl<'f> RawBuffer<'f> {
-    /// Wraps a buffer, or returns `None` if its struct is too short.
+    /// Wraps a buffer, or returns `None` if the buffer's struct is too short.
     ///
     /// # Safety
     /// `raw` points to a buffer that lives as long as `'f`.
@@ -50,7 +50,7 @@ impl<'f> RawBuffer<'f> {
         (raw.struct_size >= XLA_FFI_Buffer::STRUCT_SIZE).then_some(Self { raw })
     }
 
-    /// Returns the element type.
+    /// Returns the element type of the buffer.
     #[inline(always)]
     pub fn dtype(self) -> XLA_FFI_DataType {
         self.raw.dtype
@@ -61,7 +61,7 @@ impl<'f> RawBuffer<'f> {
         self.raw.rank
     }
 
-    /// Returns the address of the elements.
+    /// Returns the address of the buffer's elements.
     #[inline(always)]
     pub fn data(self) -> *mut std::ffi::c_void {
         self.raw.data
@@ -73,7 +73,7 @@ impl<'f> RawBuffer<'f> {
         if self.raw.rank <= 0 || self.raw.dims.is_null() {
             return &[];
         }
-        // SAFETY: `dims` has `rank` numbers (ABI), and the frame keeps them alive for 'f.
+        // SAFETY: `dims` has `rank` numbers (ABI), and the frame keeps these numbers alive for 'f.
         unsafe { std::slice::from_raw_parts(self.raw.dims, self.raw.rank as usize) }
     }
 
@@ -90,7 +90,7 @@ impl<'f> RawBuffer<'f> {
         if rank == 0 {
             return Some(&[]);
         }
-        // SAFETY: `dims` has `rank` numbers (ABI), and the frame keeps them alive for 'f.
+        // SAFETY: `dims` has `rank` numbers (ABI), and the frame keeps these numbers alive for 'f.
         (!self.raw.dims.is_null())
             .then(|| unsafe { std::slice::from_raw_parts(self.raw.dims, rank) })
     }
@@ -110,7 +110,7 @@ impl<'f> RawBuffer<'f> {
         (bytes > 0 && !self.data().is_null()).then(|| (self.data().addr(), bytes))
     }
 
-    /// Checks everything that a typed view needs. `rank` is `None` for any rank.
+    /// Returns a typed view of the buffer if all checks succeed. `rank` is `None` for any rank.
     #[inline(always)]
     pub(crate) fn typed<T: Element>(self, rank: Option<usize>) -> Option<Typed<'f, T>> {
         if self.raw.dtype != T::DTYPE {
@@ -145,7 +145,7 @@ impl<'f> RawBuffer<'f> {
             }
         }
         match reachable(dims, size, data.addr(), align)? {
-            // The address of an empty buffer is not checked, because it is not used.
+            // The address of an empty buffer is not checked, because no element is read.
             0 => Some(view(std::ptr::without_provenance_mut(align), 0)),
             len => Some(view(data, len)),
         }
@@ -174,7 +174,7 @@ fn small_count(dims: &[i64], size: usize) -> Option<usize> {
     (a | b <= most).then(|| a * b)
 }
 
-/// Returns the number of elements if it is 0 or the address is valid for them.
+/// Returns the number of elements if this number is 0 or the address is valid for the elements.
 // `#[inline]` for the same reason as `RawAttrs::position`.
 #[cold]
 #[inline]
@@ -210,7 +210,7 @@ pub(crate) mod uninit {
         unsafe { written(room) }
     }
 
-    /// Converts a fully written slice to an initialized one.
+    /// Converts a fully written slice to an initialized slice.
     ///
     /// # Safety
     /// Every element is initialized.

@@ -75,7 +75,8 @@ impl Ledger {
     }
 }
 
-/// The results that an active call must write; shared by its return and its completion.
+/// The results that an active call must write. The call's return and completion share these
+/// results.
 pub(crate) struct Results(Option<Arc<Ledger>>);
 
 thread_local! {

@@ -34,10 +34,11 @@ pub(crate) trait Job: Send {
     fn refuse(self: Box<Self>, why: Error);
 }
 
-/// The maximum number of threads, unless the environment sets it.
+/// The environment variable for the maximum number of threads, and the default number.
 const MOST_THREADS: (&str, usize) = ("XLA_FFI_ASYNC_THREADS", 512);
 
-/// The number of waiting jobs at which new calls are refused, unless the environment sets it.
+/// The environment variable for the number of waiting jobs at which new calls are refused, and the
+/// default number.
 const MOST_WAITING: (&str, usize) = ("XLA_FFI_ASYNC_QUEUE", 16384);
 
 /// Returns a limit from an environment variable, or the default if the variable is not set or is 0.
@@ -51,7 +52,7 @@ fn limit((variable, default): (&str, usize)) -> usize {
 /// The time in the queue after which a job causes a warning.
 const STUCK: Duration = Duration::from_secs(1);
 
-/// The time without a job after which a thread ends.
+/// The time after which a thread without a job ends.
 const IDLE: Duration = Duration::from_secs(10);
 
 /// The stack size of each thread in bytes.
@@ -66,7 +67,7 @@ struct Executor {
 
 #[derive(Default)]
 struct State {
-    /// Each job with the time when it started to wait.
+    /// The waiting jobs, each with the time at which it started to wait.
     jobs: VecDeque<(Instant, Box<dyn Job>)>,
     /// The number of threads, including those that are about to start.
     threads: usize,
@@ -212,7 +213,7 @@ impl Executor {
         }
     }
 
-    /// Returns the next job; `None` if the thread should end.
+    /// Returns the next job, or `None` if the calling thread should end.
     fn next(&self) -> Option<Box<dyn Job>> {
         let mut state = self.lock();
         loop {
@@ -232,7 +233,7 @@ impl Executor {
     }
 }
 
-/// Keeps the library in memory until the process ends, because its threads must not run in unmapped code.
+/// Keeps the library in memory until the process ends, because the library's threads must not run in unmapped code.
 pub(crate) fn pin() {
     static PINNED: AtomicBool = AtomicBool::new(false);
     if !PINNED.swap(true, Ordering::Relaxed) {

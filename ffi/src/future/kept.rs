@@ -19,7 +19,8 @@ use crate::operand::out::Out;
 use crate::operand::untyped::{AnyBuffer, AnyOut};
 use xla_ffi_sys::XLA_FFI_Buffer;
 
-/// The parts of a typed operand: the address of its data, a copy of its dimensions, and its length.
+/// The parts of a typed operand: the address of the data, a copy of the dimensions, and the number
+/// of elements.
 #[derive(Debug)]
 struct Parts<T> {
     data: *mut T,
@@ -27,8 +28,8 @@ struct Parts<T> {
     len: usize,
 }
 
-// SAFETY: the data is a slice of numbers that only this value gives access to. It lives until the call is completed,
-// which first consumes this value.
+// SAFETY: only this value accesses the data, which is a slice of numbers. The data is valid until the call is
+// completed, which first consumes this value.
 unsafe impl<T: Send + Sync> Send for Parts<T> {}
 
 /// Returns the size of a result's first dimension, which the parts of a call divide.
@@ -51,7 +52,7 @@ impl<T> Parts<T> {
         }
     }
 
-    /// Returns a copy that refers to the same data.
+    /// Returns a copy of the operand that refers to the same data.
     fn whole(&self) -> Self {
         Self {
             data: self.data,
@@ -60,7 +61,7 @@ impl<T> Parts<T> {
         }
     }
 
-    /// Returns the given rows, which must be within the first dimension.
+    /// Returns the rows `rows` of the operand, which must be within the first dimension.
     fn rows(&self, rows: Range<usize>) -> Self {
         let row = self.len.checked_div(self.dims[0]).unwrap_or(0);
         let mut dims = self.dims.clone();
@@ -269,7 +270,8 @@ impl AnyParts {
         Self::with(buffer, buffer.data(), buffer.raw_dims().into())
     }
 
-    /// Returns the operand with different data and dimensions of the same rank.
+    /// Creates an operand like `buffer`, with different data and different dimensions of the same
+    /// rank.
     fn with(buffer: RawBuffer<'_>, data: *mut c_void, dims: Rc<[i64]>) -> Self {
         let raw = XLA_FFI_Buffer {
             struct_size: XLA_FFI_Buffer::STRUCT_SIZE,
@@ -285,7 +287,7 @@ impl AnyParts {
         }
     }
 
-    /// Returns the given rows, which must be within the first dimension.
+    /// Returns the rows `rows` of the operand, which must be within the first dimension.
     fn rows(&self, rows: Range<usize>) -> Result<Self> {
         let raw = self.at();
         let (dims, len) = raw.shape().unwrap_or_default();
@@ -461,7 +463,8 @@ macro_rules! tuples {
             }
         }
 
-        // SAFETY: each element of the tuple upholds the contract, and no two are the same operand.
+        // SAFETY: each element of the tuple upholds the contract, and no two elements are the same
+        // operand.
         unsafe impl<$($name: Divide),*> Divide for ($($name,)*) {
             type Shared = ($($name::Shared,)*);
 

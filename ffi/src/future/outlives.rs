@@ -55,7 +55,7 @@ use crate::operand::untyped::{AnyBuffer, AnyOut};
 )]
 pub unsafe trait OutlivesCall {}
 
-/// Implements [`OutlivesCall`] for types that hold operand data, copies, or an object that the host
+/// Implements `OutlivesCall` for types that hold operand data, copies, or an object that the host
 /// keeps.
 macro_rules! impl_outlives_call {
     ($({$($generics:tt)*} $ty:ty;)*) => {

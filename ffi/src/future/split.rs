@@ -16,7 +16,7 @@ use crate::future::{Kept, Promise};
 /// Detached operands that the parts of a call can share.
 ///
 /// [`Promise::count_down`] and [`Promise::gather`] use this trait. The detached forms of this crate's operands
-/// implement it; see [`Detach`](crate::later::Detach).
+/// implement the trait; see [`Detach`](crate::later::Detach).
 ///
 /// ```
 /// use xla_ffi::later::{Divide, Kept, KeptBuffer, KeptOut};
@@ -67,7 +67,8 @@ pub unsafe trait Divide: Kept + Sized {
     unsafe fn shared(&self) -> Self::Shared;
 }
 
-/// The action that runs after all parts are complete. Its argument is the first error, if any.
+/// The action that runs after all parts are complete. The argument is the first error of a part, if
+/// any.
 type End = Box<dyn FnOnce(Result<()>) + Send>;
 
 struct Latch {
@@ -76,7 +77,7 @@ struct Latch {
     end: Mutex<Option<End>>,
 }
 
-/// The obligation of a part to count the latch down once.
+/// The obligation of a part to count down the latch once.
 struct CountDown(Option<Arc<Latch>>);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -131,7 +132,8 @@ impl Drop for CountDown {
 /// The shares of a gathered call, by part number.
 type Shares<S> = Arc<Mutex<Vec<Option<S>>>>;
 
-/// One part of a call: the operands that it may access, and the obligation to complete it.
+/// One part of a call: the operands that the part may access, and the obligation to complete the
+/// part.
 ///
 /// See [`Promise::count_down`] and [`Promise::gather`]. Completing a part consumes the part, so the operands cannot
 /// be accessed afterwards. Dropping a part fails the call.
@@ -183,14 +185,14 @@ impl<K: Kept, S: Send + 'static> std::fmt::Debug for Part<K, S> {
 }
 
 impl<K: Kept, S: Send + 'static> Part<K, S> {
-    /// Returns the number of the part, starting at 0.
+    /// Returns the index of the part, starting at 0.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// Returns the part's rows of the results, as a range of their first dimension. If the results are not
-    /// divided, the range has only the part's number.
+    /// Returns the part's rows of the results, as a range of their first dimension. If the results are not divided,
+    /// the range contains only the part's index.
     #[must_use]
     pub fn rows(&self) -> Range<usize> {
         self.rows.clone()

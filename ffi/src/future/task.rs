@@ -171,7 +171,8 @@ impl executor::Job for End {
         )));
     }
 
-    /// Ends the call on the calling thread; this only destroys the body and completes the call.
+    /// Ends the call on the calling thread. This is allowed, because ending only destroys the body
+    /// and completes the call.
     fn refuse(self: Box<Self>, _: Error) {
         self.run();
     }
@@ -224,7 +225,7 @@ pub fn start_async(
     call.settle(host, (handler, frame.stage()), None)
 }
 
-/// Tests every order of a body's polls and its wakers. The executor gives each poll a thread.
+/// Tests every order of a body's polls and wakes. The executor runs each poll on a separate thread.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
@@ -234,8 +235,8 @@ mod loom_tests {
     use xla_ffi_sys::*;
 
     thread_local! {
-        /// The body of the next call. A thread-local suffices, because loom runs all threads of a model on one system
-        /// thread.
+        /// The body for the next call of the test handler. A thread-local suffices, because loom runs all threads of
+        /// a model on one system thread.
         static BODY: RefCell<Option<Body<'static>>> = const { RefCell::new(None) };
     }
 

@@ -72,9 +72,9 @@ impl<'f, T: Element, const RANK: usize> Buffer<'f, T, RANK> {
     #[must_use]
     #[inline]
     pub fn as_slice(&self) -> &'f [T] {
-        // SAFETY: `Typed` guarantees a non-null pointer to `len` aligned elements. The host keeps them alive until the
-        // call completes. Operands have separate memory, except for exact aliases, which are rejected before the
-        // handler runs.
+        // SAFETY: `Typed` guarantees a non-null pointer to `len` aligned elements. The host keeps the elements alive
+        // until the call completes. Operands have separate memory, except for exact aliases, which are rejected
+        // before the handler runs.
         unsafe { std::slice::from_raw_parts(self.view.data, self.view.len) }
     }
 

@@ -147,9 +147,9 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
     /// Leaves this result unwritten on purpose. Without this call, debug builds report a handler that succeeds
     /// without writing every nonempty result.
     ///
-    /// The caller then receives the previous contents of the memory: possibly parts of other arrays, and for
-    /// `bool` elements bytes other than 0 and 1. Use this only if the caller does not read the result.
-    /// `xla-ffi run` still reports unwritten results, unless it is called with `--allow-unwritten`.
+    /// The caller then receives the previous contents of the memory: possibly parts of other arrays, and for `bool`
+    /// elements bytes other than 0 and 1. Call this method only if the caller does not read the result. `xla-ffi run`
+    /// still reports unwritten results, unless it is called with `--allow-unwritten`.
     ///
     /// ```
     /// use xla_ffi::prelude::*;
@@ -240,7 +240,8 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
         writer.finish().map(|_| ())
     }
 
-    /// Returns a writer that writes the elements one by one and checks that all are written.
+    /// Returns a writer that writes the elements one by one and checks that all elements are
+    /// written.
     ///
     /// ```
     /// use xla_ffi::prelude::*;
@@ -395,7 +396,7 @@ impl<'a, T: Element> Writer<'a, T> {
         self.written == self.elements.len()
     }
 
-    /// Returns the elements if all of them are written.
+    /// Returns the elements if all elements are written.
     ///
     /// # Errors
     /// [`ErrorCode::Internal`](crate::ErrorCode::Internal) if some elements are not written.

@@ -3,8 +3,8 @@
 //! XLA packs elements smaller than a byte, starting with the low bits of the first byte. A byte holds two elements of
 //! a 4-bit type, four of a 2-bit type or eight of a 1-bit type. A buffer consists of the packed bytes only.
 //!
-//! Hosts have numbers for these types since r5 (jaxlib 0.6.0). Hosts of r3 and r4 send dtype 0 and order
-//! the elements differently, so a handler with packed operands requires r5.
+//! Hosts have numbers for packed element types since r5 (jaxlib 0.6.0). Hosts of r3 and r4 send dtype 0 and order the
+//! elements differently, so a handler with packed operands requires r5.
 
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;

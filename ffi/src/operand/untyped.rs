@@ -238,10 +238,9 @@ impl<'f> AnyOut<'f> {
     /// Leaves this result unwritten on purpose. Without this call, debug builds report a handler that
     /// succeeds without writing every nonempty result.
     ///
-    /// The caller then receives the previous contents of the memory: possibly parts of other arrays,
-    /// and for `bool` elements bytes other than 0 and 1. Use this only if the caller does not read the
-    /// result. `xla-ffi run` still reports unwritten results, unless it is called with
-    /// `--allow-unwritten`.
+    /// The caller then receives the previous contents of the memory: possibly parts of other arrays, and for `bool`
+    /// elements bytes other than 0 and 1. Call this method only if the caller does not read the result. `xla-ffi run`
+    /// still reports unwritten results, unless it is called with `--allow-unwritten`.
     ///
     /// ```
     /// use xla_ffi::{prelude::*};

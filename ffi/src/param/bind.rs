@@ -77,7 +77,7 @@ pub unsafe trait Bind<'f>: Sized {
     /// that `bind` decoded.
     fn explain(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>);
 
-    /// Decodes a parameter that may be absent if it is a context part. Returns `None` if a check fails.
+    /// Decodes an optional parameter. Returns `Some(None)` for an absent context part, and `None` if a check fails.
     #[doc(hidden)]
     #[inline(always)]
     fn find(frame: &Frame<'f>, at: &At) -> Option<Option<Self>> {
@@ -86,7 +86,8 @@ pub unsafe trait Bind<'f>: Sized {
     }
 }
 
-/// The position of a parameter in the call. The macros create it and pass it to implementations of [`Bind`].
+/// The position of a parameter in the call. The macros create the position and pass it to implementations of
+/// [`Bind`].
 ///
 /// [`Bind`]: crate::Bind
 ///

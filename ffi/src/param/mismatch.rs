@@ -53,8 +53,8 @@ impl Problems<'_> {
             },
             None => None,
         };
-        // Hosts before r5 have no numbers for packed types, so the message explains this instead of "got element
-        // type 0".
+        // Hosts before r5 have no numbers for packed types, so the message explains the missing number instead of
+        // "got element type 0".
         let lacks = raw.is_some_and(|raw| raw.dtype() == XLA_FFI_DataType::INVALID)
             && param.dtypes.has_packed()
             && frame.host().revision() < Feature::PackedElementTypes.since();

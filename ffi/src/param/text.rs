@@ -111,7 +111,7 @@ impl<const N: usize> Text<N> {
         self.raw(if value { "true" } else { "false" })
     }
 
-    /// Appends a comma unless this is the first entry.
+    /// Appends a comma unless `first` is true.
     pub(crate) const fn comma(self, first: bool) -> Self {
         if first { self } else { self.byte(b',') }
     }

@@ -1,5 +1,5 @@
-//! A shared library with its own copy of the runtime. It has a handler of the internal API, which
-//! the runtimes of other images cannot call.
+//! A shared library with a separate copy of the runtime. The library has a handler of the internal
+//! API, which the runtimes of other images cannot call.
 
 #![deny(dead_code, unfulfilled_lint_expectations)]
 

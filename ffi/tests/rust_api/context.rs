@@ -90,7 +90,8 @@ fn optional_parts(
 #[test]
 fn parts_of_the_context_over_the_revisions() {
     for revision in Revision::ALL {
-        // If the version shows that the host is too old, the host rejects the registration itself.
+        // If the versions show that the host is older than the floor, the host rejects the
+        // registration.
         let may_load = |floor: Revision| revision.minor_version() >= floor.minor_version();
         if revision >= Revision::R4 {
             assert_eq!(number(on::<run_id>(revision, "{}").run_id(77)), 77);
@@ -271,7 +272,7 @@ fn scratch(scratch: Scratch, mut y: Out<i64, 0>) -> Result<()> {
     assert_ne!(first, second);
     let array = scratch.array::<f64>(3)?.as_device_mut_ptr();
     assert_eq!(array as usize % 256, 0);
-    // SAFETY: the memory was allocated above with this size.
+    // SAFETY: the memory was allocated with this size by the same call.
     unsafe { scratch.free(first, 64)? };
     y.fill(first.as_ptr() as i64 % 64);
     Ok(())
@@ -305,7 +306,7 @@ fn scratch_memory() {
     }
     assert_eq!(runtime.take_findings(), []);
     assert_eq!(allocator.living(), 0);
-    // The code is the same as in jaxlib on CPU.
+    // The error code is the same as in jaxlib on CPU.
     let (code, text) = failed(call::<scratch>("{}").ret(shape(DType::S64, &[])));
     assert_eq!(code, ErrorCode::InvalidArgument, "{text}");
 }
@@ -396,7 +397,7 @@ struct Store {
 }
 
 #[derive(xla_ffi::HostType)]
-// SAFETY: no other type of these tests has the name or the number.
+// SAFETY: no other type of these tests has this name or this number.
 #[host_type(unsafe(name = "test.chosen", id = 4242))]
 struct Chosen(i64);
 
@@ -429,7 +430,8 @@ fn user_data() {
         let call = executable.call().user_data(Arc::new(objects));
         assert_eq!(number(call), 11, "{revision}");
         if revision < Revision::R7 {
-            // These hosts pass no table before the first call, which then registers the type.
+            // These hosts pass no function table before the first call, which then registers the
+            // type.
             continue;
         }
         let executable = load::<stored>(&runtime, "{}").unwrap();

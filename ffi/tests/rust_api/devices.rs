@@ -40,7 +40,7 @@ impl Taped {
     ) -> Result<()> {
         let size = x.byte_size();
         let (to, from) = (y.as_device_mut_ptr().cast(), x.as_device_ptr().cast());
-        // SAFETY: the argument and the result have the same size.
+        // SAFETY: the argument and the result have the same size in bytes.
         let copy = unsafe { recorder.copy(to, from, size, &[]) }?;
         let launch = Launch::over(x.len(), 2).with_shared_memory(64);
         let mut last = copy;
@@ -374,7 +374,7 @@ fn scratch_arrays(scratch: Scratch, y: DeviceOut<i64, 1>) -> Result<()> {
     // The allocation for an empty operand has size 0.
     let nowhere = scratch.allocate(0, 64)?;
     assert_eq!(nowhere.as_ptr() as usize, 64);
-    // SAFETY: the memory was allocated above with this size and was never used.
+    // SAFETY: the memory was allocated with this size by the same call, and was never used.
     unsafe { scratch.free(nowhere, 0) }?;
     scratch.allocate(0, 256)?;
     let too_many = scratch.array::<f64>(usize::MAX / 4).unwrap_err();
@@ -419,7 +419,8 @@ fn a_replayed_handler_may_not_allocate() {
         } else {
             outcome.unwrap();
         }
-        // The mark of a running compatible handler is removed when the call ends.
+        // The mark of a running handler that is compatible with command buffers is removed when the
+        // call ends.
         ready(call::<promises_nothing>("{}")).run().unwrap();
     }
 }

@@ -8,7 +8,7 @@ use xla_ffi::__private::Handler;
 use xla_ffi::prelude::*;
 use xla_ffi::sys::*;
 
-/// The errors that handlers created. An error pointer is the error's index plus one.
+/// The errors that handlers created. The address of an error is its index plus one.
 static ERRORS: Mutex<Vec<(u32, String)>> = Mutex::new(Vec::new());
 
 unsafe extern "C" fn error_create(args: *mut XLA_FFI_Error_Create_Args) -> *mut XLA_FFI_Error {
@@ -21,7 +21,7 @@ unsafe extern "C" fn error_create(args: *mut XLA_FFI_Error_Create_Args) -> *mut 
     std::ptr::without_provenance_mut(errors.len())
 }
 
-/// A frame with everything that it points to, which tests make invalid.
+/// A call frame and the data that it points to. Tests make the frame invalid.
 struct Spoilt {
     args: Vec<XLA_FFI_Buffer>,
     rets: Vec<XLA_FFI_Buffer>,
@@ -385,7 +385,7 @@ fn caused() -> xla_ffi::Result<()> {
     Err(xla_ffi::Error::new(xla_ffi::ErrorCode::DataLoss, "cannot load").with_source(source))
 }
 
-/// Other hosts cannot free the runtime's own error objects.
+/// Other hosts cannot free the error objects of the embedded runtime.
 #[test]
 fn an_error_with_a_source_reaches_other_hosts_as_their_own_error() {
     let result = Spoilt::new(vec![], vec![]).call::<caused>();

@@ -59,7 +59,7 @@ macro_rules! fragments {
         }
 
         #[derive(xla_ffi::HostType)]
-        // SAFETY: no other type has the name.
+        // SAFETY: no other type has this name.
         #[host_type(unsafe(name = $name, id = $default))]
         pub(super) struct Known;
 

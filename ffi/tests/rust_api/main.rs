@@ -49,7 +49,7 @@ fn call<H: Handler>(attrs: &str) -> Call {
     on::<H>(Revision::NEWEST, attrs)
 }
 
-/// Returns an array of these dimensions.
+/// Returns an array with the dimensions `dims`.
 fn array<T: Element>(dims: &[i64], elements: &[T]) -> Tensor {
     Tensor::from_slice(dims, elements).unwrap()
 }
@@ -59,7 +59,7 @@ fn vector<T: Element>(elements: &[T]) -> Tensor {
     array(&[elements.len() as i64], elements)
 }
 
-/// Returns a shape with this element type and these dimensions.
+/// Returns a shape with the element type `dtype` and the dimensions `dims`.
 fn shape(dtype: DType, dims: &[i64]) -> Shape {
     Shape::new(dtype, dims).unwrap()
 }

@@ -30,7 +30,7 @@ fn narrowed_arrays(
     y.write_iter(all.chain(d.unwrap_or_default().iter().map(|d| f64::from(*d))))
 }
 
-/// Arrays are narrowed element by element if the type owns its elements.
+/// Arrays are narrowed element by element if the parameter's type owns its elements.
 #[test]
 fn arrays_are_narrowed_by_element() {
     let run = |text: &str| answer(call::<narrowed_arrays>(text), 4);

@@ -87,7 +87,7 @@ fn many_results(mut ys: RemainingRets) -> Result<()> {
     Ok(())
 }
 
-/// Covers XLA's test RemainingRets. No result can be taken twice.
+/// Covers XLA's test RemainingRets. A result cannot be taken twice.
 #[test]
 fn remaining_results() {
     let f32s = |dims: &[i64]| shape(DType::F32, dims);
@@ -123,8 +123,8 @@ fn optional_args(
     y.copy_from(&[told[0], told[1], told[2], rest.len() as i64, a.len() as i64])
 }
 
-/// Covers XLA's tests for OptionalArgs: one, two, after required arguments, and before remaining
-/// arguments.
+/// Covers XLA's tests for OptionalArgs: one optional argument, two, after required arguments, and
+/// before remaining arguments.
 #[test]
 fn optional_arguments() {
     let x = || vector(&[1.0_f32]);
@@ -158,7 +158,8 @@ fn optional_rets(
     Ok(())
 }
 
-/// Covers XLA's tests for OptionalRets: the same four cases.
+/// Covers XLA's tests for OptionalRets: one optional result, two, after required results, and
+/// before remaining results.
 #[test]
 fn optional_results() {
     for count in 1..6 {

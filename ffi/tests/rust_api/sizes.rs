@@ -10,7 +10,7 @@ fn zeros(dims: &[i64]) -> Tensor {
     array(dims, &vec![0.0_f32; dims.iter().product::<i64>() as usize])
 }
 
-/// Returns a call with arguments and results of these dimensions.
+/// Adds arguments and results with the dimensions `args` and `rets` to a call.
 fn with(call: Call, args: &[&[i64]], rets: &[&[i64]]) -> Call {
     let call = args.iter().fold(call, |call, dims| call.arg(zeros(dims)));
     rets.iter()

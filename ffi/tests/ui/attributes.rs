@@ -1,7 +1,7 @@
 //! Attributes: their types, defaults and bounds.
 #![allow(unused)]
 
-/// Invalid types of attributes.
+/// Invalid types of attributes in derived structs and enumerations.
 mod derive_attribute {
     use xla_ffi::Attribute;
 

@@ -1,7 +1,7 @@
 //! Values that cannot be kept, moved or written: operands end with their call.
 #![allow(unused)]
 
-/// Operands end with the call.
+/// Operands are only valid during the call, so they cannot escape.
 mod escaping_operand {
     use std::sync::Mutex;
     use xla_ffi::prelude::*;

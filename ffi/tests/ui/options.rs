@@ -1,7 +1,7 @@
 //! Options of handlers and libraries.
 #![allow(unused)]
 
-/// Options that do not exist.
+/// Options that do not exist for handlers.
 mod options {
     use xla_ffi::prelude::*;
 

@@ -1,7 +1,7 @@
 //! Parameters and return types of handlers.
 #![allow(unused)]
 
-/// A handler is one function.
+/// A handler cannot be generic.
 mod generic {
     use xla_ffi::prelude::*;
 
@@ -9,7 +9,7 @@ mod generic {
     fn f<T: xla_ffi::Element>(x: Buffer<T>) {}
 }
 
-/// A handler with a `self` parameter; only stages can have it.
+/// A handler with a `self` parameter, which is only allowed in stages.
 mod parameter_self {
     use xla_ffi::prelude::*;
 

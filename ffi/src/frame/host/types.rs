@@ -49,8 +49,8 @@ impl Host {
         unsafe { self.call(Slot::HandlerRegister, Feature::Registration, &mut args) }
     }
 
-    /// Registers a user type and returns its number in this copy of XLA. The number is `wanted`,
-    /// unless `wanted` is 0 or the host predates r5. On r0, the number is not usable.
+    /// Registers a user type and returns the type's number in this copy of XLA. The number is
+    /// `wanted`, unless `wanted` is 0 or the host predates r5. On r0, the number is not usable.
     pub(crate) fn register_type(
         self,
         name: &str,
@@ -75,13 +75,13 @@ impl Host {
             type_info: &raw const info,
         };
         // SAFETY: every revision accepts this size (40, up to `type_id`). Hosts from r7 on read
-        // `type_info` after it regardless of the size; older hosts do not.
+        // `type_info` regardless of the size; older hosts do not read it.
         unsafe { self.call(Slot::TypeRegister, Feature::UserTypes, &mut args) }?;
         Ok(id.type_id)
     }
 
-    /// Returns the number of a user type that libraries share by name. Every host rejects a name that
-    /// it already knows, and the error message contains the number.
+    /// Returns the number of a user type that libraries share by name. Every host rejects a name that is already
+    /// registered, and the error message contains the number.
     pub(crate) fn share_type(
         self,
         name: &str,
@@ -153,8 +153,8 @@ impl Host {
     /// Passes an object of type `type_id` to the host as the state of `stage`.
     ///
     /// # Safety
-    /// `ctx` is the context of the current call. The `deleter` that was registered with the type can
-    /// destroy the object. If this succeeds, the host owns the object.
+    /// `ctx` is the context of the current call. The `deleter` that was registered with the type can destroy the
+    /// object. If the function succeeds, the host owns the object.
     pub(crate) unsafe fn set_state(
         self,
         ctx: *mut XLA_FFI_InvokeContext,

@@ -1,5 +1,5 @@
-//! Tests calls that complete later: promises, parts and `async fn`. Also tests which types may
-//! cross threads.
+//! Tests calls that complete later: promises, parts and `async fn`. Also tests which types may be
+//! sent to other threads.
 
 mod functions;
 mod parts;
@@ -164,7 +164,8 @@ fn borrows(_own: Out<f32, 1>, how: &str, later: Later) -> Result<()> {
     kept.map_err(|panic| Error::internal(*panic.downcast::<&str>().unwrap()))
 }
 
-/// Operands that a promise lends end with its call, so no other promise can keep them.
+/// Operands that a promise lends are only valid for the promise's call, so no other promise can
+/// keep them.
 #[test]
 fn no_promise_keeps_the_operands_of_another_call() {
     for how in ["argument", "result", "untyped"] {
@@ -224,7 +225,7 @@ assert_not_impl_any!(AnyOut<'_>: Copy, Clone);
 assert_not_impl_any!(RemainingRets<'_>: Copy, Clone);
 assert_not_impl_any!(Promise<()>: Clone);
 assert_not_impl_any!(Later<'_>: Copy, Clone, Send, Sync);
-// Context parts that borrow from the call cannot leave its thread.
+// Context parts that borrow from the call cannot leave the call's thread.
 assert_not_impl_any!(ThreadPool<'_>: Send, Sync);
 assert_not_impl_any!(Scratch<'_>: Send, Sync);
 assert_not_impl_any!(Stream<'_>: Send, Sync);

@@ -56,7 +56,7 @@ fn calls_in_parts() {
     );
 }
 
-/// Each part writes the index of its row, times the first element of `x`.
+/// A handler whose parts each write the index of their row, times the first element of `x`.
 #[xla_ffi::handler]
 fn divided(
     x: AnyBuffer,
@@ -159,7 +159,8 @@ fn what_cannot_be_divided_is_told() {
     );
 }
 
-/// Sums `x`: each part contributes the sum of its chunk. Also returns the largest share.
+/// A handler that sums `x`. Each part contributes the sum of its chunk. Also returns the largest
+/// share.
 #[xla_ffi::handler]
 fn gathered(
     x: Buffer<i64, 1>,
