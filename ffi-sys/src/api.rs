@@ -57,7 +57,7 @@ pub struct XLA_FFI_Api {
     /// Stores state for later stages of the handler.
     pub XLA_FFI_State_Set:
         Option<unsafe extern "C" fn(args: *mut XLA_FFI_State_Set_Args) -> *mut XLA_FFI_Error>,
-    /// Returns the state of a stage.
+    /// Returns the state that a stage of the handler stored.
     pub XLA_FFI_State_Get:
         Option<unsafe extern "C" fn(args: *mut XLA_FFI_State_Get_Args) -> *mut XLA_FFI_Error>,
     /// Allocates device memory for one call.
@@ -151,7 +151,7 @@ pub enum Slot {
     InvokeContextGet = 6,
     /// Stores state for later stages of the handler.
     StateSet = 7,
-    /// Returns the state of a stage.
+    /// Returns the state that a stage of the handler stored.
     StateGet = 8,
     /// Allocates device memory for one call.
     DeviceMemoryAllocate = 9,
@@ -183,7 +183,7 @@ impl Slot {
     /// The size in bytes of the part of the function table before the first function.
     pub const HEAD: usize = core::mem::offset_of!(XLA_FFI_Api, XLA_FFI_Error_Create);
 
-    /// All functions, in the order of the newest revision.
+    /// All functions of the table, in the order of the newest revision.
     pub const ALL: [Self; 20] = [
         Self::ErrorCreate,
         Self::ErrorGetDetails,

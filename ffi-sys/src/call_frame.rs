@@ -182,7 +182,7 @@ enumeration! {
 }
 
 opaque! {
-    /// The host's object for the completion of an asynchronous call.
+    /// The host's future, which completes an asynchronous call.
     XLA_FFI_Future
 }
 

@@ -25,7 +25,7 @@ enumeration! {
     }
 }
 
-/// A group of devices that work together.
+/// A group of devices that work together, as a list of ids.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_ReplicaGroup {
@@ -113,7 +113,7 @@ layout!(XLA_FFI_Communicator_Get_Args, R9.., size 56, struct_size communicator 5
     communicator: *mut XLA_FFI_Communicator = 48,
 });
 
-/// Memory to cover with a window. From version 0.2.
+/// A region of memory to cover with a window. From version 0.2.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_CollectiveMemoryRegion {
@@ -178,7 +178,7 @@ pub struct XLA_FFI_Window_Get_Args {
     pub num_groups: usize,
     /// A number that distinguishes communicators of the same groups.
     pub communication_id: i64,
-    /// In: an address in a registered region.
+    /// In: an address in a registered memory region.
     pub buffer: *const c_void,
     /// Out: the window that contains `buffer`.
     pub window: *mut XLA_FFI_Window,
@@ -264,10 +264,11 @@ pub struct XLA_FFI_DeviceCommunicator_Get_Args {
     pub requirements: *const XLA_FFI_DeviceCommunicator_Requirements,
     /// Out: the description of the device communicator, in host memory.
     pub device_communicator: *const XLA_FFI_DeviceCommunicator,
-    /// Out: the size of the description in bytes.
+    /// Out: the size of the device communicator's description in bytes.
     pub byte_size: usize,
-    /// Out: the version of the description. With NCCL, the `NCCL_VERSION_CODE` that the host was
-    /// compiled with, which may differ from the version of the NCCL library at run time.
+    /// Out: the version of the device communicator's description. With NCCL, the
+    /// `NCCL_VERSION_CODE` that the host was compiled with, which may differ from the version of
+    /// the NCCL library at run time.
     pub version: i32,
 }
 layout!(XLA_FFI_DeviceCommunicator_Get_Args, R10.., size 80, struct_size version 76 {

@@ -70,7 +70,7 @@ pub struct XLA_FFI_CustomOptions_Get_Args {
     pub extension_start: *mut XLA_FFI_InternalExtension,
     /// The invocation context of the call.
     pub ctx: *mut XLA_FFI_InvokeContext,
-    /// Out: a dictionary, which is empty if the caller passed no options.
+    /// Out: a dictionary of options, which is empty if the caller passed no options.
     pub attrs: *const XLA_FFI_Attrs,
 }
 layout!(XLA_FFI_CustomOptions_Get_Args, R10.., size 32, struct_size attrs 32 {

@@ -44,11 +44,11 @@ enumeration! {
         F32 = 11,
         /// A double-precision float (IEEE 754, 64 bits).
         F64 = 12,
-        /// The upper half of a single-precision float.
+        /// A 16-bit float: the upper half of a single-precision float.
         BF16 = 16,
-        /// A complex number of two single-precision floats: real, imaginary.
+        /// A complex number of two single-precision floats: the real part, then the imaginary part.
         C64 = 15,
-        /// A complex number of two double-precision floats: real, imaginary.
+        /// A complex number of two double-precision floats: the real part, then the imaginary part.
         C128 = 18,
         /// An ordering token, which has rank 0 and no elements.
         TOKEN = 17,
@@ -72,7 +72,7 @@ enumeration! {
         /// 4-bit float with 2 exponent bits and 1 mantissa bit, two per byte, the first in the low
         /// bits.
         F4E2M1FN = 32 since "0.5.0",
-        /// 8-bit power of two, which has only an exponent.
+        /// An 8-bit power of two, which consists of an exponent only.
         F8E8M0FNU = 33 since "0.5.0",
     }
 }

@@ -6,8 +6,8 @@ use core::fmt;
 
 /// A type whose values are the elements of buffers.
 ///
-/// The trait is implemented for numbers; `xla_ffi` adds booleans (`Pred`) and 8-bit floats. The feature `half` adds the
-/// 16-bit floats of `half`, and `complex` adds the complex numbers of `num_complex`.
+/// The trait is implemented for numbers. `xla_ffi` also implements it for booleans (`Pred`) and 8-bit floats. The
+/// feature `half` adds the 16-bit floats of `half`, and `complex` adds the complex numbers of `num_complex`.
 ///
 /// ```
 /// use xla_ffi_sys::{Element, XLA_FFI_DataType as DataType};

@@ -13,7 +13,7 @@ enumeration! {
     XLA_FFI_Error_Code, "XLA_FFI_Error_Code_" {
         /// No error; hosts reject this code if they expect an error.
         OK = 0,
-        /// The operation was cancelled, typically by the caller.
+        /// The operation was cancelled, typically by its caller.
         CANCELLED = 1,
         /// The cause is unknown.
         UNKNOWN = 2,

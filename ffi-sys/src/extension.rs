@@ -12,8 +12,8 @@ enumeration! {
     }
 }
 
-/// An entry of the chain that starts in the second field of every struct (`XLA_FFI_Extension_Base`
-/// before r9; on r0, the field is an unused `void*`).
+/// An entry of the extension chain that starts in the second field of every struct. Called
+/// `XLA_FFI_Extension_Base` before r9. On r0, the second field is an unused `void*`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_InternalExtension {
@@ -34,7 +34,8 @@ layout!(XLA_FFI_InternalExtension, R1.., size 24, struct_size next 24 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XLA_FFI_ExtensionId {
-    /// The unique number of the extension: 128 for record, 129 for collectives.
+    /// The unique number of the extension: 128 for the record extension, 129 for the collectives
+    /// extension.
     pub extension_type: i64,
     /// The major version, which changes if the extension becomes incompatible with earlier
     /// versions.
@@ -79,7 +80,8 @@ pub struct XFFI_Cancellation_Extension {
     pub extension: XLA_FFI_Extension,
     /// The object to pass to the functions of this struct.
     pub object: *const c_void,
-    /// Returns the [`XLA_FFI_Error_Code`](crate::XLA_FFI_Error_Code) of the reason if the call is cancelled, and 0 otherwise.
+    /// Returns the [`XLA_FFI_Error_Code`](crate::XLA_FFI_Error_Code) of the reason if the call is cancelled. Returns
+    /// 0 if the call is not cancelled.
     pub is_cancelled: Option<unsafe extern "C" fn(object: *const c_void) -> i32>,
     /// Keeps `object` valid after the end of the context, until `release` is called.
     pub retain: Option<unsafe extern "C" fn(object: *const c_void)>,

@@ -44,7 +44,7 @@ features! {
     UserData "USER_DATA" = Slot::InvokeContextGet.since();
     /// The platform's stream.
     Stream "STREAM" = Slot::StreamGet.since();
-    /// Device memory for the duration of a call.
+    /// Scratch memory on the device for the duration of a call.
     ScratchMemory "SCRATCH_MEMORY" = Slot::DeviceMemoryAllocate.since();
     /// The metadata query, in which a host reads a handler's requirements.
     Metadata "METADATA" = Revision::R1;
@@ -53,7 +53,7 @@ features! {
     State "STATE" = Revision::R1;
     /// The host's thread pool.
     ThreadPool "THREAD_POOL" = Slot::ThreadPoolSchedule.since();
-    /// Calls that complete after the handler has returned.
+    /// Futures, for calls that complete after the handler has returned.
     Futures "FUTURES" = Slot::FutureCreate.since();
     /// The number of threads in the host's thread pool.
     ThreadPoolSize "THREAD_POOL_SIZE" = Slot::ThreadPoolNumThreads.since();

@@ -150,7 +150,7 @@ pub struct XLA_FFI_Metadata {
     pub api_version: XLA_FFI_Api_Version,
     /// Out: the handler's traits.
     pub traits: XLA_FFI_Handler_Traits,
-    /// Out: the type of the state, or 0.
+    /// Out: the number of the state's type, or 0 if there is no state.
     pub state_type_id: XLA_FFI_TypeId,
 }
 layout!(XLA_FFI_Metadata, R6.., size 48, struct_size traits 36 {
@@ -183,7 +183,7 @@ layout!(XLA_FFI_Metadata_R1 as "XLA_FFI_Metadata", R1..=R5, size 40, struct_size
 pub struct XLA_FFI_Metadata_Extension {
     /// The entry in the extension chain.
     pub extension_base: XLA_FFI_InternalExtension,
-    /// Out: the struct that the handler fills.
+    /// Out: the struct that the handler fills in.
     pub metadata: *mut XLA_FFI_Metadata,
 }
 layout!(XLA_FFI_Metadata_Extension, R2.., size 32, struct_size metadata 32 {
@@ -202,7 +202,7 @@ pub struct XLA_FFI_Metadata_Extension_R1 {
     pub r#type: crate::XLA_FFI_InternalExtension_Type,
     /// The next extension in the chain, or null.
     pub next: *mut XLA_FFI_InternalExtension,
-    /// Out: the struct that the handler fills.
+    /// Out: the struct that the handler fills in.
     pub metadata: *mut XLA_FFI_Metadata,
 }
 layout!(XLA_FFI_Metadata_Extension_R1 as "XLA_FFI_Metadata_Extension", R1..=R1, size 32, struct_size metadata 32 {

@@ -98,7 +98,7 @@ pub const COLLECTIVES_LAYOUTS: [&[StructLayout]; 3] = [
     ],
 ];
 
-/// All enumerations of the main header.
+/// All enumerations of the main header of the ABI.
 pub const ENUMS: &[EnumLayout] = &[
     XLA_FFI_InternalExtension_Type::ENUM,
     XLA_FFI_Error_Code::ENUM,

@@ -9,7 +9,7 @@ pub struct FieldLayout {
     pub name: &'static str,
     /// The field's type in Rust notation, for example `*mut XLA_FFI_Error`.
     pub ty: &'static str,
-    /// The offset from the start of the struct in bytes.
+    /// The offset of the field from the start of the struct in bytes.
     pub offset: usize,
     /// The size of the field in bytes.
     pub size: usize,
@@ -153,7 +153,7 @@ macro_rules! enumeration {
                 }
             }
 
-            /// Returns the name in lower case.
+            /// Returns the enumerator's name in lower case, or `None` for unknown values.
             #[must_use]
             pub const fn lower_name(self) -> Option<&'static str> {
                 match self.0 {

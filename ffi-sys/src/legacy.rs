@@ -61,7 +61,8 @@ pub struct XlaFfiLegacyStatus {
     pub magic: [u8; 16],
     /// The address of this status.
     pub this: *const Self,
-    /// Writes success (`failed` is 0) or a failure with a text of `len` bytes, which is copied.
+    /// The function that writes success (`failed` is 0) or a failure with a text of `len` bytes.
+    /// The function copies the text.
     pub set: Option<
         unsafe extern "C" fn(this: *mut Self, failed: c_int, message: *const c_char, len: usize),
     >,

@@ -5,21 +5,22 @@
 pub const MAGIC: &[u8; 8] = b"XLAFFIMF";
 
 /// The newest version of the format, stored after the magic as 4 bytes in little-endian order.
-/// Older versions are also read.
+/// Older versions are also supported.
 pub const VERSION: u32 = 2;
 
 /// The size of the head in bytes: magic, version, and the payload's length as 4 bytes in
 /// little-endian order.
 pub const HEAD: usize = 16;
 
-/// The section with the records in ELF files.
+/// The name of the section with the records in ELF files.
 pub const SECTION: &str = ".xla_ffi_manifest";
 
-/// The section with the records in Mach-O files, in the segment `__DATA`. Names have at most 16
-/// bytes.
+/// The name of the section with the records in Mach-O files, in the segment `__DATA`. Section names
+/// have at most 16 bytes.
 pub const SECTION_MACH_O: &str = "__xla_ffi";
 
-/// The section with the records in PE files. Names in a DLL have at most 8 bytes.
+/// The name of the section with the records in PE files. Section names in a DLL have at most 8
+/// bytes.
 pub const SECTION_PE: &str = ".xla_ffi";
 
 /// A record of a manifest section.

@@ -25,7 +25,7 @@ enumeration! {
     XLA_FFI_RecordAction, "XLA_FFI_RecordAction_" {
         /// Creates new commands.
         Create = 0 since "0.11.2",
-        /// Sets new values for the commands that were created.
+        /// Sets new values for the existing commands.
         Update = 1 since "0.11.2",
     }
 }
@@ -35,9 +35,9 @@ enumeration! {
     XLA_FFI_SourceFormat, "XLA_FFI_SourceFormat_" {
         /// The code is PTX text.
         PTX = 0 since "0.11.2",
-        /// A cubin: machine code for one device architecture.
+        /// The code is a cubin: machine code for one device architecture.
         CUBIN = 1 since "0.11.2",
-        /// A function pointer. From version 0.2.
+        /// The code is a function pointer. From version 0.2.
         FUNCTION_PTR = 2 since "0.12.0",
     }
 }
@@ -63,11 +63,11 @@ layout!(XLA_FFI_Dim3, R9.., size 12 {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XLA_FFI_LaunchDims {
-    /// The number of blocks.
+    /// The number of blocks in each dimension.
     pub grid: XLA_FFI_Dim3,
-    /// The number of threads per block.
+    /// The number of threads per block, in each dimension.
     pub block: XLA_FFI_Dim3,
-    /// The number of blocks per cluster.
+    /// The number of blocks per cluster, in each dimension.
     pub cluster: XLA_FFI_Dim3,
 }
 layout!(XLA_FFI_LaunchDims, R9.., size 36 {
@@ -79,9 +79,9 @@ layout!(XLA_FFI_LaunchDims, R9.., size 36 {
 enumeration! {
     /// The type of a kernel argument.
     XLA_FFI_KernelArgType, "XLA_FFI_KernelArgType_" {
-        /// An address in device memory.
+        /// The argument is an address in device memory.
         DevicePtr = 0 since "0.11.2",
-        /// A value on the host, copied into the command.
+        /// The argument is a value on the host, which is copied into the command.
         HostValue = 1 since "0.11.2",
     }
 }
@@ -90,7 +90,7 @@ enumeration! {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_KernelArg {
-    /// The device address, or the host address of the value.
+    /// The address in device memory, or the host address of the value.
     pub arg_address: *const c_void,
     /// The size of the argument in bytes.
     pub size: i64,
@@ -142,7 +142,7 @@ pub struct XLA_FFI_RecordApi {
             out_command: *mut *const XLA_FFI_Command,
         ) -> *mut XLA_FFI_Error,
     >,
-    /// Updates the arguments of a recorded launch.
+    /// Updates the arguments of a recorded kernel launch.
     pub update_launch: Option<
         unsafe extern "C" fn(
             ctx: *mut XLA_FFI_RecordContext,
@@ -162,7 +162,7 @@ pub struct XLA_FFI_RecordApi {
             out_command: *mut *const XLA_FFI_Command,
         ) -> *mut XLA_FFI_Error,
     >,
-    /// Updates the operands of a recorded copy.
+    /// Updates the operands of a recorded copy from device to device.
     pub update_memcpy_d2d: Option<
         unsafe extern "C" fn(
             ctx: *mut XLA_FFI_RecordContext,

@@ -150,7 +150,7 @@ impl Revision {
             .find(|revision| numbers(revision.first_jaxlib()).le(numbers(version)))
     }
 
-    /// Returns the lower-case name, `"r0"` to `"r10"`.
+    /// Returns the lower-case name of the revision, `"r0"` to `"r10"`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         ROWS[self as usize].4

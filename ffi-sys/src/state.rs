@@ -144,7 +144,7 @@ layout!(XLA_FFI_State_Get_Args, R8.., size 48, struct_size state 48 {
     state: *mut c_void = 40,
 });
 
-/// Arguments of `State_Get` (slot 8) up to r7. On r0 the slot exists but crashes.
+/// Arguments of `State_Get` (slot 8) up to r7. On r0, the slot exists, but a call crashes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct XLA_FFI_State_Get_Args_R0 {

@@ -33,14 +33,14 @@ macro_rules! codes {
             /// All error codes, in numerical order.
             pub const ALL: [Self; 16] = [$(Self::$code),*];
 
-            /// Returns the code of the C header.
+            /// Returns the error code's number in the C header.
             #[must_use]
             pub const fn to_raw(self) -> XLA_FFI_Error_Code {
                 XLA_FFI_Error_Code(self as u32)
             }
 
-            /// Converts a code of the C header. Returns `None` for 0 (success), and [`ErrorCode::Unknown`] for unknown
-            /// numbers.
+            /// Converts a number of the C header to an error code. Returns `None` for 0 (success), and
+            /// [`ErrorCode::Unknown`] for unknown numbers.
             #[must_use]
             pub const fn from_raw(raw: XLA_FFI_Error_Code) -> Option<Self> {
                 Some(match raw {
@@ -105,7 +105,7 @@ codes! {
 }
 
 impl ErrorCode {
-    /// Returns the upper-case name, for example `"INVALID_ARGUMENT"`.
+    /// Returns the upper-case name of the code, for example `"INVALID_ARGUMENT"`.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.to_raw().name().unwrap_or_default()
@@ -132,7 +132,7 @@ macro_rules! hazards {
             /// All hazards, in the order of their declaration.
             pub const ALL: &[Self] = &[$(Self::$hazard),*];
 
-            /// Returns a short name for tables and scripts.
+            /// Returns the short name of the hazard, for tables and scripts.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self {
@@ -144,19 +144,19 @@ macro_rules! hazards {
 }
 
 hazards! {
-    /// State arguments have the layout of a different version of the ABI.
+    /// The arguments of a state function have the layout of a different version of the ABI.
     StateLayout = "state-layout",
     /// A type was registered without the `type_info` that hosts of this revision read.
     TypeInfo = "type-info",
-    /// Bytes after the call frame were written: `future` does not exist on r0 and r1.
+    /// The handler wrote bytes after the call frame: `future` does not exist on r0 and r1.
     FrameOverrun = "frame-overrun",
-    /// Bytes after the metadata were written: `state_type_id` does not exist before r6.
+    /// The handler wrote bytes after the metadata: `state_type_id` does not exist before r6.
     MetadataOverrun = "metadata-overrun",
-    /// Bytes after a buffer were written.
+    /// The handler wrote bytes after a buffer.
     BufferOverrun = "buffer-overrun",
-    /// The context was used after its call had ended.
+    /// The handler used the context after the call had ended.
     ContextAfterCall = "context-after-call",
-    /// Both an error and a future were returned.
+    /// The handler returned both an error and a future.
     ErrorAndFuture = "error-and-future",
     /// A future was completed twice, or a different host created it.
     FutureMisuse = "future-misuse",
@@ -293,7 +293,7 @@ impl Error {
         Self::internal(finding.to_string()).with_findings([finding])
     }
 
-    /// Adds the cause, which [`source`](std::error::Error::source) returns.
+    /// Adds the cause of the error, which [`source`](std::error::Error::source) returns.
     ///
     /// If the handler is linked with the embedded runtime (feature `internal`), the caller receives the cause. Other
     /// hosts receive only code and text.
@@ -330,7 +330,7 @@ impl Error {
         self
     }
 
-    /// Adds the prefix `context: ` to the text.
+    /// Adds the prefix `context: ` to the error's text.
     #[must_use]
     pub fn within(mut self, context: impl fmt::Display) -> Self {
         // The capacity usually suffices for the prefix, which has the handler's name.
@@ -383,14 +383,14 @@ impl Error {
     }
 }
 
-// Implemented by hand to omit the details, which makes libraries smaller.
+// Implemented by hand to omit the optional parts of an error, which makes libraries smaller.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-/// Displays `CODE: text`, or only the text with `{:#}`.
+/// Displays the error as `CODE: text`, or only the text with `{:#}`.
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if f.alternate() {

@@ -1,4 +1,4 @@
-//! User-defined types of a library that a host stores.
+//! User types: types that a library defines and whose objects a host stores.
 
 use crate::{XLA_FFI_ByteSpan, XLA_FFI_InternalExtension};
 use core::ffi::c_void;
@@ -14,7 +14,7 @@ layout!(XLA_FFI_TypeId, R0.., size 8 {
     type_id: i64 = 0,
 });
 
-/// `XLA_FFI_UNKNOWN_TYPE_ID` of the C header: no type.
+/// The type id that means no type: `XLA_FFI_UNKNOWN_TYPE_ID` of the C header.
 pub const XLA_FFI_UNKNOWN_TYPE_ID: XLA_FFI_TypeId = XLA_FFI_TypeId { type_id: 0 };
 
 /// The function with which a host destroys objects of a user type. From r7; for r6, see
