@@ -52,7 +52,7 @@ xla_ffi_legacy::legacy! {
 }
 
 /// # Safety
-/// `b` has 128 elements, `a` and `c` have 2048.
+/// `b` points to 128 elements, `a` and `c` to 2048 elements each.
 unsafe fn add(a: *mut f32, b: *const f32, c: *const f32, more: f32) {
     // SAFETY: the caller upholds this function's safety contract.
     let b = unsafe { std::slice::from_raw_parts(b, 128) };
@@ -72,7 +72,8 @@ unsafe extern "C" fn cpu(out: *mut c_void, ins: *mut *const c_void) {
     unsafe { add(out.cast(), b.cast(), c.cast(), 0.0) };
 }
 
-/// CPU, `API_VERSION_STATUS_RETURNING`: refuses a B that starts with a negative number.
+/// The function for CPU programs that use `API_VERSION_STATUS_RETURNING`. Refuses a B that starts
+/// with a negative number.
 unsafe extern "C" fn cpu_status(
     out: *mut c_void,
     ins: *mut *const c_void,
@@ -85,12 +86,12 @@ unsafe extern "C" fn cpu_status(
         // SAFETY: the status belongs to the current call.
         return unsafe { set_failure(status, "B[0] is negative") };
     }
-    // SAFETY: the arguments are passed on unchanged.
+    // SAFETY: the arguments are those of this function, unchanged.
     unsafe { cpu(out, ins) };
 }
 
-/// CPU, `API_VERSION_STATUS_RETURNING_UNIFIED`. Adds the decimal number in `opaque`. Other bytes are refused,
-/// with the bytes in the message.
+/// The function for CPU programs that use `API_VERSION_STATUS_RETURNING_UNIFIED`. Adds the decimal number in
+/// `opaque`. Other bytes are refused, with the bytes in the message.
 unsafe extern "C" fn cpu_unified(
     out: *mut c_void,
     ins: *mut *const c_void,
@@ -100,7 +101,7 @@ unsafe extern "C" fn cpu_unified(
 ) {
     let mut more = 0.0;
     if opaque_len > 0 {
-        // SAFETY: the call passes `opaque_len` bytes.
+        // SAFETY: the program passes `opaque_len` bytes.
         let opaque = unsafe { std::slice::from_raw_parts(opaque.cast::<u8>(), opaque_len) };
         let number = std::str::from_utf8(opaque).ok();
         match number.and_then(|number| number.parse::<u16>().ok()) {
@@ -115,14 +116,15 @@ unsafe extern "C" fn cpu_unified(
     unsafe { add(out.cast(), b.cast(), c.cast(), more) };
 }
 
-/// Operands and results in tuples, as in the documents: `((B, C)) -> (A, (A + 1))`.
+/// The function for operands and results in tuples, as in XLA's documents: `((B, C)) -> (A, (A +
+/// 1))`.
 unsafe extern "C" fn tuples(out: *mut c_void, ins: *mut *const c_void) {
     // SAFETY: the list has one tuple, with the pointers to B and C.
     let pair = unsafe { *ins }.cast::<*const c_void>();
     // SAFETY: the tuple has the pointers to B and C.
     let [b, c] = [0, 1].map(|i| unsafe { pair.wrapping_add(i).read() });
     let results = out.cast::<*mut c_void>();
-    // SAFETY: the result is a tuple of A and a tuple.
+    // SAFETY: the result is a tuple of the pointers to A and to a tuple.
     let [a, inner] = [0, 1].map(|i| unsafe { results.wrapping_add(i).read() });
     // SAFETY: the operands and the results have the sizes that the program declares.
     unsafe { add(a.cast(), b.cast(), c.cast(), 0.0) };

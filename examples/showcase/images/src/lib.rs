@@ -21,7 +21,7 @@ fn lost(why: impl ToString) -> Error {
     Error::new(ErrorCode::DataLoss, why.to_string())
 }
 
-/// Returns an error whose message contains the index of the image.
+/// Returns an error whose message contains the index `i` of the image.
 fn of(i: usize, error: &Error) -> Error {
     Error::new(error.code(), format!("image {i}: {}", error.message()))
 }

@@ -12,7 +12,8 @@ use xla_ffi::{Attribute, Element, prelude::*};
 #[attr(strings)]
 pub(crate) enum Method {
     Lu,
-    /// Cholesky, for Hermitian positive definite matrices. Reads only the lower triangle.
+    /// The Cholesky factorisation, for Hermitian positive definite matrices. Reads only the lower
+    /// triangle.
     Cholesky,
 }
 
