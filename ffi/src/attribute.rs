@@ -1,4 +1,4 @@
-//! Attributes: values that the caller fixes when the program is built.
+//! Attributes: values that the caller sets when the program is built.
 
 pub(crate) mod derive_attribute;
 pub(crate) mod dictionary;
@@ -171,7 +171,7 @@ macro_rules! of_numbers {
 }
 
 impl AttrValue<'_> {
-    /// Returns the value of a numeric scalar.
+    /// Returns the value of a numeric scalar, or `None` for other attributes.
     pub(crate) fn number(self) -> Option<Wide> {
         let scalar = self.0.scalar()?;
         of_numbers!(scalar.dtype(), wide(scalar))
@@ -312,7 +312,7 @@ fn narrow<T: Element>(value: AttrValue<'_>) -> Option<T> {
     T::narrowed(value.number()?)
 }
 
-/// Returns the elements of a numeric array.
+/// Returns the elements of a numeric array, or `None` for other attributes.
 #[cold]
 fn wide_elements(value: AttrValue<'_>) -> Option<Vec<Wide>> {
     let array = value.0.array()?;
@@ -445,7 +445,7 @@ impl<'f, T: Element> Attribute<'f> for Vec<T> {
     const TYPE: AttrType = AttrType::Array(T::DTYPE);
 
     fn decode(value: AttrValue<'f>, narrowing: bool) -> Option<Self> {
-        // Most arrays are aligned and can be copied at once.
+        // The elements of an aligned array, which most arrays are, can be copied at once.
         match <&[T]>::decode(value, narrowing) {
             Some(elements) => Some(elements.to_vec()),
             None => match value.0.array()?.copied() {

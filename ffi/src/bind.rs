@@ -112,7 +112,7 @@ pub const fn readable(param: Param) -> Param {
     param
 }
 
-/// Reports why a derived type could not be created.
+/// Reports why a value of a derived type could not be created.
 #[doc(hidden)]
 #[cold]
 pub fn explain<'f, F, T>(frame: &Frame<'f>, at: &At, problems: &mut Problems<'_>)

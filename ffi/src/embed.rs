@@ -101,7 +101,7 @@ pub mod value {
 }
 
 pub mod abi {
-    //! A handler's metadata, and raw call frames.
+    //! A handler's metadata, and unchecked call frames.
     pub use xla_ffi_runtime::{
         CONTAINS_CXX_EXCEPTIONS, CallFrame, Metadata, StaticHandler, Traits, TypeInfo,
         canonical_platform, describe, living_objects,
@@ -161,7 +161,7 @@ pub fn bundle<H: HandlerType>() -> Bundle {
 /// ```
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` if the text is not a dictionary of attributes; errors of the registration and of the handler's
+/// `INVALID_ARGUMENT` if the text is not a dictionary of attributes. Errors of the registration and of the handler's
 /// instantiate stage.
 pub fn call<H: HandlerType>(attributes: &str) -> Result<Call, Error> {
     let attributes = Attributes::parse(attributes)?;
@@ -192,7 +192,7 @@ impl Invocation<'_> {
     /// Returns the call's cancellation, which handlers can keep after the end of the call.
     #[must_use]
     pub fn cancellation(&self) -> crate::context::Cancellation {
-        // SAFETY: the extension belongs to the call.
+        // SAFETY: the extension belongs to the current call.
         unsafe { crate::context::Cancellation::retained(self.0.cancellation_extension()) }
     }
 }
@@ -205,7 +205,7 @@ impl<'f> Deref for Invocation<'f> {
     }
 }
 
-// SAFETY: an `Invocation` does not bind an operand.
+// SAFETY: an `Invocation` does not access operands.
 unsafe impl<'f> Bind<'f> for Invocation<'f> {
     const PARAM: Param = Param::context(INTERNAL, Revision::R0);
 

@@ -66,7 +66,7 @@ macro_rules! checked {
     };
 }
 
-/// The entry point of stage `S` of handler `H` that hosts call.
+/// The entry point of stage `S` of handler `H`. Hosts call this function.
 ///
 /// # Safety
 /// `raw` is a call frame that a host passes to a handler.
@@ -190,7 +190,7 @@ unsafe fn enter_pending<H: Stage<S>, const S: u32>(
     #[cfg(debug_assertions)]
     let flow = flow.map(crate::entry::unwritten::check_results);
     match flow {
-        // Explaining a mismatch runs user code (attribute types), which may panic.
+        // Explaining a mismatch runs users' code (of attribute types), which may panic.
         Ok(Flow::Mismatch) => std::panic::catch_unwind(AssertUnwindSafe(|| {
             mismatch(frame, &H::INFO, H::PARAMS, S, H::explain)
         }))

@@ -128,14 +128,14 @@ impl<'f> Frame<'f> {
 
     #[inline(always)]
     fn args(&self) -> Operands<'f, XLA_FFI_ArgType> {
-        // SAFETY: the list is within FRAME_SIZE.
+        // SAFETY: the list is within the first FRAME_SIZE bytes, which every call frame has.
         let args = unsafe { &(*self.raw).args };
         Operands::new(args.size, args.types, args.args)
     }
 
     #[inline(always)]
     fn rets(&self) -> Operands<'f, XLA_FFI_RetType> {
-        // SAFETY: the list is within FRAME_SIZE.
+        // SAFETY: the list is within the first FRAME_SIZE bytes, which every call frame has.
         let rets = unsafe { &(*self.raw).rets };
         Operands::new(rets.size, rets.types, rets.rets)
     }
@@ -150,7 +150,7 @@ impl<'f> Frame<'f> {
     #[must_use]
     #[inline(always)]
     pub fn host(&self) -> Host {
-        // SAFETY: the field is within FRAME_SIZE.
+        // SAFETY: the field is within the first FRAME_SIZE bytes, which every call frame has.
         let api = unsafe { (*self.raw).api };
         // SAFETY: a frame points to its host's table, which lives as long as the host.
         unsafe { Host::new(api) }
@@ -158,7 +158,7 @@ impl<'f> Frame<'f> {
 
     #[inline(always)]
     pub(crate) fn ctx(&self) -> *mut XLA_FFI_InvokeContext {
-        // SAFETY: the field is within FRAME_SIZE.
+        // SAFETY: the field is within the first FRAME_SIZE bytes, which every call frame has.
         unsafe { (*self.raw).ctx }
     }
 
@@ -166,7 +166,7 @@ impl<'f> Frame<'f> {
     #[must_use]
     #[inline(always)]
     pub fn stage(&self) -> u32 {
-        // SAFETY: the field is within FRAME_SIZE.
+        // SAFETY: the field is within the first FRAME_SIZE bytes, which every call frame has.
         unsafe { (*self.raw).stage.0 }
     }
 
@@ -207,7 +207,7 @@ impl<'f> Frame<'f> {
     /// Returns the attributes of the call.
     #[inline(always)]
     pub(crate) fn attrs(&self) -> RawAttrs<'f> {
-        // SAFETY: the list is within FRAME_SIZE.
+        // SAFETY: the list is within the first FRAME_SIZE bytes, which every call frame has.
         let raw = unsafe { &raw const (*self.raw).attrs };
         // SAFETY: `Frame::new` checked the list's length, and the list lives for 'f (invariant 3).
         unsafe { RawAttrs::of_frame(raw) }
@@ -239,14 +239,14 @@ impl<'f, Tag: Copy + PartialEq> Operands<'f, Tag> {
         if index >= self.len {
             return None;
         }
-        // SAFETY: `index` is in range (invariant 2).
+        // SAFETY: `index` is less than `size`, and the list has `size` entries (invariant 2).
         let tag = unsafe { element(self.types, index) };
         if tag != buffer {
             return None;
         }
-        // SAFETY: `index` is in range (invariant 2).
+        // SAFETY: `index` is less than `size`, and the list has `size` entries (invariant 2).
         let value = unsafe { element(self.values, index) };
-        // SAFETY: the tag identifies a buffer (invariant 2).
+        // SAFETY: the tag means that the entry is a buffer (invariant 2).
         unsafe { RawBuffer::new(value.cast()) }
     }
 }

@@ -377,7 +377,7 @@ pub use xla_ffi_macros::stateful;
 pub use xla_ffi_sys as sys;
 pub use xla_ffi_sys::{Revision, XLA_FFI_DataType as DataType};
 
-/// Tests the code in the package's README.
+/// Tests the code in the README of this crate.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
@@ -444,7 +444,7 @@ pub mod __private {
     pub use crate::future::task::{Body, start_async};
     pub use crate::param::assert_one_api;
     pub use crate::param::{Bound, Range};
-    /// The items of lower layers that `xla-ffi-legacy` uses.
+    /// The items of private modules that `xla-ffi-legacy` uses.
     pub mod frame {
         pub use crate::frame::element::name;
         pub use crate::frame::raw_buffer::RawBuffer;

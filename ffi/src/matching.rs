@@ -113,7 +113,7 @@ pub fn rank_in(name: &str, dims: &[usize], allowed: &[usize]) -> Result<usize> {
     )))
 }
 
-/// Returns the size of dimension `axis`.
+/// Returns the size of dimension `axis` of an operand.
 ///
 /// ```
 /// use xla_ffi::matching::dim;
@@ -134,7 +134,7 @@ pub fn dim(name: &str, dims: &[usize], axis: usize) -> Result<usize> {
     })
 }
 
-/// Checks that dimension `axis` has size `size`.
+/// Checks that dimension `axis` of an operand has size `size`.
 ///
 /// ```
 /// use xla_ffi::matching::dim_is;

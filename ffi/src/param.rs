@@ -100,7 +100,7 @@ pub struct Param {
     pub attr: AttrType,
     /// The default as JSON, if the default is a literal.
     pub default: Option<&'static str>,
-    /// Whether wider attribute types are converted if the value fits.
+    /// Whether values of wider types are converted to the attribute's type if they fit.
     pub narrow: bool,
     /// The name of a context part in the manifest; empty for other kinds of parameters.
     pub context: &'static str,

@@ -12,7 +12,7 @@ use xla_ffi::{
     embed::{self, Attributes, Bundle, Call, Canceller, DType, Execution, Runtime, Shape, bundle},
 };
 
-/// The number of running handlers of these tests. Tests wait for this number, so they run one after the other.
+/// The number of handlers of these tests that are running. Tests wait until this number has the expected value.
 static AT_WORK: AtomicUsize = AtomicUsize::new(0);
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 /// While this mutex is locked, the future of `late` stays pending.
@@ -101,7 +101,7 @@ fn handlers_see_that_they_are_cancelled() {
         });
         assert!(error.message().ends_with(" (execute): gave up"), "{error}");
         assert_eq!(error.code(), ErrorCode::Cancelled);
-        // The next call does not start until the canceller is renewed.
+        // The next call with this canceller does not start until the canceller is renewed.
         let error = call.invoke().unwrap_err();
         assert_eq!(error.code(), ErrorCode::Cancelled);
         assert!(error.message().contains("before it started"), "{error}");
@@ -148,7 +148,7 @@ fn time_limits_are_kept_and_seen() {
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = Runtime::default();
     let soon = Some(Duration::from_millis(500));
-    // A handler that does not return must check for cancellation itself.
+    // A handler that runs until it is cancelled must check for the cancellation itself.
     let error = call(&runtime, "endless", bundle::<endless>())
         .time_limit(soon)
         .run();
@@ -182,7 +182,7 @@ fn a_shutdown_names_who_is_late_and_refuses_what_comes() {
         .prepare()
         .unwrap();
     assert!(!open.start().unwrap() && !gone.start().unwrap());
-    // The call's handle is dropped, but the call is still running.
+    // The program drops the call's handle, but the call is still running.
     drop(gone);
     let error = std::thread::scope(|scope| {
         let endless = call(&runtime, "endless", bundle::<endless>()).canceller(&canceller);

@@ -223,7 +223,7 @@ fn a_handler_of_another_image_is_refused_when_it_is_registered() {
             Ok(_) => panic!("accepted on {revision}"),
         };
         if revision < Revision::R7 {
-            // The host passes no table, so no error can be created.
+            // The host passes no function table, so the handler cannot create an error.
             assert!(error.message().contains("not answered"), "{error}");
             continue;
         }

@@ -21,7 +21,7 @@ struct Seen {
     threads: Mutex<BTreeSet<String>>,
 }
 
-/// The records, indexed by the size of the pool. Each test uses different sizes.
+/// The records of each pool size. Each test uses different sizes, so tests do not share records.
 static SEEN: [Seen; 8] = [const {
     Seen {
         working: AtomicUsize::new(0),
@@ -101,7 +101,7 @@ fn all_calls_share_as_many_threads_as_the_host_has() {
     }
 }
 
-/// Calls `sum` on the host's own threads.
+/// Calls `sum` on the threads of the host's pool.
 #[xla_ffi::handler]
 fn on_the_host(pool: ThreadPool) -> Result<()> {
     let size = pool.num_threads();

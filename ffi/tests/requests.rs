@@ -129,8 +129,8 @@ fn executions_are_futures_for_any_executor() {
 #[test]
 fn a_future_ends_with_its_time_limit_and_may_be_dropped() {
     let runtime = Runtime::default();
-    // `hangs` ignores the limit, which therefore wakes the future. `polls` checks the limit and ends with the same
-    // code.
+    // `hangs` ignores the time limit, so the expired limit wakes the future. `polls` checks the limit and ends with
+    // the same code.
     for call in [call::<hangs>(&runtime), call::<polls>(&runtime)] {
         let mut call = call.prepare().unwrap();
         let limit = Duration::from_millis(50);
@@ -275,12 +275,12 @@ fn threads_of_async_handlers_have_a_limit_and_a_queue() {
             std::thread::sleep(Duration::from_millis(1));
         }
         if index == 3 {
-            // The fourth call waits so long that the next call causes a warning.
+            // The fourth call waits for more than a second, so the next call causes a warning.
             std::thread::sleep(Duration::from_millis(1100));
             assert_eq!(threads() - before, 3);
         }
     }
-    // Three calls run and five wait. Calls that have started are not refused.
+    // Three calls run and five calls wait. Calls that have started are not refused.
     assert_eq!(refused, 20 - 3 - 5);
     HUNG.lock().unwrap().drain(..).for_each(Waker::wake);
     assert!(under_way.is_open());

@@ -91,7 +91,7 @@ fn work(mode: i32, job: Job) {
     });
 }
 
-/// Completes on a different thread after the handler has returned.
+/// A handler that completes on a different thread after it has returned.
 #[xla_ffi::handler]
 fn later(mode: i32, y: Out<f32>, z: Out<f32>, later: Later) -> Result<()> {
     let job = later.promise((y, z));
@@ -177,7 +177,7 @@ fn hosts_without_futures() {
     }
 }
 
-/// A result that shares an argument's memory is already written.
+/// A handler whose result shares an argument's memory, and is therefore already written.
 #[xla_ffi::handler]
 fn kept(x: InOut<f32>) -> Result<()> {
     assert!(!x.is_empty());

@@ -25,7 +25,7 @@ pub struct Declared {
     pub rank: Option<usize>,
     /// Whether the declaration covers all remaining operands.
     pub repeats: bool,
-    /// Whether the operand may be absent.
+    /// Whether the operand may be absent from a call.
     pub optional: bool,
     /// Whether the operand is a token; `None` if the operand may have any type.
     pub token: Option<bool>,

@@ -50,7 +50,7 @@ impl Contract {
     /// ```
     ///
     /// # Errors
-    /// The arguments do not fit, or a size cannot be computed.
+    /// A [`Misfit`] if the arguments do not fit the contract, or a size cannot be computed.
     pub fn infer(
         &self,
         args: &[(&str, &[i64])],
@@ -220,7 +220,7 @@ impl Sizes {
                         return Err(wrong(&format!(" with ... = {value:?} from {from}")));
                     }
                 }
-                // The parser refuses computed dimensions in arguments.
+                // Computed dimensions in arguments do not occur, because the parser refuses them.
                 Dim::Computed(_) => return Err(wrong("")),
             }
         }

@@ -92,7 +92,7 @@ impl Contract {
     /// ```
     ///
     /// # Errors
-    /// A text that describes the mistake.
+    /// A text that describes the mistake in the contract.
     pub fn parse(text: &str) -> Result<Self, String> {
         let sides: Vec<&str> = text.split("->").collect();
         let [args, rets] = sides[..] else {
@@ -301,7 +301,7 @@ fn no_dimension(text: &str) -> String {
     )
 }
 
-/// Parses a number; `None` if the text is not all digits.
+/// Parses a number. Returns `None` if the text is not all digits.
 fn number(text: &str) -> Result<Option<u32>, String> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Ok(None);

@@ -139,7 +139,7 @@ pub type Describe = fn(operands: &Operands<'_>, opaque: &mut Descriptor) -> Resu
 pub struct Adapter {
     /// The adapted function, with its convention.
     pub function: Function,
-    /// The structure of the tuples that the function expects, if any.
+    /// The structure of the tuples that the function expects, if it expects tuples.
     pub structure: Option<&'static str>,
     /// The function that inspects the operands before a call.
     pub describe: Option<Describe>,
@@ -200,8 +200,8 @@ all! {
 /// The adapted function may be called with the operands of this call.
 ///
 /// # Errors
-/// The failure in the function's status, and errors from `describe` and `copy`. `INVALID_ARGUMENT` if the
-/// structure does not describe the call, and an error if a device call has no stream.
+/// The failure in the function's status, and errors from `describe` and `copy`. `INVALID_ARGUMENT` if the structure
+/// does not describe the call, and an error if a device call has no stream.
 pub unsafe fn call(
     adapter: &Adapter,
     args: Args<'_>,
@@ -310,7 +310,7 @@ impl Pointers<'_> {
         for (index, operand) in operands.iter().enumerate() {
             let root = builder.node(operand).ok_or_else(wrong)?;
             if is_cpu {
-                // On the CPU, the function receives only the roots.
+                // On the CPU, the adapted function receives only the roots.
                 builder.list.truncate(index);
                 builder.list.push(root);
             }

@@ -20,7 +20,7 @@ use xla_ffi::{Error, Result};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// The list has each leaf, as in current XLA.
+    /// The list has an entry for each leaf, as in current XLA.
     Leaves,
     /// The list has an entry for each node of the shapes, tuples before their elements, as first documented. The
     /// entries of nodes inside operands may be null; their leaves are then read through the operand's root. The
@@ -53,7 +53,7 @@ pub struct Leaf {
     address: *mut c_void,
     /// The address of the operand's root: the leaf's own address if the operand is not a tuple.
     root: *mut c_void,
-    /// The path from the root to the leaf, as the index in each tuple.
+    /// The path from the root to the leaf: an index for each tuple on the path.
     path: Vec<usize>,
 }
 
@@ -71,7 +71,7 @@ impl Leaf {
         self.root
     }
 
-    /// Returns the path from the root to the leaf, as the index in each tuple. A kernel can follow this
+    /// Returns the path from the root to the leaf: an index for each tuple on the path. A kernel can follow this
     /// path.
     #[must_use]
     pub fn path(&self) -> &[usize] {
@@ -183,7 +183,7 @@ impl Buffers {
     /// The list has an entry for each leaf or node (depending on `form`) of the structure.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` if the text is not a structure.
+    /// `INVALID_ARGUMENT` if `structure` is not a structure.
     pub unsafe fn new(list: *const *mut c_void, structure: &str, form: Form) -> Result<Self> {
         let (operands, result) = parse(structure).ok_or_else(|| {
             Error::invalid_argument(format!(
@@ -251,7 +251,7 @@ impl Reader {
     }
 
     /// # Safety
-    /// The list has the entries of the node.
+    /// At the current position, the list has the entries of the node.
     unsafe fn operand(&mut self, node: &Node, root: Option<*mut c_void>, path: &mut Vec<usize>) {
         match node {
             Node::Leaf => {
@@ -281,7 +281,7 @@ impl Reader {
     }
 
     /// # Safety
-    /// The list has the entries of the node.
+    /// At the current position, the list has the entries of the node.
     unsafe fn result(&mut self, node: &Node) -> *mut c_void {
         match node {
             Node::Leaf => {

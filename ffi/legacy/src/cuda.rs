@@ -122,7 +122,7 @@ pub unsafe fn resolve(stream: *mut c_void, leaf: &Leaf) -> Result<*mut c_void> {
     Events.record(&mut event, stream)?;
     let _current = event.context.make_current()?;
     let own = Own::new()?;
-    // SAFETY: the stream and the event belong to the current context.
+    // SAFETY: the stream and the event belong to the current context, and are not destroyed yet.
     check("cuStreamWaitEvent", unsafe {
         sys::cuStreamWaitEvent(own.0, event.raw, 0)
     })?;

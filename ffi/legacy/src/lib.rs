@@ -65,9 +65,8 @@ pub use target::{Shapes, register};
 /// operands are null, the pool's [`Device::resolve`] finds their leaves. With `shapes = unsafe FUNCTION`, declare the
 /// tuples with `structure = "(_, _) -> (_, (_))"`, as in [`adapt!`](crate::adapt).
 ///
-/// `opaque = "NAME"` names the handler's attribute that receives the opaque bytes: a string, or an array or a number
-/// of the declared type. `platforms = ["…"]` sets the platforms; the default is the CPU or CUDA, depending on the
-/// convention.
+/// `opaque = "NAME"` names the handler's attribute that receives the opaque bytes: a string, an array, or a number.
+/// `platforms = ["…"]` sets the platforms; the default is the CPU or CUDA, depending on the convention.
 ///
 /// `NAME = unsafe CONVENTION(FUNCTION)` uses a bare `unsafe extern "C"` function instead.
 ///
@@ -189,8 +188,8 @@ struct Chapter;
 /// `cpu`, `cpu_status`, `cpu_unified`, `gpu` or `gpu_status`. The conventions `gpu` and `gpu_status` are registered
 /// for CUDA, unless the first option is `platforms = ["…"]`. Further options, in this order:
 ///
-/// * `opaque = "NAME"`: the attribute whose bytes the function receives: a string, or an array of any type. Default:
-///   no bytes.
+/// * `opaque = "NAME"`: the attribute whose bytes the function receives: a string, or an array of any type. By
+///   default, the function receives no bytes.
 /// * `structure = "(_, _), _ -> (_, _)"`: the tuples that the function expects; `_` is a leaf. The function then
 ///   receives the form that was first documented: nested arrays on the CPU, every node of the shapes in pre-order on
 ///   devices. By default, the function receives one pointer per leaf, as in current XLA; with several results, `out`

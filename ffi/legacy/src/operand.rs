@@ -41,16 +41,17 @@ pub struct Operand<'f> {
 }
 
 impl Operand<'_> {
-    /// Returns the size of all elements in bytes; `None` for types of unknown size.
+    /// Returns the size of all elements in bytes. Returns `None` if the size of the type is
+    /// unknown.
     #[must_use]
     pub fn byte_size(&self) -> Option<usize> {
         self.dtype.bytes_for(self.len)
     }
 
-    /// Checks the type and the number of elements.
+    /// Checks the type and the number of elements of the operand.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` with the expected and the actual type and number.
+    /// `INVALID_ARGUMENT` with the expected and the actual type and number of elements.
     pub fn expect(&self, name: &str, dtype: XLA_FFI_DataType, len: usize) -> Result<()> {
         if self.dtype == dtype && self.len == len {
             return Ok(());
@@ -133,7 +134,7 @@ impl<'f> Operands<'f> {
     /// Returns the argument with index `index`.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` if the call has fewer arguments.
+    /// `INVALID_ARGUMENT` if the call has no argument with this index.
     pub fn arg(&self, index: usize) -> Result<Operand<'f>> {
         self.frame.arg(index).and_then(look).ok_or_else(|| {
             Error::invalid_argument(format!(
@@ -146,7 +147,7 @@ impl<'f> Operands<'f> {
     /// Returns the result with index `index`.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` if the call has fewer results.
+    /// `INVALID_ARGUMENT` if the call has no result with this index.
     pub fn ret(&self, index: usize) -> Result<Operand<'f>> {
         self.frame.ret(index).and_then(look).ok_or_else(|| {
             Error::invalid_argument(format!(
@@ -220,7 +221,7 @@ impl Descriptor {
     }
 }
 
-/// The bytes of an attribute: of a string, or of an array of any type.
+/// The bytes of an attribute that is a string or an array of any type.
 #[derive(Clone, Copy, Debug)]
 pub struct Opaque<'f>(&'f [u8]);
 

@@ -10,8 +10,8 @@ const RANK: usize = 64;
 /// The element type number that marks a tuple.
 const TUPLE: u64 = 13;
 
-/// A shape from the bytes of an `xla::ShapeProto`, which are the `opaque` of targets whose shapes vary between
-/// calls.
+/// A shape, parsed from the bytes of an `xla::ShapeProto`. Programs pass these bytes as `opaque` to targets whose
+/// shapes vary between calls.
 ///
 /// Any input is safe: the result is a shape or an error. Unknown fields are skipped.
 /// `xla_ffi/legacy/shape_proto.h` is the equivalent for C and C++.

@@ -89,7 +89,7 @@ pub unsafe trait Device: Send + Sync {
     /// Errors from the platform.
     fn record(&self, event: &mut Self::Event, stream: *mut c_void) -> Result<()>;
 
-    /// Returns true if the stream has reached the event; does not wait.
+    /// Returns true if the stream has reached the event. Does not wait.
     ///
     /// # Errors
     /// Errors from the platform.
@@ -224,7 +224,7 @@ impl<D: Device> Staging<D> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enqueues on a stream the copies that write tuples.
+    /// Enqueues on a stream the copies that write the result's tuples.
     ///
     /// # Safety
     /// Each table is device memory with room for its elements, and stays allocated until the stream has written the
@@ -239,7 +239,7 @@ impl<D: Device> Staging<D> {
         }
         let device = self.device.device_of(stream)?;
         let mut slots = self.lock();
-        // If the platform fails below, the slot is not used again.
+        // If the platform fails to copy or to record the event, the slot is not used again.
         let mut slot = self.take(&mut slots, device, stream)?;
         if slot.addresses.len() < needed {
             slot.addresses = vec![std::ptr::null_mut(); needed.next_power_of_two()].leak();

@@ -56,7 +56,7 @@ impl Status {
         std::ptr::from_ref(self.0).cast_mut().cast()
     }
 
-    /// Returns the bytes of a failure's message.
+    /// Returns the message of the failure, or `None` if the status is a success.
     pub(super) fn failure(&self) -> Option<Vec<u8>> {
         lock(&self.0.failure).take()
     }
@@ -244,7 +244,8 @@ unsafe fn write(status: *mut XlaCustomCallStatus, failure: Option<&[u8]>) {
     ));
 }
 
-/// Passes the status to the host's own function. Returns `false` if the host exports none.
+/// Passes the status to the host's own function. Returns `false` if the host exports no such
+/// function.
 ///
 /// # Safety
 /// The requirements of [`set_failure`] apply.

@@ -3,8 +3,8 @@
 
 use std::ffi::c_void;
 
-/// Returns true if a text is a structure: `_` is a leaf, brackets are a tuple, separated by commas, with `->`
-/// before the result.
+/// Returns true if a text is the structure of operands and a result. `_` is a leaf, and brackets form a tuple. Commas
+/// separate elements, and `->` precedes the result.
 #[must_use]
 pub const fn is_structure(text: &str) -> bool {
     let text = text.as_bytes();

@@ -43,7 +43,7 @@ unsafe extern "C" fn create(args: *mut XLA_FFI_Error_Create_Args) -> *mut XLA_FF
     let message = if message.is_null() {
         vec![0]
     } else {
-        // SAFETY: the caller passes a C string.
+        // SAFETY: the message that the handler passes is a C string.
         unsafe { CStr::from_ptr(message) }
             .to_bytes_with_nul()
             .to_vec()
@@ -121,7 +121,7 @@ const fn table(device: bool) -> Table {
 static ON_HOST: Table = table(false);
 static ON_DEVICE: Table = table(true);
 
-/// Returns the table for calls in host memory, or for calls with a stream.
+/// Returns the function table for calls in host memory, or for calls with a device stream.
 pub(super) fn api(device: bool) -> *const XLA_FFI_Api {
     if device {
         &raw const ON_DEVICE.0

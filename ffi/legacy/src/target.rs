@@ -70,7 +70,7 @@ pub struct TargetInfo {
     pub platforms: &'static [&'static str],
     /// The function that hosts call, and its convention.
     pub function: Function,
-    /// The shapes of the operands; `None` for a bare function.
+    /// The shapes of the operands; `None` for a bare function, which checks no shapes.
     pub layout: Option<Layout>,
     /// The tuples of the operands and the result, if any.
     pub tuples: Option<Tuples>,
@@ -205,8 +205,8 @@ pub struct Call {
 /// Calls `H` in the form of CPU targets, for `legacy!`. Conventions without opaque bytes pass none.
 ///
 /// # Safety
-/// The lists have a pointer for each operand of the layout, to at least as many elements as the layout
-/// declares. `opaque` has `opaque_len` bytes; the status is null or belongs to the call.
+/// The lists have a pointer for each operand of the layout, to at least as many elements as the layout declares.
+/// `opaque` has `opaque_len` bytes. The status is null or belongs to the call.
 pub unsafe fn call_cpu<H: Stage<EXECUTE>>(call: Call, out: *mut c_void, ins: *mut *const c_void) {
     call.answer(|| {
         let find = |args: usize, leaves: &mut [*mut c_void]| {

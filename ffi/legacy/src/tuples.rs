@@ -26,7 +26,7 @@ impl Tuples {
         }
     }
 
-    /// Refuses shapes with a different number of leaves.
+    /// Returns an error if shapes have a different number of leaves than the structure.
     pub(super) fn check(&self, args: usize, rets: usize) -> Result<()> {
         let leaves = |text: &str| text.matches('_').count();
         let (from, to) = self.structure.split_once("->").unwrap_or_default();
@@ -183,7 +183,7 @@ impl<'a, D: Device> OnDevice<'a, D> {
         Ok(())
     }
 
-    /// Enqueues the writing of the result's tuples on the stream.
+    /// Enqueues on the stream the copies that write the result's tuples.
     pub(super) fn write(&self) -> Result<()> {
         // SAFETY: the tables belong to the program and are valid until the stream has finished the
         // work of the call.

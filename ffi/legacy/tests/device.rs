@@ -107,7 +107,7 @@ unsafe extern "C" fn nodes(
     // This task replaces a kernel. It reads the operands through the root, on the stream.
     stream_of(stream).enqueue(Box::new(move || {
         let [b, c] = [0, 1].map(|i| {
-            // SAFETY: the root is readable on the stream.
+            // SAFETY: the operand's tuples are readable on the stream.
             unsafe { on_stream.args()[i].resolve() }
         });
         for (a, more) in on_stream.rets().iter().zip([0.0, 1.0]) {
@@ -334,7 +334,7 @@ fn slots_are_bounded_and_streams_never_stall() {
     let tables: Vec<_> = (0..5).map(|_| Tables::new(2, 3)).collect();
     let start = Instant::now();
     for tables in &tables[..4] {
-        // SAFETY: the tables outlive the stream's work.
+        // SAFETY: the tables are freed only after the stream has finished its work.
         unsafe { pool.write(stream.handle(), &tables.roots) }.expect("a free slot");
     }
     assert!(

@@ -63,8 +63,8 @@ impl Stage {
         }
         let span = signature.ident.span();
         let takes_self = matches!(signature.inputs.first(), Some(FnArg::Receiver(_)));
-        // `async fn` requires explicit lifetimes, which handlers should not need. An ordinary function returns the
-        // future instead (`desugar_body`).
+        // `async fn` requires explicit lifetimes, which handlers should not need. `desugar_body` generates an
+        // ordinary function that returns the future instead.
         let is_async = signature.asyncness.take().is_some();
         let skip = usize::from(takes_self);
         let params: Vec<Parameter> = signature

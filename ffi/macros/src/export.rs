@@ -94,7 +94,7 @@ pub(crate) fn export(items: TokenStream) -> syn::Result<TokenStream> {
                 unsafe extern "C" fn #ident(
                     __frame: *mut ::xla_ffi::__private::sys::XLA_FFI_CallFrame,
                 ) -> *mut ::xla_ffi::__private::sys::XLA_FFI_Error {
-                    // SAFETY: hosts call handlers with a valid call frame.
+                    // SAFETY: a host calls this function with a valid call frame.
                     unsafe { ::xla_ffi::__private::entry::<#path, #stage>(__frame) }
                 }
             }

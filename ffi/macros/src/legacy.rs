@@ -14,7 +14,7 @@ use syn::{Attribute, LitBool, LitInt, LitStr, Path, Token, Visibility, bracketed
 
 enum Layout {
     Fixed(Vec<Shape>, Vec<Shape>),
-    /// The function that decodes the opaque bytes, with the author's `unsafe`.
+    /// The path of the function that decodes the opaque bytes, with the author's `unsafe`.
     FromOpaque(Token![unsafe], Path),
 }
 
@@ -317,7 +317,7 @@ fn promise(unsafety: &Token![unsafe], expression: &TokenStream) -> TokenStream {
     quote_spanned!(unsafety.span=> unsafe { #expression })
 }
 
-/// Expands `unsafe EXPRESSION` as [`promise`] does.
+/// Expands `unsafe EXPRESSION` to an expression in an `unsafe` block, as [`promise`] does.
 pub(crate) fn promised(items: TokenStream) -> syn::Result<TokenStream> {
     struct Promised(Token![unsafe], TokenStream);
     impl Parse for Promised {

@@ -43,7 +43,8 @@ fn expanded(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
 /// * `jvp = "…"`: the handler that computes tangents of the results. It receives the residuals, then a tangent per
 ///   float or complex argument. With `transpose = "…"`, a handler with the operands of a `vjp`, reverse mode also
 ///   works.
-/// * `linear`: the results are linear in the float and complex arguments. With `transpose`, both modes work.
+/// * `linear`: the results are linear in the float and complex arguments. With `transpose`, forward and reverse mode
+///   work.
 /// * `residuals = ["…"]`: the operands of this handler, by parameter name, that the derivative handlers receive
 ///   first; default: all arguments.
 /// * `batch = "leading"`: a batch is one call whose operands all have an additional leading dimension. `"sequential"`:
@@ -61,7 +62,8 @@ fn expanded(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
 ///   `Vec` or `[T; N]`, this applies to each element.
 /// * `min = 1`, `max = 64`: inclusive bounds of a number. The bounds are part of the manifest, and calls with other
 ///   values are refused.
-/// * `flatten`: a struct with `#[derive(Attribute)]` whose fields are attributes of the handler.
+/// * `flatten`: the parameter is a struct with `#[derive(Attribute)]`, whose fields are attributes
+///   of the handler.
 ///
 /// # Options of an operand, `#[operand(…)]`
 /// * `layout = "row"`, `"column"`, or a list of dimensions from slowest to fastest: the order of the elements in
@@ -71,8 +73,8 @@ fn expanded(result: syn::Result<proc_macro2::TokenStream>) -> TokenStream {
 /// manifest.
 ///
 /// # Errors at compile time
-/// A parameter without a name, an unknown option, a shape contract that does not fit the operands, or a parameter
-/// whose type is not [`Bind`](../xla_ffi/trait.Bind.html).
+/// The macro reports an error for a parameter without a name, an unknown option, or a shape contract that does not
+/// fit the operands. It also reports a parameter whose type is not [`Bind`](../xla_ffi/trait.Bind.html).
 #[proc_macro_attribute]
 pub fn handler(options: TokenStream, item: TokenStream) -> TokenStream {
     expanded(handler::handler(options.into(), item.into()))

@@ -13,7 +13,7 @@ pub(crate) fn refuse<T>(at: impl ToTokens, why: impl Display) -> syn::Result<T> 
     Err(syn::Error::new_spanned(at, why))
 }
 
-/// Parses the options in an attribute's brackets.
+/// Parses the options in the brackets of an attribute.
 pub(crate) fn metas(tokens: TokenStream) -> syn::Result<Punctuated<Meta, Token![,]>> {
     let metas = Punctuated::parse_terminated.parse2(tokens);
     let mut metas = metas.map_err(|error| {
@@ -62,7 +62,7 @@ pub(crate) fn string(expr: &Expr) -> syn::Result<LitStr> {
     }
 }
 
-/// Parses a public name: of a handler, an attribute or a variant.
+/// Parses the public name of a handler, an attribute or a variant.
 pub(crate) fn name(expr: &Expr) -> syn::Result<LitStr> {
     let text = string(expr)?;
     let value = text.value();

@@ -1,5 +1,5 @@
-//! Detects mistakes that are visible in a handler's source. The compiler's own errors would name traits that users do
-//! not write.
+//! Detects mistakes that are visible in a handler's source. Without this module, the compiler's errors would name
+//! traits that users do not write.
 
 use crate::literal::refuse;
 use crate::parameter::Parameter;
@@ -110,7 +110,8 @@ pub(crate) fn refuse_late(param: &Parameter) -> Result<()> {
     refuse(ty, format!("`{}`: {why}", param.ident))
 }
 
-/// Finds uses of a result's elements in the body, unless a variable shadows the result.
+/// Finds uses of a result's elements in the body of a handler, unless a variable shadows the
+/// result.
 struct Results {
     names: Vec<Ident>,
     used: Option<Expr>,

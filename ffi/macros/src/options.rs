@@ -9,7 +9,7 @@ use proc_macro2::TokenStream;
 use syn::spanned::Spanned;
 use syn::{Expr, ExprArray, LitStr, Meta};
 
-/// The number of the newest revision.
+/// The number of the newest revision of the ABI.
 pub(crate) const NEWEST_REVISION: u8 = 10;
 
 #[derive(Default)]

@@ -83,7 +83,7 @@ impl AttrOptions {
         self.min.is_some() || self.max.is_some()
     }
 
-    /// Returns true if the range is empty or excludes the literal default.
+    /// Returns true if the attribute's range is empty or excludes the literal default.
     fn has_empty_range(&self) -> bool {
         let number = |json: Option<String>| json?.parse::<f64>().ok();
         let (min, max) = (number(self.min.clone()), number(self.max.clone()));
@@ -312,7 +312,8 @@ impl Parameter {
         if self.options.name.is_some() {
             return name;
         }
-        // A leading underscore only marks the parameter as unused.
+        // A leading underscore only marks the parameter as unused, and is not part of the public
+        // name.
         match name.trim_start_matches('_') {
             "" => name,
             bare => bare.to_owned(),

@@ -112,8 +112,8 @@ impl Transforms {
         Ok(())
     }
 
-    /// Refuses names that no operand of the handler has, and lists of the wrong length. `params` are the
-    /// parameters of the execute stage.
+    /// Refuses names that are not operands of the handler, and lists of the wrong length. `params` are the parameters
+    /// of the execute stage.
     pub(crate) fn check_names(&self, params: &[Parameter]) -> syn::Result<()> {
         let Some((residuals, _)) = &self.residuals else {
             return Ok(());

@@ -17,8 +17,8 @@ pub trait Attributes<'f>: Sized {
     /// The declarations of the fields, sorted by name.
     const MEMBERS: &'static [Param];
 
-    /// Decodes the fields from the dictionary. Returns the struct and the number of entries used.
-    /// The first entry is probably at index `cursor`.
+    /// Decodes the fields from the dictionary. Returns the struct and the number of entries that it
+    /// uses. The first of these entries is probably at index `cursor`.
     fn decode(dictionary: Dictionary<'f>, cursor: usize) -> Option<(Self, usize)>;
 
     /// Reports the problem of each field.

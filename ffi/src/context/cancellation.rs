@@ -69,8 +69,8 @@ impl Cancellation {
         })
     }
 
-    /// Retains a host's cancellation extension. If the extension is null or has a different layout, the call is
-    /// never cancelled.
+    /// Retains a host's cancellation extension. If the extension is null or has a different layout, the returned
+    /// value never reports a cancellation.
     ///
     /// # Safety
     /// `raw` is null or a valid extension.

@@ -32,7 +32,7 @@ use xla_ffi_sys::{
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Group<'a> {
-    /// How the host interprets the ids: as replicas, partitions or both.
+    /// How the host interprets the ids: as ids of replicas, partitions or both.
     pub mode: XLA_FFI_CollectiveGroupMode,
     /// The replica groups, each a list of ids.
     pub groups: &'a [&'a [i64]],
@@ -52,7 +52,7 @@ pub struct Group<'a> {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryRegion {
-    /// The address of the first byte, in device memory.
+    /// The address of the region's first byte, in device memory.
     pub start: *const c_void,
     /// The size of the region in bytes.
     pub bytes: usize,
@@ -351,8 +351,8 @@ impl<'f> Collectives<'f> {
         self.host.check(error)
     }
 
-    /// Returns the window that contains an address, in later stages. Since r10; [`Window`] has an
-    /// example.
+    /// Returns the window that contains an address, in later stages. Since r10. For an example, see
+    /// [`Window`].
     ///
     /// # Errors
     /// The errors of [`Collectives::request_window`].

@@ -11,7 +11,8 @@ use crate::frame::Frame;
 use crate::frame::host::Host;
 use xla_ffi_sys::{Feature, Revision, XLA_FFI_Api, XLA_FFI_Extension, XLA_FFI_InvokeContext};
 
-/// The extension of the call's context with number `ID`: 128 for recording, 129 for collectives.
+/// The extension number `ID` of the call's context: 128 is the record extension, 129 the
+/// collectives extension.
 ///
 /// Available since r9 (jaxlib 0.11.1). A call without the extension is rejected, unless the
 /// parameter is an `Option`.
@@ -82,7 +83,7 @@ impl<'f, const ID: i64> Context<'f> for Extension<'f, ID> {
 
 context!({const ID: i64} Extension<'f, ID>);
 
-/// Options that the caller passes with each execution, as a dictionary, which may be empty.
+/// The custom options that the caller passes with each execution: a dictionary, which may be empty.
 ///
 /// Available since r10 (jaxlib 0.12.0).
 ///

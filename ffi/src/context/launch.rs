@@ -23,13 +23,13 @@ pub struct Launch {
     pub grid: [u32; 3],
     /// Number of threads per block along each dimension.
     pub block: [u32; 3],
-    /// Number of blocks per cluster along each dimension; `[1, 1, 1]` disables clusters. Requires compute capability
-    /// 9.0.
+    /// Number of blocks per cluster along each dimension; `[1, 1, 1]` disables clusters. Clusters require compute
+    /// capability 9.0.
     pub cluster: [u32; 3],
     /// Dynamic shared memory per block, in bytes.
     pub shared_bytes: u32,
-    /// Whether the kernel may start before the preceding kernel has ended (programmatic dependent launch). Requires
-    /// compute capability 9.0.
+    /// Whether the kernel may start before the preceding kernel has ended (programmatic dependent launch). This
+    /// requires compute capability 9.0.
     pub overlaps: bool,
 }
 
@@ -89,9 +89,9 @@ impl Launch {
 pub struct RawArg {
     /// The address of the argument's value.
     pub value: *const c_void,
-    /// The size of the value in bytes.
+    /// The size of the argument's value in bytes.
     pub size: usize,
-    /// Whether the value is an address in device memory.
+    /// Whether the argument's value is an address in device memory.
     pub is_pointer: bool,
 }
 

@@ -39,7 +39,7 @@ pub(crate) trait Context<'f>: Sized {
     const NAME: &'static str;
     /// The oldest revision that supports the context part.
     const SINCE: Revision;
-    /// The user type that must be registered with the host before the call.
+    /// The user type that must be registered with the host before the call, if any.
     const TYPE: Option<fn() -> &'static crate::frame::host_type::KnownType> = None;
 
     /// Gets the part of the context from the host.

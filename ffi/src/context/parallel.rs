@@ -101,7 +101,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Closes the gate and waits for the running helpers when the caller returns or unwinds.
+/// Closes the loop's gate and waits for the running helpers when the caller returns or unwinds.
 struct Closing<'a>(&'a Loop);
 
 impl Drop for Closing<'_> {

@@ -70,7 +70,7 @@ impl ThreadPool<'_> {
     /// # Ok::<(), xla_ffi::Error>(())
     /// ```
     ///
-    /// Inside a loop on the host's pool, a call does not compile:
+    /// A call inside a loop on the host's pool does not compile:
     ///
     /// ```compile_fail,E0277
     /// use xla_ffi::prelude::*;

@@ -145,7 +145,7 @@ pub struct Recorder<'f> {
 
 impl<'f> Recorder<'f> {
     fn frame(&self) -> XLA_FFI_RecordFrame {
-        // SAFETY: the host keeps the frame alive during the call.
+        // SAFETY: the host keeps the record frame valid during the call.
         unsafe { self.frame.read() }
     }
 
@@ -155,11 +155,11 @@ impl<'f> Recorder<'f> {
         self.frame().action == XLA_FFI_RecordAction::Update
     }
 
-    /// Returns the number of commands that exist in the host's command buffer.
+    /// Returns the number of commands in the host's command buffer.
     #[must_use]
     pub fn len(&self) -> usize {
         let count = self.frame().num_commands;
-        // SAFETY: the host keeps the counter alive during the call.
+        // SAFETY: the host keeps the counter valid during the call.
         let count = unsafe { count.as_ref() }.copied().unwrap_or(0);
         usize::try_from(count).unwrap_or(0)
     }
@@ -366,7 +366,7 @@ impl<'f> Recorder<'f> {
     }
 
     fn api(&self, frame: &XLA_FFI_RecordFrame) -> Result<XLA_FFI_RecordApi> {
-        // SAFETY: the host keeps the table alive during the call.
+        // SAFETY: the host keeps the function table valid during the call.
         unsafe { frame.api.as_ref() }
             .copied()
             .ok_or_else(|| Error::internal("the host's recorder has no functions"))

@@ -60,8 +60,8 @@ pub struct Scratch<'f> {
 }
 
 impl<'f> Scratch<'f> {
-    /// Allocates `size` bytes of device memory, aligned to `alignment`, which is at most 256. If `size` is 0, nothing
-    /// is allocated and the address must not be dereferenced.
+    /// Allocates `size` bytes of device memory, aligned to `alignment`, which is at most 256. If `size` is 0, no
+    /// memory is allocated and the address must not be dereferenced.
     ///
     /// # Errors
     /// - [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if `alignment` is not a power of two or
@@ -103,8 +103,8 @@ impl<'f> Scratch<'f> {
         Ok(data)
     }
 
-    /// Allocates room for `len` elements, aligned to 256 bytes. If `len` is 0, nothing is allocated and the address is
-    /// null.
+    /// Allocates room for `len` elements, aligned to 256 bytes. If `len` is 0, no memory is allocated and the address
+    /// is null.
     ///
     /// For an example, see [`ScratchBuffer`]. Elements with a larger alignment do not compile:
     ///

@@ -20,7 +20,7 @@ pub(crate) fn store_state<T: HostType>(frame: &Frame<'_>, stage: u32, state: T) 
     let host_type = T::registration().erased();
     let id = host_type.id(host)?;
     let state = Box::into_raw(Box::new(state));
-    // SAFETY: the context belongs to the frame, and the deleter drops a box of T.
+    // SAFETY: the context belongs to the call frame, and the deleter drops a box of T.
     let stored =
         unsafe { host.set_state(frame.ctx(), stage, id, state.cast(), host_type.deleter()) };
     if stored.is_err() {
@@ -41,7 +41,7 @@ fn has_stream(frame: &Frame<'_>) -> bool {
 enum Missing {
     /// No stage has set the state.
     Absent(Error),
-    /// The host failed to return the state for a different reason.
+    /// The host failed to return the state although a stage has set it.
     Wrong(Error),
 }
 

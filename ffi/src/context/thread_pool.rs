@@ -84,8 +84,7 @@ impl ThreadPool<'_> {
             .map_err(|_| Error::internal(format!("the host reports a pool of {threads} threads")))
     }
 
-    /// Schedules `task` to run later on any thread of the pool. If the task panics, the panic is only
-    /// printed.
+    /// Schedules `task` to run later on any thread of the pool. A panic of the task is only printed.
     ///
     /// ```
     /// use xla_ffi::prelude::*;

@@ -71,7 +71,7 @@ impl Drop for Current {
 }
 
 impl CudaContext {
-    /// Returns the driver's handle of the context, which XLA owns.
+    /// Returns the driver's handle of the context. XLA owns the context.
     #[must_use]
     pub fn as_raw(self) -> sys::CUcontext {
         self.0
@@ -83,7 +83,7 @@ impl CudaContext {
     /// # Errors
     /// Any error of the driver.
     pub fn make_current(self) -> Result<Current> {
-        // SAFETY: XLA keeps the context alive.
+        // SAFETY: XLA keeps the context valid.
         check("cuCtxPushCurrent", unsafe {
             sys::cuCtxPushCurrent_v2(self.0)
         })?;

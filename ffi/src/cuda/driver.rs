@@ -27,7 +27,7 @@ fn start() -> Result<()> {
              it",
         ));
     }
-    // SAFETY: the driver is loaded, and repeated initialization is harmless.
+    // SAFETY: the driver is loaded, and `cuInit` may be called repeatedly.
     let started = unsafe { sys::cuInit(0) };
     check("cuInit", started)
 }
@@ -82,7 +82,7 @@ fn text(result: CUresult, ask: unsafe fn(CUresult, *mut *const c_char) -> CUresu
     if known != CUresult::CUDA_SUCCESS || text.is_null() {
         return "an error that the driver has no words for".into();
     }
-    // SAFETY: the driver's texts are constants.
+    // SAFETY: the driver's texts are C strings that are never freed.
     unsafe { CStr::from_ptr(text) }
         .to_string_lossy()
         .into_owned()

@@ -14,7 +14,7 @@ use crate::context::launch::{KernelArgs, Launch};
 use crate::error::{Error, Result};
 use cudarc::driver::{CudaSlice, CudaStream, sys};
 
-/// A kernel of a module, which is looked up once per context.
+/// A kernel of a module. The kernel is looked up once per context.
 ///
 /// ```no_run
 /// use xla_ffi::cuda::{Kernel, Module, Stream};

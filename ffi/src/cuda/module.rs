@@ -170,7 +170,7 @@ impl Loaded {
             }
             _ => image,
         };
-        // The driver requires NUL-terminated text and aligned tables.
+        // The driver requires NUL-terminated text and aligned binary code.
         let mut aligned = vec![0_u64; image.len() / 8 + 1];
         for (word, bytes) in aligned.iter_mut().zip(image.chunks(8)) {
             let mut whole = [0; 8];
@@ -224,7 +224,8 @@ impl Drop for Relaxed {
 /// Compiles `source` to a cubin for the context's device.
 ///
 /// # Errors
-/// `FAILED_PRECONDITION` if NVRTC is missing, and `INVALID_ARGUMENT` with the compiler's output.
+/// `FAILED_PRECONDITION` if NVRTC is missing, and `INVALID_ARGUMENT` with the compiler's output if
+/// compilation fails.
 pub(super) fn compile(source: &str, context: CudaContext) -> Result<Vec<u8>> {
     // SAFETY: the check loads NVIDIA's library and runs its constructors.
     if !unsafe { sys::is_culib_present() } {
@@ -265,7 +266,7 @@ impl Program {
     fn log(&self) -> String {
         // SAFETY: the program is not destroyed yet.
         let log: Vec<c_char> = unsafe { result::get_program_log(self.0) }.unwrap_or_default();
-        // A C character is signed on x86-64 and unsigned on AArch64.
+        // `c_char` is signed on x86-64 and unsigned on AArch64.
         let bytes: Vec<u8> = log.iter().flat_map(|byte| byte.to_ne_bytes()).collect();
         String::from_utf8_lossy(&bytes)
             .trim_end_matches('\0')
@@ -290,7 +291,7 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // SAFETY: the program is created once and dropped once.
+        // SAFETY: the program was created once, and `drop` destroys it once.
         let _ = unsafe { result::destroy_program(self.0) };
     }
 }

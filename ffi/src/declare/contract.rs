@@ -1,4 +1,5 @@
-//! Shape contracts, checked at compile time against the parameters and attributes of a handler.
+//! Shape contracts, which are checked at compile time against the parameters and attributes of a
+//! handler.
 
 use crate::attribute::{AttrValue, Attribute};
 use crate::declare::handler_info::HandlerInfo;

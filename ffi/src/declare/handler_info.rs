@@ -71,7 +71,7 @@ pub(crate) struct AttrNames {
 }
 
 impl AttrNames {
-    /// The maximum number of names in the list.
+    /// The maximum number of names that the type can hold.
     const MOST: usize = 24;
 
     /// Returns the names as a slice.

@@ -16,12 +16,12 @@ pub type Listed = (&'static HandlerInfo, About, &'static [&'static str]);
 pub struct Library {
     /// The name of the library, which is the prefix of its symbols.
     pub name: &'static str,
-    /// The symbol of the library's registration function.
+    /// The symbol of the library's function that registers its handlers.
     pub register: &'static str,
     /// The handlers, their descriptions for callers, and the exported symbols of their stages in
     /// the order of [`HandlerInfo::stages`].
     pub handlers: &'static [Listed],
-    /// Targets of the original custom calls.
+    /// The targets of the original custom calls in the library.
     pub legacy: &'static [&'static ListedTarget],
 }
 
@@ -41,7 +41,7 @@ pub struct ListedTarget {
     pub convention: &'static str,
     /// The number of the calling convention.
     pub signature: u32,
-    /// The number of the `CustomCallApiVersion` for all platforms.
+    /// The target's `CustomCallApiVersion` number, for all platforms.
     pub api_version: usize,
     /// The shapes of the arguments and results, if they are the same in all calls.
     pub shapes: Option<(&'static [OperandShape], &'static [OperandShape])>,
@@ -55,7 +55,7 @@ pub const fn size(library: &Library) -> usize {
     HEAD + payload::<0>(library).len
 }
 
-/// Returns the manifest. `N` must be the [`size`] of the library.
+/// Returns the manifest of a library. `N` must be the [`size`] of the library.
 #[must_use]
 pub const fn manifest<const N: usize>(library: &Library) -> [u8; N] {
     let body = payload::<N>(library);

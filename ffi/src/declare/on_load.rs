@@ -39,9 +39,9 @@ pub fn register_on_load(register: Register, library: &'static Library) {
                 let Ok(name) = CString::new(name) else {
                     continue;
                 };
-                // SAFETY: `table` is a host's table, and the name is a C string.
+                // SAFETY: `table` is a host's function table, and the name is a C string.
                 let error = unsafe { register(table, name.as_ptr()) };
-                // SAFETY: the table lives as long as the host.
+                // SAFETY: the function table lives as long as the host.
                 if let Err(error) = unsafe { Host::new(table) }.check(error) {
                     crate::error::panics::warn(format_args!(
                         "{}, registered on load: {}",
@@ -59,7 +59,7 @@ fn tables() -> BTreeSet<*const XLA_FFI_Api> {
     let mut found = BTreeSet::new();
     let mut ask = |library: *mut c_void| {
         for name in GETTERS {
-            // SAFETY: `library` is a handle or pseudo-handle of the loader, and the name is a C string.
+            // SAFETY: `library` is a handle of the loader, and the name is a C string.
             let getter = unsafe { libc::dlsym(library, name.as_ptr()) };
             if !getter.is_null() {
                 // SAFETY: XLA's sources declare this signature for both symbols.

@@ -84,13 +84,13 @@ pub unsafe fn register(
     host.make_error(first, &text)
 }
 
-/// Placeholders for library entries that already have a compile error. Used by `library!`.
+/// Placeholders for entries of `library!` that already cause a compile error. Used by `library!`.
 pub trait Missing {
-    /// A description of a handler without a name.
+    /// A placeholder for the description of a handler.
     const LISTED: Listed = (&NOBODY, NOTHING, &[]);
     /// An entry that is never registered, because it has no entry points.
     const REGISTRABLE: Registrable = (&NOBODY, [None; 5]);
-    /// A description of a target without a name.
+    /// A placeholder for the description of a legacy target.
     const TARGET: &'static ListedTarget = &NO_TARGET;
 }
 

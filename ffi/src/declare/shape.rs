@@ -301,7 +301,7 @@ impl Contract {
             return;
         }
         let mut sizes = Sizes::new();
-        // The operand or attribute that first determined each name's size.
+        // For each name, the operand or attribute that determined its size.
         let mut origins = [None; MAX_NAMES];
         for (index, given) in self.given.iter().enumerate() {
             let Some(given) = given else { continue };

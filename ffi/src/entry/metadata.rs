@@ -15,7 +15,7 @@ pub(crate) unsafe fn answer_metadata(
     raw: *mut XLA_FFI_CallFrame,
     info: &HandlerInfo,
 ) -> Option<*mut XLA_FFI_Error> {
-    // SAFETY: the caller guarantees that the frame includes the field.
+    // SAFETY: the caller guarantees that the frame includes the field `extension_start`.
     let mut link = unsafe { (*raw).extension_start };
     while !link.is_null() {
         // SAFETY: the pointer refers to an entry of the host's chain.
@@ -31,7 +31,7 @@ pub(crate) unsafe fn answer_metadata(
     }
     // SAFETY: the entry's type identifies a metadata extension.
     let metadata = unsafe { (*link.cast::<XLA_FFI_Metadata_Extension>()).metadata };
-    // The constant covers the fields up to `traits`, which every host has.
+    // `STRUCT_SIZE` covers the fields up to `traits`, which every host has.
     // SAFETY: the pointer is not null, and the first field of every struct is its size.
     if metadata.is_null() || unsafe { (*metadata).struct_size } < XLA_FFI_Metadata::STRUCT_SIZE {
         crate::error::panics::warn(format_args!(
@@ -40,7 +40,7 @@ pub(crate) unsafe fn answer_metadata(
         ));
         return Some(std::ptr::null_mut());
     }
-    // SAFETY: the caller guarantees that the frame includes the field.
+    // SAFETY: the caller guarantees that the frame includes the field `api`.
     let api = unsafe { (*raw).api };
     #[cfg(feature = "internal")]
     if info.takes(crate::param::INTERNAL) {
@@ -66,11 +66,11 @@ pub(crate) unsafe fn answer_metadata(
     if !api.is_null() {
         info.register_types(host);
     }
-    // Only hosts with version 0.2 or later have a field for the type of the state (ABI: r7).
+    // Hosts before version 0.2 (r7) do not read the type of the state, and may lack the field.
     if !api.is_null() && host.at_least(Revision::R7) {
         if let Some(state) = info.state {
             match (state.host_type)().id(host) {
-                // SAFETY: the host's version shows that the field exists.
+                // SAFETY: hosts of this version have the field.
                 Ok(id) => unsafe { (*metadata).state_type_id = XLA_FFI_TypeId { type_id: id } },
                 Err(error) => crate::error::panics::warn(format_args!(
                     "{}: type of the state: {}",

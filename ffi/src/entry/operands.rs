@@ -56,7 +56,7 @@ fn all_known(frame: Frame<'_>, info: &HandlerInfo, names: &Option<AttrNames>) ->
     })
 }
 
-/// The largest number of operands that are compared in pairs.
+/// The largest number of operands for which each pair of operands is compared.
 const MOST_PAIRED: usize = 16;
 
 /// Returns true if no nonempty result has the same address as another operand. `N` is the number of parameters that

@@ -132,6 +132,6 @@ pub fn finish_state<S, const STAGE: u32>(frame: &Frame<'_>, outcome: impl Makes<
 pub(crate) fn invocation<'f>(
     frame: &Frame<'f>,
 ) -> Result<xla_ffi_runtime::internal::Invocation<'f>> {
-    // SAFETY: the frame belongs to the current call.
+    // SAFETY: the call frame belongs to the current call.
     unsafe { xla_ffi_runtime::internal::Invocation::from_frame(frame.raw()) }
 }

@@ -26,7 +26,7 @@ pub(crate) unsafe fn refuse_short_frame(
     info: &HandlerInfo,
     stage: u32,
 ) -> *mut XLA_FFI_Error {
-    // SAFETY: the size is the first field of every frame.
+    // SAFETY: `struct_size` is the first field of every call frame.
     let size = unsafe { (*raw).struct_size };
     if size < 32 {
         crate::error::panics::warn(format_args!(
@@ -145,7 +145,8 @@ pub(crate) fn ask_for_stream(frame: Frame<'_>) -> bool {
     if stream.is_ok_and(|stream| !stream.is_null()) {
         return false;
     }
-    // GPU hosts have no stream in early stages, so only the execute stage is conclusive.
+    // GPU hosts have no stream in the stages before execute, so only the execute stage is
+    // conclusive.
     if frame.stage() != XLA_FFI_ExecutionStage::EXECUTE.0 {
         return true;
     }

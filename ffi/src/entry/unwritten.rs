@@ -24,7 +24,7 @@ pub(crate) fn check_results(flow: Flow) -> Flow {
     }
 }
 
-/// Collects the results of a frame that must be written.
+/// Collects the results of a call that the handler must write.
 fn open(frame: &Frame<'_>, info: &'static HandlerInfo, params: &[Param]) -> Ledger {
     let mut entries = Vec::new();
     let mut next = 0;
@@ -43,7 +43,8 @@ fn open(frame: &Frame<'_>, info: &'static HandlerInfo, params: &[Param]) -> Ledg
             let Some((start, bytes)) = frame.ret(index).and_then(RawBuffer::place) else {
                 continue;
             };
-            // Skip device results whose memory the caller aliased with an argument.
+            // Skip device results whose memory the caller aliased with an argument, because these
+            // results are already written.
             let mut args = (0..frame.arg_count()).filter_map(|arg| frame.arg(arg)?.place());
             if args.any(|(arg, _)| arg == start) {
                 continue;

@@ -70,7 +70,7 @@ pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 /// Drops a user's value and catches a panic of the value's destructor.
 ///
 /// # Errors
-/// If the destructor panics, the payload of that panic.
+/// If the destructor panics, the payload of the destructor's panic.
 pub(crate) fn destroy<T>(value: T) -> std::thread::Result<()> {
     std::panic::catch_unwind(AssertUnwindSafe(|| drop(value)))
 }

@@ -59,7 +59,7 @@ pub struct Problems<'a> {
     pub(crate) other_than_lacks: bool,
     /// The term for an attribute in messages: "attribute", or "entry" within a dictionary.
     pub(crate) noun: &'static str,
-    /// The error code that replaces the code that follows from the problems.
+    /// The error code to use instead of the code that follows from the problems.
     code: Option<ErrorCode>,
 }
 

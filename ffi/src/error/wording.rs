@@ -38,7 +38,7 @@ pub const fn feature(feature: Feature) -> &'static str {
 pub const FIRST_JAXLIB: &str = ": the first jaxlib that has it is ";
 /// Separates the first jaxlib that has a feature from the host's version.
 pub const THIS_HOST: &str = "; this host speaks ";
-/// Precedes the host's version. The host's revision follows the version in brackets.
+/// Precedes the host's version. The host's revision follows in brackets.
 pub const VERSION: &str = "XLA FFI ";
 /// Follows the host's version if the host is newer than every revision that the library knows.
 pub const NEWER_HOST: &str = ", which is newer than this library: build it with a newer xla-ffi";

@@ -58,7 +58,7 @@ impl Drop for Object {
 }
 
 impl CallHandle {
-    /// Returns the handle of the call in progress.
+    /// Returns the handle of the current call.
     pub(crate) fn of(frame: &Frame<'_>) -> Self {
         // SAFETY: the context belongs to the call frame.
         let found = unsafe {

@@ -328,7 +328,8 @@ pub(crate) const fn rank(rank: usize) -> Option<usize> {
     if rank == ANY_RANK {
         return None;
     }
-    // The limit ensures that the rank fits in the frame's signed number, and the dimensions in memory.
+    // The limit ensures that the rank fits in the signed number of the call frame, and that the dimensions fit in
+    // memory.
     assert!(rank <= u32::MAX as usize, "this rank is too large");
     Some(rank)
 }

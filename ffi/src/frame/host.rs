@@ -135,7 +135,7 @@ impl Host {
         self.version() > (0, newest_known().minor_version())
     }
 
-    /// Returns the number of functions in the host's table.
+    /// Returns the number of functions in the host's function table.
     ///
     /// Before r5, every table states a size of 88 bytes. If the host's private table follows the function table
     /// directly, their distance is the function table's length. At any other distance, only the functions whose
@@ -198,7 +198,7 @@ impl Host {
         let place = Slot::HEAD + size_of::<usize>() * slot as usize;
         let is_told = size > Revision::R4.api_struct_size() && newest_known() >= Revision::R5;
         if is_told && place + size_of::<usize>() <= size && slot.since() <= newest_known() {
-            // SAFETY: the table has `size` bytes.
+            // SAFETY: `place` is within the table, which has `size` bytes.
             return Some(unsafe { self.api.cast::<u8>().add(place) }.cast());
         }
         self.slot_of_old_table(slot)
@@ -257,7 +257,8 @@ impl Host {
     /// the error if the host lacks the function.
     ///
     /// # Safety
-    /// `A` is the argument struct for `slot` in the host's revision, with all fields set.
+    /// `A` is the argument struct for `slot` in the host's revision, and all fields of `args` are
+    /// set.
     #[inline]
     unsafe fn call<A>(self, slot: Slot, feature: Feature, args: &mut A) -> Result<()> {
         let function = self
@@ -315,7 +316,7 @@ impl std::fmt::Debug for Host {
 }
 
 impl Host {
-    /// Creates an error object. Returns null if the host passed no table.
+    /// Creates an error object of the host. Returns null if the host passed no function table.
     #[cold]
     pub(crate) fn make_error(self, code: ErrorCode, message: &str) -> *mut XLA_FFI_Error {
         let Some(create) = self.function::<XLA_FFI_Error_Create_Args>(Slot::ErrorCreate) else {
@@ -358,7 +359,7 @@ impl Host {
 
     #[cold]
     fn read_error(self, error: *mut XLA_FFI_Error) -> Error {
-        // Hosts before r9 accept the larger struct and set only the message.
+        // Hosts before r9 also accept the larger struct, and set only the message.
         let mut details = XLA_FFI_Error_GetDetails_Args {
             struct_size: XLA_FFI_Error_GetDetails_Args::STRUCT_SIZE,
             extension_start: std::ptr::null_mut(),

@@ -415,7 +415,7 @@ impl TypeIdsByHost {
         self.with(host, |known| known.notes.fetch_or(bits, Ordering::Relaxed));
     }
 
-    /// Returns all bits that were set for a copy of XLA.
+    /// Returns all note bits that were set for a copy of XLA.
     pub(crate) fn notes(&self, host: Host) -> u8 {
         self.with(host, |known| known.notes.load(Ordering::Relaxed))
             .unwrap_or(0)

@@ -7,7 +7,7 @@ use crate::frame::pending::Flow;
 use crate::frame::pending::sync::{Condvar, Mutex};
 use xla_ffi_sys::*;
 
-/// The completions of a future that the host received; true means success.
+/// A future with the completions that the host received; true means success.
 #[derive(Default)]
 struct HostFuture(Mutex<Vec<bool>>, Condvar);
 
@@ -67,7 +67,7 @@ pub(crate) fn bare() -> Host {
 pub(crate) fn with_futures() -> Host {
     static TABLE: OnceLock<usize> = OnceLock::new();
     let table = *TABLE.get_or_init(|| {
-        // SAFETY: all fields are numbers or nullable pointers.
+        // SAFETY: all fields of the struct are numbers or nullable pointers.
         let mut table: XLA_FFI_Api = unsafe { std::mem::zeroed() };
         table.struct_size = size_of::<XLA_FFI_Api>();
         table.api_version.minor_version = 5;

@@ -41,7 +41,7 @@ struct Call {
     // The recipient of the outcome. Owned by the return until the return acts, then by the other
     // party.
     waiter: UnsafeCell<Waiter>,
-    // The results that must be written, which are checked when both parties have acted.
+    // The results that must be written. They are checked when both parties have acted.
     #[cfg(debug_assertions)]
     results: Results,
     // Makes loom report a leak of this memory.
@@ -57,7 +57,7 @@ const DONE: u8 = 2;
 /// The name of a call's handler, and the number of its stage.
 type HandlerStage = (&'static str, u32);
 
-/// The recipient to which the completion reports the outcome.
+/// The recipient of the outcome, to which the completion reports.
 enum Waiter {
     /// No party reports the outcome.
     Nobody,
@@ -153,7 +153,7 @@ impl Completion {
         // SAFETY: neither party has freed the memory, because the completion has not acted.
         let shared = unsafe { call.as_ref() };
         if let Err(error) = outcome {
-            // SAFETY: the field belongs to the completion and is not yet set.
+            // SAFETY: the field `failure` belongs to the completion and is not set yet.
             shared
                 .failure
                 .with_mut(|place| unsafe { place.write(Some(error)) });

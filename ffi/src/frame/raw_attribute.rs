@@ -59,7 +59,7 @@ impl<'f> RawAttrs<'f> {
     /// # Safety
     /// `raw` is null or points to attributes that live as long as `'f`.
     pub(crate) unsafe fn from_host(raw: *const XLA_FFI_Attrs) -> Option<Self> {
-        // SAFETY: the caller guarantees that the pointer is null or valid.
+        // SAFETY: the caller guarantees that `raw` is null or valid.
         let attrs = unsafe { raw.as_ref()? };
         (attrs.struct_size >= XLA_FFI_Attrs::STRUCT_SIZE).then_some(Self {
             raw,
@@ -78,9 +78,9 @@ impl<'f> RawAttrs<'f> {
     pub(crate) fn name(self, index: usize) -> &'f [u8] {
         // SAFETY: the `struct_size` was checked when `self` was created.
         let names = unsafe { (*self.raw).names };
-        // SAFETY: `index` is in range (invariant 2).
+        // SAFETY: `index` is less than `size`, and the list has `size` entries (invariant 2).
         let span = unsafe { element(names, index) };
-        // SAFETY: names are byte spans (invariant 2).
+        // SAFETY: the names of attributes are byte spans (invariant 2).
         let span = unsafe { &*span };
         // SAFETY: the bytes live for 'f (invariant 3).
         unsafe { bytes(span) }
@@ -91,11 +91,11 @@ impl<'f> RawAttrs<'f> {
     fn is_named(self, index: usize, name: &str) -> bool {
         // SAFETY: the `struct_size` was checked when `self` was created.
         let names = unsafe { (*self.raw).names };
-        // SAFETY: `index` is in range (invariant 2).
+        // SAFETY: `index` is less than `size`, and the list has `size` entries (invariant 2).
         let span = unsafe { element(names, index) };
-        // SAFETY: names are byte spans (invariant 2).
+        // SAFETY: the names of attributes are byte spans (invariant 2).
         let span = unsafe { &*span };
-        // Compare the lengths first. The bytes are then compared as words instead of by a function call.
+        // Compare the lengths first, so that the compiler compares the bytes as words instead of by a function call.
         if span.len != name.len() {
             return false;
         }
@@ -110,9 +110,9 @@ impl<'f> RawAttrs<'f> {
         let types = unsafe { (*self.raw).types };
         // SAFETY: the `struct_size` was checked when `self` was created.
         let attrs = unsafe { (*self.raw).attrs };
-        // SAFETY: `index` is in range (invariant 2).
+        // SAFETY: `index` is less than `size`, and the list has `size` entries (invariant 2).
         let tag = unsafe { element(types, index) };
-        // SAFETY: `index` is in range (invariant 2).
+        // SAFETY: `index` is less than `size`, and the list has `size` entries (invariant 2).
         let place = unsafe { attrs.add(index) };
         RawAttr {
             tag,
@@ -237,7 +237,7 @@ impl<'f> RawAttr<'f> {
     pub(crate) fn dictionary(self) -> Option<RawAttrs<'f>> {
         // SAFETY: `XLA_FFI_Attrs` is the type of dictionaries in the ABI.
         let dictionary: &XLA_FFI_Attrs = unsafe { self.value(XLA_FFI_AttrType::DICTIONARY) }?;
-        // SAFETY: the dictionary lives as long as the frame.
+        // SAFETY: the dictionary is valid as long as the call frame.
         unsafe { RawAttrs::from_host(dictionary) }
     }
 }
@@ -267,7 +267,8 @@ impl RawScalar<'_> {
 }
 
 impl RawScalar<'_> {
-    /// Returns the bytes of the value in memory that is large enough and aligned for every type.
+    /// Returns the bytes of the value in a `u128`, which is large enough and aligned for every
+    /// type.
     pub(crate) fn bits(self) -> u128 {
         let size = self.scalar.dtype.bits().map_or(0, |bits| bits.div_ceil(8));
         let mut bits = 0u128;

@@ -4,7 +4,7 @@
 use crate::frame::element::Element;
 use xla_ffi_sys::{XLA_FFI_Buffer, XLA_FFI_DataType};
 
-/// A buffer of the frame whose `struct_size` has been checked.
+/// A buffer of the call frame, after a check of the buffer's `struct_size`.
 #[derive(Clone, Copy)]
 pub struct RawBuffer<'f> {
     raw: &'f XLA_FFI_Buffer,

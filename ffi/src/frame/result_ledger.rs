@@ -16,7 +16,7 @@ pub(crate) struct Entry {
     pub(crate) bytes: usize,
     pub(crate) is_accessed: AtomicBool,
     pub(crate) name: &'static str,
-    /// The index among the results of a variadic parameter.
+    /// The index of the result among the results of a variadic parameter.
     pub(crate) number: Option<usize>,
 }
 
@@ -46,7 +46,7 @@ pub fn mark_accessed(data: *const u8) {
 }
 
 impl Ledger {
-    /// Tracks the results until the returned value is dropped.
+    /// Tracks the results of this ledger until the returned value is dropped.
     pub(crate) fn watch(self) -> Arc<Self> {
         let this = Arc::new(self);
         let mut ledgers = ledgers();

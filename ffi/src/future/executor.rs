@@ -41,7 +41,8 @@ const MOST_THREADS: (&str, usize) = ("XLA_FFI_ASYNC_THREADS", 512);
 /// default number.
 const MOST_WAITING: (&str, usize) = ("XLA_FFI_ASYNC_QUEUE", 16384);
 
-/// Returns a limit from an environment variable, or the default if the variable is not set or is 0.
+/// Returns a limit from an environment variable. Returns the default if the variable is not set or
+/// is 0.
 #[cfg(not(loom))]
 fn limit((variable, default): (&str, usize)) -> usize {
     let given = std::env::var(variable).ok();
@@ -49,7 +50,7 @@ fn limit((variable, default): (&str, usize)) -> usize {
     given.filter(|limit| *limit > 0).unwrap_or(default)
 }
 
-/// The time in the queue after which a job causes a warning.
+/// The waiting time after which a job causes a warning.
 const STUCK: Duration = Duration::from_secs(1);
 
 /// The time after which a thread without a job ends.
@@ -115,7 +116,7 @@ unsafe extern "C" fn run_job(data: *mut std::ffi::c_void, run: i32) {
     ));
 }
 
-/// Refuses jobs in a child of the process that started the threads.
+/// Returns an error in a forked child of the process `starter`, which started the threads.
 pub(crate) fn refuse_forked(starter: u32) -> Result<()> {
     if std::process::id() == starter {
         return Ok(());
@@ -253,8 +254,8 @@ fn pin_now() {
     }
     // SAFETY: dladdr succeeded, so it wrote `info`.
     let info = unsafe { info.assume_init() };
-    // `RTLD_NOLOAD` loads nothing. For the program itself, the call may fail, but pinning is not needed. SAFETY: the
-    // name is a C string of the loader.
+    // `RTLD_NOLOAD` loads no library. For the program itself, the call may fail, but pinning is not needed.
+    // SAFETY: the name is a C string of the loader.
     unsafe { libc::dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) };
 }
 

@@ -67,7 +67,7 @@ impl<T> Parts<T> {
         let mut dims = self.dims.clone();
         dims[0] = rows.len();
         Self {
-            // The address is within the elements or at their end.
+            // The address is within the elements or at the end of the elements.
             data: self.data.wrapping_add(rows.start * row),
             dims,
             len: rows.len() * row,
@@ -294,7 +294,7 @@ impl AnyParts {
         let row = dims.first().and_then(|rows| len.checked_div(*rows));
         let start = rows.start * row.unwrap_or(0);
         let packed = raw.dtype().bits().filter(|bits| (1..8).contains(bits));
-        // Only nonempty ranges must start at a byte boundary.
+        // Only nonempty ranges of rows must start at a byte boundary.
         let packed = packed.filter(|_| !rows.is_empty());
         if packed.is_some_and(|bits| start % (8 / bits) != 0) {
             return Err(Error::invalid_argument(format!(
@@ -307,14 +307,15 @@ impl AnyParts {
         if let Some([first, ..]) = Rc::get_mut(&mut dims) {
             *first = rows.len() as i64;
         }
-        // The address is within the elements or at their end.
+        // The address is within the elements or at the end of the elements.
         let before = raw.dtype().bytes_for(start).unwrap_or(0);
         let data = raw.data().wrapping_byte_add(before);
         Ok(Self::with(raw, data, dims))
     }
 
     fn at(&self) -> RawBuffer<'_> {
-        // SAFETY: the invariant holds, and both allocations live as long as `self`.
+        // SAFETY: `raw` is a complete buffer struct (the invariant of the field), and both
+        // allocations live as long as `self`.
         let raw = unsafe { RawBuffer::new(&raw const *self.raw) };
         raw.expect("a whole struct is not refused")
     }
@@ -448,7 +449,8 @@ macro_rules! tuples {
             #[allow(non_snake_case, unused_variables, clippy::unused_unit, reason = "called as types")]
             unsafe fn detach(self, call: &Frame<'_>) -> Self::Kept {
                 let ($($name,)*) = self;
-                // SAFETY: the caller's guarantee covers each element.
+                // SAFETY: the caller upholds the contract of `detach` for each element of the
+                // tuple.
                 ($(unsafe { $name.detach(call) },)*)
             }
         }
@@ -477,14 +479,15 @@ macro_rules! tuples {
             #[allow(non_snake_case, unused_variables, clippy::unused_unit, reason = "called as types")]
             unsafe fn piece(&self, rows: Range<usize>) -> Result<Self> {
                 let ($($name,)*) = self;
-                // SAFETY: the caller's guarantee covers each element.
+                // SAFETY: the caller upholds the contract of `piece` for each element of the tuple.
                 Ok(($(unsafe { $name.piece(rows.clone()) }?,)*))
             }
 
             #[allow(non_snake_case, unused_variables, clippy::unused_unit, reason = "called as types")]
             unsafe fn shared(&self) -> Self::Shared {
                 let ($($name,)*) = self;
-                // SAFETY: the caller's guarantee covers each element.
+                // SAFETY: the caller upholds the contract of `shared` for each element of the
+                // tuple.
                 ($(unsafe { $name.shared() },)*)
             }
         }

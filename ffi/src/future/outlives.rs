@@ -93,7 +93,7 @@ pub struct MadeFrom<'f, T>(PhantomData<(&'f (), T)>);
 // SAFETY: a derived type has the properties of its source type.
 unsafe impl<T: OutlivesCall> OutlivesCall for MadeFrom<'_, T> {}
 
-// SAFETY: attributes are copied with the frame.
+// SAFETY: attributes are copied with the call frame.
 #[diagnostic::do_not_recommend]
 unsafe impl<'f, A: Attribute<'f>> OutlivesCall for A {}
 

@@ -63,7 +63,7 @@ pub unsafe trait Divide: Kept + Sized {
     /// Returns the arguments, which all parts share.
     ///
     /// # Safety
-    /// The returned value is dropped before the call is completed and before `self` is used.
+    /// The returned value is dropped before the call is completed and before `self` is used again.
     unsafe fn shared(&self) -> Self::Shared;
 }
 

@@ -23,7 +23,8 @@ pub type Body<'f> = Pin<Box<dyn std::future::Future<Output = Result<()>> + Send 
 
 /// The data of a running call: its body, copied frame and completion.
 struct Work {
-    // Declared before the frame: fields are dropped in order, and the body borrows from the frame.
+    // The field precedes the frame. Fields are dropped in order, and the body borrows from the
+    // frame.
     body: Body<'static>,
     frame: OwnedFrame,
     completion: Completion,
@@ -50,7 +51,7 @@ impl Work {
 /// A running call; its wakers share this value.
 struct Task {
     state: Mutex<State>,
-    /// The handle that provides the program's threads, if any.
+    /// The call's handle, which provides the program's threads, if any.
     program: CallHandle,
 }
 

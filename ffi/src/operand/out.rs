@@ -69,7 +69,7 @@ use crate::param::{Kind, Param};
 pub struct Out<'f, T, const RANK: usize = ANY_RANK> {
     // Invariant: the elements are reachable only through this value.
     view: Typed<'f, T>,
-    /// The parameter's name for error messages; empty if unknown.
+    /// The name of the parameter for error messages; empty if unknown.
     name: &'static str,
 }
 
@@ -272,7 +272,7 @@ impl<'f, T: Element, const RANK: usize> Out<'f, T, RANK> {
         Writer::new(self.as_uninit(), name)
     }
 
-    /// Returns the elements as an initialized slice.
+    /// Returns the elements of the result as an initialized slice.
     ///
     /// ```
     /// use xla_ffi::prelude::*;

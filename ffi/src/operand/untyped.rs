@@ -325,7 +325,8 @@ fn mismatch<T: Element>(raw: RawBuffer<'_>, rank: Option<usize>) -> Error {
         .unwrap_or_else(|| Error::invalid_argument("the operand cannot be viewed so"))
 }
 
-/// Returns an error if an operand cannot be viewed with elements of type `T`.
+/// Returns the error if an operand cannot be viewed with elements of type `T`, and `None`
+/// otherwise.
 pub(crate) fn view_mismatch<T: Element>(raw: RawBuffer<'_>, rank: Option<usize>) -> Option<Error> {
     let param = Param::operand(Kind::Arg, DataTypes::only(T::DTYPE), rank);
     crate::param::mismatch::operand(raw, &param, align_of::<T>()).map(Error::invalid_argument)

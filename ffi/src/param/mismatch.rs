@@ -194,8 +194,8 @@ pub(crate) fn operand(raw: RawBuffer<'_>, param: &Param, align: usize) -> Option
     Some(text)
 }
 
-/// Suggests a fix for a wrong element type: cast the argument if no value is lost, or declare the result with a
-/// different type.
+/// Suggests a fix for a wrong element type: a cast of the argument that loses no value, or a different type for the
+/// result.
 fn advise(text: &mut String, raw: RawBuffer<'_>, param: &Param, is_arg: bool) {
     if param.dtypes.is_any() {
         return;

@@ -22,7 +22,7 @@ fn number(call: Call) -> i64 {
 
 fn lacks(call: Call) -> String {
     let (code, text) = failed(call.ret(shape(DType::S64, &[])));
-    // r0 and r1 report every code as INTERNAL.
+    // Hosts of r0 and r1 report every code as INTERNAL.
     let old = text.contains("(r0,") || text.contains("(r1,");
     let expected = if old {
         ErrorCode::Internal
@@ -176,7 +176,7 @@ fn parallel(
         sum.fetch_add(range.sum::<usize>(), Ordering::Relaxed);
     });
     assert!(pool.num_threads() > 0);
-    // An empty range and a range smaller than the chunk size.
+    // The loops have an empty range, and a range smaller than the chunk size.
     pool.for_each(0, |_| unreachable!());
     pool.for_each_range(3, usize::MAX, |range| assert_eq!(range, 0..3));
     z.fill(sum.into_inner() as i64);
@@ -285,7 +285,8 @@ fn uses_scratch(scratch: Scratch, panics: bool) -> Result<()> {
     Ok(())
 }
 
-/// Covers XLA's tests ScratchAllocator and ScratchAllocatorUnimplemented.
+/// Covers XLA's tests ScratchAllocator and ScratchAllocatorUnimplemented: hosts with and without an
+/// allocator.
 #[test]
 fn scratch_memory() {
     let allocator = Arc::new(HostAllocator::default());
@@ -440,8 +441,8 @@ fn user_data() {
         let id = runtime.type_id(name).unwrap();
         let object = Box::into_raw(Box::new(Store { value: 9 }));
         let mut objects = Objects::new(&runtime);
-        // SAFETY: the object comes from a `Box`, as the type's deleter expects, and ownership is
-        // passed on.
+        // SAFETY: the object comes from a `Box`, as the type's deleter expects, and the user data
+        // becomes its owner.
         unsafe { objects.insert_owned(id, object.cast()) }.unwrap();
         assert_eq!(number(executable.call().user_data(Arc::new(objects))), 9);
         let (code, text) = failed(executable.call().ret(shape(DType::S64, &[])));

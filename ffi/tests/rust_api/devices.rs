@@ -114,7 +114,8 @@ fn fill(y: &DeviceOut<i64, 1>, values: &[i64]) {
     assert_eq!(y.len(), values.len());
     for (i, value) in values.iter().enumerate() {
         let place = y.as_device_mut_ptr().wrapping_add(i);
-        // SAFETY: the runtime's devices share the host's memory; y has as many elements.
+        // SAFETY: the runtime's devices share the host's memory, and `y` has at least as many
+        // elements.
         unsafe { place.write(*value) };
     }
 }
@@ -312,7 +313,7 @@ fn newer_and_older_versions_of_collectives_serve_what_they_have() {
         _: *const RawCollectives,
         args: *mut XLA_FFI_Communicator_Get_Args,
     ) -> *mut XLA_FFI_Error {
-        // SAFETY: the handler passes complete arguments.
+        // SAFETY: the handler passes a complete argument struct.
         unsafe { (*args).communicator = 0xC0FFEE as *mut _ };
         std::ptr::null_mut()
     }
@@ -320,7 +321,7 @@ fn newer_and_older_versions_of_collectives_serve_what_they_have() {
         _: *const RawCollectives,
         args: *mut XLA_FFI_DeviceCommunicator_Get_Args,
     ) -> *mut XLA_FFI_Error {
-        // SAFETY: the handler passes complete arguments.
+        // SAFETY: the handler passes a complete argument struct.
         unsafe { (*args).device_communicator = 0xD3C0DE as *const _ };
         std::ptr::null_mut()
     }

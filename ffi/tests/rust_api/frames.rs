@@ -143,7 +143,7 @@ impl Spoilt {
             future: std::ptr::null_mut(),
         };
         let entry = H::ENTRIES[3].unwrap();
-        // SAFETY: the frame has the layout of the ABI, except for the test's changes.
+        // SAFETY: apart from the changes that the test makes, the frame has the layout of the ABI.
         let error = unsafe { entry(&raw mut frame) };
         match error as usize {
             0 => Ok(()),

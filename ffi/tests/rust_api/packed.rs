@@ -60,8 +60,8 @@ fn packed_elements_begin_in_the_low_bits() {
     );
 }
 
-/// r3 and r4 have no numbers for packed types. The element size is therefore unknown, and the bytes
-/// must not be read.
+/// Hosts of r3 and r4 have no numbers for packed types. The element size is therefore unknown, and
+/// the bytes must not be read.
 #[test]
 fn packed_types_without_a_name_are_refused() {
     let of = || shape(DType::S4, &[3]);

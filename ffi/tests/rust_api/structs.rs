@@ -22,7 +22,7 @@ fn dictionary(mut y: Out<f64, 1>, d: Dictionary) -> Result<()> {
             Some(xla_ffi::DataType::F64)
         ]
     );
-    // The iterator returns a float unchanged.
+    // A float that the iterator returns is unchanged.
     let x = d.iter().find_map(|(_, value)| value.get::<f64>()).unwrap();
     y.copy_from(&[
         x,
@@ -102,7 +102,7 @@ fn from_attributes(mut y: Out<f64, 1>, #[attr(flatten)] range: Range, scale: f64
     y.write_iter(range.told().map(|told| told * scale))
 }
 
-/// Covers XLA's tests StructAttr, AttrsAsStruct and AutoBindingStructs.
+/// Covers XLA's tests StructAttr, AttrsAsStruct and AutoBindingStructs: structs as attributes.
 #[test]
 fn structs() {
     let fields = "lo = 1 : i64, hi = 9 : i64, kind = \"odd\", weight = 0.5";

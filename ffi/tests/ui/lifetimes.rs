@@ -98,7 +98,7 @@ mod result_twice {
         y.write_with(|i| 2.0 * x[i])
     }
 
-    /// Compiles: the second `y` is a slice.
+    /// A handler that compiles, because the second `y` is a slice.
     #[xla_ffi::handler]
     fn hidden(x: Buffer<f32>, mut y: Out<f32>) -> Result<()> {
         let y = y.fill(0.0);
@@ -107,7 +107,7 @@ mod result_twice {
     }
 }
 
-/// Device memory has no slices on the host.
+/// An operand in device memory cannot be used as a slice.
 mod device_slice {
     use xla_ffi::{DeviceBuffer, DeviceOut, prelude::*, device::AnyDeviceBuffer};
 

@@ -29,7 +29,7 @@ impl Host {
                 bundle,
                 traits,
             };
-            // SAFETY: hosts with version 0.4 or later expect the long struct.
+            // SAFETY: hosts with version 0.4 or later expect the struct with a record stage.
             return unsafe { self.call(Slot::HandlerRegister, Feature::Registration, &mut args) };
         }
         let mut args = XLA_FFI_Handler_Register_Args_R0 {
@@ -45,7 +45,7 @@ impl Host {
             },
             traits,
         };
-        // SAFETY: every host accepts the short struct.
+        // SAFETY: every host accepts the struct without a record stage.
         unsafe { self.call(Slot::HandlerRegister, Feature::Registration, &mut args) }
     }
 

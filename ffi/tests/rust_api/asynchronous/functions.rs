@@ -147,7 +147,7 @@ async fn ends(how: &str, y: Out<f32, 1>) -> Result<()> {
             .await;
         }
         "lost" => {
-            // The waker is not kept, so the task is dropped together with the promise.
+            // The body does not keep its waker, so the task is dropped together with the promise.
             std::future::pending::<()>().await;
         }
         "kept" => {

@@ -130,7 +130,8 @@ fn parts_own_rows_of_the_results() {
     }
 }
 
-/// Results that cannot be divided. The handler ignores the error, which still fails the call.
+/// A handler whose results cannot be divided. The handler ignores the error, but the error still
+/// fails the call.
 #[xla_ffi::handler]
 fn indivisible(a: AnyOut, b: AnyOut, later: Later) -> Result<()> {
     let promise = later.promise((a, b));
