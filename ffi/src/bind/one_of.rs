@@ -152,7 +152,7 @@ pub struct OneOfOut<'f, S, const RANK: usize = ANY_RANK> {
 }
 
 impl<'f, S, const RANK: usize> OneOfOut<'f, S, RANK> {
-    /// Converts the result to an [`Out`](crate::Out) with elements of type `T`.
+    /// Converts the result to an [`Out`] with elements of type `T`.
     ///
     /// # Errors
     /// [`ErrorCode::InvalidArgument`](crate::ErrorCode::InvalidArgument) if the result has a different type or

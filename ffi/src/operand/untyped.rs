@@ -284,7 +284,7 @@ impl<'f> AnyOut<'f> {
         Ok(())
     }
 
-    /// Converts the result to an [`Out`](crate::Out) with elements of type `T` and, if fixed, rank
+    /// Converts the result to an [`Out`] with elements of type `T` and, if fixed, rank
     /// `RANK`.
     ///
     /// # Errors
