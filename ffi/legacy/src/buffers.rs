@@ -104,9 +104,9 @@ impl Leaf {
     }
 }
 
-// SAFETY: the type holds only addresses; dereferencing them is unsafe and the user's responsibility.
+// SAFETY: the type holds only addresses. Dereferencing an address is unsafe and the user's responsibility.
 unsafe impl Send for Leaf {}
-// SAFETY: the type holds only addresses; dereferencing them is unsafe and the user's
+// SAFETY: the type holds only addresses. Dereferencing an address is unsafe and the user's
 // responsibility.
 unsafe impl Sync for Leaf {}
 
@@ -133,9 +133,9 @@ pub struct Root {
     pub elements: Vec<*mut c_void>,
 }
 
-// SAFETY: the type holds only addresses; dereferencing them is unsafe and the user's responsibility.
+// SAFETY: the type holds only addresses. Dereferencing an address is unsafe and the user's responsibility.
 unsafe impl Send for Root {}
-// SAFETY: the type holds only addresses; dereferencing them is unsafe and the user's
+// SAFETY: the type holds only addresses. Dereferencing an address is unsafe and the user's
 // responsibility.
 unsafe impl Sync for Root {}
 
@@ -169,9 +169,9 @@ pub struct Buffers {
     roots: Vec<Root>,
 }
 
-// SAFETY: the type holds only addresses; dereferencing them is unsafe and the user's responsibility.
+// SAFETY: the type holds only addresses. Dereferencing an address is unsafe and the user's responsibility.
 unsafe impl Send for Buffers {}
-// SAFETY: the type holds only addresses; dereferencing them is unsafe and the user's
+// SAFETY: the type holds only addresses. Dereferencing an address is unsafe and the user's
 // responsibility.
 unsafe impl Sync for Buffers {}
 
@@ -251,7 +251,7 @@ impl Reader {
     }
 
     /// # Safety
-    /// At the current position, the list has the entries of the node.
+    /// The list has the entries of the node, from position `at` on.
     unsafe fn operand(&mut self, node: &Node, root: Option<*mut c_void>, path: &mut Vec<usize>) {
         match node {
             Node::Leaf => {
@@ -281,7 +281,7 @@ impl Reader {
     }
 
     /// # Safety
-    /// At the current position, the list has the entries of the node.
+    /// The list has the entries of the node, from position `at` on.
     unsafe fn result(&mut self, node: &Node) -> *mut c_void {
         match node {
             Node::Leaf => {

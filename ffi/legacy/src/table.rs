@@ -10,7 +10,7 @@ pub(super) struct Context {
     pub(super) stream: *mut c_void,
 }
 
-/// An error object that this host creates for handlers.
+/// An error object that this module's host creates for handlers.
 pub(super) struct Failure {
     code: XLA_FFI_Error_Code,
     /// The message, which ends with a NUL.

@@ -276,8 +276,8 @@ impl Stage {
         };
         if self.is_async {
             let outlive = self.params.iter().zip(&values).map(|(param, value)| {
-                // The compiler's message points at the parameter only if the whole call has the parameter's position
-                // and one hygiene context.
+                // The compiler's message points at the parameter only if the whole call expression has the
+                // parameter's position and one hygiene context.
                 let span = crate::parameter::place(&param.ty).resolved_at(value.span());
                 let mut value = value.clone();
                 value.set_span(span);
@@ -489,7 +489,8 @@ pub(crate) fn listed(path: &syn::Path, origin: &LitStr) -> Option<TokenStream> {
     is_own.then(|| quote!(const _: () = #path();))
 }
 
-/// Generates a use of the warning item for a handler of a legacy target, which no library needs to list.
+/// Generates a use of the warning item for a handler of a legacy target. Libraries need not list handlers of legacy
+/// targets.
 pub(crate) fn use_handler(path: &syn::Path) -> Option<TokenStream> {
     let mut export = path.clone();
     let last = export.segments.last_mut()?;

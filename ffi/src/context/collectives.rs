@@ -174,7 +174,7 @@ pub struct DeviceCommunicator<'f> {
     /// The description in host memory (`ncclDevComm*` on CUDA). The host owns the description: read
     /// or copy it during the call, and do not change it.
     pub raw: *const XLA_FFI_DeviceCommunicator,
-    /// The size of the description in bytes.
+    /// The size of the communicator's description in bytes.
     pub byte_size: usize,
     /// The version of the description: with NCCL, the `NCCL_VERSION_CODE` that the host was compiled with. Before you
     /// use the description, compare its version and size with those that your device code expects.

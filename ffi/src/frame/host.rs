@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorCode, Result, wording};
 use crate::frame::raw_buffer::uninit;
 use xla_ffi_sys::*;
 
-/// The host of a call, identified by the frame's `api` pointer.
+/// The host of a call, identified by the `api` pointer of the call frame.
 ///
 /// ```
 /// use xla_ffi::{Revision, prelude::*, ext::RawCall, bind::Slot};

@@ -297,7 +297,7 @@ fn flow(outcome: Result<()>, error: Option<Error>) -> Flow {
     }
 }
 
-/// Returns from a handler whose call is not complete yet.
+/// Returns from a handler whose call has not completed yet.
 ///
 /// # Safety
 /// `call` is a call whose return has not acted.

@@ -151,7 +151,7 @@ fn broken_contracts_are_reported_if_all_else_is_right() {
     for name in ["3 problems", "`other`", "`a`: expected F32", "`y`"] {
         assert!(text.contains(name) && !text.contains("contract"), "{text}");
     }
-    // If an operand is missing, the other operands cannot be identified.
+    // If an operand is missing, the other operands cannot be matched with parameters.
     let text = refused(with(call::<typed>("{}"), &[&[4]], &[&[4]]));
     assert!(
         text.contains("missing argument") && !text.contains("contract"),

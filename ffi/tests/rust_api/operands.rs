@@ -280,7 +280,7 @@ fn one_of(x: OneOf<(f32, f64, bf16), 1>, y: OneOfOut<(f32, f64), 1>) -> Result<(
     Ok(())
 }
 
-/// Covers XLA's tests Match and Verify: element types and ranks from a set.
+/// Covers XLA's tests Match and Verify: operands with one of several element types and ranks.
 #[test]
 fn one_of_several_element_types() {
     let half =

@@ -29,8 +29,8 @@ fn slice<'f, T: Element>(name: &str, operand: OneOf<'f, Floats>) -> Result<&'f [
 
 struct Solve(Held);
 
-/// Solves A x = b for each row of `b`, where A is given by its rows (CSR). A matrix that is already factorised,
-/// here or at another call site, is not factorised again. If A is singular, x is NaN.
+/// Solves A x = b for each row of `b`, where A is given by its rows (CSR). A matrix that any call site has already
+/// factorised is not factorised again. If A is singular, x is NaN.
 #[xla_ffi::stateful(
     name = "solve",
     shape = "... nnz, nnz, starts, ... k n -> ... k n",
