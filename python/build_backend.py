@@ -14,8 +14,8 @@ import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 
-#: Files generated from ``include/cmake/NAME.in``, each with its folder in the package. ``xtask`` also generates them,
-#: and similar files for the embedded runtime.
+#: Files that are generated from ``include/cmake/NAME.in``, each with its folder in the package. ``xtask`` also
+#: generates these files, and similar files for the embedded runtime.
 PACKAGE_FILES = {
     "xla_ffi-config.cmake": "lib/cmake/xla_ffi",
     "xla_ffi-config-version.cmake": "lib/cmake/xla_ffi",
@@ -112,7 +112,7 @@ def _headers():
 
 
 def members():
-    """Returns the members of the wheel without its metadata."""
+    """Returns the files of the wheel, except for the metadata."""
     found = {f"xla_ffi/{path.name}": path.read_bytes() for path in _sources()}
     found |= {f"xla_ffi/include/{name}": path.read_bytes() for name, path in _headers().items()}
     for name, folder in PACKAGE_FILES.items():
@@ -122,7 +122,7 @@ def members():
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    # scikit-build-core adds this folder to CMAKE_PREFIX_PATH.
+    # scikit-build-core adds the folder of this entry point to CMAKE_PREFIX_PATH.
     return PROJECT.wheel(wheel_directory, members(), entry_points=b"[cmake.prefix]\nxla_ffi = xla_ffi\n")
 
 

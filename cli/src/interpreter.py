@@ -1,7 +1,7 @@
-"""Loads a library in this interpreter and asks its handlers for their metadata, as a runtime of each revision would.
+"""Loads a library in this interpreter and makes the metadata queries of all revisions to its handlers.
 
-`xla-ffi doctor` runs this file as a child process: `python -c FILE PIPE REQUEST`. It writes the answer to the pipe as
-JSON.
+`xla-ffi doctor` runs this file as a child process: `python -c FILE PIPE REQUEST`. The answers are written to the pipe
+as JSON.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ PIPE, REQUEST = int(sys.argv[1]), json.loads(sys.argv[2])
 STAGES = {"instantiate", "prepare", "initialize", "execute", "record"}
 GUARD = 0x5A5AA5A53C3CC33C
 UNANSWERED = 0x8000000080000000
-#: Positions in the host's function table. They are the same in all revisions.
+#: Indices of functions in the host's function table, which are the same in all revisions.
 ERROR_CREATE, TYPE_REGISTER = 0, 5
 
 
@@ -39,7 +39,7 @@ def load():
     alone = isolated("the library", lambda: [bool(load_alone())])
     if "." not in name or alone == ([True], None):
         return load_alone()
-    # The module needs something that its package loads first.
+    # The module needs names that its package loads first.
     say(calls="the library")
     module = importlib.import_module(name)
     return module if os.path.samefile(module.__file__, file) else load_alone()
@@ -63,7 +63,8 @@ def missing_package(error):
 
 
 def isolated(who, work):
-    """Runs `work` in a fork of this process. Returns what it yielded, and how the fork failed or None."""
+    """Runs `work` in a fork of this process. Returns the values that `work` yields, and the reason why the fork failed
+    or None."""
     say(enters=who)
     read, write = os.pipe()
     child = os.fork()
@@ -131,7 +132,7 @@ def may_return_capsules(function):
     text = signature[0][0] if signature else getattr(function, "__text_signature__", None) or function.__doc__ or ""
     match = re.match(r"(?:def )?[\w.]*\(([^)]*)\)(?:\s*->\s*(.*))?", text.strip().split("\n")[0])
     if not match:
-        return True  # Without a known signature, try the call. Python rejects it if the function has parameters.
+        return True  # Without a known signature, try the call. Python rejects a call without required arguments.
     arguments, result = match.groups()
     none = all(part.strip() in ("", "/", "$module") for part in arguments.split(","))
     return none and (not result or re.search("object|capsule|dict|list|tuple|any", result, re.I))
@@ -180,7 +181,7 @@ def is_function(address):
 
 
 def ask(function, revision):
-    """Makes the metadata call of one revision and returns the handler's answer."""
+    """Makes the metadata query of one revision and returns the handler's answer."""
     minor, table_size, count, has_state, has_future = revision
     errors = []
 
@@ -201,7 +202,7 @@ def ask(function, revision):
     callbacks = {ERROR_CREATE: prototype(create), TYPE_REGISTER: prototype(register), None: prototype(other)}
     slots = [ctypes.cast(callbacks.get(at, callbacks[None]), ctypes.c_void_p).value for at in range(count)]
     table = words([table_size, 0, 24, 0, minor << 32, 0, *slots])
-    # struct_size, api_version (24 bytes), traits, state_type_id, and a guard.
+    # The fields are struct_size, api_version (24 bytes), traits, state_type_id, and a guard.
     answer = words([36, 24, 0, UNANSWERED, 0, 0 if has_state else GUARD] + [GUARD] * 4)
     extension = words([32, 1, 0, ctypes.addressof(answer)])
     head = [168, ctypes.addressof(extension), ctypes.addressof(table) if minor > 1 else 0, 0, 3]
@@ -226,7 +227,8 @@ def ask(function, revision):
 
 
 def ask_all(functions, revision):
-    """Combines the answers of the stages: the first failure, or the newest version with all traits and the last state."""
+    """Combines the stages' answers to a metadata query: the first failure, or the newest version with all traits and
+    the last state."""
     found = [ask(function, revision) for function in functions]
     failures = [one for one in found if "major" not in one]
     traits = functools.reduce(operator.or_, (one.get("traits", 0) for one in found))
@@ -241,7 +243,7 @@ def words(values):
 
 
 def answers(who, stages, types):
-    """Returns a handler's answers to the metadata call, one per revision."""
+    """Returns a handler's answers to the metadata queries, one per revision."""
     found = []
 
     def work():
@@ -286,5 +288,5 @@ def main():
 
 main()
 say(ends=None)
-# Skip the module's exit handlers, because a crash in them is not part of the answer.
+# Skip the module's exit handlers, because a crash in them does not concern the answers.
 os._exit(0)

@@ -23,14 +23,14 @@ PROJECT = build_backend.Project(HERE)
 
 
 def _members(prefix):
-    """Returns the members of the wheel without its metadata."""
+    """Returns the files of the wheel, except for the metadata."""
     members = {}
     files = sorted(path for path in (prefix / "lib").rglob("*") if not path.is_dir())
     links = {path: path.resolve() for path in files if path.is_symlink()}
     for path in files:
         if path not in links and path in links.values():
-            continue  # Loaders look for the link's name, so only the link is packaged.
-        # Wheels cannot contain links. To a linker, this linker script is equivalent.
+            continue  # Loaders search for the name of the link, so only the link is packaged.
+        # Wheels cannot contain links. For linkers, a linker script replaces a link.
         is_for_linkers = path in links and path.suffix == ".so"
         data = f"INPUT({os.readlink(path)})\n".encode() if is_for_linkers else path.read_bytes()
         members[f"xla_ffi/{path.relative_to(prefix).as_posix()}"] = data, 0o644

@@ -47,7 +47,8 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-# Type checkers read the imports above instead. A test checks that both have the same names.
+# The module of each public name. Type checkers read the imports above instead; a test checks that both have the same
+# names.
 _MODULES = {
     "_check": ("CheckResult", "Report", "check"),
     "_errors": ("CompileError", "LibraryError", "ManifestError", "UnsupportedRuntimeError"),

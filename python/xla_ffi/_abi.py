@@ -49,7 +49,8 @@ def type_text(name, dims=None):
 
 
 def widens(have, want):
-    """Returns true if a cast from one element type of the ABI to another preserves every value's meaning."""
+    """Returns true if a cast from one element type of the ABI to a different one preserves the meaning of every value.
+    """
     kinds = ("bool", "uint", "int", "float", "complex")
     (a, has), (b, gets) = ELEMENT_TYPES.get(have, ("token", 0)), ELEMENT_TYPES[want]
     has, gets = has // (1 + (a == "complex")), gets // (1 + (b == "complex"))
@@ -64,7 +65,7 @@ def numpy_dtype(name):
     try:
         return np.dtype(plain)
     except TypeError:
-        import ml_dtypes  # a dependency of jax
+        import ml_dtypes  # jax depends on ml_dtypes
 
         return np.dtype(getattr(ml_dtypes, plain))
 
@@ -74,13 +75,14 @@ def _numbers(version):
 
 
 def _is_published(version):
-    """Returns true if a version is that of a release that this package knows. A fourth number marks a corrected
+    """Returns true if ``version`` is a jaxlib release that this package knows. A fourth number marks a corrected
     release."""
     return bool(re.fullmatch(r"\d+(\.\d+)+", version)) and _numbers(version)[:3] <= _numbers(REVISIONS[-1][0])
 
 
 def _revision_of_header(text):
-    """Returns the revision of the text of a ``c_api.h``, by its minor version and the length of its function table."""
+    """Returns the revision of a ``c_api.h`` from its text, by the minor version and the length of the function table.
+    """
     minor = int(re.search(r"#define XLA_FFI_API_MINOR (\d+)", text)[1])
     functions = len(re.findall(r"_API_STRUCT_FIELD\(XLA_FFI_\w+\);", text))
     return sum(known <= [minor, functions] for _first, *known in REVISIONS) - 1
@@ -89,7 +91,7 @@ def _revision_of_header(text):
 def revision_of(version, header=None):
     """Returns the revision of jaxlib ``version``, or -1 if the version is older than the first revision.
 
-    Nightly and vendor builds may have the number of a release but a newer revision. For them, the revision is read
+    Nightly and vendor builds may have the number of a release but a newer revision. The revision of such builds is read
     from ``header``, the path of the wheel's ``xla/ffi/api/c_api.h``.
     """
     if version in YANKED:
@@ -98,7 +100,7 @@ def revision_of(version, header=None):
     if header and not _is_published(version):
         with contextlib.suppress(OSError, TypeError), open(header, encoding="utf-8") as file:
             known = _revision_of_header(file.read())
-            # The headers of r5 and r6 have equal minor versions and table lengths, so the version decides.
+            # The headers of r5 and r6 have equal minor versions and table lengths, so the jaxlib version decides.
             return known if REVISIONS[known][1:] != REVISIONS[max(by_number, 0)][1:] else by_number
     return by_number
 
@@ -109,7 +111,7 @@ def first_jaxlib(revision):
 
 
 def minor_version(revision):
-    """Returns the minor version that a runtime of this revision reports.
+    """Returns the minor version that a runtime of a revision reports.
 
     Future revisions are assumed to increase the minor version by one each.
     """
@@ -120,7 +122,7 @@ def minor_version(revision):
 #: Names of signatures, indexed by the number that a library's list of legacy targets uses.
 LEGACY_SIGNATURES = (None, "cpu", "cpu_status", "gpu", "gpu_status", "cpu_unified")
 
-#: XLA's CustomCallApiVersion for each signature. Devices also accept "gpu_status" as 3.
+#: XLA's CustomCallApiVersion for each signature. On devices, XLA also accepts "gpu_status" targets as version 3.
 LEGACY_API_VERSIONS = {"cpu": 1, "cpu_status": 2, "cpu_unified": 3, "gpu": 1, "gpu_status": 2}
 
 #: The function that returns a library's list of legacy targets.
@@ -145,7 +147,7 @@ def legacy_targets(image):
     """Returns ``(name, platform, address, signature)`` for each legacy target that a loaded library has registered."""
     try:
         function = getattr(image, LEGACY_LIST)
-    except (AttributeError, UnicodeDecodeError):  # The loader's error message contains the path.
+    except (AttributeError, UnicodeDecodeError):  # The loader's error has the path, which may not be UTF-8.
         return []
     function.restype = ctypes.POINTER(_Target)
     function.argtypes = []

@@ -1,4 +1,4 @@
-"""Attributes: converts Python values to exactly the types that a handler declares.
+"""Converts Python values to exactly the attribute types that a handler declares.
 
 JAX turns a Python int into an S64 attribute and a float into an F64 attribute, which handlers that expect other types
 refuse. This module converts to the declared type instead, and raises an error if the value does not fit.
@@ -59,7 +59,7 @@ def cast_all(spec, given):
 
 
 def _stated(spec, declared, given):
-    """Returns the given attributes, with the declared defaults added if the handler itself does not know them."""
+    """Returns the given attributes, with the declared defaults added if the handler does not know these defaults."""
     if not spec.states_defaults:
         return given
     return {**{name: attr.default for name, attr in declared.items() if attr.default is not None}, **given}
@@ -68,8 +68,8 @@ def _stated(spec, declared, given):
 def with_defaults(spec, cast, inside=None):
     """Returns the attributes of a call, completed with the defaults in the manifest.
 
-    Also completes dictionary attributes, where ``inside`` is the name of the dictionary. Dictionaries nested in those
-    have no declared members.
+    For the members of a dictionary attribute, ``inside`` is the name of the dictionary. Nested dictionaries have no
+    declared members.
     """
     declared = [attr for attr in spec.attrs if attr.inside == inside]
     all_ = {**{attr.name: attr.default for attr in declared if attr.default is not None}, **cast}
@@ -87,8 +87,8 @@ def integers(spec, cast):
 def _dictionary(spec, name, value):
     """Converts the value of a dictionary attribute.
 
-    A handler may declare its members, but not members of nested dictionaries, even if a nested dictionary has the name
-    of a declared attribute.
+    A handler may declare the members of the dictionary. Nested dictionaries have no declared members, even if a
+    declared attribute has the same name.
     """
     if not isinstance(value, Mapping):
         raise TypeError(f"expected a dict, got {_values.shown(value)}")
@@ -141,12 +141,12 @@ def _value(kind, value, name):
 def _in_range(attr, value):
     """Checks a value against the attribute's range and returns the value.
 
-    The handler also checks the range, but XLA never calls it if its results are empty.
+    The handler also checks the range, but XLA does not call handlers whose results are empty.
     """
     for word, bound in ("min", attr.minimum), ("max", attr.maximum):
         if bound is not None:
             numbers = np.atleast_1d(value)
-            # The bound is rounded to the type of the value, because the value was rounded too.
+            # The bound is rounded to the type of the value, because the value was also rounded.
             limit = numbers.dtype.type(bound) if numbers.dtype.kind == "f" else bound
             wrong = numbers[~(numbers >= limit if word == "min" else numbers <= limit)]
             if wrong.size:
@@ -157,7 +157,7 @@ def _in_range(attr, value):
 def _elements(kind, value, name):
     """Converts ``value`` to elements of the NumPy type of ``kind``.
 
-    Raises a TypeError if this loses more than digits of floats.
+    Raises a TypeError if the conversion loses more than digits of floats.
     """
     to = _abi.ATTRIBUTE_DTYPES[kind.strip("[]")]
     value = _constant(value)
@@ -180,7 +180,7 @@ def _constant(value):
 
 
 def _untyped(value):
-    """Returns a value without a declared type. As in JAX, an int becomes S64 and a float F64."""
+    """Converts the value of an attribute without a declared type. As in JAX, an int becomes S64 and a float F64."""
     if isinstance(value, Mapping):
         return {key: _untyped(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, range)):
@@ -207,7 +207,7 @@ def _array_of_its_own(value):
 def _known(value):
     """Converts an array of any library to NumPy.
 
-    A traced value has no elements yet, and libraries differ in the error they raise for it.
+    Raises a TypeError for a traced value, which has no elements yet. The libraries themselves raise various errors.
     """
     try:
         return np.asarray(value)

@@ -1,8 +1,8 @@
-"""vmap: how a call changes when its operands have an additional leading dimension.
+"""Batching for ``vmap``: changes a call whose operands have an additional leading dimension.
 
-The ``batch`` of a call determines the change. It is one of jax's values of ``vmap_method``, None if vmap is refused,
-or the author's declaration. A declaration is a tuple with ``"leading"`` or ``"shared"`` for each operand, or a
-different handler (``_related_handlers.Other``).
+The ``batch`` of a call determines the batched call. ``batch`` is one of jax's values of ``vmap_method``, None if vmap
+is refused, or the author's declaration. A declaration is a tuple with ``"leading"`` or ``"shared"`` for each operand,
+or a different handler (``_related_handlers.Other``).
 """
 
 import functools

@@ -44,7 +44,7 @@ def check(fn, *args, attrs=None, skip=(), keep=(), time_limit=60, **more):
     gradient is compared with ``jax.test_util.check_grads``. If the command-line tool ``xla-ffi`` is found (in ``XLA_FFI_CLI``,
     this environment, ``PATH`` or this checkout's ``target``), ``xla-ffi check`` runs its checks on the embedded runtime.
 
-    Checks run on CPU in processes of their own, so a handler that crashes or hangs fails one check only. The call is passed
+    Checks run on CPU in separate processes, so a handler that crashes or hangs fails one check only. The call is passed
     to these processes with ``pickle``, so ``shapes`` must be a list or a function of an importable module.
 
     Args:
@@ -147,7 +147,7 @@ def _process(folder, job, deadline, time_limit):
 def _wait(child, handler, results_file, deadline):
     """Returns the exit status of the process, or None if it was killed at the deadline.
 
-    Reports checks that take long.
+    While waiting, reports checks that take long.
     """
     last, since = None, time.monotonic()
     while True:
@@ -186,7 +186,7 @@ def command_line():
         return named
     built = [_PACKAGE.parent.parent / "target" / profile / "xla-ffi" for profile in ("release", "debug")]
     newest = max((path for path in built if path.exists()), key=lambda path: path.stat().st_mtime, default=None)
-    # The scripts folder of an environment need not be on PATH.
+    # The folder of an environment's scripts is not necessarily on PATH.
     path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)])
     return shutil.which("xla-ffi", path=path) if newest is None else os.fspath(newest)
 
@@ -206,7 +206,7 @@ def _embedded(folder, handler, values, more, options, deadline, time_limit):
         for index, array in enumerate(arrays):
             command += ["--arg", _spec(folder / f"arg{index}.npy", np.asarray(array))]
         given = more.get("result_shape_dtypes")
-        # Contracts do not determine element types, and handlers without a manifest have no contract.
+        # Contracts do not determine element types. Handlers without a manifest have no contract.
         several = any(ret.dtypes is None or len(ret.dtypes) > 1 for ret in handler.spec.rets)
         if given is None and (several or handler.spec.states_defaults):
             import jax

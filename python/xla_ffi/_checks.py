@@ -17,11 +17,11 @@ _ROWS = 4
 
 
 class Fails(Exception):
-    """The handler does not pass the check."""
+    """Raised if the handler fails the check."""
 
 
 class Skipped(Exception):
-    """The check does not apply."""
+    """Raised if the check does not apply to the handler."""
 
 
 class Case:

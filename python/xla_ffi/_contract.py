@@ -16,7 +16,7 @@ import re
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 _NUMBER = re.compile(r"[0-9]+")
-#: ``times * name / over + plus``, each part as it is written.
+#: Matches ``times * name / over + plus``, and captures the text of each part.
 _COMPUTED = re.compile(r"(?:(?P<times>[^*/+-]*)\*)?(?P<name>[^/+-]*)(?:/(?P<over>[^+-]*))?(?:(?P<sign>[+-])(?P<plus>.*))?")
 #: Separators between words: the blanks of ASCII, independent of the locale.
 _BLANKS = " \t\n\v\f\r"
@@ -64,7 +64,7 @@ class Computed:
         try:
             if result >= 0:
                 return result
-        except Exception:  # jax's error class, whose location depends on the version
+        except Exception:  # The module of jax's error class depends on the version of jax.
             pass
         raise ValueError(f"may be negative (pass constraints=['{size} >= {-(self.plus * self.over // self.times)}'] to jax.export.symbolic_shape)")
 

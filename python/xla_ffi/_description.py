@@ -37,11 +37,11 @@ class Handlers(Single):
             return handlers[name]
         raise no_handler(self.__dict__.get("path"), name, handlers, [each for each in handlers if "." not in each])
 
-    # Type checkers learn the attributes from a stub file.
+    # Type checkers get the attributes from a stub file.
     if not TYPE_CHECKING:
         __getattr__ = _find
 
-    # Also finds handlers whose names are taken by attributes of the library itself.
+    # Items also include handlers whose names are attributes of the library object.
     def __getitem__(self, name: str) -> Any:
         return self._find(name)
 
@@ -53,7 +53,7 @@ class Handlers(Single):
 
 
 class Described(Single):
-    """The calls of a handler: their operands, attributes and results.
+    """A handler, with functions that check and convert the operands, attributes and results of its calls.
 
     A subclass for a framework converts operands (``_operand``), creates the types of arrays (``_array_type``) and
     tokens (``_token_type``), and checks result types that a caller passes (``_said``).
@@ -196,8 +196,8 @@ class Described(Single):
         raise TypeError(f"{self.__qualname__}: {what} cannot be determined from the arguments; pass {how}")
 
     def _own_aliases(self, given, bound):
-        """Returns the caller's aliases without those that the handler declares, because handlers called in its place
-        declare their own."""
+        """Returns the caller's aliases without those that the handler declares, because handlers that replace it
+        declare their own aliases."""
         pairs = {(operator.index(argument), operator.index(result)) for argument, result in dict(given or {}).items()}
         return tuple(sorted(pairs.difference(self._declared_aliases(bound))))
 
@@ -301,7 +301,7 @@ def _checked_shape(shape):
 
 
 def _dim(dim, shape):
-    # A symbolic size of `jax.export` is valid too.
+    # Symbolic sizes of `jax.export` are valid.
     if type(dim).__module__.startswith("jax"):
         return dim
     if isinstance(dim, (int, np.integer)) and not isinstance(dim, bool) and dim >= 0:

@@ -4,23 +4,23 @@ import difflib
 
 
 class LibraryError(Exception):
-    """A library cannot be used. The message has the library, the reason and the remedy."""
+    """Raised if a library cannot be used. The message contains the library, the reason and the remedy."""
 
 
 class ManifestError(LibraryError):
-    """A file has no manifest, or its manifest cannot be read."""
+    """Raised if a file has no manifest, or its manifest cannot be read."""
 
 
 class FileMissingError(ManifestError, FileNotFoundError):
-    """The file does not exist. Also a ``FileNotFoundError``."""
+    """Raised if a library's file does not exist. This class is also a ``FileNotFoundError``."""
 
 
 class CompileError(LibraryError):
-    """Source text does not compile. The message contains the compiler's output."""
+    """Raised if source text does not compile. The message contains the compiler's output."""
 
 
 class UnsupportedRuntimeError(LibraryError):
-    """The jaxlib of this process lacks something that a handler needs."""
+    """Raised if the jaxlib of this process lacks something that a handler needs."""
 
 
 def no_handler(path, name, known, shown):

@@ -1,4 +1,4 @@
-"""Exported models that record which libraries have their handlers."""
+"""Exported models, each with a list of the libraries that contain its handlers."""
 
 import dataclasses
 import os
@@ -19,8 +19,8 @@ class Model:
     def __init__(self, exported: Any, needs: Sequence[Need], libraries: Sequence[Any], vjp_order: int = 0):
         #: The object that ``jax.export`` returned.
         self.exported = exported
-        #: The targets that the model calls, as :class:`Need`. For a model that was read from a file, includes those of
-        #: its derivatives.
+        #: The targets that the model calls, as :class:`Need`. For a model that was read from a file, the list includes
+        #: those of its derivatives.
         self.needs = tuple(needs)
         # The libraries, as stored in the file: dictionaries with the keys "file", "prefix", "digest" and "targets", and
         # the arguments of `load`.
@@ -28,7 +28,7 @@ class Model:
         self._vjp_order = vjp_order
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the function. This also works under ``jax.jit`` and in other functions."""
+        """Calls the exported function. Calls are also possible under ``jax.jit`` and in other traced functions."""
         return self.exported.call(*args, **kwargs)
 
     def serialize(self, vjp_order: Optional[int] = None) -> bytes:
@@ -112,7 +112,7 @@ def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Union
         if each.library is None and not any(each in choices for choices in stand) and not _are_there(targets, platforms):
             _library.load(each.path)
     for entry, choices in zip(listed, stand):
-        # A missing file is fine if its targets are already registered from a different file.
+        # A missing file is no problem if a different file has already registered its targets.
         if not choices and os.path.exists(entry["file"]) and not _are_there(entry["targets"], platforms):
             _library.load(entry["file"], entry["prefix"], **_user_signature.read_back(entry))
     have = _loaded()
@@ -138,7 +138,7 @@ def report(model, paths):
     listed, given = _needs.model_parts(data, where)[0].get("libraries", []), [_elsewhere(path) for path in paths]
     stand, have = _standing(listed, given), {}
     for path, each in zip(paths, given):
-        # A caller's library has targets under its own names, and under the names in the model's list.
+        # Targets of a caller's library are known under the library's own names and under the names in the model's list.
         said = {None: {}, **{entry["prefix"]: _user_signature.read_back(entry) for entry, choices in zip(listed, stand) if each in choices}}
         libraries = _manifest.read_all(each.path, required=not any(any(keywords.values()) for keywords in said.values()))
         for prefix, keywords in said.items():
@@ -160,7 +160,7 @@ def report(model, paths):
 
 
 class _Given(NamedTuple):
-    """A library that a caller passes, as a path or loaded."""
+    """A library that a caller passes, as a path or as a loaded library."""
 
     path: str
     names: set[str]
@@ -177,7 +177,7 @@ def _elsewhere(each):
 
 
 def _loaded():
-    """Returns the loaded libraries by registered target. A target may have several, one per platform."""
+    """Returns the loaded libraries by registered target. A target may have several libraries, one per platform."""
     found = {}
     for library in _library.loaded():
         targets = [handler.target for handler in library.handlers.values() if not handler.refused]
@@ -201,9 +201,9 @@ def _used(targets, given=()):
 
 
 def _standing(listed, given):
-    """Returns for each listed library the candidates in ``given`` that may replace it.
+    """Returns for each listed library the candidates in ``given`` that may replace that library.
 
-    These are the libraries with the same bytes. If there are none, they are the libraries with the same file name or
+    Candidates are the libraries with the same bytes. Without such libraries, candidates have the same file name or
     prefix, unless their bytes match a different listed library.
     """
     digests = {entry["digest"] for entry in listed}
@@ -235,7 +235,7 @@ def _are_there(targets, platforms):
 def _lacks(target, platforms, have):
     """Returns the model's platforms for which a target is not registered.
 
-    Empty for legacy targets, whose platforms are unknown.
+    The result is empty for legacy targets, whose platforms are unknown.
     """
     handlers = [handler for library in have.get(target, ()) for handler in library.handlers.values() if handler.target == target]
     names = {"cpu" if _jax.is_cpu(name) else name.lower() for handler in handlers for name in handler.spec.platforms}

@@ -1,4 +1,4 @@
-"""A library's file: its bytes, whether it is still the same, and private copies of one that changed."""
+"""Library files: their contents, and private copies of files that changed after they were loaded."""
 
 import contextlib
 import ctypes
@@ -42,7 +42,7 @@ def read(path):
 def load(contents, private):
     """Loads the library with these contents.
 
-    If ``private``, loads a separate copy next to what this process has loaded from the path.
+    If ``private``, loads a separate copy in addition to the version that this process has loaded from the path.
     """
     path = contents.path
     return _load_copy(contents) if private else _dlopen(path, path)
@@ -50,10 +50,10 @@ def load(contents, private):
 
 def _load_copy(contents):
     """Loads a new copy of the file, because the system's loader identifies files by path and inode and would return the
-    old one.
+    old library.
 
-    The copy is in the folder of the original, so that dependencies relative to ``$ORIGIN`` are found. It is deleted
-    once it is loaded.
+    The copy is in the folder of the original, so that dependencies relative to ``$ORIGIN`` are found. The copy is
+    deleted after loading.
     """
     path = contents.path
     folder, name = os.path.split(path)
@@ -61,7 +61,7 @@ def _load_copy(contents):
     names = {"prefix": f".{name[:_LONGEST]}.", "suffix": os.path.splitext(name)[1] or ".so"}
     try:
         handle, copy = tempfile.mkstemp(dir=folder, **names)
-    except OSError:  # The folder is read-only. Elsewhere, the loader names the dependencies that it does not find.
+    except OSError:  # The folder is read-only. From a different folder, the loader's error names dependencies that are not found.
         handle, copy = tempfile.mkstemp(**names)
     try:
         with open(handle, "wb") as file:

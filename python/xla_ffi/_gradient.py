@@ -1,4 +1,4 @@
-"""Derivatives of calls, made of the handlers that their authors declared.
+"""Derivatives of calls, computed by the handlers that the author declared.
 
 Differentiating a call returns its results, the values that the derivative needs (the *residuals*), and a second
 primitive, the *tangent*. The tangent is the linear map from the arguments' tangents to the results' tangents.
@@ -18,8 +18,8 @@ from jax.interpreters import ad, batching, mlir
 
 from . import _jax, _sharding
 
-#: The linear map of a call: the primitive for maps whose calls may be split over devices, then the one for other maps,
-#: as in ``_primitive.PRIMITIVES``. The operands are the residuals and then the nonzero tangents.
+#: The primitives for a call's linear map. The first is for maps whose calls may be split over devices, the second for
+#: other maps. The operands are the residuals and then the nonzero tangents.
 TANGENTS = (core.Primitive("xla_ffi_tangent_split"), core.Primitive("xla_ffi_tangent"))
 
 
@@ -28,8 +28,8 @@ class Rule:
     """The derivative of one call.
 
     ``handlers`` are the declared handlers (``_related_handlers.Gradient``). ``args`` and ``rets`` are the names of the
-    call's operands, in which a variadic operand occurs several times. ``said`` are the caller's keywords, for handlers
-    that are called in place of this one.
+    call's operands, in which a variadic operand occurs several times. ``said`` are the caller's keywords, for calls of
+    the declared handlers.
     """
 
     handlers: Any
@@ -80,7 +80,8 @@ class Batched:
         return self.rule.saved(args)
 
     def lifted(self, args, tangents):
-        """As in ``Rule``. Tangents of operands that all elements of the batch share are repeated for each element."""
+        """Returns the tangents in the form that the linear map accepts. Tangents of operands that all elements of the
+        batch share are repeated for each element."""
         size = next(arg.shape[0] for arg, axis in zip(args, self.axes) if axis == 0)
         axes = [axis for arg, axis in zip(args, self.axes) if _is_differentiable(arg)]
         tangents = [t if t is None or axis != "one" else t[0] for t, axis in zip(tangents, axes)]
@@ -127,7 +128,7 @@ class Linear:
 
     @property
     def whole(self):
-        """Returns the caller's keywords that apply to all calls made for this one."""
+        """Returns the caller's keywords that apply to every call that evaluates this map."""
         return {"partition_batch": False} if dict(self.said).get("partition_batch") is False else {}
 
     def tangents(self, residuals, tangents, results):
@@ -137,7 +138,7 @@ class Linear:
             constant = iter(residuals[len(residuals) - self.differentiable.count(False) :])
             given = iter(tangents)
             args = [next(given if is_given else constant) for is_given in self.differentiable]
-            # The handler also returns results that have no tangent.
+            # The handler also returns results without tangents.
             have, wanted = [_has_tangent(result) for result in self.results], iter(results)
             types = [next(wanted) if has else result for result, has in zip(self.results, have)]
             out = handlers.call("linear", self.attributes, args, types, **dict(self.said))
@@ -166,9 +167,9 @@ class Linear:
 
 @dataclasses.dataclass(frozen=True)
 class BatchedLinear:
-    """A linear map per element of a batch, with the methods of ``Linear``.
+    """A linear map for each element of a batch, with the methods of ``Linear``.
 
-    ``axes`` has the batch dimension of each residual. All other operands have it first.
+    ``axes`` has the batch dimension of each residual. In all other operands, the batch dimension is first.
     """
 
     linear: Any
@@ -223,7 +224,8 @@ def _like(args):
 
 
 def _as(value, aval):
-    """Divides a cotangent over Explicit axes like the corresponding value, if the type of that value is Explicit."""
+    """Divides a cotangent over Explicit axes like the corresponding value ``aval``, if the type of ``aval`` is
+    Explicit."""
     return _jax.divided(value, _jax.parts_of(aval)) if _jax.is_explicit(aval) else value
 
 
@@ -264,7 +266,7 @@ def jvp(primitive, args, tangents, *, gradient, **params):
 
 
 def transpose(cotangents, *args, gradient, **params):
-    """Returns the cotangents of the arguments of a call that is itself a linear map."""
+    """Returns the cotangents of the arguments of a call of a linear map."""
     if gradient is None or not gradient.handlers.linear:
         raise TypeError(f"{params['target']}: cannot be transposed, because the handler does not declare `linear`")
     undefined = [ad.is_undefined_primal(arg) for arg in args]
@@ -334,8 +336,7 @@ def _transpose(cotangents, *args, count, linear, which, types, **_):
 def _jvp_of_tangent(args, slopes, *, count, which, **params):
     """Differentiates a tangent.
 
-    A tangent is linear in the tangents. Its derivative with respect to the residuals is the one that its handler
-    declares.
+    A tangent primitive is linear in its tangents. The handler declares the derivative with respect to the residuals.
     """
     out = _tangent(*args, count=count, which=which, **params)
     if all(type(slope) is ad.Zero for slope in slopes[:count]):
@@ -384,5 +385,5 @@ for _primitive in TANGENTS:
     ad.primitive_transposes[_primitive] = _transpose
     batching.primitive_batchers[_primitive] = _batch_tangent
     _jax.allow_in_shard_map(_primitive)
-# Lowering may produce a call that is split over devices, which jax cannot see in the primitive.
+# Lowering may split the call over devices, but the primitive does not show this to jax.
 dispatch.prim_requires_devices_during_lowering.add(TANGENTS[0])

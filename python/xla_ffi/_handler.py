@@ -70,8 +70,8 @@ class Handler(Described):
             operands = args if all(map(_jax.is_plain_array, args)) else self._operands(args)[0]
             compiled = self._compiled(_Keywords(keywords)) if all(map(_jax.is_plain_array, operands)) else None
         except (TypeError, RecursionError):
-            # Some keywords are not constants, or an operand is wrong. In the latter case, the call itself raises the
-            # error.
+            # Some keywords are not constants, or an operand is invalid. For an invalid operand, the call below raises
+            # the error.
             compiled = None
         if compiled is None:
             return self._call(*args, **keywords)
@@ -147,8 +147,8 @@ class Handler(Described):
 
         def function(*args, **options):
             operands = self._operands(args)[0]
-            # Random keys become plain data only inside the handler. Trailing None arguments are dropped above, but the
-            # caller passed them.
+            # Random keys become plain data only inside the handler. Trailing None arguments were dropped above, but the
+            # caller's functions expect them.
             absent = args[len(operands) :]
             args = [*(given if _jax.is_key(given) else value for given, value in zip(args, operands)), *absent]
             once = jax.custom_vjp(lambda *args: self(*args, **options))
@@ -279,8 +279,8 @@ def options():
 def refusal(spec):
     """Returns the reason why this jaxlib does not support the handler, or None.
 
-    Runtimes of ABI version 0.1 report a missing feature when it is used. Later runtimes refuse the registration, and
-    jaxlib may ignore that, so this package refuses those handlers itself.
+    Runtimes of ABI version 0.1 report a missing feature when it is used. Later runtimes refuse the registration. jaxlib
+    may ignore that error, so this function finds such handlers.
     """
     have = _jax.REVISION
     if _abi.minor_version(spec.floor) <= max(1, _abi.minor_version(max(have, 0))):

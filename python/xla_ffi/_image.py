@@ -18,7 +18,7 @@ def file_name(name):
 
 
 def processor():
-    """Returns this machine's processor as the classes below name it."""
+    """Returns the name of this machine's processor, as in the classes below."""
     return _PROCESSORS.get(platform.machine().lower(), platform.machine())
 
 
@@ -92,7 +92,7 @@ class Elf(_File):
         names = self._content(self._sections[names]) if count else b""
         found = [each for each in self._sections if self.text(names, each[0]) == ".xla_ffi_manifest"]
         self.manifest = self._content(found[0]) if found else None
-        if not count:  # a file may lack section headers, which loaders do not need
+        if not count:  # Loaders do not need section headers, so a file may lack them.
             self.manifest = self._loaded_manifests()
 
     def _loaded_manifests(self):
@@ -140,13 +140,13 @@ class Elf(_File):
 class MachO(_File):
     """A 64-bit Mach-O file.
 
-    Of a fat file, only the part for this machine is used, or the first part if there is none.
+    Of a fat file, only the part for this machine is used, or the first part if no part is for this machine.
     """
 
     system = "macOS"
     _SECTION = struct.Struct("<16s16sQQIIIIIIII")  # name segment addr size offset align reloff nreloc flags reserved
     _SYMBOL = struct.Struct("<IBBHQ")  # name type sect desc value
-    _CODE = 0x80000400  # only instructions, or some
+    _CODE = 0x80000400  # section flags: only instructions, or some instructions
 
     def __init__(self, data):
         super().__init__(data)

@@ -21,7 +21,8 @@ from ._installation import checkout, include
 _LINES = 60
 #: Number of precompiled headers in the cache. Each has about 75 MB.
 _PRECOMPILED = 3
-#: Matches C++ that includes only the standard library before our header, so that our header may be included first.
+#: Matches C++ that includes only the standard library before the SDK's header, so that the header may be included
+#: first.
 _HEADER_FIRST = re.compile(r"\s*((//.*\n|#include <\w+>)\s*)*#include [<\"]xla/ffi/api/ffi\.h[>\"]")
 
 _CARGO = """\
@@ -115,7 +116,7 @@ def _build(run, folder):
         raise LibraryError(f"{folder.parent}: cannot be written: {error.strerror}; set XLA_FFI_CACHE to a different folder") from error
     try:
         run(made)
-        # A different process may have finished first.
+        # A different process may have finished the same build first.
         with contextlib.suppress(OSError):
             os.rename(made, folder)
     finally:
@@ -177,17 +178,17 @@ class _Compiler:
         (folder / self._file).write_text(text, encoding="utf-8")
         file = [self._file, "-o", _image.file_name(self._name), *self._flags, "-lm"]
         if self._language == "c++" and _HEADER_FIRST.match(text):
-            # Compilers may refuse a precompiled header. Then compile again without it, so that errors refer to the
-            # original text.
+            # Compilers may refuse a precompiled header. Then compile again without the precompiled header, so that
+            # errors refer to the original text.
             with contextlib.suppress(CompileError):
                 _compiled([*self._words, *self._options, "-include", self._precompiled(), *file], folder, self._file)
                 return
         _compiled([*self._words, *self._options, *file], folder, self._file)
 
     def _precompiled(self):
-        """Returns a header that includes ours.
+        """Returns a header that includes the SDK's header.
 
-        Its precompiled form is next to it, and g++ and clang++ find it by its name.
+        The precompiled form is next to the header. g++ and clang++ find the precompiled form by its name.
         """
         headers = _stamps(pathlib.Path(include()))
         folder = _cache() / f"header-{_digest('', self._flags, self._compiler, self._options, headers)}"

@@ -21,7 +21,7 @@ def checkout():
 def include() -> str:
     """Returns the folder of the SDK's C and C++ headers, for the compiler option ``-I``.
 
-    Raises :class:`LibraryError`.
+    Raises :class:`LibraryError` if the folder is missing.
     """
     sdk = checkout()
     for folder in (_OWN / "include", *([sdk / "include"] if sdk else [])):
@@ -33,12 +33,14 @@ def include() -> str:
 
 
 def cmake() -> str:
-    """Returns the folder of the CMake package, for ``xla_ffi_DIR``. Raises :class:`LibraryError`."""
+    """Returns the folder of the CMake package, for ``xla_ffi_DIR``. Raises :class:`LibraryError` if the folder is
+    missing."""
     return _installed("lib/cmake/xla_ffi", "xla_ffi-config.cmake", "run pip install ./python in the checkout")
 
 
 def lib() -> str:
-    """Returns the folder of the embedded runtime, for the linker option ``-L``. Raises :class:`LibraryError`."""
+    """Returns the folder of the embedded runtime, for the linker option ``-L``. Raises :class:`LibraryError` if it is
+    missing."""
     return _installed("lib", "libxla_ffi_runtime.a", INSTALL_TOOLS)
 
 

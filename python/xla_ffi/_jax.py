@@ -76,7 +76,7 @@ def is_plain_array(value):
 
 
 def is_plain_eager():
-    """Returns true if nothing is being traced and jax does not check for NaNs, for which it would repeat compiled
+    """Returns true if nothing is being traced and jax does not check for NaNs. To check for NaNs, jax repeats compiled
     calls."""
     return core.trace_state_clean() and not (jax.config.jax_debug_nans or jax.config.jax_debug_infs)
 
@@ -124,7 +124,7 @@ def register_type(name, number, info, platform):
         return
     key = (number, platform)
     platform = _PLATFORMS.get(platform.lower(), platform)
-    # Before its backends are initialized, jaxlib defers registrations, and then registers handlers before types.
+    # Before the backends are initialized, jaxlib defers registrations, and then registers handlers before types.
     jax.devices()
     if not TYPES_HAVE_INFO:
         older = getattr(_ffi, "register_ffi_type_id", None) or _ffi.register_ffi_type
@@ -219,14 +219,14 @@ def parts_of(value):
     if not is_explicit(value):
         return ()
     spec = type_of(value).sharding.spec
-    # In later jax, `partitions` omits parts that are still to be summed. `divided` sums them.
+    # In later jax, `partitions` omits axes whose parts must still be summed. `divided` sums these parts.
     return tuple(getattr(spec, "partitions", spec))
 
 
 def divided(value, parts, mesh=None):
     """Divides the first dimensions of a value over Explicit axes as in ``parts``, and makes all other dimensions whole.
 
-    A value that is not on a mesh is unchanged, unless ``mesh`` is given.
+    Values that are not on a mesh are unchanged, unless ``mesh`` is given.
     """
     mesh = _explicit_mesh(value) or mesh
     if mesh is None:
@@ -305,14 +305,14 @@ def named(location, primitives, name):
     other operations are returned unchanged.
     """
     last = re.compile(rf"(^|/)({'|'.join(primitives)})(\[.*)?$", re.DOTALL)
-    if hasattr(location, "child_loc"):  # Earlier bindings raise an error unless the location is only a name.
+    if hasattr(location, "child_loc"):  # Earlier bindings raise an error for locations other than names.
         with contextlib.suppress(ValueError):
             if location.name_str.removesuffix(":") in primitives and location.name_str.endswith(":"):
                 # Later jax wraps the location in a location with the kind of operation.
                 return named(location.child_loc, primitives, name)
             called, count = last.subn(lambda found: found[1] + name, location.name_str)
             return ir.Location.name(called, childLoc=location.child_loc) if count else location
-    # These bindings lack the properties, so the text of the location is changed.
+    # Earlier bindings lack properties of locations, so the text of the location is changed.
     text = re.fullmatch(r'loc\("((?:[^"\\]|\\.)*)"(.*)\)', str(location), re.DOTALL)
     if text is None or not hasattr(ir.Location, "from_attr"):
         return location
@@ -320,12 +320,12 @@ def named(location, primitives, name):
     return ir.Location.from_attr(ir.Attribute.parse(f'loc("{called}"{text[2]})')) if count else location
 
 
-#: True in jax 0.4.31, whose own lowering rule ignores the layouts that it is given. This function exists in that
-#: release only.
+#: True in jax 0.4.31, whose lowering rule ignores the layouts that callers pass. ``_default_layouts`` exists only in
+#: that release.
 LOSES_LAYOUTS = hasattr(inspect.getmodule(_ffi.ffi_lowering), "_default_layouts")
 
 
-#: jax's own lowering rule. Its layouts count dimensions from the fastest, those of ``ffi_call`` from the slowest.
+#: jax's own lowering rule. Layouts in the rule list the fastest dimension first, those of ``ffi_call`` the slowest.
 ffi_lowering = _ffi.ffi_lowering
 
 

@@ -11,7 +11,7 @@ class LegacyTarget(Single):
 
     ``opaque`` is text that unified and device targets receive. ``result_shape_dtypes`` is as in :class:`Handler`, and
     needed if the manifest does not declare the results. ``api_version`` (1, 2 or 3) is needed if only the target's
-    address was registered. No jaxlib lets these targets report errors: adapt the target to XLA FFI for that.
+    address was registered. In jaxlib, these targets cannot report errors; adapt a target to XLA FFI to report errors.
     """
 
     def __init__(self, name, target, signature, spec, library):
@@ -44,7 +44,7 @@ class LegacyTarget(Single):
                 f"{self.target}: api_version=: expected API version {self.api_version}, that of the signature {self.signature}, got {version}; remove it"
             )
         spec = self._spec
-        # Converted before the comparison, because jax may make 32-bit elements of 64-bit ones.
+        # Operands are converted before the comparison, because jax may make 32-bit elements of 64-bit ones.
         args = [self._operand(index, arg) for index, arg in enumerate(args)]
         if spec is not None and spec.args is not None:
             _check(self.target, spec.args, args)
@@ -81,7 +81,7 @@ class LegacyTarget(Single):
 
 
 def _check_tuples(target, spec, results):
-    """Raises a TypeError if a target expects pointers other than those that XLA passes for arrays.
+    """Raises a TypeError if a target expects pointers that XLA does not pass for arrays.
 
     XLA passes one pointer per operand. A single result is a pointer to its data; several results are an array of
     pointers.

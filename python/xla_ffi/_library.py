@@ -20,7 +20,8 @@ _lock = threading.RLock()
 _libraries = {}  # (real path, prefix, arguments of load, digest): Library
 _images = {}  # (real path, digest): the loaded library
 _targets = {}  # (target, platform): (real path, digest, addresses) of the library that registered it
-# State types that libraries do not register themselves. Upstream's C++ leaves this to the user.
+# Matches the symbols of a state type. Users must name these symbols, because libraries with upstream's C++ do not
+# register their types.
 _TYPE_SYMBOLS = re.compile(r"\s*(\w+(?:::\w+)*)\s*(?:,\s*(\w+(?:::\w+)*)\s*)?")
 
 
@@ -139,12 +140,12 @@ class Library(Handlers):
             _targets[(self._legacy_target(name), _legacy_platform(platform))] = (*self._owner, address)
 
     def _name(self, made):
-        """Adds the handlers to ``handlers`` under their names."""
+        """Adds the handlers in ``made`` to ``handlers`` under their names."""
         names = [spec.name for spec, _ in made]
         self.handlers: dict[str, _handler.Handler] = {}
         for spec, handler in made:
             self.handlers[f"{spec.library}.{spec.name}"] = handler
-            # Several libraries in one file may have handlers of the same name. These are only available as
+            # Several libraries in one file may have handlers of the same name. Such handlers are only available as
             # `LIBRARY.HANDLER`.
             if names.count(spec.name) == 1:
                 self.handlers[spec.name] = handler
@@ -176,7 +177,7 @@ class Library(Handlers):
         return "" if self._generation == 1 else f"@{self._generation}"
 
     def _legacy_target(self, name):
-        # Programs call these targets by their own names.
+        # Programs call legacy targets by these names.
         return f"{self.prefix}.{name}{self._build()}" if self.prefix else f"{name}{self._build()}"
 
     def _stem(self, spec):
@@ -186,7 +187,8 @@ class Library(Handlers):
         return f"{self._stem(spec)}.{spec.name}"
 
     def _exported_target(self, spec):
-        """Returns the entry of the list of targets for a target that only the caller describes."""
+        """Returns the data of a legacy target that only the caller describes, as in the library's list of legacy
+        targets."""
         platform = "CUDA" if spec.signature.startswith("gpu") else "Host"
         return spec.name, platform, self._address(spec.name), spec.signature
 

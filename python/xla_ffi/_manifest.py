@@ -24,8 +24,8 @@ class LegacySpec:
     signature: str
     args: Optional[tuple]  # (dtype, dims) of each operand, if declared
     rets: Optional[tuple]
-    tuples: Optional[str] = None  # "leaves" or "roots" if tuples are declared
-    structure: Optional[str] = None  # "(_, _) -> (_, (_))"
+    tuples: Optional[str] = None  # "leaves" or "roots": pointers for tuples, if declared
+    structure: Optional[str] = None  # tuples as text, for example "(_, _) -> (_, (_))"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,10 +51,10 @@ class Attribute:
     type: str
     optional: bool
     default: Any
-    inside: Optional[str]  # name of the dictionary that contains it
+    inside: Optional[str]  # name of the dictionary that contains the attribute
     doc: str = ""
     narrow: bool = False  # numbers of other types are accepted if they fit
-    minimum: Any = None  # inclusive, like the maximum
+    minimum: Any = None  # inclusive, as is the maximum
     maximum: Any = None
 
 
@@ -102,14 +102,14 @@ def read(path):
 def read_all(path, data=None, required=True):
     """Returns the handlers and legacy targets by library name.
 
-    Empty if there is no manifest and it is not ``required``.
+    The result is empty if the file has no manifest and ``required`` is false.
     """
     data = _file.read(path).data if data is None else data
     section = _image.read(data, path).manifest or b""
     if any(section):
         return parsed(section, path)
     if not required or LEGACY_LIST.encode() in data:
-        return {}  # It has only legacy targets, or the caller describes its handlers.
+        return {}  # The library has only legacy targets, or the caller describes its handlers.
     raise ManifestError(
         f"{path}: missing manifest; if the library uses this SDK, add `xla_ffi::library! {{ … }}` (XFFI_LIBRARY in C, "
         "XLA_FFI_LIBRARY in C++); otherwise describe its handlers, as in "
@@ -118,7 +118,7 @@ def read_all(path, data=None, required=True):
 
 
 def parsed(section, path):
-    """Parses the bytes of a manifest section. Returns the same as ``read_all``."""
+    """Parses the bytes of a manifest section. Returns a result like that of ``read_all``."""
     try:
         return _libraries([json.loads(payload.decode("utf-8")) for payload in _payloads(section, path)])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -191,7 +191,7 @@ def _handler(library, data):
 
 
 def gradient_of(data):
-    """Parses a handler's gradient. Raises a ValueError unless it is exactly one of the declarations."""
+    """Parses a handler's gradient. Raises a ValueError unless the data is exactly one of the supported declarations."""
     names = {key: data.get(key) for key in ("vjp", "forward", "jvp", "transpose")}
     linear, residuals = bool(data.get("linear")), data.get("residuals")
     if sum([names["vjp"] is not None, names["jvp"] is not None, linear]) != 1:
@@ -200,7 +200,7 @@ def gradient_of(data):
 
 
 def batch_of(batch, args):
-    """Parses the batching of a handler's calls. Raises a ValueError if it is unknown."""
+    """Parses the batching of a handler's calls. Raises a ValueError if the batching is unknown."""
     if isinstance(batch, dict):
         return {"handler": batch["handler"]}
     if isinstance(batch, (list, tuple)):

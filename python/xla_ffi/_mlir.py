@@ -74,7 +74,7 @@ def _layout(order):
 
 
 def attribute(value):
-    """Returns the text of an attribute's value."""
+    """Returns the text of an attribute's value in StableHLO."""
     if isinstance(value, dict):
         return f"{{{', '.join(f'{_text(name)} = {attribute(item)}' for name, item in value.items())}}}"
     if isinstance(value, str):

@@ -17,7 +17,7 @@ from . import _file, _jax
 from ._errors import LibraryError
 
 _PORTABLE = b"ML\xefR"
-#: Calls that the compiler replaces, so that nothing needs to be registered for them.
+#: Targets that XLA's compiler replaces, so that no function needs to be registered for them.
 _COMPILERS = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint", "annotate_device_placement", "shape_assertion"}
 
 
@@ -39,8 +39,8 @@ def needs(model: Any) -> list[Need]:
 
     ``model`` is a ``jax.export.Exported``, a :class:`Model`, or a file or its bytes. Files are those of
     :meth:`Model.serialize` or ``jax.export``, including the derivatives in them, or StableHLO as text or as a portable
-    artifact. jaxlib parses them. For an ``Exported``, only the function itself is included, because its derivatives are
-    made on demand.
+    artifact. jaxlib parses them. For an ``Exported``, only the function itself is included, because jax creates its
+    derivatives on demand.
     """
     if isinstance(getattr(model, "needs", None), tuple):
         return list(model.needs)
@@ -67,7 +67,7 @@ def opened(data, where):
     if body.startswith(_PORTABLE):
         from jax import export as jax_export
 
-        # Read by jax's method, because in earlier releases the bindings' own reader is not memory-safe.
+        # jax's method reads the module, because in earlier releases the reader of the bindings is not memory-safe.
         read = lambda: jax_export.Exported.mlir_module(types.SimpleNamespace(mlir_module_serialized=body))
         return _merged(_calls(_stablehlo(types.SimpleNamespace(mlir_module=read), where), where)), None
     try:
@@ -80,7 +80,7 @@ def opened(data, where):
 
 
 def of_exported(exported, where="the model"):
-    """Like ``opened``, for the exported function and its derivatives."""
+    """Returns the needs of an exported function and its derivatives, and its platforms or None."""
     calls = [call for each in exported for call in _calls(_stablehlo(each, where), where)]
     return _merged(calls), getattr(exported[0], "platforms", None)
 
@@ -94,7 +94,7 @@ def deserialized(body, where, what=None):
 
 
 def with_derivatives(exported, where):
-    """Returns the function that was read, followed by its reverse-mode derivatives of increasing order."""
+    """Returns the exported function, followed by its reverse-mode derivatives of increasing order."""
     found = [exported]
     with _damage(f"{where}: its derivatives are damaged"):
         while found[-1].has_vjp():
@@ -110,7 +110,7 @@ def _stablehlo(exported, where):
 
 @contextlib.contextmanager
 def _damage(what):
-    """Converts errors of jax's readers to this package's, because damaged files raise errors of many types."""
+    """Converts errors of jax's readers to a LibraryError, because damaged files raise errors of many types."""
     try:
         yield
     except (ImportError, LibraryError):
@@ -140,7 +140,7 @@ def _need(operation):
     """Returns the target of a call as a need."""
     attributes = operation.attributes
     target = ir.StringAttr(attributes["call_target_name"]).value
-    # Exported modules keep the attributes of XLA FFI in a dictionary next to a call of an older version.
+    # Exported modules keep the attributes of XLA FFI in a dictionary next to an older version of the call.
     version = int(ir.IntegerAttr(attributes["api_version"]).value) if "api_version" in attributes else 1
     config = next((attributes[key] for key in ("mhlo.backend_config", "backend_config") if key in attributes), None)
     if config is None or not _is(config, ir.DictAttr):
@@ -151,7 +151,7 @@ def _need(operation):
 
 
 def _is(attribute, kind):
-    # Later bindings return the attribute's specific class, and do not have `isinstance`.
+    # Later bindings return the attribute's specific class, which has no `isinstance`.
     return kind.isinstance(attribute) if hasattr(kind, "isinstance") else isinstance(attribute, kind)
 
 

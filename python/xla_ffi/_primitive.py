@@ -121,7 +121,7 @@ def _lower(context, *operands, split, **params):
 
 
 def _custom_call(context, *operands, target, **params):
-    # Without this, instructions are named after the primitive, which is the same for all handlers.
+    # Without this location, instructions are named after the primitive, which is the same for all handlers.
     with _jax.named(ir.Location.current, [each.name for each in PRIMITIVES], target):
         now = _record.target_now(target, _jax.platforms_of(context))
         return _emitted(context, *operands, target=now, **params)
@@ -159,7 +159,7 @@ def _impl(primitive, *args, **params):
         raise FloatingPointError(f"{params['target']}: invalid value ({what}) encountered in a result") from None
 
 
-# Imported late, because most programs do not differentiate calls.
+# The module is imported late, because most programs do not differentiate calls.
 def _jvp(primitive, args, tangents, **params):
     from . import _gradient
 
@@ -207,7 +207,7 @@ class Frozen:
 def key(value):
     """Returns a hashable key for a constant, and raises a TypeError for anything else.
 
-    Equal constants of different types have different keys, and so do the two zeros. A NaN equals itself.
+    Equal constants of different types have different keys, as have 0.0 and -0.0. The key of a NaN equals itself.
     """
     kind = type(value)
     if kind is float:

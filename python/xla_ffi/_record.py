@@ -45,11 +45,11 @@ def record(directory, *, limit=LIMIT):
 
     A file contains the stage, the operands' shapes and bytes, the attributes, the context, and the results or the
     error. It refers to the call that created the state by number. ``xla-ffi run LIB --replay FILE`` repeats a call on
-    the embedded runtime and compares the results. Given a directory, it repeats all calls in order. A call that crashes
-    the process leaves a file too, the last one.
+    the embedded runtime and compares the results. Given a directory, it repeats all calls in order. If a call crashes
+    the process, the last file contains that call.
 
     Only calls on CPU are recorded, because operands elsewhere are in the memory of a device. Handlers on other devices
-    run as usual, with one warning for each. Calls of all threads are recorded. Only one recording can run at a time.
+    run as usual, with one warning per handler. Calls of all threads are recorded. Only one recording can run at a time.
 
     Both ends of the block call ``jax.clear_caches()``, so functions are compiled again. Calls in functions compiled
     with ``lower().compile()`` are not recorded.

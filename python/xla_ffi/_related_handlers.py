@@ -1,4 +1,4 @@
-"""A handler's references to other handlers of its library, for derivatives and for batching.
+"""References from a handler to other handlers of its library, for derivatives and for batching.
 
 Names are checked when the library is loaded. ``xla-ffi doctor`` checks the signatures.
 """

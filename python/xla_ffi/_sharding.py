@@ -16,7 +16,7 @@ from . import _jax
 class Split:
     """The number of leading dimensions along which a call may be split, and the operands that have these dimensions.
 
-    All results have them.
+    All results have these dimensions.
     """
 
     dims: int
@@ -84,7 +84,7 @@ def wanted(context):
 def refuse(context, target, has_side_effect, has_results):
     """Raises a NotImplementedError for calls that XLA does not support in programs that it partitions between devices.
 
-    The error has the axes that a surrounding shard_map leaves to XLA.
+    The error names the axes that a surrounding shard_map leaves to XLA.
     """
     place = context.module_context.axis_context
     left = _left(place)
@@ -128,8 +128,8 @@ def split_call(bind, split, args, results, devices):
 
     function = partitioning.custom_partitioning(whole)
     known = inspect.signature(function.def_partition).parameters
-    # Use XLA's shardings. After a reshape, the remaining part of a mesh axis may have no name. When jax fails to find
-    # one, earlier jaxlib crashes the process.
+    # Use XLA's shardings. After a reshape, the remaining part of a mesh axis may have no name. If jax does not find a
+    # name, earlier jaxlib crashes the process.
     options = {"decode_shardings": False} if "decode_shardings" in known else {}
     if "sharding_rule" in known:
         options["sharding_rule"] = _rule(split, args, results)
@@ -155,7 +155,7 @@ def _rule(split, args, results):
     outputs = tuple(mapping(len(args) + i, len(shape), True) for i, (shape, _) in enumerate(results))
     try:
         return partitioning.SdyShardingRule(operands, outputs, need_replication_factors=tuple(whole))
-    except (TypeError, ValueError):  # An older release without this option. The factors occur only once, so it is not needed.
+    except (TypeError, ValueError):  # An older release lacks this option. The factors occur only once, so the option is not needed.
         return partitioning.SdyShardingRule(operands, outputs)
 
 

@@ -6,7 +6,7 @@ import unicodedata
 
 from . import _abi
 
-#: The default of parameters that have none.
+#: The default of parameters without a default.
 _NO_DEFAULT = inspect.Parameter.empty
 
 

@@ -8,7 +8,7 @@ import re
 from . import _handler, _library, _manifest, _signature
 from ._errors import LibraryError
 
-#: Attributes of Library objects that its class does not list. A test compares them.
+#: Attributes of Library objects that the class does not list. A test compares this list with an object.
 _FIELDS = ("path", "prefix", "digest", "handlers", "legacy", "_owner", "_given", "_image", "_generation")
 _SCALARS = {"bool": "t.Bool", "str": "str", "dict": "typing.Mapping[str, typing.Any]", "any": "typing.Any"}
 
@@ -57,7 +57,7 @@ def _class_name(name):
 
 
 def _free(name, taken):
-    """Returns a name that is not in ``taken``, and adds it."""
+    """Returns a name that is not in ``taken``, and adds the name to ``taken``."""
     while name in taken:
         name += "_"
     taken.add(name)

@@ -13,7 +13,8 @@ GETTER = "_ZN3xla3ffi12GetXlaFfiApiEv"
 
 _LIBRARY = "libtensorflow_cc.so.2"
 
-# Size in bytes of the first revision's table, whose last function is Stream_Get. Smaller tables have no version.
+# Size in bytes of the first revision's function table, whose last function is Stream_Get. Smaller tables have no
+# version.
 _FIRST = 88
 
 
@@ -88,7 +89,8 @@ class Host:
         self.minor = _Api.from_address(self.address).version.minor
 
     def refusal(self, spec):
-        """Returns the reason why this XLA cannot use a handler, or None, by the rule in `_handler.refusal`."""
+        """Returns the reason why the XLA in TensorFlow cannot use a handler, or None, by the rule in
+        `_handler.refusal`."""
         if _abi.minor_version(spec.floor) <= max(1, self.minor):
             return None
         needs = f"an XLA as in jaxlib {_abi.first_jaxlib(spec.floor)} or newer"

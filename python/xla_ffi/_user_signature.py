@@ -198,7 +198,7 @@ def _items(text):
 
 
 def _operand(found):
-    """Returns an operand and its entry in the contract, or None if it has no dimensions."""
+    """Returns an operand and its entry in the contract. The entry is None if the operand has no dimensions."""
     if found is None or found["rest"] is None or found["stars"] == "**":
         raise ValueError("expected 'NAME: TYPE', as in 'x: f32[n]'" + (f", got {found['name']!r}" if found else ""))
     name, rest = found["name"], found["rest"].strip()

@@ -1,8 +1,8 @@
 """Converts Python values to element types.
 
-Numbers are rounded as in JAX, and nothing else may be lost. Other conversions raise a TypeError with a remedy: a float
-or complex number for a narrower kind, a number out of range, a finite number that would become infinite. Errors are
-written to follow "argument `x`: ".
+Floats are rounded as in JAX. Conversions that lose more raise a TypeError with a remedy: a float or complex number for
+a narrower kind, a number out of range, a finite number that would become infinite. Error messages are written to follow
+the text "argument `x`: ".
 """
 
 import re
@@ -42,11 +42,11 @@ def check(value, dtype, wanted, strict=False, name="value"):
 
 
 def convert(value, dtype):
-    """Converts a checked value without jax arrays to a NumPy array."""
+    """Converts a value to a NumPy array. The value was checked and contains no jax arrays."""
     dtype = np.dtype(dtype)
     if dtype.kind in "biufc":
         return np.array(value, dtype=dtype)
-    # NumPy cannot convert to types of ml_dtypes directly, so convert to a type that holds all their values first.
+    # NumPy cannot convert to types of ml_dtypes directly. The intermediate type holds all their values.
     return np.array(value, dtype=np.int64 if _kind(dtype) in "iu" else np.float64).astype(dtype)
 
 
@@ -188,7 +188,7 @@ def _kind(dtype):
 
 
 def _same_type(array, dtype, wanted, name):
-    """Checks the type of a jax array in a list, because its elements may be unknown."""
+    """Checks the type of a jax array in a list. Its elements may be unknown."""
     have = array.dtype
     if have != dtype and not (np.issubdtype(have, np.generic) and np.can_cast(have, dtype, "safe")):
         how = f"; pass jnp.asarray({name}, {numpy_text(dtype)})" if _abi.widens(_abi.dtype_name(have), _abi.dtype_name(dtype)) else ""
@@ -196,7 +196,8 @@ def _same_type(array, dtype, wanted, name):
 
 
 def _array(value, dtype, wanted, strict, name, given):
-    """Checks the number kind and the values of the elements of ``given`` that have one type."""
+    """Checks an array: the kind of its numbers, and their values. ``given`` is the caller's value that contains the
+    array."""
     have, want = _kind(value.dtype), _kind(dtype)
     if value.size == 0 or value.dtype == dtype:
         return

@@ -21,7 +21,7 @@ from ._tf_host import Host
 
 __all__ = ["Handler", "Library", "load"]
 
-_FORMAT = 9  # version of XlaCallModule, the newest that TensorFlow 2.18 supports
+_FORMAT = 9  # XlaCallModule version, the newest that TensorFlow 2.18 supports
 
 _lock = threading.RLock()
 _host = None
@@ -83,8 +83,8 @@ class Library(Handlers):
     def _register(self, host, image, specs, refused):
         """Registers one library of the file.
 
-        Rust libraries have their own registration function, which is used because the library may already have called
-        it when it was loaded. Other libraries are registered by the symbols in their manifest.
+        Rust libraries have a registration function, which may already have run when the library was loaded. They are
+        registered through that function, other libraries by the symbols in their manifest.
         """
         register = getattr(image, f"{specs[0].library}__xla_ffi_register", None)
         taken = [spec for spec in specs if refused[spec.name] is None]
@@ -180,7 +180,7 @@ class Handler(Described):
         return out[0] if single else tuple(out)
 
     def _compiled(self):
-        """Raises a RuntimeError if TensorFlow would not compile the call together with the code around it."""
+        """Raises a RuntimeError if TensorFlow does not compile the call together with the code around the call."""
         from tensorflow.python.ops import control_flow_util
 
         graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
@@ -263,7 +263,7 @@ def _restored(path, name):
 
 
 class _Array(NamedTuple):
-    """The type of an array, and for operands the tensor."""
+    """The type of an array. An operand also has its tensor."""
 
     shape: tuple
     dtype: np.dtype
