@@ -19,11 +19,11 @@ import urllib.request
 import xml.etree.ElementTree as xml
 import zipfile
 
-# Compiled libraries in a wheel.
+# Matches the names of compiled libraries in a wheel.
 LIBRARY = re.compile(r"\.so(\.\d+)*$")
 WARNING = re.compile(r"^(\S+?):\d+:.*\bwarning: ", re.MULTILINE)
-# Headers of this SDK. gcc continues a warning about a different file with lines that have a path but not the word
-# "warning".
+# Matches paths of this SDK's headers. gcc continues a warning about a different file with lines that contain such a
+# path, but not the word "warning".
 HEADERS = re.compile(r"\b(xla/ffi/|xla_ffi/)")
 
 
@@ -63,7 +63,7 @@ def build_requirements(folder):
 def run(limit, log, command):
     """Runs a command for at most `limit` seconds.
 
-    Returns its failure, or None if its exit status is 0, and its CPU time.
+    Returns the reason why the command failed (None if the exit status is 0) and the CPU time of the command.
     """
     with open(log, "wb") as output:
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-//! Checks that the folders of `xla-ffi` and of the runtime form layers: each folder uses only those below it.
+//! Checks that the folders of `xla-ffi` and of the runtime form layers: each folder uses only folders of lower layers.
 //!
 //! To list the dependencies, run `cargo test --test book architecture -- --nocapture`. docs/maintaining/architecture.md describes
 //! each folder.

@@ -1,4 +1,4 @@
-//! Checks the links of the pages, the promises of `docs/stability.md`, the layers, and the words.
+//! Checks the links of the pages, the promises of `docs/stability.md`, the layers of the crates, and the wording.
 
 mod architecture;
 mod stability;

@@ -31,7 +31,7 @@ fn what_the_context_has() {
     };
     for revision in Revision::ALL {
         let device = |call: Call| {
-            // SAFETY: the address is never dereferenced.
+            // SAFETY: the handlers never dereference the stream's address.
             let call = call.stream(unsafe { Stream::borrowed(0x5000 as *mut c_void) });
             call.allocator(Arc::new(HostAllocator::default()))
         };
@@ -106,7 +106,7 @@ fn the_context_has_each_thing_since_then() {
         return;
     };
     for (name, since) in SINCE {
-        // The stage in which the handler sets the state.
+        // The stage in which the handler sets state.
         let leaves = match name {
             "xffi_get_state" => Some(Stage::Instantiate),
             "prepare" => Some(Stage::Prepare),
@@ -124,7 +124,7 @@ fn the_context_has_each_thing_since_then() {
                 let attributes = Attributes::new().with("what", name);
                 let call = handler.instantiate(&attributes)?.call();
                 let call = call.stages(Stages::All).ret(spec::parse_result("s64")?);
-                // SAFETY: the address is never dereferenced.
+                // SAFETY: the handlers never dereference the stream's address.
                 let call = call.stream(unsafe { Stream::borrowed(0x5000 as *mut c_void) });
                 call.allocator(Arc::new(HostAllocator::default())).run()
             };
@@ -165,7 +165,7 @@ fn state_that_cannot_be_left_is_destroyed() {
     }
 }
 
-/// State without a deleter works on every revision, although XLA handles it differently per revision.
+/// State without a deleter works on every revision, although XLA's handling of null deleters differs.
 ///
 /// jaxlib 0.4.33 to 0.8.0 call a null deleter; versions from 0.8.1 on reject the type.
 #[test]
@@ -175,7 +175,7 @@ fn state_without_a_deleter_is_left_everywhere() {
     };
     for revision in Revision::ALL {
         if revision == Revision::R0 {
-            continue; // r0 has no state
+            continue; // r0 does not support state
         }
         let runtime = Runtime::new(revision);
         let opened = runtime.open(&library).unwrap();
@@ -226,7 +226,7 @@ fn floors_and_host_memory() {
         if let Err(error) = outcome {
             assert!(error.message().contains("it answers version"), "{error}");
         }
-        // SAFETY: the address is never dereferenced.
+        // SAFETY: the handlers never dereference the stream's address.
         let stream = |call: Call| call.stream(unsafe { Stream::borrowed(0x5000 as *mut c_void) });
         call("on_host", "{more = 1 : i32}", |call| call).expect("nothing of a device");
         call("anywhere", "{more = 1 : i32}", stream).expect("any stream");

@@ -4,7 +4,7 @@ use std::path::Path;
 use xla_ffi_runtime::{Attributes, Outcome, Result, Revision, Runtime, Stage, Tensor, spec};
 use xla_ffi_testing::skip;
 
-/// Returns the libraries of an example in each language that has a compiler.
+/// Returns the libraries of a C or C++ example, one per language that has a compiler.
 fn languages(stem: &str) -> Vec<String> {
     let mut found = vec![];
     for (language, here, suffix) in [

@@ -37,8 +37,8 @@ static XLA_FFI_Error* in_place_impl(xffi_call* call) {
 }
 XFFI_HANDLER(in_place, in_place_impl);
 
-/* Counts the handler's requests for a stream. Ten rounds over eight hosts make only eight requests, because the
- * result is cached per host. */
+/* Counts the handler's requests for a stream. Ten rounds over eight hosts make only eight requests, because the stream
+ * is cached per host. */
 static int32_t asked;
 static XLA_FFI_Error* no_stream(XLA_FFI_Stream_Get_Args* args) {
   args->stream = NULL;
@@ -74,7 +74,7 @@ static XLA_FFI_Error* negated_impl(xffi_call* call) {
 }
 XFFI_HANDLER(negated, negated_impl);
 
-/* Returns the length and the first byte of a text, whose default is "none". */
+/* Returns the length and the first byte of a text attribute, whose default is "none". */
 static XLA_FFI_Error* words_impl(xffi_call* call) {
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 1);
   const XLA_FFI_ByteSpan text = xffi_attr_str_or(call, "text", "none");
@@ -212,7 +212,7 @@ static XLA_FFI_Error* scalars_impl(xffi_call* call) {
 }
 XFFI_HANDLER(scalars, scalars_impl);
 
-/* Returns the fields of a dictionary, fetched twice and copied, and of a nested dictionary. */
+/* Returns the fields of a dictionary that is fetched twice and copied, and a field of a nested dictionary. */
 static int64_t field_of(xffi_call* call, xffi_dict d) { return 100 * xffi_dict_i64_or(call, &d, "hi", 0); }
 static XLA_FFI_Error* fields_impl(xffi_call* call) {
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S64, 0);
@@ -220,7 +220,7 @@ static XLA_FFI_Error* fields_impl(xffi_call* call) {
   xffi_dict d = xffi_attr_dict(call, "d"), inner;
   int64_t sum = 0;
   XLA_FFI_Error* error;
-  if (how.len != 0 && how.ptr[0] == 'r') { /* reads the dictionary without this header's functions */
+  if (how.len != 0 && how.ptr[0] == 'r') { /* does not use the header's functions */
     sum = d.attrs != NULL ? d.attrs->size : 0;
   } else {
     sum = xffi_dict_i64_or(call, &d, "lo", 7) + 10 * xffi_dict_has(&d, "flag");
@@ -238,7 +238,7 @@ static XLA_FFI_Error* fields_impl(xffi_call* call) {
 }
 XFFI_HANDLER(fields, fields_impl);
 
-/* Returns one value of the context, or an error if the host lacks it. */
+/* Returns one value of the context, or an error if the host does not provide the value. */
 static void drop(void* object) { *(int*)object += 1; }
 static xffi_type left_type = XFFI_TYPE("c_functions.left", drop);
 static xffi_type app_type = XFFI_SHARED_TYPE("c_functions.app", NULL);
@@ -258,7 +258,7 @@ XFFI_HANDLER_WITH(has_instantiate, leave_impl, XLA_FFI_ExecutionStage_INSTANTIAT
 XFFI_HANDLER_WITH(has_prepare, leave_impl, XLA_FFI_ExecutionStage_PREPARE, XFFI_R0, 0, NULL);
 XFFI_HANDLER_WITH(has_initialize, leave_impl, XLA_FFI_ExecutionStage_INITIALIZE, XFFI_R0, 0, NULL);
 
-/* Sets state of a type without a deleter, and returns it. */
+/* Sets state of a type without a deleter, and returns the state. */
 static xffi_type kept_type = XFFI_TYPE("c_functions.kept", NULL);
 static XLA_FFI_Error* keep_impl(xffi_call* call) {
   static int32_t kept = 7;
@@ -329,7 +329,7 @@ static XLA_FFI_Error* has_impl(xffi_call* call) {
 }
 XFFI_HANDLER(has, has_impl);
 
-/* Counts how often state that could not be set was destroyed. */
+/* Sets invalid state twice, and returns the number of destroyed objects. */
 static XLA_FFI_Error* lost_impl(xffi_call* call) {
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 0);
   int dropped = 0;
@@ -347,7 +347,7 @@ static XLA_FFI_Error* lost_impl(xffi_call* call) {
 }
 XFFI_HANDLER(lost, lost_impl);
 
-/* Handlers for minimum versions and host memory, which accept any attributes. */
+/* Handlers for tests of minimum versions and host memory. They accept any attributes. */
 static XLA_FFI_Error* anything_impl(xffi_call* call) {
   call->open_attrs = 1;
   return xffi_decoded(call);
@@ -356,8 +356,8 @@ XFFI_HANDLER_WITH(since_r8, anything_impl, XLA_FFI_ExecutionStage_EXECUTE, XFFI_
 XFFI_HOST_HANDLER(on_host, anything_impl);
 XFFI_HANDLER(anywhere, anything_impl);
 
-/* Three ways to ignore that a call is invalid: xffi_decoded is not called, its error is not returned, or an
- * attribute is fetched after it. The result y is filled with `by`. */
+/* Three mistakes of handlers that ignore an invalid call: xffi_decoded is not called, its error is not returned, or an
+ * attribute is fetched after xffi_decoded. The result y is filled with `by`. */
 static void fill(const xffi_buffer* y, int32_t by) {
   int64_t i;
   for (i = 0; i < y->count; ++i) ((int32_t*)y->data)[i] = by;
@@ -390,7 +390,7 @@ static XLA_FFI_Error* asked_too_early_impl(xffi_call* call) {
 }
 XFFI_HANDLER(asked_too_early, asked_too_early_impl);
 
-/* Reads the call frame directly, without this header's functions. */
+/* Reads the call frame directly, without functions of the header. */
 static XLA_FFI_Error* by_hand_impl(xffi_call* call) {
   const XLA_FFI_Buffer* y = (const XLA_FFI_Buffer*)call->frame->rets.rets[0];
   *(int32_t*)y->data = 3;
@@ -398,7 +398,7 @@ static XLA_FFI_Error* by_hand_impl(xffi_call* call) {
 }
 XFFI_HANDLER(by_hand, by_hand_impl);
 
-/* Handlers with the names of functions within the headers. */
+/* Handlers that have the same names as functions in the headers. */
 static XLA_FFI_Error* handler(xffi_call* call) { return xffi_error(call, XLA_FFI_Error_Code_ABORTED, "handler"); }
 XFFI_HANDLER(named_handler, handler);
 static XLA_FFI_Error* frame(xffi_call* call) { return xffi_error(call, XLA_FFI_Error_Code_ABORTED, "frame"); }

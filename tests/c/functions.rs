@@ -46,7 +46,7 @@ fn operands_of_any_type_have_one() {
         (&["s8[]=1"], "s2[4]", [1, 1, -1], "result `z`"),
         (&["token"], "s16[2]", [0, 4, -1], ""),
     ];
-    // Older revisions do not have such arrays.
+    // Older revisions do not have arrays of these types.
     for revision in Revision::ALL.into_iter().filter(|is| *is >= Revision::R3) {
         for (args, ret, bytes, name) in cases {
             let rets = ["s32[3]", ret];
@@ -125,7 +125,8 @@ fn operands_that_are_changed_in_place() {
     }
 }
 
-/// Detects results that start at another operand's address. Few operands are compared in pairs; many are sorted.
+/// Results that start at the address of another operand are detected. Few operands are compared in pairs; many operands
+/// are sorted.
 #[test]
 fn results_that_start_where_another_operand_does() {
     let Some(library) = library(
@@ -143,8 +144,8 @@ fn results_that_start_where_another_operand_does() {
             (&[], &["s32[6]"]),
             |call| call,
         );
-        // In order: disjoint buffers, an alias, an alias of a different shape, two equal results, two results and an
-        // argument, empty buffers.
+        // The frames contain, in order: disjoint buffers, an alias, an alias of a different shape, two equal results,
+        // two results and an argument, empty buffers.
         let found = ints(&outcome.expect("it runs").rets[0]);
         assert_eq!(found, [0, 0, 1, 1, 1, 0], "{count} arguments and results");
     }
@@ -181,7 +182,7 @@ fn texts_and_shapes() {
     }
 }
 
-/// An invalid call fails even if its handler ignores the error.
+/// An invalid call fails even if the handler ignores the error.
 #[test]
 fn wrong_calls_are_errors_of_handlers_that_do_not_ask() {
     let Some(library) = library(
@@ -239,7 +240,7 @@ fn wrong_calls_are_errors_of_handlers_that_do_not_ask() {
     }
 }
 
-/// The macros' internal names do not collide with a user's functions.
+/// Functions of users may have the same names as functions in the headers.
 #[test]
 fn functions_have_any_name() {
     let Some(library) = library("functions_have_any_name", "functions.c") else {
@@ -305,7 +306,7 @@ fn scalars_arrays_and_entries_of_every_type() {
         |call| call,
     );
     let mut wanted = vec![1111.0; 11];
-    // The sum 1 + 2, and the imaginary parts of the other complex numbers.
+    // The last numbers depend on the real part 1 + 2 and on the imaginary parts of complex numbers.
     wanted.extend([2223.0; 2]);
     let numbers = numbers.expect("it runs");
     assert_eq!(numbers.rets[0].to_vec::<f64>(), Some(wanted));

@@ -20,8 +20,7 @@ fn library(test: &str, source: &str) -> Option<PathBuf> {
     compiler::shared_library(&folder, test, &path, &source.replace('.', "_"), &flags)
 }
 
-/// Calls a handler with operands in the command line's notation; `more` adds further settings to the
-/// call.
+/// Calls a handler with operands in the command line's notation. `more` adds further settings to the call.
 fn call(
     revision: Revision,
     library: &Path,

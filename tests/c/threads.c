@@ -5,9 +5,9 @@
 
 #include "xla_ffi/handler.h"
 
-/* How a promise is handled: 0 returns it, 1 frees it, 2 returns null. A thread writes y and completes the promise:
- * after a delay (0x100), with an error (0x200), or before the handler returns (0x400). With 0x800, xffi_decoded is not
- * called. */
+/* How the handler treats its promise: 0 returns it, 1 frees it, 2 returns null. A thread writes y and completes the
+ * promise: after a delay (0x100), with an error (0x200), or before the handler returns (0x400). With 0x800,
+ * xffi_decoded is not called. */
 enum { RETURNED, FREED, NO_PROMISE, LATE = 0x100, FAILS = 0x200, AT_ONCE = 0x400, NOT_ASKED = 0x800 };
 
 typedef struct work {
@@ -71,8 +71,8 @@ static XLA_FFI_Error* early_impl(xffi_call* call) {
 }
 XFFI_HANDLER_WITH(early, early_impl, XLA_FFI_ExecutionStage_INSTANTIATE, XFFI_R1, 0, NULL);
 
-/* A loop on the thread pool. y[i] counts the ranges that contained element i. Also counts all ranges, their total
- * length, and the longest. */
+/* A loop on the thread pool. y[i] counts the ranges that contained element i. The struct also has the number of ranges,
+ * their total length, and the length of the longest range. */
 typedef struct seen {
   int64_t* y;
   int64_t room, ranges, elements, longest;

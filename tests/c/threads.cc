@@ -1,4 +1,4 @@
-// The loop of threads.c in C++, loops with ranges that throw, and C++ handlers of the C headers that throw.
+// The parallel loop of threads.c in C++, loops with ranges that throw, and C++ handlers of the C headers that throw.
 // tests/c/threads.rs calls them.
 #include <atomic>
 #include <stdexcept>

@@ -63,12 +63,12 @@ fn promises_are_kept() {
                 (outcome, _) => panic!("{revision}, {how:#x}: {outcome:?}"),
             }
         }
-        // A rejected call has no future: it is finished when its error is returned.
+        // A rejected call has no future: the call is finished when its error is returned.
         let how = RETURNED | NOT_ASKED | LATE;
         let attributes = format!("{{how = {how} : i32, more = 1 : i32}}");
         let error = promised(revision, &library, None, &attributes).unwrap_err();
         assert!(error.message().contains("`more`"), "{error}");
-        // Only the execute stage has a future.
+        // Only the execute stage has futures.
         if revision >= Revision::R1 {
             let early = Some((Stage::Instantiate, "early"));
             let outcome = promised(revision, &library, early, "{how = 1 : i32}");
@@ -77,7 +77,7 @@ fn promises_are_kept() {
     }
 }
 
-/// A C++ handler of the C headers may throw; otherwise the exception would terminate the host.
+/// A C++ handler of the C headers may throw. Without a conversion to an error, the exception would terminate the host.
 #[test]
 fn what_a_handler_throws_is_its_error() {
     let test = "what_a_handler_throws_is_its_error";
@@ -170,7 +170,7 @@ fn an_error_that_nobody_returns_is_a_warning() {
     }
 }
 
-/// Returns the libraries of each language that has a compiler.
+/// Returns the libraries with the loop, one per language that has a compiler.
 fn libraries(test: &str) -> Vec<PathBuf> {
     let built = ["threads.c", "threads.cc"].map(|source| library(test, source));
     built.into_iter().flatten().collect()
@@ -219,7 +219,7 @@ fn cover(
         .run()
 }
 
-/// Checks that each element was in one range, and that no range is longer than allowed.
+/// Checks that each element was in exactly one range, and that no range is longer than allowed.
 fn judge(what: &str, (count, grain, room): (i64, i64, i64), outcome: Result<Outcome, Error>) {
     let outcome = outcome.unwrap_or_else(|error| panic!("{what}: {error}"));
     let times: Vec<i64> = outcome.rets[0].to_vec().unwrap();
@@ -272,7 +272,8 @@ fn every_element_is_in_one_range() {
     }
 }
 
-/// If tasks start after the loop, or never, the calling thread does all the work, and late tasks touch nothing.
+/// If tasks start after the loop has ended, or never, the calling thread does all the work. Late tasks access no memory
+/// of the loop.
 #[test]
 fn tasks_that_come_late_find_the_gate_closed() {
     for path in libraries("tasks_that_come_late_find_the_gate_closed") {
@@ -295,7 +296,7 @@ fn tasks_that_come_late_find_the_gate_closed() {
     }
 }
 
-/// Without a pool, the C loop runs on the calling thread; in C++, the parameter is rejected, as in Rust.
+/// Without a pool, the loop in C runs on the calling thread. In C++ and Rust, the thread pool parameter is rejected.
 #[test]
 fn without_a_pool() {
     let case = (1000, 7, 1000);
@@ -313,7 +314,7 @@ fn without_a_pool() {
     }
 }
 
-/// The first exception leaves the loop only when no range is running any more.
+/// The first exception leaves the loop only after all running ranges have ended.
 #[test]
 fn an_exception_leaves_when_nobody_is_inside() {
     let Some(path) = libraries("an_exception_leaves_when_nobody_is_inside").pop() else {

@@ -1,8 +1,8 @@
-// Futures and promises. Names in comments are those of the corresponding upstream tests.
-// See operands.cc for the syntax of RUN lines.
+// Tests of futures and promises. Comments name the corresponding upstream tests. See operands.cc for the syntax of RUN
+// lines.
 #include "common.h"
 
-// FutureSetAvailable, FutureSetError, a future made after its promise was completed
+// Upstream's FutureSetAvailable and FutureSetError; a future that is created after its promise was completed
 // RUN future_set {} -> == 
 SELF_TEST(future_set) {
   ffi::Promise promise;
@@ -24,7 +24,7 @@ SELF_TEST(future_set) {
   return ffi::Error::Success();
 }
 
-// Futures moved and kept in std::optional, mutable callbacks that own a promise
+// Futures that are moved and stored in std::optional; mutable callbacks that own a promise
 // RUN future_kept {} -> ==
 SELF_TEST(future_kept) {
   std::optional<ffi::Future> kept;
@@ -44,7 +44,7 @@ SELF_TEST(future_kept) {
   return ffi::Error::Success();
 }
 
-// FutureSetAvailableFromThreadPool (happens-before), FutureSetErrorFromThreadPool, FutureRace
+// Upstream's FutureSetAvailableFromThreadPool (happens-before), FutureSetErrorFromThreadPool and FutureRace
 // RUN future_race {} -> ==
 SELF_TEST(future_race) {
   for (int round = 0; round < 200; ++round) {
@@ -69,7 +69,7 @@ SELF_TEST(future_race) {
   return ffi::Error::Success();
 }
 
-// CountDownSuccess, CountDownError; copied into lambdas, constructed from a promise
+// Upstream's CountDownSuccess and CountDownError; a CountDown that is copied into lambdas or constructed from a promise
 // RUN count_down {} -> ==
 SELF_TEST(count_down) {
   ffi::CountDownPromise three(3);
@@ -90,7 +90,7 @@ SELF_TEST(count_down) {
   return ffi::Error::Success();
 }
 
-// CountDownSuccessFromThreadPool, CountDownErrorFromThreadPool
+// Upstream's CountDownSuccessFromThreadPool and CountDownErrorFromThreadPool
 // RUN count_down_threads {} -> ==
 SELF_TEST(count_down_threads) {
   for (const bool fails : {false, true}) {
@@ -111,7 +111,7 @@ SELF_TEST(count_down_threads) {
   return ffi::Error::Success();
 }
 
-// AsyncHandler: completed in advance, by a thread, by the pool, or with an error
+// Upstream's AsyncHandler: futures that are completed in advance, by a thread, by the pool, or with an error
 // RUN async_ready {x = 3 : i64} -> s64[1] == 3
 // RUN async_ready {x = -1 : i64} -> s64[1] !! ABORTED negative
 static ffi::Future AsyncReady(ffi::ResultBufferR1<ffi::S64> y, int64_t x) {

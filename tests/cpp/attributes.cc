@@ -1,4 +1,4 @@
-// Attributes. Names in comments are those of the corresponding upstream tests. See operands.cc for the RUN lines.
+// Tests of attributes. Comments name the corresponding upstream tests. See operands.cc for the RUN lines.
 #include "common.h"
 
 enum class Color : int32_t { kRed = 0, kGreen = 1 };
@@ -18,7 +18,7 @@ XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(Pair, xla::ffi::StructMember<int64_t>("a")
 XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(Nested, xla::ffi::StructMember<Pair>("pair"),
                                       xla::ffi::StructMember<std::string_view>("name"));
 
-// Scalars of every type
+// Scalar attributes of every type
 // RUN scalars {b = true, i8 = -1 : i8, i16 = -2 : i16, i32 = -3 : i32, i64 = -4 : i64, u8 = 1 : ui8, u16 = 2 : ui16, u32 = 3 : ui32, u64 = 4 : ui64, f32 = 0.5 : f32, f64 = 0.25 : f64} -> f64[11] == 1,-1,-2,-3,-4,1,2,3,4,0.5,0.25
 // RUN scalars {b = true} -> f64[11] !! INVALID_ARGUMENT missing attribute `i8`
 static ffi::Error Scalars(ffi::ResultBufferR1<ffi::F64> y, bool b, int8_t i8, int16_t i16,
@@ -45,7 +45,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(scalars, Scalars,
                                   .Attr<float>("f32")
                                   .Attr<double>("f64"));
 
-// WrongNumAttrs, and a wrong type
+// Upstream's WrongNumAttrs; an attribute of a wrong type
 // RUN one_attribute {eps = 1.0 : f32} -> f32[] == 1
 // RUN one_attribute {eps = 1.0 : f64} -> f32[] !! INVALID_ARGUMENT attribute `eps`: expected F32, got F64
 // RUN one_attribute {eps = "x"} -> f32[] !! INVALID_ARGUMENT attribute `eps`: expected F32, got a string
@@ -60,7 +60,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(one_attribute, OneAttribute,
                                   .Ret<ffi::BufferR0<ffi::F32>>()
                                   .Attr<float>("eps"));
 
-// ArrayAttr, with ten element types
+// Upstream's ArrayAttr, with ten element types
 template <typename T>
 static ffi::Error Array(ffi::ResultBufferR1<ffi::F64> y, ffi::Span<const T> v) {
   EXPECT(v.size() == 3 && v.front() == v[0] && v.back() == v[2]);
@@ -96,7 +96,7 @@ ARRAY(array_f32, float);
 // RUN array_f64 {v = array<f64: 1.5, 2.0, 3.0>} -> f64[3] == 1.5,2,3
 ARRAY(array_f64, double);
 
-// Strings
+// String attributes
 // RUN string_attr {s = "hello"} -> u8[5] == 104,101,108,108,111
 // RUN string_attr {s = ""} -> u8[0] ==
 // RUN string_attr {s = 1 : i32} -> u8[1] !! INVALID_ARGUMENT attribute `s`: expected a string, got S32
@@ -109,7 +109,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(string_attr, StringAttr,
                                   .Ret<ffi::BufferR1<ffi::U8>>()
                                   .Attr<std::string_view>("s"));
 
-// AttrsAsDictionary
+// Upstream's AttrsAsDictionary
 // RUN attrs_as_dictionary {a = 1 : i32, b = 2.5 : f32, c = "xyz"} -> f64[5] == 3,1,2.5,3,0
 // RUN attrs_as_dictionary {a = 1 : i32, b = 2.5 : f32} -> f64[5] !! INTERNAL missing attribute `c`
 // RUN attrs_as_dictionary {a = 1 : i64, b = 2.5 : f32, c = "xyz"} -> f64[5] !! INTERNAL attribute `a`: expected S32, got S64
@@ -134,7 +134,7 @@ static ffi::Error AttrsAsDictionary(ffi::ResultBufferR1<ffi::F64> y, ffi::Dictio
 XLA_FFI_DEFINE_HANDLER_SYMBOL(attrs_as_dictionary, AttrsAsDictionary,
                               ffi::Ffi::Bind().Ret<ffi::BufferR1<ffi::F64>>().Attrs());
 
-// DictionaryAttr, with a nested dictionary
+// Upstream's DictionaryAttr, with a nested dictionary
 // RUN dictionary_attr {d = {x = 1 : i64, inner = {y = 2 : i64}}} -> s64[2] == 1,2
 // RUN dictionary_attr {d = 1 : i64} -> s64[2] !! INVALID_ARGUMENT attribute `d`: expected a dictionary, got S64
 static ffi::Error DictionaryAttr(ffi::ResultBufferR1<ffi::S64> y, ffi::Dictionary d) {
@@ -152,7 +152,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(dictionary_attr, DictionaryAttr,
                                   .Ret<ffi::BufferR1<ffi::S64>>()
                                   .Attr<ffi::Dictionary>("d"));
 
-// StructAttr, with a nested struct
+// Upstream's StructAttr, with a nested struct
 // RUN struct_attr {p = {a = 3 : i64, b = 0.5 : f32}} -> f64[2] == 3,0.5
 // RUN struct_attr {p = {a = 3 : i64, c = 0.5 : f32}} -> f64[2] !! INVALID_ARGUMENT attribute `p`: missing entry `b`
 // RUN struct_attr {p = {a = 3 : i32, b = 0.5 : f32}} -> f64[2] !! INVALID_ARGUMENT attribute `p`: entry `a`: expected S64, got S32
@@ -177,7 +177,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     nested_struct_attr, NestedStructAttr,
     ffi::Ffi::Bind().Ret<ffi::BufferR1<ffi::F64>>().Attr<Nested>("s"));
 
-// AttrsAsStruct, AutoBindingStructs, AutoBindingDictionary
+// Upstream's AttrsAsStruct, AutoBindingStructs and AutoBindingDictionary
 // RUN attrs_as_struct {a = 3 : i64, b = 0.5 : f32} -> f64[2] == 3,0.5
 // RUN attrs_as_struct {a = 3 : i64} -> f64[2] !! INVALID_ARGUMENT missing entry `b`
 XLA_FFI_DEFINE_HANDLER_SYMBOL(attrs_as_struct, StructAttr,
@@ -187,7 +187,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(auto_struct, StructAttr);
 // RUN auto_dictionary {a = 1 : i32, b = 2.5 : f32, c = "xyz"} -> f64[5] == 3,1,2.5,3,0
 XLA_FFI_DEFINE_HANDLER_SYMBOL(auto_dictionary, AttrsAsDictionary);
 
-// BuiltinAttributesAutoBinding
+// Upstream's BuiltinAttributesAutoBinding
 // RUN auto_attributes {i = 4 : i32, s = "ab"} -> s64[2] == 4,2
 static constexpr char kI[] = "i";
 static constexpr char kS[] = "s";
@@ -198,7 +198,7 @@ static ffi::Error AutoAttributes(ffi::Attr<int32_t, kI> i, ffi::Attr<std::string
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(auto_attributes, AutoAttributes);
 
-// EnumAttr, WrongEnumAttrType
+// Upstream's EnumAttr and WrongEnumAttrType
 // RUN enum_attr {c = 1 : i32} -> s64[1] == 1
 // RUN enum_attr {c = 1 : i64} -> s64[1] !! INVALID_ARGUMENT attribute `c`: expected S32, got S64
 // RUN enum_attr {c = "kGreen"} -> s64[1] !! INVALID_ARGUMENT attribute `c`: expected S32, got a string
@@ -216,7 +216,7 @@ static ffi::Error EnumWide(ffi::ResultBufferR1<ffi::S64> y, Wide c) {
 XLA_FFI_DEFINE_HANDLER_SYMBOL(
     enum_wide, EnumWide, ffi::Ffi::Bind().Ret<ffi::BufferR1<ffi::S64>>().Attr<Wide>("c"));
 
-// PointerAttr
+// Upstream's PointerAttr
 // RUN pointer_attr {p = 4096 : i64} -> s64[1] == 4096
 // RUN pointer_attr {p = 4096 : i32} -> s64[1] !! INVALID_ARGUMENT attribute `p`: expected S64, got S32
 static ffi::Error PointerAttr(ffi::ResultBufferR1<ffi::S64> y, const int* p) {
@@ -228,7 +228,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(pointer_attr, PointerAttr,
                                   .Ret<ffi::BufferR1<ffi::S64>>()
                                   .Attr<ffi::Pointer<const int>>("p"));
 
-// VariantAttrDecoding
+// Upstream's VariantAttrDecoding
 // RUN variant_attr {v = 3 : i64} -> f64[2] == 0,3
 // RUN variant_attr {v = 2.5 : f64} -> f64[2] == 1,2.5
 // RUN variant_attr {v = "abcd"} -> f64[2] == 2,4
@@ -245,7 +245,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     variant_attr, VariantAttr,
     ffi::Ffi::Bind().Ret<ffi::BufferR1<ffi::F64>>().Attr<Variant>("v"));
 
-// IgnoreAttrs: a handler that binds no attributes accepts any
+// Upstream's IgnoreAttrs: a handler that binds no attributes accepts any attributes
 // RUN ignore_attrs {a = 1 : i32, b = "x"} -> s64[1] == 1
 static ffi::Error IgnoreAttrs(ffi::ResultBufferR1<ffi::S64> y) {
   Put(y, {1});
@@ -254,7 +254,7 @@ static ffi::Error IgnoreAttrs(ffi::ResultBufferR1<ffi::S64> y) {
 XLA_FFI_DEFINE_HANDLER_SYMBOL(ignore_attrs, IgnoreAttrs,
                               ffi::Ffi::Bind().Ret<ffi::BufferR1<ffi::S64>>());
 
-// DecodingErrors: all errors are reported together
+// Upstream's DecodingErrors: all errors are reported together
 // RUN decoding_errors {a = 1 : i64, b = "x"} f64[1]=1 -> s32[1] !! INVALID_ARGUMENT attribute `b`: expected F32, got a string
 static ffi::Error DecodingErrors(ffi::Buffer<ffi::F32>, ffi::ResultBuffer<ffi::F32>, int32_t,
                                  float) {
@@ -267,7 +267,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(decoding_errors, DecodingErrors,
                                   .Attr<int32_t>("a")
                                   .Attr<float>("b"));
 
-// Names sort by bytes: capitals first, then '_', then lower-case letters, then non-ASCII
+// Attribute names are sorted by bytes: capitals first, then '_', then lower-case letters, then non-ASCII
 // RUN sorted_names {Z = 1 : i32, a = 2 : i32, _ = 3 : i32, ab = 4 : i32} -> s64[4] == 1,2,3,4
 static ffi::Error SortedNames(ffi::ResultBufferR1<ffi::S64> y, int32_t capital, int32_t a,
                               int32_t line, int32_t ab) {
@@ -282,7 +282,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(sorted_names, SortedNames,
                                   .Attr<int32_t>("_")
                                   .Attr<int32_t>("ab"));
 
-// Bounds are inclusive
+// Bounds of attributes are inclusive
 // RUN-OURS bounded {n = 1, u = 7 : ui8, r = {lo = -3, hi = 0.1 : f32}} -> s64[1] == 1
 // RUN-OURS bounded {n = 64, u = 0 : ui8, eps = 0.5, r = {lo = 9, hi = -1.0 : f32}} -> s64[1] == 64
 // RUN-OURS bounded {n = 0, u = 0 : ui8, r = {lo = 0, hi = 0.0 : f32}} -> s64[1] !! INVALID_ARGUMENT attribute `n`: expected at least 1, got 0

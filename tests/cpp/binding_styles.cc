@@ -1,15 +1,15 @@
-// Binding styles found in real handler sources. See operands.cc for the RUN lines.
+// Tests of binding styles that occur in real handler sources. See operands.cc for the RUN lines.
 //
-// Some sources forward-declare the class themselves.
+// Some sources declare `ffi::Dictionary` before they include the headers.
 namespace xla::ffi {
 class Dictionary;
 }
 #include "common.h"
 
-// Many sources initialize bundles without the record handler.
+// Many sources initialize handler bundles without the record handler.
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
-// Errors: `{}`, a copy of a const local, kOk, the C enum, a convertible class
+// Forms of returned errors: `{}`, a copy of a const local, kOk, the C enum, a convertible class
 struct Status {
   bool good;
   operator ffi::Error() const {  // NOLINT
@@ -87,7 +87,7 @@ XLA_FFI_Error* in_member_template(XLA_FFI_CallFrame* frame) {
   return Maker<LateRange>::Call(frame);
 }
 
-// A class derived from Ffi that overrides Call and uses protected helpers
+// A class that derives from Ffi, overrides Call and uses protected helpers
 class Raw final : public ffi::Ffi {
  public:
   XLA_FFI_Error* Call(XLA_FFI_CallFrame* frame) const override {
@@ -124,7 +124,7 @@ XLA_FFI_Error* derived(XLA_FFI_CallFrame* frame) {
   return handler->Call(frame);
 }
 
-// A binding that is stored and called by hand; a lambda with captures; Wrapper
+// A stored binding that is called manually; a lambda with captures; upstream's Wrapper
 // RUN by_hand {} f32[2]=1,2 -> f32[2] == 3,6
 XLA_FFI_DECLARE_HANDLER_SYMBOL(by_hand);
 XLA_FFI_Error* by_hand(XLA_FFI_CallFrame* frame) {
@@ -155,7 +155,7 @@ XLA_FFI_Error* bind_to(XLA_FFI_CallFrame* frame) {
   return handler->Call(frame);
 }
 
-// Attribute names computed from std::string at run time
+// Attribute names that are computed at run time, as std::string
 // RUN runtime_names {alpha = 1 : i64, beta = 2 : i64} -> s64[2] == 1,2
 static ffi::Error TwoNumbers(ffi::ResultBufferR1<ffi::S64> y, int64_t a, int64_t b) {
   Put(y, {a, b});
@@ -168,7 +168,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(runtime_names, TwoNumbers,
                                   .Attr<int64_t>(NameOf(0))
                                   .Attr<int64_t>(NameOf(1)));
 
-// User-defined types for attributes, arguments and contexts
+// Decoding of user-defined types of attributes, arguments and contexts
 struct Seconds {
   double value;
 };
@@ -200,7 +200,7 @@ template <>
 struct ArgBinding<Length> {
   using Arg = Length;
 };
-// Decoders that fail every other time
+// Decoders that fail in every second call
 template <int attempt = 0>
 std::optional<int> EveryOtherTime(const char* what, DiagnosticEngine& diagnostic) {
   static std::atomic<int> attempts{0};
@@ -273,7 +273,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(decoded_once, DecodedOnce,
                                   .Ctx<ffi::BusyContext>()
                                   .Ret<ffi::BufferR1<ffi::S64>>());
 
-// Pointers cast from untyped_data, and user-defined types of the right size
+// Pointers that are cast from untyped_data, and user-defined element types of the right size
 struct Half {
   uint16_t bits;
 };
@@ -310,7 +310,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     not_there, NotThere,
     ffi::Ffi::Bind().Arg<ffi::AnyBuffer>().Attrs().Ret<ffi::BufferR1<ffi::S64>>());
 
-// A C++ type matches a buffer's own type only; uint16_t also reads 16-bit types that C++ lacks
+// A C++ type reads only buffers of the corresponding element type. uint16_t also reads 16-bit types that C++ does not
+// have
 // RUN-OURS as_u16 {} f16[1]=1 -> s64[1] == 15360
 // RUN-OURS as_u16 {} bf16[1]=1 -> s64[1] == 16256
 // RUN-OURS as_u16 {} u16[1]=7 -> s64[1] == 7
@@ -334,7 +335,7 @@ static ffi::Error AsU16(ffi::AnyBuffer x, ffi::Dictionary attrs, ffi::ResultBuff
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(as_u16, AsU16, ffi::Ffi::Bind().Arg<ffi::AnyBuffer>().Attrs().Ret<ffi::BufferR1<ffi::S64>>());
 
-// A binding with many operands
+// A binding with 24 operands
 #define A .Arg<ffi::BufferR0<ffi::F32>>()
 using F = ffi::BufferR0<ffi::F32>;
 // RUN long_list {} f32[]=1 f32[]=2 f32[]=3 f32[]=4 f32[]=5 f32[]=6 f32[]=7 f32[]=8 f32[]=9 f32[]=10 f32[]=11 f32[]=12 f32[]=13 f32[]=14 f32[]=15 f32[]=16 f32[]=17 f32[]=18 f32[]=19 f32[]=20 f32[]=21 f32[]=22 f32[]=23 f32[]=24 -> f32[] == 300
@@ -352,7 +353,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(long_list, LongList,
                               ffi::Ffi::Bind() A A A A A A A A A A A A A A A A A A A A A A A A
                                   .Ret<ffi::BufferR0<ffi::F32>>());
 
-// Bundles with and without record, and handlers as static constants in any scope
+// Bundles with and without a record handler, and handlers as static constants in any scope
 namespace nested {
 struct Handlers {
   static XLA_FFI_Handler_Bundle Bundle() {

@@ -1,7 +1,7 @@
-// Access to buffers as packed elements, bytes and empty memory. See operands.cc for the RUN lines.
+// Tests of access to buffers: packed elements, bytes, empty buffers. See operands.cc for the RUN lines.
 #include "common.h"
 
-// Types that a buffer's data can be read as. Bytes are char, unsigned char (uint8_t) and std::byte.
+// Reads a buffer as different types. Byte types are char, unsigned char (uint8_t) and std::byte.
 struct Byte {
   uint8_t bits;
 };
@@ -53,7 +53,7 @@ static ffi::Error SeenAs(ffi::AnyBuffer x, ffi::ResultBufferR1<ffi::S64> y, ffi:
 XLA_FFI_DEFINE_HANDLER_SYMBOL(seen_as, SeenAs, ffi::Ffi::Bind().Arg<ffi::AnyBuffer>().Ret<ffi::BufferR1<ffi::S64>>().Attrs());
 
 #if OURS
-// Packed elements are read as their bytes; there are fewer bytes than elements
+// Packed elements are read as bytes, of which there are fewer than elements
 // RUN-OURS packed_bytes from=r5 {} s4[3]=1,-2,3 -> u8[3] == 225,3,0
 // RUN-OURS packed_bytes from=r5 {} s4[0]=zeros -> u8[0] ==
 // RUN-OURS packed_bytes from=r5 {beyond = true} s4[3]=1,-2,3 -> u8[3] !! INTERNAL an element was asked for that is not there: there are 2

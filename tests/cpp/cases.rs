@@ -14,7 +14,7 @@ use xla_ffi_runtime::{
 pub(crate) enum Want {
     /// The values of each result.
     Values(Vec<Vec<f64>>),
-    /// An error: its code, and a part of our message.
+    /// An error: its code, and a part of the message with our headers.
     Failure { code: String, text: String },
 }
 
@@ -26,12 +26,12 @@ pub(crate) enum For {
     Upstream,
 }
 
-/// A test case of a source.
+/// A test case in a source.
 #[derive(Clone, Debug)]
 pub(crate) struct Case {
     pub(crate) line: String,
     pub(crate) of: For,
-    /// Whether the case runs after all others of its file.
+    /// Whether the case runs after all other cases of its file.
     pub(crate) last: bool,
     pub(crate) stages: Vec<(Stage, String)>,
     options: Vec<(String, String)>,
@@ -41,7 +41,7 @@ pub(crate) struct Case {
     pub(crate) want: Want,
 }
 
-/// Returns the cases of a source; those marked LAST are at the end.
+/// Returns the cases of a source. Cases marked LAST are at the end.
 pub(crate) fn cases(source: &Path) -> Vec<Case> {
     let text = std::fs::read_to_string(source).expect("the source");
     let mut found: Vec<Case> = text
@@ -135,7 +135,7 @@ impl Case {
         })
     }
 
-    /// Returns the value of an option of the case.
+    /// Returns the value of an option in the case's `RUN` line.
     pub(crate) fn option(&self, name: &str) -> Option<&str> {
         self.options
             .iter()
@@ -275,7 +275,7 @@ impl Case {
                 call = match name.as_str() {
                     "stream" => {
                         let address: usize = value.parse().expect("a number");
-                        // SAFETY: the address is never dereferenced.
+                        // SAFETY: the handlers never dereference the stream's address.
                         call.stream(unsafe { Stream::borrowed(address as *mut std::ffi::c_void) })
                     }
                     "scratch" => call.allocator(Arc::new(HostAllocator::default())),
@@ -283,7 +283,7 @@ impl Case {
                     "run-id" => call.run_id(value.parse().expect("a number")),
                     "ordinal" => call.device_ordinal(value.parse().expect("a number")),
                     "options" => call.custom_options(&Attributes::parse(value)?),
-                    // SAFETY: the extension outlives the loop.
+                    // SAFETY: the extension outlives the calls, which run in this loop.
                     "extension" => unsafe {
                         call.extension(std::ptr::from_ref(extension.as_ref().expect("it")).cast())
                     },
@@ -347,7 +347,7 @@ fn numbers(tensor: &Tensor) -> Vec<f64> {
     }
 }
 
-/// The error of a failed call, in either runtime.
+/// The error of a failed call, on the embedded runtime or in JAX.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) code: String,

@@ -1,4 +1,4 @@
-// Shared by the handler sources of this folder, which compile with our headers and with XLA's own.
+// Helpers for the handler sources in this folder. The sources compile with our headers and with XLA's own.
 #ifndef XLA_FFI_TESTS_CPP_COMMON_H_
 #define XLA_FFI_TESTS_CPP_COMMON_H_
 
@@ -9,8 +9,8 @@
 
 namespace ffi = xla::ffi;
 
-// Set to 1 if features that only our headers have are compiled: not with XLA's own headers, and not for
-// comparisons of the two.
+// 1 if features that only our headers have are compiled. 0 with XLA's own headers, and for comparisons of the two sets
+// of headers.
 #if defined(XLA_FFI_SDK_FFI_H_) && !defined(XLA_FFI_SUITE_SHARED)
 #define OURS 1
 #else

@@ -1,5 +1,5 @@
-//! Checks how the headers compile: without warnings, without exceptions, with hidden symbols, and never
-//! mixed by accident.
+//! Checks that the headers compile without warnings, without exceptions and with hidden symbols, and that two sets of
+//! headers are never mixed.
 
 use crate::{Headers, folder, sources};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ fn out(name: &str) -> PathBuf {
     folder.join(name)
 }
 
-/// Returns the examples with this extension, and the fixtures, which follow the same style.
+/// Returns the examples with this extension, and the fixtures, which follow the same style rules.
 fn examples(extension: &str) -> Vec<PathBuf> {
     in_folders(&["c_examples", "tests/fixtures"], extension)
 }
@@ -50,10 +50,10 @@ fn run(command: &mut Command) -> Result<String, String> {
     }
 }
 
-/// The first line of every source, precompiled per compiler and flags.
+/// The first line of every source. It is precompiled per compiler and flags.
 const HEAD: &str = "#include \"xla/ffi/api/ffi.h\"\n";
 
-/// Compiles a source with strict warnings; a success is cached until an input changes.
+/// Compiles a source with strict warnings. A success is cached until an input changes.
 fn strictly(compiler: &str, flags: &[&str], source: &Path, object: Option<&Path>) {
     let flags: Vec<String> = flags
         .iter()
@@ -71,7 +71,7 @@ fn strictly(compiler: &str, flags: &[&str], source: &Path, object: Option<&Path>
         Some(_) => command.arg("-c"),
         None => command.arg("-fsyntax-only"),
     };
-    // Sources include files of their own folder.
+    // Sources include files of the folder that contains them.
     let beside = source.parent().expect("a folder");
     let inputs = [source, beside, include];
     let done = once::compile(command.arg(source), &inputs, object);
@@ -100,7 +100,8 @@ fn sources_compile_without_a_warning() {
     });
 }
 
-/// Optimizers find more problems, such as uninitialized values and dropped attributes.
+/// Optimized sources compile without warnings. Optimizers find more problems, such as uninitialized values and dropped
+/// attributes.
 #[test]
 fn optimized_sources_compile_without_a_warning() {
     let mut sources = in_folders(&["c_examples", "tests/fixtures", "tools/benches/c"], "cc");
@@ -162,8 +163,8 @@ fn c_sources_compile_without_a_warning() {
     }
 }
 
-/// The headers, and the templates that handlers instantiate, are clean under further warnings that
-/// projects enable.
+/// The headers, and the templates that handlers instantiate, compile without the stricter warnings that some projects
+/// enable.
 #[test]
 fn headers_are_clean_under_stricter_warnings() {
     const STRICTER: [&str; 5] = [
@@ -226,7 +227,8 @@ fn headers_need_no_exceptions_and_no_rtti() {
     }
 }
 
-/// A loop works in either link order, although the linker keeps only one definition of each name.
+/// Parallel loops of files with and without exceptions work in either link order. The linker keeps only one definition
+/// of each name.
 #[test]
 fn files_with_and_without_exceptions_in_one_library() {
     use xla_ffi_runtime::{Attributes, DType, Revision, Runtime, Shape, Stage};
@@ -302,8 +304,8 @@ fn two_kinds_of_headers_in_one_source_are_refused() {
     for compiler in cpp_compilers("two_kinds_of_headers_in_one_source_are_refused") {
         for (first, second) in [(upstream.as_path(), ours), (ours, upstream.as_path())] {
             let source = out("mixed.cc");
-            // The first set of headers is complete; of the second set, only the headers that the first
-            // lacks are included.
+            // The first set of headers is included completely. Of the second set, only headers that the first set lacks
+            // are included.
             let name = if first == ours { "api.h" } else { "ffi.h" };
             let text = header(first, name) + &header(second, "ffi.h");
             std::fs::write(&source, text).expect("the target folder");

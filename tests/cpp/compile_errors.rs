@@ -39,7 +39,7 @@ XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(Range, ::xla::ffi::StructMember<int64_t>("
                                       ::xla::ffi::StructMember<int64_t>("hi"));
 "#;
 
-/// Malformed contracts, and contracts whose operand count differs from the binding's, do not compile.
+/// Malformed contracts do not compile, nor do contracts whose operand count differs from the binding's.
 #[test]
 fn contracts_that_do_not_fit_do_not_compile() {
     let test = "contracts_that_do_not_fit_do_not_compile";
@@ -183,8 +183,7 @@ fn compiles_unless_told(compiler: &str, name: &str, text: &str, told: Option<&st
     );
 }
 
-/// A layout or default for a missing operand or attribute does not compile; unnamed operands get a default
-/// name.
+/// A layout or default for a missing operand or attribute does not compile. Unnamed operands get a default name.
 #[test]
 fn what_a_description_names_is_there() {
     let layout = Some("No_operand_has_the_name_that_Layout_gives");
@@ -213,8 +212,8 @@ fn what_a_description_names_is_there() {
     }
 }
 
-/// If a handler's binding is not a constant, its declarations do not compile, because the description
-/// would not contain them.
+/// If a handler's binding is not a constant, its declarations do not compile, because the description could not contain
+/// them.
 #[test]
 fn what_a_description_would_lose_is_not_said() {
     let told = "Only_Name_Platforms_and_Doc_are_kept_of_a_binding_that_is_no_constant";

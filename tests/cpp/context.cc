@@ -1,8 +1,8 @@
-// Context values. Names in comments are those of the corresponding upstream tests.
-// See operands.cc for the syntax of RUN lines; options such as `stream=`, `scratch` and `options=` configure the call.
+// Tests of context values. Comments name the corresponding upstream tests. See operands.cc for the syntax of RUN lines;
+// options such as `stream=`, `scratch` and `options=` configure the call.
 #include "common.h"
 
-// PlatformStream, BindingPlatformStreamInference
+// Upstream's PlatformStream and BindingPlatformStreamInference
 // RUN platform_stream stream=4660 {} -> s64[1] == 4660
 // RUN platform_stream {} -> s64[1] !! INVALID_ARGUMENT failed to get the platform's stream
 static ffi::Error PlatformStream(void* stream, ffi::ResultBufferR1<ffi::S64> y) {
@@ -26,7 +26,7 @@ static ffi::Error StreamInference(FakeStream* stream, ffi::ResultBufferR1<ffi::S
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(stream_inference, StreamInference);
 
-// ScratchAllocator, ScratchAllocatorUnimplemented
+// Upstream's ScratchAllocator and ScratchAllocatorUnimplemented
 // RUN scratch scratch {} -> s64[2] == 1,1
 // RUN scratch {} -> s64[2] == 0,0
 static ffi::Error Scratch(ffi::ScratchAllocator scratch, ffi::ResultBufferR1<ffi::S64> y) {
@@ -36,7 +36,7 @@ static ffi::Error Scratch(ffi::ScratchAllocator scratch, ffi::ResultBufferR1<ffi
   if (a.has_value()) std::memset(*a, 1, 1024);
   if (b.has_value()) EXPECT(reinterpret_cast<uintptr_t>(*b) % 16 == 0);
 #if OURS
-  // XLA's limit for alignments is lower: upstream's headers get no memory.
+  // XLA's limit for alignments is lower than 256: with upstream's headers, the allocation fails.
   std::optional<void*> c = scratch.Allocate(16, 256);
   EXPECT(c.has_value() == a.has_value());
   if (c.has_value()) EXPECT(reinterpret_cast<uintptr_t>(*c) % 256 == 0);
@@ -49,7 +49,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(scratch, Scratch,
                                   .Ctx<ffi::ScratchAllocator>()
                                   .Ret<ffi::BufferR1<ffi::S64>>());
 
-// ThreadPool: scheduling, recursive scheduling, size
+// Upstream's ThreadPool tests: scheduling, recursive scheduling, size
 // RUN thread_pool from=r1 {} -> s64[1] == 8
 // RUN thread_pool from=r1 no-pool {} -> s64[1] == 8
 static ffi::Error Pool(ffi::ThreadPool pool, ffi::ResultBufferR1<ffi::S64> y) {
@@ -81,7 +81,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     pool_size, PoolSize,
     ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Ret<ffi::BufferR1<ffi::S64>>());
 
-// RunId, RunIdViaContext, DeviceOrdinal
+// Upstream's RunId, RunIdViaContext and DeviceOrdinal
 // RUN run_id from=r4 run-id=42 {} -> s64[1] == 42
 static ffi::Error Run(ffi::RunId id, ffi::ResultBufferR1<ffi::S64> y) {
   Put(y, {id.run_id});
@@ -110,7 +110,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     device_ordinal, Ordinal,
     ffi::Ffi::Bind().Ctx<ffi::DeviceOrdinal>().Ret<ffi::BufferR1<ffi::S64>>());
 
-// CustomOptions
+// Upstream's CustomOptions
 // RUN custom_options from=r10 options={limit=3:i64,name="ab"} {} -> s64[3] == 2,3,2
 // RUN custom_options from=r10 {} -> s64[3] == 0,-1,-1
 static ffi::Error Options(ffi::Dictionary options, ffi::ResultBufferR1<ffi::S64> y) {
@@ -123,7 +123,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     custom_options, Options,
     ffi::Ffi::Bind().Ctx<ffi::CustomOptions>().Ret<ffi::BufferR1<ffi::S64>>());
 
-// UserData, with an id that the caller registers
+// Upstream's UserData, with an id that the caller registers
 struct Numbers {
   static ffi::TypeId id;
   int64_t value;
@@ -146,7 +146,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     user_data, User,
     ffi::Ffi::Bind().Ctx<ffi::UserData<Numbers>>().Ret<ffi::BufferR1<ffi::S64>>());
 
-// FindExtension: with a matching version and with a different version
+// Upstream's FindExtension, with a matching version and with a different version
 struct TestCExtension {
   XLA_FFI_Extension extension_base;
   int64_t payload;

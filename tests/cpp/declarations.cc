@@ -1,5 +1,5 @@
-// Declarations beyond operand types: shape contracts, and host-only handlers. XLA's own headers have
-// neither. See operands.cc for the RUN lines.
+// Tests of shape contracts and of host-only handlers, which XLA's own headers do not support. See operands.cc for the
+// RUN lines.
 #include "common.h"
 
 #if OURS
@@ -45,7 +45,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(in_place, InPlace,
                                   .InOut<ffi::BufferR1<ffi::F32>>("y")
                                   .Ret<Any>("sum"));
 
-// In-out operand inferred from the signature, after another result and before a variable number of
+// An in-out operand that is inferred from the signature, after another result and before a variable number of
 // arguments.
 // RUN-OURS in_place_any {} f32[2]=1,2 -> f32[] alias:0 == 8;3,4
 // RUN-OURS in_place_any {} f32[2]=1,2 f32[1]=1 -> f32[] alias:0 == 9;3,4
@@ -124,7 +124,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(many, Many,
                                   .Ret<ffi::BufferR0<ffi::F32>>()
                                   .Shape(XLA_FFI_SHAPE("n, ()?, n 1* -> ()")));
 
-// Marks may be separated from names by spaces.
+// In a contract, spaces may separate marks such as `*` from names.
 // RUN-OURS apart {} f32[2,3]=zeros f32[4,3]=zeros -> f32[0] !! INVALID_ARGUMENT argument 1: expected F32[..., n] with n = 3 from argument 0, ... = [2], got F32[4, 3]
 // RUN-OURS apart {} f32[2,3]=zeros f32[2,3]=zeros -> f32[0] ==
 // RUN-OURS apart {} -> f32[0] ==
@@ -141,7 +141,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(host_only, (Nothing<Any, AnyOut>),
                               ffi::Ffi::BindOf(Nothing<Any, AnyOut>).HostOnly());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(either, (Nothing<Any, AnyOut>));
 
-// Declared through To, and in a user-defined class.
+// Declarations of a binding that is converted with To.
 // RUN-OURS by_to {} f32[2]=zeros -> f32[3] !! INVALID_ARGUMENT expected F32[n]
 extern "C" XLA_FFI_SDK_EXPORT XLA_FFI_Error* by_to(XLA_FFI_CallFrame* frame) {
   static const auto handler =

@@ -1,10 +1,10 @@
-// Errors as values, and exceptions from user code other than handler functions: decoders, constructors, destructors. See
-// operands.cc for the RUN lines.
+// Tests of error values, and of exceptions from decoders, constructors and destructors of users. See operands.cc for
+// the RUN lines.
 #include "common.h"
 
 #include <functional>
 
-// A moved-from error is still an error: a function that logs an error and then returns it has failed.
+// A moved-from error is still an error: a function that logs an error and then returns the error has failed.
 static ffi::Error Failed(bool is_long) {
   return is_long ? ffi::Error(ffi::ErrorCode::kDataLoss, std::string(100, 'x'))
                  : ffi::Error(ffi::ErrorCode::kDataLoss, "launch failed");
@@ -36,7 +36,7 @@ SELF_TEST(moved_into) {
   return ffi::Error::Success();
 }
 
-// An empty std::function fails with bad_function_call
+// A handler that is an empty std::function fails with bad_function_call
 // RUN-OURS empty_function {} -> !! INTERNAL bad_function_call
 static std::function<ffi::Error()> empty_std_function;
 XLA_FFI_DEFINE_HANDLER_SYMBOL(empty_function, empty_std_function, ffi::Ffi::Bind());
@@ -49,7 +49,7 @@ static void Throw(int64_t what) {
   if (what == 3) throw 3;
 }
 
-// A user-defined decoder.
+// A decoder of users that throws
 struct Hex {
   int64_t n;
 };
@@ -74,7 +74,7 @@ static ffi::Error ThrownDecoder(Hex h, ffi::ResultBufferR1<ffi::S64> y) {
 XLA_FFI_DEFINE_HANDLER_SYMBOL(thrown_decoder, ThrownDecoder,
                               ffi::Ffi::Bind().Attr<Hex>("h").Ret<ffi::BufferR1<ffi::S64>>());
 
-// An exception from a decoder replaces the problem found in another attribute
+// An exception from a decoder replaces the problem of a different attribute
 // RUN-OURS thrown_beside {h = 2 : i64, n = 0.5 : f32} -> s64[1] !! INTERNAL thrown_beside (execute): C++ exception: thrown here
 static ffi::Error ThrownBeside(int64_t, Hex h, ffi::ResultBufferR1<ffi::S64> y) { return ThrownDecoder(h, y); }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(thrown_beside, ThrownBeside,
@@ -96,7 +96,7 @@ static ffi::Error ThrownInDictionary(ffi::Dictionary d, ffi::ResultBufferR1<ffi:
 XLA_FFI_DEFINE_HANDLER_SYMBOL(thrown_in_dictionary, ThrownInDictionary,
                               ffi::Ffi::Bind().Attrs().Ret<ffi::BufferR1<ffi::S64>>());
 
-// Constructors of structs that throw: with fields read in place, and with fields decoded first
+// Constructors that throw: of a struct whose fields are read in place, and of a struct whose fields are decoded first
 struct Ordered {
   Ordered(int64_t l, int64_t h) : lo(l), hi(h) {
     if (hi < lo) Throw(1);

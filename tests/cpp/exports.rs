@@ -1,4 +1,5 @@
-//! Checks that a library that does not hide its symbols exports no header instantiations of its own types.
+//! Checks that a library that does not hide its symbols does not export header templates that are instantiated with its
+//! own types.
 //!
 //! Otherwise, two libraries with structs of the same name but different fields would share these symbols in one process.
 
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use xla_ffi_testing::{compiler::cpp_compilers, compiler::works, skip};
 
-/// A source that uses its own types, in namespace `users`, with every template of the headers.
+/// A source that instantiates every template of the headers with its own types, in namespace `users`.
 const SOURCE: &str = r#"
 #include "xla/ffi/api/ffi.h"
 namespace ffi = xla::ffi;
@@ -53,8 +54,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(d, D);
 /// Returns true if a name belongs to the headers, including variables within their functions and the guards of those
 /// variables.
 ///
-/// Names that the standard library generates for our types do not count, nor does type information of types that all
-/// libraries share.
+/// Excludes names that the standard library generates for our types, and type information of types that all libraries
+/// share.
 fn is_of_headers(name: &str) -> bool {
     let name = name.strip_prefix("_Z").unwrap_or_default();
     let name = name.strip_prefix("GV").unwrap_or(name);
@@ -62,7 +63,7 @@ fn is_of_headers(name: &str) -> bool {
         .starts_with("3xla3ffi")
 }
 
-/// Writes a source for these tests.
+/// Writes a source file for these tests.
 fn written(name: &str, text: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cpp_exports");
     std::fs::create_dir_all(&folder).expect("the target folder");

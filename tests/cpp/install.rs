@@ -114,8 +114,8 @@ fn every_header_is_installed_and_stands_alone() {
             "-Werror",
             "-fsyntax-only",
         ]);
-        // As the main file, a header would cause a warning about its include guard or `#pragma once`, so it is included
-        // instead.
+        // A compiler warns about the include guard or `#pragma once` of a main file, so each header is included by a
+        // different file.
         command
             .args(["-x", "c++", "/dev/null", "-include"])
             .arg(&path)
@@ -191,7 +191,7 @@ fn a_cmake_project_of_several_directories() {
     }
     let (prefix, project) = (fresh("several_prefix"), fresh("several"));
     install(&prefix);
-    // This component reports that it was requested.
+    // This component prints a message if a project requests it.
     let component = prefix.join("lib/cmake/xla_ffi/xla_ffi-runtime.cmake");
     std::fs::write(component, "message(STATUS \"asked for runtime\")\n").expect("the prefix");
     let write = |file: &str, text: &str| {
@@ -355,7 +355,7 @@ fn the_chapter_on_cpp() {
         r#""batch": "sequential""#,
         r#""batch": {"handler": "batched"}"#,
         r#""vjp": "rms_norm_backward""#,
-        // Default names of operands without a name.
+        // The default names of unnamed operands.
         r#""name": "x1""#,
         r#""name": "y0""#,
     ] {
@@ -410,7 +410,7 @@ fn programs_that_embed_the_runtime() {
     serves(&build.join("internal_cc"), has_abseil);
     let library = xla_ffi_testing::rust_examples().join("libexecution.so");
     run(Command::new(build.join("server_cc")).arg(library));
-    // Loaders find the shared library by its SONAME.
+    // Loaders search for the shared library by its SONAME.
     let links = Command::new("readelf")
         .arg("-d")
         .arg(build.join("embedding_c"))

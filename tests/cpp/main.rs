@@ -1,5 +1,5 @@
-//! Tests the C++ headers: how they compile, which mistakes they reject, and that handlers work as
-//! with XLA's own headers.
+//! Tests the C++ headers: how they compile, which mistakes they reject, and whether handlers work as with XLA's own
+//! headers.
 
 mod cases;
 mod compilation;
@@ -38,12 +38,12 @@ fn sources() -> Vec<PathBuf> {
 enum Headers {
     /// This project's headers.
     Ours,
-    /// XLA's own headers, in this folder.
+    /// XLA's own headers, in the folder of this path.
     Upstream(PathBuf),
 }
 
 impl Headers {
-    /// Returns the folder for `-I`.
+    /// Returns the include folder of the headers, for `-I`.
     fn folder(&self) -> &Path {
         match self {
             Self::Ours => Path::new(env!("SDK_INCLUDE_DIR")),

@@ -1,8 +1,8 @@
-// Handlers that request something that does not exist get an error, and never memory of others.
+// Tests of handlers that request missing elements or invalid memory. They get an error and never read out of bounds.
 // See operands.cc for the syntax of RUN lines.
 #include "common.h"
 
-// Out-of-bounds dimensions and elements of an attribute
+// Dimensions and attribute elements that are out of bounds
 // RUN-OURS beyond {what = 0 : i64, v = array<i64: 5>} f32[]=1 -> s64[1] !! INTERNAL there are 0
 // RUN-OURS beyond {what = 2 : i64, v = array<i64: 5>} f32[]=1 -> s64[1] !! INTERNAL there are 0
 // RUN-OURS beyond {what = 3 : i64, v = array<i64: 5>} f32[]=1 -> s64[1] !! INTERNAL there are 1
@@ -16,7 +16,7 @@ static ffi::Error Beyond(ffi::AnyBuffer x, int64_t what, ffi::Span<const int64_t
     case 0:
       Put(y, {dims.back()});
       break;
-    case 2:  // the usual way to remove the last two
+    case 2:  // the usual way to remove the last two dimensions
       Put(y, {Int(dims.first(dims.size() - 2).size())});
       break;
     case 3:
@@ -58,7 +58,7 @@ static ffi::Error Both(ffi::Dictionary all, ffi::ResultBufferR1<ffi::S64> y) {
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(iterated_beyond, Both, ffi::Ffi::Bind().Attrs().Ret<ffi::BufferR1<ffi::S64>>());
 
-// State that is a null pointer is an error, because readers would dereference it
+// A null pointer as state is an error, because later stages would dereference it
 struct Nothing {
   static ffi::TypeId id;
   int64_t value = 0;
@@ -70,7 +70,7 @@ static ffi::Error UseNothing(Nothing* nothing) { return nothing->value == 0 ? ff
 XLA_FFI_DEFINE_HANDLER_SYMBOL(no_state_instantiate, NewNothing, ffi::Ffi::BindInstantiate());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(no_state, UseNothing, ffi::Ffi::Bind().Ctx<ffi::State<Nothing>>());
 
-// In a stage without futures, the stage waits for a returned future
+// In a stage without futures, the handler waits for the future that the function returned
 static ffi::Future Later(int64_t fails) {
   ffi::Promise promise;
   ffi::Future future(promise);
@@ -87,7 +87,7 @@ static ffi::Error Nop(ffi::Dictionary) { return {}; }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(later_instantiate, Later, ffi::Ffi::BindInstantiate().Attr<int64_t>("fails"));
 XLA_FFI_DEFINE_HANDLER_SYMBOL(nop, Nop, ffi::Ffi::Bind().Attrs());
 
-// Unknown error codes do not count as success
+// An unknown error code is an error
 // RUN-OURS no_code {code = 1000 : i64} -> !! UNKNOWN told
 static ffi::Error NoCode(int64_t code) {
   return ffi::Error(static_cast<XLA_FFI_Error_Code>(static_cast<uint32_t>(code)), "told");
@@ -108,8 +108,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(aligned, Aligned,
                                   .Attr<int64_t>("to")
                                   .Ret<ffi::BufferR1<ffi::S64>>());
 
-// User data and named state of a type that inherits its id are errors, because they would be objects of the base type.
-// User data of one type does not compile (tests/cpp/state.rs).
+// Types that inherit the id of a base type are errors as user data and as named state, because the object would have
+// the base type. For a single type, user data does not compile (tests/cpp/state.rs).
 struct Plain {
   static ffi::TypeId id;
   int64_t value = 0;

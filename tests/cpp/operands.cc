@@ -1,13 +1,12 @@
-// Operands and results, and the headers' guarantees for buffers. Names in comments, such as AnyBufferArgument,
-// are those of the corresponding upstream tests.
+// Tests of operands and results, and of the headers' guarantees for buffers. Comments name the corresponding upstream
+// tests, such as AnyBufferArgument.
 //
-// Every line that starts with `RUN` is a case: handler symbols by stage, attributes, arguments,
-// results, expected outcome. `==` precedes the results' values; `!!` precedes an error code for both
-// headers and a message for ours. RUN cases apply to both headers, RUN-OURS and RUN-UPSTREAM to one
-// of them.
+// Every line that starts with `RUN` is a case: handler symbols per stage, attributes, arguments, results, expected
+// outcome. `==` precedes the results' values; `!!` precedes an error code for both headers and a message for ours. RUN
+// cases apply to both sets of headers, RUN-OURS and RUN-UPSTREAM cases to one set.
 #include "common.h"
 
-// AnyBufferArgument
+// Upstream's AnyBufferArgument
 // RUN any_buffer_argument {} f32[2,3]=iota -> s64[4] == 11,2,6,24
 // RUN any_buffer_argument {} u8[4]=iota -> s64[4] == 6,1,4,4
 // RUN any_buffer_argument {} f32[0,3]=zeros -> s64[4] == 11,2,0,0
@@ -21,7 +20,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(any_buffer_argument, AnyBufferArgument,
                                   .Arg<ffi::AnyBuffer>()
                                   .Ret<ffi::BufferR1<ffi::S64>>());
 
-// BufferArgument, WrongRankBufferArgument, WrongTypeBufferArgument
+// Upstream's BufferArgument, WrongRankBufferArgument and WrongTypeBufferArgument
 // RUN buffer_argument {} f32[2,2]=1,2,3,4 -> f32[] == 10
 // RUN buffer_argument {} f32[4]=1,2,3,4 -> f32[] !! INVALID_ARGUMENT argument 0: expected F32[?, ?], got F32[4]
 // RUN buffer_argument {} f64[2,2]=1,2,3,4 -> f32[] !! INVALID_ARGUMENT argument 0: expected F32[?, ?], got F64
@@ -37,7 +36,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(buffer_argument, BufferArgument,
                                   .Arg<ffi::BufferR2<ffi::F32>>()
                                   .Ret<ffi::BufferR0<ffi::F32>>());
 
-// AnyBufferResult
+// Upstream's AnyBufferResult
 // RUN any_buffer_result {} -> s32[3] == 7,7,7
 // RUN any_buffer_result {} -> f32[3] !! INVALID_ARGUMENT this handler fills s32
 static ffi::Error AnyBufferResult(ffi::Result<ffi::AnyBuffer> y) {
@@ -48,7 +47,7 @@ static ffi::Error AnyBufferResult(ffi::Result<ffi::AnyBuffer> y) {
 XLA_FFI_DEFINE_HANDLER_SYMBOL(any_buffer_result, AnyBufferResult,
                               ffi::Ffi::Bind().Ret<ffi::AnyBuffer>());
 
-// MissingBufferArgument, WrongNumberOfArguments
+// Upstream's MissingBufferArgument and WrongNumberOfArguments
 // RUN two_arguments {} f32[1]=1 f32[1]=2 -> f32[1] == 3
 // RUN two_arguments {} f32[1]=1 -> f32[1] !! INVALID_ARGUMENT missing argument 1
 // RUN two_arguments {} f32[1]=1 f32[1]=1 f32[1]=1 -> f32[1] !! INVALID_ARGUMENT expected 2 arguments, got 3
@@ -65,7 +64,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(two_arguments, TwoArguments,
                                   .Arg<ffi::Buffer<ffi::F32>>()
                                   .Ret<ffi::Buffer<ffi::F32>>());
 
-// TokenArgument
+// Upstream's TokenArgument
 // RUN token_argument {} token -> s64[1] == 17
 // RUN token_argument {} f32[]=0 -> s64[1] !! INVALID_ARGUMENT argument 0: expected TOKEN
 static ffi::Error TokenArgument(ffi::Token token, ffi::ResultBufferR1<ffi::S64> y) {
@@ -76,7 +75,7 @@ static ffi::Error TokenArgument(ffi::Token token, ffi::ResultBufferR1<ffi::S64> 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(token_argument, TokenArgument,
                               ffi::Ffi::Bind().Arg<ffi::Token>().Ret<ffi::BufferR1<ffi::S64>>());
 
-// RemainingArgs
+// Upstream's RemainingArgs
 // RUN remaining_args {} f32[1]=1 f32[2]=1,2 s32[1]=3 -> s64[5] == 2,1,0,0,2
 // RUN remaining_args {} f32[1]=1 -> s64[5] == 0,0,0,0,0
 // RUN remaining_args {} -> s64[5] !! INVALID_ARGUMENT missing argument 0
@@ -100,7 +99,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(remaining_args, RemainingArgs,
                                   .RemainingArgs()
                                   .Ret<ffi::BufferR1<ffi::S64>>());
 
-// RemainingArgs: a wrong type is reported
+// Upstream's RemainingArgs: a wrong type is reported
 // RUN remaining_wrong_type {} s32[1]=1 -> s64[1] !! INTERNAL expected F32[?], got S32[1]
 static ffi::Error RemainingWrongType(ffi::RemainingArgs rest, ffi::ResultBufferR1<ffi::S64>) {
   auto buffer = rest.get<ffi::BufferR1<ffi::F32>>(0);
@@ -109,7 +108,7 @@ static ffi::Error RemainingWrongType(ffi::RemainingArgs rest, ffi::ResultBufferR
 XLA_FFI_DEFINE_HANDLER_SYMBOL(remaining_wrong_type, RemainingWrongType,
                               ffi::Ffi::Bind().RemainingArgs().Ret<ffi::BufferR1<ffi::S64>>());
 
-// RemainingRets
+// Upstream's RemainingRets
 // RUN remaining_rets {} -> s64[1] s32[2] s32[2] == 2;5,5;5,5
 // RUN remaining_rets {} -> s64[1] == 0
 // RUN remaining_rets {} -> s64[1] f32[2] !! INTERNAL expected S32, got F32
@@ -129,7 +128,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(remaining_rets, RemainingRets,
 
 using MaybeF32 = std::optional<ffi::BufferR1<ffi::F32>>;
 
-// OptionalArgs: single, two
+// Upstream's OptionalArgs: one optional argument, two optional arguments
 // RUN optional_arg {} f32[2]=1,2 -> s64[1] == 2
 // RUN optional_arg {} -> s64[1] == -1
 // RUN-OURS optional_arg {} s32[2]=1,2 -> s64[1] !! INVALID_ARGUMENT argument 0: expected F32
@@ -156,7 +155,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(optional_args_two, OptionalArgsTwo,
                                   .OptionalArg<ffi::BufferR1<ffi::F32>>()
                                   .Ret<ffi::BufferR1<ffi::S64>>());
 
-// OptionalArgs: after required, before remaining
+// Upstream's OptionalArgs: after a required argument, before remaining arguments
 // RUN optional_after_required {} f32[1]=1 -> s64[3] == 1,-1,0
 // RUN optional_after_required {} f32[1]=1 f32[2]=1,2 -> s64[3] == 1,2,0
 // RUN optional_after_required {} f32[1]=1 f32[2]=1,2 s32[1]=0 s32[1]=0 -> s64[3] == 1,2,2
@@ -177,7 +176,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(optional_after_required, OptionalAfterRequired,
 
 using MaybeRet = std::optional<ffi::ResultBufferR1<ffi::S64>>;
 
-// OptionalRets: single, two, after required, before remaining
+// Upstream's OptionalRets: one or two optional results, after a required result, before remaining results
 // RUN optional_rets {} -> s64[1] == 0
 // RUN optional_rets {} -> s64[1] s64[1] == 1;10
 // RUN optional_rets {} -> s64[1] s64[1] s64[1] == 2;10;11
@@ -203,7 +202,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(optional_rets, OptionalRets,
                                   .OptionalRet<ffi::BufferR1<ffi::S64>>()
                                   .RemainingRets());
 
-// AutoBinding, AutoBindingResult
+// Upstream's AutoBinding and AutoBindingResult
 // RUN auto_binding {} f32[2]=3,4 -> f32[2] == 6,8
 static ffi::Error AutoBinding(const ffi::AnyBuffer x, ffi::ResultBufferR1<ffi::F32> y) {
   for (size_t i = 0; i < x.element_count(); ++i) {
@@ -225,7 +224,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(in_out, InOut,
                                   .Arg<ffi::Buffer<ffi::F32>>()
                                   .Ret<ffi::Buffer<ffi::F32>>());
 
-// Every element type with a C++ type that both headers have.
+// Every element type for which both sets of headers have a C++ type
 template <ffi::DataType dtype>
 static ffi::Error Typed(ffi::Buffer<dtype> x, ffi::ResultBufferR1<ffi::S64> y) {
   Put(y, {Int(sizeof(*x.typed_data())), Int(x.element_count()), Int(x.size_bytes())});
@@ -267,7 +266,7 @@ TYPED(typed_c64, C64);
 // RUN typed_c128 {} c128[3]=zeros -> s64[3] == 16,3,48
 TYPED(typed_c128, C128);
 
-// Results before arguments, const parameters, rank 6 through an alias, dimensions by name
+// Results before arguments, const parameters, rank 6 through a type alias, dimensions by name
 // RUN results_first {} f32[1,1,1,1,1,2]=5,6 -> f32[2] == 5,6
 template <ffi::DataType dtype>
 using BufferR6 = ffi::Buffer<dtype, 6>;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use xla_ffi_testing::{compiler::cpp_compilers, headers as jaxlib, root};
 
-/// Compiles a text, and links it unless `flags` prevent that.
+/// Compiles a text, and links the result unless `flags` prevent linking.
 fn compile(compiler: &str, name: &str, text: &str, flags: &[&str]) -> (PathBuf, Output) {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cpp_surroundings");
     std::fs::create_dir_all(&folder).expect("the target folder");
@@ -23,8 +23,8 @@ fn compile(compiler: &str, name: &str, text: &str, flags: &[&str]) -> (PathBuf, 
 
 /// Returns an `#include` for each public header, in sorted order.
 ///
-/// In this order, `invocation.h` follows headers whose statics have destructors, for which GCC declares names of its
-/// own.
+/// In this order, `invocation.h` follows headers that have statics with destructors, for which GCC declares additional
+/// names.
 fn headers() -> String {
     let mut all: Vec<String> = vec![];
     let mut folders = vec![root().join("include/xla"), root().join("include/xla_ffi")];
@@ -76,7 +76,7 @@ fn macros_of_other_headers_do_no_harm() {
     }
 }
 
-/// The C header also works within `extern "C"`, as users might include it.
+/// The C header also compiles within `extern "C"`, in which users may include the header.
 #[test]
 fn the_header_of_c_may_stand_within_extern_c() {
     let text = "extern \"C\" {\n#include \"xla_ffi/handler.h\"\n}\n\
@@ -201,7 +201,7 @@ int main() {
       std::printf("%d.%d %d %d\n", major, minor, collects, records);
     }
   }
-  // Windows are functions that this host does not have.
+  // Windows of collective memory need functions that this host does not have.
   std::printf("windows %d\n", windows);
 }
 "#;
@@ -242,7 +242,7 @@ static void Try(const char* name, const Extension& extension) {
   XLA_FFI_InternalExtension anything{};
   XLA_FFI_Api api{};
   api.struct_size = sizeof(api);
-  api.extension_start = &anything;  // a host may have one
+  api.extension_start = &anything;  // a host may have an unknown extension
   ffi::Communicator comm(&api, &extension);
   requested = gotten = -1;
   const ffi::Error error = comm.RequestDeviceCommunicator(ffi::GroupMode::kFlattenedId, kGroups, 11, {8});

@@ -1,4 +1,4 @@
-//! Tests two forms of C++ sources that need their own program, with our headers and with XLA's.
+//! Tests two kinds of C++ sources that need a separate program, with our headers and with XLA's.
 
 use crate::Headers;
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ fn statically_linked_code_registers_itself() {
          namespace xla::ffi { const XLA_FFI_Api* GetXlaFfiApi(); }\n\
          static std::vector<std::string>& Seen() { static auto* seen = new std::vector<std::string>; return *seen; }\n\
          static XLA_FFI_Error* Register(XLA_FFI_Handler_Register_Args* args) {\n\
-           // Arguments without the record handler are shorter, as they were up to 0.9.1.\n\
+           // Up to 0.9.1, the arguments are shorter, because they have no record handler.\n\
            const size_t at = args->struct_size >= XLA_FFI_Handler_Register_Args_STRUCT_SIZE\n\
              ? offsetof(XLA_FFI_Handler_Register_Args, traits) : args->struct_size - sizeof(XLA_FFI_Handler_Traits);\n\
            XLA_FFI_Handler_Traits traits; std::memcpy(&traits, reinterpret_cast<const char*>(args) + at, sizeof(traits));\n\
@@ -110,7 +110,7 @@ fn statically_linked_code_registers_itself() {
          XLA_FFI_REGISTER_HANDLER(ffi::GetXlaFfiApi(), \"three\", \"Host\", kNothing,\n\
            XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE);\n\
          XLA_FFI_REGISTER_TYPE(ffi::GetXlaFfiApi(), \"kept\", &Kept::id, ffi::MakeTypeInfo<Kept>());\n\
-         #ifdef XLA_FFI_SDK_FFI_H_  // ours decodes without memory of the heap\n\
+         #ifdef XLA_FFI_SDK_FFI_H_  // our headers decode without heap memory\n\
          static int allocations = 0;\n\
          extern \"C\" void* __libc_malloc(size_t);\n\
          extern \"C\" void* malloc(size_t size) { ++allocations; return __libc_malloc(size); }\n\

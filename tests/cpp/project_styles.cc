@@ -1,11 +1,11 @@
-// Handlers in the styles of real projects: linear algebra wrappers, kernel launchers, message
-// passing, callbacks, plug-ins in headers. See operands.cc for the RUN lines.
+// Tests of handlers in the styles of real projects: linear algebra wrappers, kernel launchers, message passing,
+// callbacks, plug-ins in headers. See operands.cc for the RUN lines.
 #include <mutex>
 #include <unordered_map>
 
 #include "common.h"
 
-// The styles themselves cause these warnings, with any headers.
+// Handlers in these styles cause the warnings with any headers.
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
 namespace linalg {
@@ -13,8 +13,8 @@ enum class Side : uint8_t { kLeft = 'L', kRight = 'R' };
 }
 XLA_FFI_REGISTER_ENUM_ATTR_DECODING(::linalg::Side);
 
-// A linear algebra library: checks with early returns, batch dimensions, one template for every
-// element type, and dispatch with a switch.
+// A linear algebra library: checks with early returns, batch dimensions, a template for all element types, and dispatch
+// with a switch.
 namespace linalg {
 
 namespace ffi = ::xla::ffi;
@@ -135,11 +135,11 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(style_trace, TraceDispatch,
                                   .Ret<::xla::ffi::Buffer<::xla::ffi::S32>>(/*info*/)
                                   .Attr<Side>("side")
                                   .Attr<std::string_view>("mode")
-                                  .Attr<bool>("check")  // last
+                                  .Attr<bool>("check")  // the last attribute
 );
 }  // namespace linalg
 
-// All names imported at global scope, a scratch allocator passed by reference, and a void* stream.
+// All names are imported at global scope. A scratch allocator is passed by reference, and the stream is a void*.
 namespace imported {
 using namespace xla::ffi;
 
@@ -171,7 +171,7 @@ XLA_FFI_Error* style_imported(XLA_FFI_CallFrame* frame) {
   return reinterpret_cast<XLA_FFI_Handler*>(imported::Address())(frame);
 }
 
-// Names imported individually; ErrorOr values compared and converted as booleans.
+// Names are imported individually. ErrorOr values are compared and converted to bool.
 namespace passing {
 namespace ffi = xla::ffi;
 using ffi::Buffer, ffi::AnyBuffer;
@@ -216,7 +216,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(style_rank, Rank,
                                   .RemainingRets());
 }  // namespace passing
 
-// State as a class template with an id per element type, and handlers defined by a macro.
+// State is a class template with an id per element type. A macro defines the handlers.
 namespace solver {
 template <ffi::DataType T>
 struct State {
@@ -267,8 +267,8 @@ STYLE_SOLVER(f64, ffi::F64)
 // RUN-OURS instantiate=style_solver_new_f64,execute=style_solver_f64 type=style_solver_f64 from=r1 {start = -1 : i64} f64[1]=10 -> f64[1] !! INTERNAL start is negative
 // TRAITS style_solver_f32 1
 
-// Many attributes of all kinds in a namespaced struct, and a configuration whose defaults the
-// handler reads from a dictionary.
+// A namespaced struct with attributes of all kinds, and a configuration whose defaults the handler reads from a
+// dictionary.
 namespace config {
 enum class Padding : int32_t { kValid = 0, kSame = 1 };
 struct Window {
@@ -305,8 +305,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     style_window_attrs, config::Convolve,
     ffi::Ffi::Bind().Attrs<config::Window>().Ret<ffi::BufferR1<ffi::S64>>());
 
-// A launcher: variadic operands, metadata in array attributes, ids from the context, and handlers as
-// class constants in a static registration list.
+// A kernel launcher: variadic operands, metadata in array attributes, ids from the context, and handlers as class
+// constants in a static registration list.
 namespace launcher {
 static std::unordered_map<int64_t, int64_t>& Counts() {
   static auto* counts = new std::unordered_map<int64_t, int64_t>;
@@ -371,8 +371,7 @@ XLA_FFI_Error* style_launch(XLA_FFI_CallFrame* frame) {
   return reinterpret_cast<XLA_FFI_Handler*>(launcher::Capsule(all[1].bundle.execute))(frame);
 }
 
-// Lambdas as handlers, dispatch through a template with a non-type parameter, and static and dynamic
-// ranks.
+// Lambdas as handlers, dispatch through a template with a non-type parameter, and static and dynamic ranks.
 template <ffi::DataType dtype, size_t rank, bool reverse>
 static ffi::Error Copy(ffi::Buffer<dtype, rank> x, ffi::ResultBuffer<dtype, rank> y) {
   static_assert(rank == ffi::kDynamicRank || rank < 3);
@@ -400,7 +399,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     },
     ffi::Ffi::Bind().Attr<int64_t>("n").Ret<ffi::BufferR1<ffi::S64>>());
 
-// Work passed to a queue with its promise; the future is constructed last or stored as a member.
+// Work is passed to a queue with its promise. The future is constructed last or stored as a member.
 namespace queue {
 struct Job {
   ffi::Promise promise;
@@ -430,13 +429,13 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(style_queue, queue::Write,
                                   .Ret<ffi::Buffer<ffi::F32>>()
                                   .Attr<bool>("fails"));
 
-// Exported with a pragma, from a source with hidden visibility by default.
+// A handler that a pragma exports from a source with hidden visibility by default
 #pragma GCC visibility push(default)
 // RUN style_pushed {} -> ==
 XLA_FFI_DEFINE_HANDLER_SYMBOL(style_pushed, [] { return ffi::Error::Success(); }, ffi::Ffi::Bind());
 #pragma GCC visibility pop
 
-// Iteration over a dictionary's names; `int` and `long long` attributes; copies of values.
+// Iteration over the names of a dictionary, `int` and `long long` attributes, copies of values
 static ffi::Error Walk(ffi::Dictionary attrs, ffi::ResultBufferR1<ffi::S64> y) {
   int64_t sum = 0;
   for (std::string_view name : attrs) {

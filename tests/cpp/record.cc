@@ -1,4 +1,4 @@
-// The record and collectives extensions with a minimal host. See operands.cc for the RUN lines.
+// Tests of the record and collectives extensions with a minimal host. See operands.cc for the RUN lines.
 #include "common.h"
 #include "xla/ffi/api/collectives_api.h"
 #include "xla/ffi/api/record_api.h"
@@ -6,7 +6,7 @@
 #ifdef XLA_FFI_SDK_FFI_H_
 using ffi::CommunicatorContext;
 using ffi::RecordContext;
-#else  // upstream has no predefined alias
+#else  // upstream does not define this alias
 using RecordContext = ffi::internal::RecordContextBase<ffi::internal::ErrorPolicy>;
 using CommunicatorContext = ffi::internal::CommunicatorContextBase<ffi::internal::ErrorPolicy>;
 #endif
@@ -76,7 +76,7 @@ struct Recorder {
   }
 };
 
-// Create and update commands, launch by function pointer, dependencies, the limit on commands
+// Commands are created and updated: launches by function pointer, dependencies, the maximum number of commands
 // RUN record_commands {} -> ==
 SELF_TEST(record_commands) {
   const XLA_FFI_Command* commands[3] = {};
@@ -146,7 +146,7 @@ struct Collectives {
   }
 };
 
-// Request and get a communicator and a window
+// A communicator and a window are requested and used
 // RUN collectives {} -> ==
 SELF_TEST(collectives) {
   const XLA_FFI_Collectives_Extension ext = Collectives::Make();
@@ -163,8 +163,7 @@ SELF_TEST(collectives) {
 }
 
 #if OURS
-// A host with an older extension: missing functions are errors, and no call reads past the table's
-// end
+// On a host with an older extension, missing functions are errors, and no call reads past the end of the function table
 // RUN-OURS older_extensions {} -> ==
 SELF_TEST(older_extensions) {
   XLA_FFI_Collectives_Extension ext = Collectives::Make();

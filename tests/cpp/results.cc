@@ -1,8 +1,8 @@
-// Errors, ErrorOr, element types and matching. Names in comments are those of the corresponding upstream tests.
-// See operands.cc for the RUN lines.
+// Tests of errors, ErrorOr, element types and matching. Comments name the corresponding upstream tests. See operands.cc
+// for the RUN lines.
 #include "common.h"
 
-// ReturnError
+// Upstream's ReturnError
 // RUN return_error {code = 1 : i32} -> !! CANCELLED message 1
 // RUN return_error {code = 5 : i32} -> !! NOT_FOUND message 5
 // RUN return_error {code = 12 : i32} -> !! UNIMPLEMENTED message 12
@@ -14,7 +14,7 @@ static ffi::Error ReturnError(int32_t code) {
 XLA_FFI_DEFINE_HANDLER_SYMBOL(return_error, ReturnError,
                               ffi::Ffi::Bind().Attr<int32_t>("code"));
 
-// ErrorEnumValue
+// Upstream's ErrorEnumValue
 static_assert(static_cast<int>(ffi::ErrorCode::kOk) == 0);
 static_assert(static_cast<int>(ffi::ErrorCode::kCancelled) == 1);
 static_assert(static_cast<int>(ffi::ErrorCode::kUnknown) == 2);
@@ -33,7 +33,7 @@ static_assert(static_cast<int>(ffi::ErrorCode::kUnavailable) == 14);
 static_assert(static_cast<int>(ffi::ErrorCode::kDataLoss) == 15);
 static_assert(static_cast<int>(ffi::ErrorCode::kUnauthenticated) == 16);
 
-// DataTypeEnumValue
+// Upstream's DataTypeEnumValue
 static_assert(static_cast<int>(ffi::DataType::INVALID) == 0);
 static_assert(static_cast<int>(ffi::PRED) == 1);
 static_assert(static_cast<int>(ffi::S1) == 30);
@@ -67,7 +67,7 @@ static_assert(static_cast<int>(ffi::F8E4M3FNUZ) == 25);
 static_assert(static_cast<int>(ffi::F4E2M1FN) == 32);
 static_assert(static_cast<int>(ffi::F8E8M0FNU) == 33);
 
-// DataTypeByteWidth
+// Upstream's DataTypeByteWidth
 static_assert(ffi::ByteWidth(ffi::DataType::INVALID) == 0);
 static_assert(ffi::ByteWidth(ffi::PRED) == 1);
 static_assert(ffi::ByteWidth(ffi::S1) == 1);
@@ -101,13 +101,13 @@ static_assert(ffi::ByteWidth(ffi::F8E4M3FNUZ) == 1);
 static_assert(ffi::ByteWidth(ffi::F4E2M1FN) == 1);
 static_assert(ffi::ByteWidth(ffi::F8E8M0FNU) == 1);
 
-// Complex and native types
+// Complex element types and native C++ types
 static_assert(ffi::ToComplex(ffi::F32) == ffi::C64 && ffi::ToReal(ffi::C128) == ffi::F64);
 static_assert(ffi::ToImag(ffi::C64) == ffi::F32 && ffi::IsComplexType<ffi::C64>());
 static_assert(std::is_same_v<ffi::NativeType<ffi::BF16>, uint16_t>);
 static_assert(std::is_same_v<ffi::NativeType<ffi::C64>, std::complex<float>>);
 
-// Printing
+// Output of element types and errors to a stream
 // RUN printing {} -> ==
 SELF_TEST(printing) {
   std::ostringstream os;
@@ -117,7 +117,7 @@ SELF_TEST(printing) {
   return ffi::Error::Success();
 }
 
-// Messages of every length, as literals and strings, copied, moved and read by two threads
+// Error messages of every length, from literals and strings, that are copied, moved and read by two threads
 // RUN messages {} -> ==
 SELF_TEST(messages) {
   for (size_t length : {size_t{0}, size_t{1}, size_t{63}, size_t{64}, size_t{300}}) {
@@ -145,7 +145,7 @@ SELF_TEST(messages) {
   return ffi::Error::Success();
 }
 
-// Expected
+// Upstream's Expected
 // RUN expected {} -> ==
 SELF_TEST(expected) {
   ffi::Expected<int32_t, std::string> value(42);
@@ -165,7 +165,7 @@ SELF_TEST(expected) {
   return ffi::Error::Success();
 }
 
-// Span
+// Upstream's Span
 // RUN span {} -> ==
 SELF_TEST(span) {
   std::vector<int64_t> numbers = {1, 2, 3};
@@ -179,7 +179,7 @@ SELF_TEST(span) {
 
 namespace match = ffi::match;
 
-// Match, Verify: element types, ranks, dimensions, captures
+// Match and Verify: element types, ranks, dimensions, captures
 // RUN matching {} f32[2,3]=iota f32[3,4]=iota -> s64[3] == 2,3,4
 // RUN matching {} f32[2,3]=iota f32[2,4]=iota -> s64[3] !! INVALID_ARGUMENT buffer `b` is not a buffer
 // RUN matching {} f64[2,3]=iota f32[3,4]=iota -> s64[3] !! INVALID_ARGUMENT buffer `a` is not a buffer with dtype F32 with rank 2

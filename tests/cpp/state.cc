@@ -1,8 +1,8 @@
-// State, stages and metadata. Names in comments are those of the corresponding upstream tests. See operands.cc
-// for the RUN lines.
+// Tests of state, stages and metadata. Comments name the corresponding upstream tests. See operands.cc for the RUN
+// lines.
 #include "common.h"
 
-// StatefulHandler; a type that this library exports for registration
+// Upstream's StatefulHandler. The library exports the type, so that callers can register it.
 struct Counter {
   static ffi::TypeId id;
   explicit Counter(int64_t start) : value(start) { ++made; }
@@ -36,7 +36,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     counter, Count,
     ffi::Ffi::Bind().Ctx<ffi::State<Counter>>().Ret<ffi::BufferR1<ffi::S64>>());
 
-// Const state
+// A pointer to const state
 // RUN counter_peek,instantiate=counter_instantiate from=r1 type=counter calls=3 {start = 5 : i64} -> s64[1] == 5
 static ffi::Error Peek(const Counter* counter, ffi::ResultBufferR1<ffi::S64> y) {
   Put(y, {counter->value});
@@ -46,7 +46,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     counter_peek, Peek,
     ffi::Ffi::Bind().Ctx<ffi::State<const Counter>>().Ret<ffi::BufferR1<ffi::S64>>());
 
-// Every object is destroyed. Runs after this file's other cases.
+// Every state is destroyed. This case runs after the other cases of this file.
 // LAST counter_balance {} -> s64[1] == 0
 static ffi::Error Balance(ffi::ResultBufferR1<ffi::S64> y) {
   Put(y, {Counter::made - Counter::dropped});
@@ -55,7 +55,7 @@ static ffi::Error Balance(ffi::ResultBufferR1<ffi::S64> y) {
 XLA_FFI_DEFINE_HANDLER_SYMBOL(counter_balance, Balance,
                               ffi::Ffi::Bind().Ret<ffi::BufferR1<ffi::S64>>());
 
-// Prepared, Initialized: stages as template arguments
+// Upstream's Prepared and Initialized: stages as template arguments
 static ffi::ErrorOr<std::unique_ptr<Counter>> PrepareTen() { return std::make_unique<Counter>(10); }
 static ffi::ErrorOr<std::unique_ptr<Counter>> InitializeTwenty(Counter* prepared) {
   return std::make_unique<Counter>(prepared->value + 10);
@@ -77,10 +77,10 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(stages, Stages,
                                   .Ctx<ffi::Initialized<Counter>>()
                                   .Ret<ffi::BufferR1<ffi::S64>>());
 
-// A handler that is called in a stage other than its own
+// A handler that is called in a wrong stage
 // RUN counter_instantiate type=counter {start = 5 : i64} -> s64[1] !! INVALID_ARGUMENT counter_instantiate (instantiate): called in stage execute; register each function
 
-// MetadataTraits, DefineAutoSymbol: traits as a macro argument
+// Upstream's MetadataTraits and DefineAutoSymbol: traits as a macro argument
 // TRAITS with_traits 1
 // TRAITS without_traits 0
 // RUN with_traits {} f32[1]=1 -> f32[0] ==

@@ -12,7 +12,7 @@ fn out(name: &str) -> PathBuf {
     folder.join(name)
 }
 
-/// Compiles a text with these flags.
+/// Compiles a text with the given flags.
 fn compile(compiler: &str, name: &str, text: &str, flags: &[&str]) -> Output {
     let source = out(&format!("{name}.cc"));
     std::fs::write(&source, text).expect("the target folder");
@@ -23,7 +23,7 @@ fn compile(compiler: &str, name: &str, text: &str, flags: &[&str]) -> Output {
     command.output().expect("the compiler runs")
 }
 
-/// Compiles a text to a file and returns the file's path.
+/// Compiles a text with the given flags, and returns the path of the output file.
 fn built(compiler: &str, name: &str, text: &str, flags: &[&str], to: &str) -> PathBuf {
     let path = out(to);
     let mut all = flags.to_vec();
@@ -39,8 +39,8 @@ fn built(compiler: &str, name: &str, text: &str, flags: &[&str], to: &str) -> Pa
 
 const HEAD: &str = "#include \"xla/ffi/api/ffi.h\"\nnamespace ffi = xla::ffi;\n";
 
-/// A file with exceptions finds state set by a file without them, and vice versa, whether or not the source names the
-/// type.
+/// A file with exceptions finds state that a file without exceptions has set, and vice versa, even if the source does
+/// not name the type.
 #[test]
 fn state_goes_between_files_with_and_without_exceptions() {
     let test = "state_goes_between_files_with_and_without_exceptions";

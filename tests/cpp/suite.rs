@@ -69,8 +69,7 @@ fn refuses_version(error: &Error, host: Revision, floor: Revision) -> bool {
         && error.message().contains(&answered)
 }
 
-/// Returns true if the host does not support such operands, and the error names the first revision
-/// that does.
+/// Returns true if the host does not support the operands of a case, and the error names the first revision that does.
 fn refuses_operand(error: &Error, host: Revision) -> bool {
     let text = error.message();
     error.code() == ErrorCode::Unimplemented
@@ -78,7 +77,7 @@ fn refuses_operand(error: &Error, host: Revision) -> bool {
         && text.contains(&format!(" or later, this is {host} "))
 }
 
-/// Returns true if the host's attribute parser does not support such attributes.
+/// Returns true if the host's attribute parser does not support the attributes of a case.
 fn is_unparsed(error: &Error) -> bool {
     let text = error.message();
     !error.is_from_handler()

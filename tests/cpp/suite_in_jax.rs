@@ -35,10 +35,10 @@ fn judge(
     }
 }
 
-/// Returns a case's requirement that an old jaxlib does not support, if any.
+/// Returns the reason why an old jaxlib cannot run a case, if any.
 fn lack(revision: Revision, case: &Case) -> Option<&'static str> {
     let symbol = case.stages[0].1.as_str();
-    // XLA itself dereferences a null pointer here.
+    // The XLA of r0 dereferences a null pointer if a program requests scratch memory.
     if revision == Revision::R0 && symbol == "scratch" {
         Some("an end of the process for a handler that allocates, in this revision")
     } else if Some(revision) < Revision::of_jaxlib("0.5.1") && case.line.contains("token") {

@@ -1,5 +1,5 @@
-// Defects of XLA's own headers that ours do not have, and features that only ours have. See operands.cc for the cases.
-// Those that begin with RUN-UPSTREAM show upstream's results.
+// Tests of defects in XLA's own headers, and of features that only our headers have. See operands.cc for the syntax of
+// cases. RUN-UPSTREAM cases show the results with upstream's headers.
 #include "common.h"
 
 using MaybeF32 = std::optional<ffi::BufferR1<ffi::F32>>;
@@ -16,7 +16,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(optional_bounds, OptionalBounds,
                                   .OptionalArg<ffi::BufferR1<ffi::F32>>()
                                   .OptionalArg<ffi::BufferR1<ffi::F32>>());
 
-// Reading a dictionary's value through an iterator truncates it.
+// With upstream, reading a dictionary's value through an iterator truncates the value.
 // RUN-OURS iterated {x = 0.5} -> f64[1] == 0.5
 // RUN-UPSTREAM iterated {x = 0.5} -> f64[1] == 0
 static ffi::Error Iterated(ffi::ResultBufferR1<ffi::F64> y, ffi::Dictionary dict) {
@@ -30,7 +30,7 @@ static ffi::Error Iterated(ffi::ResultBufferR1<ffi::F64> y, ffi::Dictionary dict
 XLA_FFI_DEFINE_HANDLER_SYMBOL(iterated, Iterated,
                               ffi::Ffi::Bind().Ret<ffi::BufferR1<ffi::F64>>().Attrs());
 
-// Binding one attribute twice always fails.
+// With upstream, binding one attribute twice always fails.
 // RUN-OURS bound_twice {n = 2 : i64} -> s64[2] == 2,2
 // RUN-UPSTREAM bound_twice {n = 2 : i64} -> s64[2] !! INVALID_ARGUMENT expected 2 but got 1
 static ffi::Error BoundTwice(ffi::ResultBufferR1<ffi::S64> y, int64_t a, int64_t b) {
@@ -43,7 +43,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(bound_twice, BoundTwice,
                                   .Attr<int64_t>("n")
                                   .Attr<int64_t>("n"));
 
-// A minimal host that records its calls.
+// A minimal host that records calls of its functions.
 struct Host {
   static inline size_t run_id_size = 0;
   static XLA_FFI_Error* RunId(XLA_FFI_RunId_Get_Args* args) {
@@ -84,7 +84,7 @@ SELF_TEST(run_id_size) {
 // RUN-OURS absent_slot {} -> ==
 // RUN-UPSTREAM absent_slot {} -> !! INTERNAL not so: Host::run_id_size == 0
 SELF_TEST(absent_slot) {
-  // A table of jaxlib 0.4.38, which ends before RunId_Get; the memory after it does not belong to the host.
+  // A table of jaxlib 0.4.38, which ends before RunId_Get. The memory after the table does not belong to the host.
   struct {
     XLA_FFI_Api api;
   } host{*Host::Api()};
@@ -179,7 +179,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(two_problems, TwoProblems,
                                   .Attr<float>("b"));
 #endif
 
-// Without bindings of a kind, operands of that kind are not counted
+// If a handler binds no operands of a kind, operands of that kind are not counted
 // RUN uncounted {} f32[1]=1 -> f32[0] ==
 // RUN uncounted {n = 1 : i64} -> ==
 static ffi::Error Uncounted() { return {}; }
@@ -273,7 +273,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(optional_context, OptionalContext,
                                   .Ctx<std::optional<ffi::DeviceOrdinal>>()
                                   .Ret<ffi::BufferR1<ffi::S64>>());
 
-// Scheduling a task by an lvalue
+// A task that is passed to the thread pool as an lvalue
 // RUN-OURS named_task from=r1 {} -> s64[1] == 2
 static ffi::Error NamedTask(ffi::ThreadPool pool, ffi::ResultBufferR1<ffi::S64> y) {
   std::atomic<int64_t> done{0};
@@ -288,7 +288,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     named_task, NamedTask,
     ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Ret<ffi::BufferR1<ffi::S64>>());
 
-// A dropped promise, or a task that throws while it owns one, is an error instead of an endless wait
+// A promise that is dropped, or owned by a task that throws, is an error instead of an endless wait
 // RUN-OURS dropped_promise {} -> !! INTERNAL a promise was dropped before it was completed
 static ffi::Future DroppedPromise() {
   ffi::Promise promise;
@@ -321,7 +321,7 @@ static ffi::Future ThrowingWaiterLater() {
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(throwing_waiter_later, ThrowingWaiterLater, ffi::Ffi::Bind());
 
-// Destructors that throw: of a task, and of an object that the host destroys
+// Destructors that throw: the destructor of a task, and that of an object that the host destroys
 struct Bomb {
   Bomb() = default;
   Bomb(Bomb&& other) : armed(std::exchange(other.armed, false)) {}
@@ -343,7 +343,7 @@ static ffi::Error ThrowingDestructors(ffi::ThreadPool pool, ffi::ResultBufferR1<
 XLA_FFI_DEFINE_HANDLER_SYMBOL(throwing_destructors, ThrowingDestructors,
                               ffi::Ffi::Bind().Ctx<ffi::ThreadPool>().Ret<ffi::BufferR1<ffi::S64>>());
 
-// Exceptions of any type are errors
+// Exceptions of any type become errors
 // RUN-OURS throws {n = 0 : i64} -> !! INTERNAL throws (execute): C++ exception: boom
 // RUN-OURS throws {n = 1 : i64} -> !! INTERNAL throws (execute): C++ exception: of a type that is not std::exception
 // RUN-OURS throws {n = 2 : i64} -> !! INTERNAL throws (execute): C++ exception: text
@@ -356,7 +356,7 @@ static ffi::Error Throws(int64_t n) {
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(throws, Throws, ffi::Ffi::Bind().Attr<int64_t>("n"));
 
-// Messages with bytes that Python could not display
+// An error message with bytes that Python cannot display
 // RUN-OURS bad_bytes {} -> !! INTERNAL a\x00b\xff
 static ffi::Error BadBytes() { return ffi::Error::Internal(std::string("a\0b\xff", 4)); }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(bad_bytes, BadBytes);
@@ -406,7 +406,7 @@ static ffi::Error TypedS4(ffi::BufferR1<ffi::S4> x, ffi::ResultBufferR1<ffi::S64
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(typed_s4, TypedS4);
 
-// Arrays of bool, and std::string attributes
+// Attributes that are arrays of bool, or std::string
 // RUN-OURS more_attributes {s = "abc", v = dense<[true, false]> : tensor<2xi1>} -> s64[2] == 3,2
 static ffi::Error MoreAttributes(ffi::ResultBufferR1<ffi::S64> y, std::string s,
                                  ffi::Span<const bool> v) {
@@ -419,7 +419,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(more_attributes, MoreAttributes,
                                   .Attr<std::string>("s")
                                   .Attr<ffi::Span<const bool>>("v"));
 
-// The library registers a state type that the caller does not register
+// The library registers a state type that its caller does not register
 struct Own {
   static ffi::TypeId id;
   int64_t value;
@@ -444,7 +444,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     own_prepared, UseOwn,
     ffi::Ffi::Bind().Ctx<ffi::Prepared<Own>>().Ret<ffi::BufferR1<ffi::S64>>());
 
-// Optional state is empty if absent; state of a different type is an error
+// Optional state is empty if no state was set. State of a different type is an error
 struct Counted {
   static ffi::TypeId id;
 };
@@ -500,7 +500,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(complex_attrs, ComplexAttrs,
                                   .Attr<std::complex<double>>("s")
                                   .Attr<ffi::Span<const std::complex<float>>>("v"));
 
-// Every parameter that can be bound by its type
+// Parameters of every kind that is bound by the type only
 // RUN-OURS all_automatic {} f32[1]=1 -> s64[3] == 1,0,1
 // RUN-OURS all_automatic {} f32[1]=1 f32[1]=1 s32[1]=1 -> s64[3] == 2,1,1
 static ffi::Error AllAutomatic(ffi::Context context, ffi::AnyBuffer, std::optional<ffi::BufferR1<ffi::F32>> m,
