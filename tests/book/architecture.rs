@@ -1,7 +1,7 @@
 //! Checks that the folders of `xla-ffi` and of the runtime form layers: each folder uses only folders of lower layers.
 //!
-//! To list the dependencies, run `cargo test --test book architecture -- --nocapture`. docs/maintaining/architecture.md describes
-//! each folder.
+//! To list the dependencies, run `cargo test --test book architecture -- --nocapture`. docs/maintaining/architecture.md
+//! describes the folders.
 
 use std::collections::BTreeSet;
 use std::fs;

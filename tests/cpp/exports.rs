@@ -1,7 +1,7 @@
 //! Checks that a library that does not hide its symbols does not export header templates that are instantiated with its
 //! own types.
 //!
-//! Otherwise, two libraries with structs of the same name but different fields would share these symbols in one process.
+//! Otherwise, two libraries with structs of the same name but different fields would share these symbols in a process.
 
 use crate::{Headers, build};
 use std::path::{Path, PathBuf};

@@ -216,8 +216,8 @@ int main() {
     }
 }
 
-/// Tests the names of the collectives extension in XLA's own tree, on hosts with and without device communicators: an older
-/// version, a shorter struct, null functions.
+/// Tests the names of the collectives extension in XLA's own source tree, on hosts with and without device
+/// communicators: an older version, a shorter struct, null functions.
 #[test]
 fn device_communicators_are_unimplemented_without_version_0_3() {
     let text = r#"
@@ -301,7 +301,7 @@ int main() {
     }
 }
 
-/// Operators for types of the C API are our own definitions.
+/// Operators for types of the C API are those of our headers, even next to a file with XLA's headers.
 ///
 /// XLA's operators abort the process for element types that its header does not know.
 #[test]

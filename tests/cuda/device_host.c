@@ -14,7 +14,7 @@ static XLA_FFI_Handler* handlers[SLOTS];
 static int used;
 static void* the_stream;
 
-/* The host's API table, and our copy with three functions replaced. */
+/* The host's API table, and a copy in which three functions are replaced. */
 static const XLA_FFI_Api* host;
 static char table[4096] __attribute__((aligned(16)));
 
@@ -86,10 +86,10 @@ EIGHT(0) EIGHT(01) EIGHT(02) EIGHT(03) EIGHT(04) EIGHT(05) EIGHT(06) EIGHT(07)
 static XLA_FFI_Handler* const calls[SLOTS] = {NAMES(0),  NAMES(01), NAMES(02), NAMES(03),
                                               NAMES(04), NAMES(05), NAMES(06), NAMES(07)};
 
-/* Sets the stream that handlers get. */
+/* Sets the stream that wrapped handlers get. */
 API void device_host_stream(void* stream) { the_stream = stream; }
 
-/* Returns a handler whose calls have a device, or null if all slots are used. */
+/* Returns a wrapped handler whose calls have a device, or null if all slots are used. */
 API void* device_host_wrap(void* handler) {
   if (used == SLOTS) return NULL;
   handlers[used] = (XLA_FFI_Handler*)(uintptr_t)handler;

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "emulator.h"
-// The kernels of the examples, compiled as C++.
+// The examples' kernels, compiled as C++.
 #include "kernels.cu"
 #include "rms_norm.cu"
 
@@ -49,7 +49,7 @@ struct Graph {
 struct Stream {
   Context* context;
   bool capturing = false;
-  // During capture, calls of the driver's functions are recorded here and do not run.
+  // During a capture, this graph records calls of the driver's functions, which do not run.
   Graph* graph = nullptr;
 };
 struct Module {
@@ -83,7 +83,7 @@ void Apply(void (*kernel)(P...), void** values, std::index_sequence<I...>) {
   kernel(*static_cast<std::remove_reference_t<P>*>(values[I])...);
 }
 
-// Launches `kernel` with arguments as the driver gets them: an address per value.
+// Launches `kernel` with arguments in the driver's form: one address per value.
 template <auto kernel, typename... P>
 void Run(void (*)(P...), dim3 grid, dim3 block, void** values) {
   emulator::launch(grid, block,
@@ -146,7 +146,7 @@ CUresult Launch(Function* function, const unsigned grid[3], const unsigned block
 
 }  // namespace
 
-// Functions that only tests call.
+// Functions that only tests call
 API void* fake_stream(int device) {
   if (device < 0 || device > 1) return nullptr;
   Stream* stream = new Stream{&contexts[device]};
@@ -171,7 +171,7 @@ API int fake_count(const char* what) {
   return -1;
 }
 
-// Functions of the CUDA driver.
+// Functions of the CUDA driver
 API CUresult cuInit(unsigned) { return SUCCESS; }
 API CUresult cuGetErrorName(CUresult error, const char** text) {
   switch (error) {
@@ -205,9 +205,9 @@ API CUresult cuDeviceGetName(char* name, int size, int device) {
   return SUCCESS;
 }
 API CUresult cuDeviceGetAttribute(int* value, int attribute, int) {
-  if (attribute == 75) *value = 9;        // compute capability, major
-  else if (attribute == 76) *value = 0;   // minor
-  else if (attribute == 16) *value = 2;   // multiprocessors
+  if (attribute == 75) *value = 9;        // compute capability, major version
+  else if (attribute == 76) *value = 0;   // compute capability, minor version
+  else if (attribute == 16) *value = 2;   // number of multiprocessors
   else *value = 1;
   return SUCCESS;
 }
@@ -322,7 +322,7 @@ API CUresult cuThreadExchangeStreamCaptureMode(int* mode) {
   std::swap(*mode, capture_mode);
   return SUCCESS;
 }
-// Work on a stream finishes before the call returns, so every event is complete.
+// Work on a stream finishes before the driver function returns, so every event is complete.
 API CUresult cuEventCreate(void** event, unsigned) {
   if (stack.empty()) return INVALID_CONTEXT;
   *event = malloc(1);
@@ -381,7 +381,7 @@ API CUresult cuModuleGetFunction(Function** function, Module* module, const char
 API CUresult cuFuncSetAttribute(Function* function, int attribute, int value) {
   std::lock_guard<std::mutex> guard(lock);
   if (!functions.count(function)) return INVALID_HANDLE;
-  if (attribute != 8 || value < 0 || value > 227 * 1024) return INVALID_VALUE;  // 8: maximum dynamic shared memory
+  if (attribute != 8 || value < 0 || value > 227 * 1024) return INVALID_VALUE;  // 8 is the dynamic shared memory limit
   function->shared = static_cast<unsigned>(value);
   return SUCCESS;
 }

@@ -1,9 +1,9 @@
 // Emulates CUDA kernels on the host: the threads of a block are fibers that switch at barriers and
 // shuffles.
 //
-// Include this file before a kernel's source to compile the source as C++. It supports only the CUDA
-// features that the examples use. The program aborts with a message if some threads of a block miss
-// a barrier, or some lanes of a warp miss a shuffle. A GPU would hang or return garbage.
+// Include this file before a kernel's source to compile the source as C++. Only the CUDA features that the examples use
+// are supported. The program aborts with a message if some threads of a block miss a barrier, or some lanes of a warp
+// miss a shuffle. A GPU would hang or return garbage.
 #pragma once
 
 #include <math.h>
@@ -24,7 +24,7 @@
 #define __device__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
-// Blocks run sequentially, so one copy is enough.
+// Blocks run sequentially, so one copy of a shared variable is enough.
 #define __shared__ static
 
 struct alignas(16) uint4 {
@@ -165,7 +165,7 @@ inline void launch(dim3 grid, dim3 extent, const std::function<void()>& body) {
   }
 }
 
-// Waits until `arrived` holds for every thread in [first, last).
+// Waits until `arrived` returns true for every thread in [first, last).
 template <typename Arrived>
 void wait(size_t first, size_t last, Arrived arrived) {
   Block* running = block();
@@ -197,8 +197,7 @@ inline void __syncthreads() {
                  [mine](const emulator::Thread& thread) { return thread.barriers >= mine; });
 }
 
-// Requires all 32 lanes. Two slots suffice because a lane is at most one shuffle ahead of the
-// others.
+// Requires all 32 lanes of a warp. Two slots suffice because a lane is at most one shuffle ahead of the others.
 inline float __shfl_xor_sync(unsigned mask, float value, int with) {
   using emulator::block;
   if (mask != 0xffffffffu) emulator::fail("the emulator knows shuffles of whole warps");
@@ -212,10 +211,10 @@ inline float __shfl_xor_sync(unsigned mask, float value, int with) {
   return block()->threads[first + ((me - first) ^ with)].lane[mine & 1];
 }
 
-// The parts of the runtime API that the C++ examples use.
+// The parts of CUDA's runtime API that the C++ examples use.
 using cudaStream_t = void*;
 
-// The parts of CUDA's runtime that the examples call. Work on a stream has always finished.
+// The CUDA runtime functions for events and memory that the examples call. Work on a stream is always finished.
 using cudaEvent_t = void*;
 enum cudaError_t { cudaSuccess = 0, cudaErrorNotReady = 600 };
 enum { cudaEventDisableTiming = 2, cudaStreamNonBlocking = 1 };

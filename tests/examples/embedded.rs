@@ -72,7 +72,7 @@ fn a_runtime_registers_the_handlers_that_a_manifest_describes() {
     }
 }
 
-/// Returns a description of the first difference, if any.
+/// Returns a description of the first difference between results and expected results, if any.
 fn difference(got: &[Tensor], expected: &[&str]) -> Option<String> {
     for (got, text) in got.iter().zip(expected) {
         let want = tensor(text);
@@ -84,7 +84,7 @@ fn difference(got: &[Tensor], expected: &[&str]) -> Option<String> {
     (got.len() != expected.len()).then(|| format!("{} results", got.len()))
 }
 
-/// Runs one call at one revision and checks its outcome.
+/// Runs one call on one revision and checks its outcome.
 fn check(
     runtime: &Runtime,
     path: &Path,

@@ -1,7 +1,7 @@
 //! Checks that memory use stays constant over many calls of every example, including calls that fail.
 //!
-//! Some calls use a new executable; others share one. `XLA_FFI_LEAK_CALLS` sets the number of calls
-//! per example; long runs use 100,000.
+//! Some calls use a new executable; other calls share an executable. `XLA_FFI_LEAK_CALLS` sets the number of calls per
+//! example; long runs use 100,000.
 
 use crate::embedded::{executable, execute};
 use crate::{LANGUAGES, every_example, text, texts};
@@ -28,7 +28,7 @@ fn memory() -> i64 {
     (heap.uordblks + heap.hblkhd) as i64
 }
 
-/// Calls an example about this many times; every eighth call uses its own executable.
+/// Calls an example about `times` times. Every eighth call uses a new executable.
 fn call(runtime: &Runtime, path: &Path, calls: &[Value], times: usize) {
     let ready: Vec<_> = calls
         .iter()
@@ -62,7 +62,7 @@ fn memory_stays_flat() {
             "only glibc reports the size of its heap",
         );
     }
-    // Runs in a separate process, because other tests allocate memory concurrently.
+    // The test runs in a separate process, because other tests allocate memory concurrently.
     if std::env::var_os(ALONE).is_none() {
         let status = Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", "leaks::memory_stays_flat", "--nocapture"])

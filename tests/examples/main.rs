@@ -30,12 +30,12 @@ fn texts<'a>(value: &'a Value, key: &str) -> Vec<&'a str> {
     list.map(|text| text.as_str().expect("a text")).collect()
 }
 
-/// Returns true if a language has an example or a call.
+/// Returns true if an example or a call exists in a language.
 fn speaks(value: &Value, language: &str) -> bool {
     value["languages"].is_null() || texts(value, "languages").contains(&language)
 }
 
-/// Returns an example's library in a language, or the reason why it is missing.
+/// Returns the library of an example in a language, or the reason why the library is missing.
 fn library(name: &str, language: &str) -> std::result::Result<PathBuf, String> {
     let built = |compiler: Option<&str>, file: String| match compiler {
         Some(_) => Ok(Path::new(env!("C_EXAMPLES_DIR")).join(file)),
@@ -53,7 +53,7 @@ fn tensor(text: &str) -> Tensor {
     spec.tensor().expect("memory")
 }
 
-/// Returns the types of the results: the given ones, or else those of the expected values.
+/// Returns the types of the results: the given types, or else the types of the expected values.
 fn results(call: &Value) -> Vec<Shape> {
     let given = texts(call, "rets");
     let given = given.iter().map(|text| parse_result(text).expect("a type"));
@@ -69,7 +69,7 @@ fn arguments(call: &Value) -> Vec<Tensor> {
     texts(call, "args").into_iter().map(tensor).collect()
 }
 
-/// Returns the argument that a result aliases.
+/// Returns the index of the argument that a result aliases.
 fn alias(call: &Value, result: usize) -> Option<usize> {
     let mut pairs = call["aliases"].as_array()?.iter();
     let pair = pairs.find(|pair| pair[1] == result)?;
@@ -96,8 +96,8 @@ fn bundle(library: &Library, call: &Value) -> Result<Bundle> {
     library.bundle(&stages)
 }
 
-/// Calls `work` with the name, library and calls of each example of a language; reports a skip if a
-/// compiler is missing.
+/// Calls `work` with the name, library and calls of each example in a language. Reports a skip if a compiler is
+/// missing.
 fn every_example(test: &str, language: &str, mut work: impl FnMut(&Value, &str, &Path, &[Value])) {
     for example in table().iter().filter(|example| speaks(example, language)) {
         let name = text(example, "example").expect("a name");

@@ -1,4 +1,4 @@
-//! Compares the examples on XLA's CPU backend, through a PJRT plugin, with the embedded runtime.
+//! Compares the examples on XLA's CPU backend, through a PJRT plugin, with the examples on the embedded runtime.
 
 use crate::embedded::{executable, execute};
 use crate::{alias, arguments, attributes, bundle, every_example, handler, results};

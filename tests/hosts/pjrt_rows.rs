@@ -23,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// The reason why the cell of a row is not `ok`.
 enum Not {
-    /// The host lacks the feature; the text describes it.
+    /// The host lacks the feature that the text describes.
     Absent(String),
     /// The test does not apply to the library.
     Moot(String),
@@ -58,10 +58,10 @@ struct World {
     legacy: Library,
 }
 
-/// Registers a handler and returns its name on the host.
+/// Registers a handler and returns the name under which the host knows the handler.
 fn registered(client: &Client, library: &Library, prefix: &str, handler: &str) -> Done<String> {
     if library.symbol(handler).is_err() {
-        // The ability to panic is the only feature that a language can lack.
+        // Some languages have no panics. No other feature depends on the language.
         return match (std::env::var(KIND).as_deref(), handler) {
             (Ok("c"), "panic") => Err(Not::Moot("the language has no panics".into())),
             _ => wrong(format!("the library has no {handler}")),
@@ -131,7 +131,7 @@ impl World {
         Ok(call.run()?)
     }
 
-    /// Runs a call of the rows' file.
+    /// Runs one call from the file of rows.
     fn call(&self, call: &Value) -> Done {
         let text = |key: &str| call[key].as_str().unwrap_or_default();
         let (handler, attrs, args) = (text("handler"), text("attrs"), texts(&call["args"]));
@@ -329,7 +329,7 @@ struct Store {
     value: i64,
 }
 
-/// A handler that this program defines because the libraries of the rows do not have one.
+/// A handler of this program, because the libraries of the rows have no such handler.
 #[xla_ffi::handler]
 fn stored(store: UserData<Store>, mut y: Out<i64, 0>) -> xla_ffi::Result<()> {
     y.fill(store.value);
@@ -364,8 +364,8 @@ fn user_data(world: &World) -> Done {
     if number(&rets, 0) != 9 {
         return wrong(format!("expected 9, got {}", rets[0]));
     }
-    // Without the object, the handler reports that it is missing. On some plugins, XLA itself crashes unless there is
-    // a context.
+    // Without the object, the handler reports missing user data. On some plugins, XLA crashes if there is no execution
+    // context.
     let none = world.client.call("rows.stored").ret(shape("s64[]")?).run();
     match none {
         Err(error) if error.to_string().contains("`store`") => Ok(()),
@@ -382,7 +382,8 @@ fn itself(world: &World) -> Done {
             }
         }
     }
-    // The hand-written entry of the C library and its C++ twin prefixes the handler's name with the library's.
+    // In the C library and its C++ twin, a hand-written registration function puts the library's name before the
+    // handler's name.
     let called = |target: &str| -> Done<Vec<Tensor>> {
         let call = world.client.call(target).arg(tensor("f32[2]=1,2")?);
         let call = call.attributes(&parsed("{factor = 2.0 : f32}")?);
@@ -462,7 +463,7 @@ fn original(_: &World) -> Done {
     ))
 }
 
-/// Calls a handler that asks for user data in an execution without a context.
+/// Calls a handler that requests user data, in an execution without a context.
 fn without_context(world: &World) -> Done {
     register_stored(world)?;
     let scalar = shape("s64[]")?;
@@ -474,7 +475,7 @@ fn without_context(world: &World) -> Done {
     }
 }
 
-/// A handler that does not answer the metadata call, so every XLA rejects it.
+/// A handler that does not answer the metadata query, so every XLA rejects the handler.
 unsafe extern "C" fn silent(_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
     std::ptr::null_mut()
 }

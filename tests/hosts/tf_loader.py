@@ -34,7 +34,7 @@ def load(name):
 
 
 def compiled(function):
-    """Returns the function, compiled by XLA."""
+    """Returns the function in the form that XLA compiles."""
     return tf.function(function, jit_compile=True, autograph=False)
 
 
@@ -63,7 +63,7 @@ def results():
     near(compiled(norm)(X), normed(X.numpy()))
     near(compiled(lambda x: norm(x, eps=0.5) + 1)(X), normed(X.numpy(), 0.5) + 1)
     near(compiled(lambda x: tf.nn.relu(norm(norm(x) - 1)))(X), np.maximum(normed(normed(X.numpy()) - 1), 0))
-    # A Python list becomes the only element type that the handler accepts.
+    # A Python list is converted to the only element type that the handler accepts.
     near(compiled(lambda: norm([[3.0, 4.0]]))(), normed(np.array([[3, 4]], np.float32)))
     near(compiled(norm)(tf.Variable(X)), normed(X.numpy()))
     if load("rms_norm") is not load("rms_norm") or norm.refused is not None:
@@ -85,14 +85,15 @@ def languages():
     libraries = EXAMPLES["C:tiled_add"], EXAMPLES["C++:rms_norm"]
     if not all(libraries):
         skip("no C or C++ compiler")
-    # In this process, the Rust libraries have already registered the names.
+    # The Rust libraries have already registered these names in this process, so the C and C++ libraries use a child
+    # process.
     done = subprocess.run([sys.executable, "-c", OTHERS, *libraries], capture_output=True, text=True, check=False)
     if done.stdout.strip() != f"[11.0, 22.0, 31.0] {normed(np.array([[3, 4]], np.float32), 0).tolist()}":
         raise AssertionError(f"{done.stdout} {done.stderr[-2000:]}")
 
 
 def registering_themselves():
-    """Returns the libraries that register themselves, by handler name."""
+    """Returns the libraries that register themselves when they are loaded, by handler name."""
     found = {"doubled_on_load": FOLDER / "libon_load.so"}
     for language, name, file in (("C", "doubled_on_load_c", "libon_load.so"), ("C++", "doubled_on_load_cpp", "libon_load_cpp.so")):
         library = EXAMPLES[f"{language}:rms_norm"]
@@ -102,7 +103,7 @@ def registering_themselves():
 
 
 def on_load():
-    """A library that registers itself only needs to be loaded."""
+    """A library that registers itself needs no further calls after loading."""
     from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
     for name, path in registering_themselves().items():
@@ -110,7 +111,7 @@ def on_load():
         run = lambda x, name=name, module=module: gen_xla_ops.xla_call_module(
             [x], version=9, module=module, Sout=[[2, 3]], Tout=[tf.float32], platforms=["CPU"], disabled_checks=[f"custom_call:{name}"]
         )[0]
-        # Before the library is loaded, XLA's error has the missing handler's name.
+        # Before the library is loaded, XLA's error names the missing handler.
         raises(tf.errors.OpError, lambda: compiled(run)(X), name)
         ctypes.CDLL(os.fspath(path))
         equal(compiled(run)(X), 2 * X.numpy())
@@ -145,7 +146,8 @@ print(tf.function(lambda x: norm(x, eps=0.0), jit_compile=True, autograph=False)
 
 
 def pickled():
-    """A different process loads the library when it unpickles it. In the same process, the objects are identical."""
+    """When a different process unpickles a library, it loads the library. In the same process, unpickling returns the
+    same object."""
     lib = load("rms_norm")
     for thing in (lib, lib.rms_norm):
         if not pickle.loads(pickle.dumps(thing)) is copy.copy(thing) is copy.deepcopy([thing])[0] is thing:
@@ -190,9 +192,9 @@ def calls():
     raises(RuntimeError, lambda: norm(X), "rms_norm.rms_norm", "eagerly", "tf.function(jit_compile=True)")
     raises(RuntimeError, lambda: tf.function(norm)(X), "XLA does not compile", "tf.function(jit_compile=True)")
     raises(TypeError, lambda: compiled(lambda x: lib.add_tokens(x, x))(X), "token")
-    # TensorFlow does not pack these elements, but passes them to XLA as if they were packed.
+    # TensorFlow does not pack elements of less than a byte, but passes them to XLA as packed elements.
     raises(TypeError, lambda: compiled(lambda x: lib.unpack(x, shapes=[3]))(tf.cast(tf.constant([1, 2, 3]), tf.as_dtype("int4"))), "int4")
-    # A function called in a compiled function is compiled too.
+    # A function that a compiled function calls is also compiled.
     near(compiled(lambda x: tf.function(norm, autograph=False)(x))(X), normed(X.numpy()))
 
 
@@ -218,7 +220,7 @@ def errors():
 
 
 def lacks():
-    """A handler that needs a feature that this XLA lacks is refused."""
+    """A handler is refused if it needs a feature that this XLA lacks."""
     lib = load("conformance")
     raises(
         xla_ffi.UnsupportedRuntimeError,
@@ -235,7 +237,7 @@ def gradients():
     x = tf.constant([[1.0, 2.0, 4.0]])
 
     def slope(function, *args):
-        """Returns the gradient. Checks that it is the same inside of the compiled function and around it."""
+        """Returns the gradient. Checks that the gradient is the same inside and outside of the compiled function."""
         @compiled
         def inner(*args):
             with tf.GradientTape() as tape:
@@ -297,14 +299,14 @@ def saved_model():
         wanted = normed(np.array([[3, 4]], np.float32), 0).tolist()
         if done.returncode != 0 or done.stdout.strip() != str(wanted):
             raise AssertionError(f"{done.stdout} {done.stderr[-2000:]}")
-        # In a process that has not loaded the library, XLA's error has the handler's name.
+        # In a process that has not loaded the library, XLA's error names the handler.
         done = run("none")
         if done.returncode == 0 or "rms_norm" not in done.stderr:
             raise AssertionError(f"{done.stdout} {done.stderr[-2000:]}")
 
 
 def names_taken():
-    """A name can only be registered for one function."""
+    """A handler name can be registered for one function only."""
     load("rms_norm")
     with tempfile.TemporaryDirectory() as folder:
         other = pathlib.Path(folder) / "libother.so"

@@ -247,7 +247,8 @@ def itself(world):
         said = world.host.enroll(library.image.xla_ffi_register) or ""
         if said and ("custom_options: " not in said or "1 of " not in said):
             raise AssertionError(said)
-    # The C library and its C++ twin have a handwritten entry, which puts the library's name before the handler's.
+    # The C library and its C++ twin have a handwritten registration function, which puts the library's name before the
+    # handler's name.
     target = "scale" if hasattr(library.image, "xla_ffi_manifest") else "conformance_c.scale"
     scale = library.call("scale", ["f32[2]"], "{factor = 2.0 : f32}", target=target)
     expect(scale(ONE(np.array([1, 2], np.float32)))[0], np.array([2, 4], np.float32), "registered by itself")
@@ -315,7 +316,7 @@ OWN = {
     "adapted custom calls: a failure reaches the caller": adapted_failure,
 }  # fmt: skip
 
-# These rows do not depend on the library, so they run for one kind of library only.
+# These rows are the same for all libraries, so they run for only one kind of library.
 OF_PLUGINS = {"plugin: user data without a context": of_plugins, "plugin: a refused handler is reported": of_plugins}
 
 
@@ -338,7 +339,7 @@ class World:
 
 
 def verdict(error):
-    """Returns the cell and its message for an exception."""
+    """Returns the cell for an exception, and the cell's message."""
     text = " ".join(str(error).split())
     if isinstance(error, Absent):
         return "absent", text

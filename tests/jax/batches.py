@@ -8,7 +8,7 @@ import functools
 import os
 import sys
 
-# Two CPU devices for shard_map. Must be set before jax is imported.
+# shard_map needs two CPU devices. The variable must be set before jax is imported.
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
 
 import jax
@@ -64,8 +64,8 @@ def none(lib):
 
 
 def each_operand(lib):
-    """An operand without the batch dimension never gets one. There is one call for all elements, or one per
-    element."""
+    """An operand without the batch dimension never gets a batch dimension. A batch becomes one call for all elements,
+    or one call per element."""
     both = jnp.stack([W, 2 * W])
     twice = jnp.stack([ROWS, ROWS + 1])
     close(jax.vmap(lib.rows, (0, None))(twice, W), twice * W)
@@ -97,7 +97,7 @@ def another_handler(lib):
 
 
 def side_effects(lib):
-    """The caller's has_side_effect also applies to the handlers that implement batching and gradients."""
+    """The caller's has_side_effect also applies to the handlers that compute batches and gradients."""
     mean = lambda x: lib.mean(x, has_side_effect=True)
     exponential = lambda x: lib.exponential(x, has_side_effect=True)
     for name, function, x in [("means", jax.vmap(mean), ROWS), ("exp_forward", lambda x: jax.vjp(exponential, x)[0], W)]:
@@ -126,7 +126,7 @@ def notes():
 
 
 def no_results(_lib):
-    """A handler without results has side effects by definition, so each call runs without has_side_effect."""
+    """A handler without results has side effects by definition, so its calls run even without has_side_effect."""
     lib = notes()
 
     def ran(wanted, function, *args):
@@ -161,7 +161,7 @@ def no_results(_lib):
 
 
 def layouts(lib):
-    """Declared layouts match the memory that handlers see, although jax's two APIs count dimensions in opposite
+    """Declared layouts match the memory that handlers read, although jax's two APIs count dimensions in opposite
     orders."""
     x = jnp.arange(6.0).reshape(2, 3)
     types = [jax.ShapeDtypeStruct((size,), np.float64) for size in (6, 24)]

@@ -8,7 +8,7 @@ import os
 import sys
 import warnings
 
-# Four CPU devices for sharding. Must be set before jax is imported.
+# Sharding needs four CPU devices. The variable must be set before jax is imported.
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
 
 import jax
@@ -26,7 +26,7 @@ X = jnp.arange(24, dtype=np.float32).reshape(2, 3, 4) + 1
 
 
 def plain(handler, results, **options):
-    """Returns a call that uses jax.ffi instead of the loader."""
+    """Returns a call through jax.ffi, without the loader."""
     return ffi_call(handler.target, results, **options)
 
 
@@ -132,7 +132,7 @@ def effects(counter):
             raise AssertionError("each call site has a state of its own")
     if compiled(lambda: (count(True), count(True))).count("custom-call(") != 2:
         raise AssertionError("two calls with effects are one")
-    # Control flow may have effects. A call site in a loop has one state, and its handler runs once per iteration.
+    # Control flow may have effects. A call site in a loop has a single state, and the handler runs once per iteration.
     loop = jax.jit(lambda: jax.lax.fori_loop(0, 5, lambda _, last: count(True), jnp.int32(0)))
     for wanted in (5, 10):
         expect(loop(), np.int32(wanted))
@@ -148,7 +148,7 @@ def lib_value(count, x):
 
 
 def layouts(lib):
-    """Handlers see row-major arrays, whatever the program does. jax.ffi can request other layouts."""
+    """Handlers get row-major arrays, whatever the program does. jax.ffi can request other layouts."""
     x = jnp.arange(6, dtype=np.float32).reshape(2, 3)
     expect(jax.jit(lambda x: lib.copy(x.T))(x), np.asarray(x).T)
     expect(jax.jit(lambda x: lib.copy(x.T) + lib.copy(x).T)(x), 2 * np.asarray(x).T)
@@ -163,7 +163,7 @@ def layouts(lib):
 
 
 def call(lib, norm):
-    """Calls work eagerly and under jit, with one result or several, as tuple and list."""
+    """Calls work eagerly and under jit, with one result or several results, as tuple and list."""
     x = jnp.arange(3, dtype=np.float32)
     expect(lib.scale(x, factor=2), 2 * np.arange(3, dtype=np.float32))
     expect(jax.jit(lib.scale, static_argnames="factor")(x, factor=2.0), 2 * np.arange(3, dtype=np.float32))
@@ -195,12 +195,12 @@ def batching(lib, norm, variadic):
         close(jax.jit(jax.vmap(function, in_axes=1, out_axes=1))(X), wanted)
     text = lambda method: lowered(jax.vmap(lambda x: norm.rms_norm(x, vmap_method=method)), X)
     for method in methods[2:]:
-        # A single call on the whole array.
+        # These methods make a single call on the whole array.
         has(text(method), "(tensor<2x3x4xf32>) -> tensor<2x3x4xf32>")
         has_not(text(method), "while")
     has(text("sequential"), "while", "(tensor<3x4xf32>) -> tensor<3x4xf32>")
     unrolled = text("sequential_unrolled")
-    # If jax makes a function of each call, the text has one function that is called twice.
+    # If jax turns each call into a function, the text has one function that is called twice.
     if max(unrolled.count(word) for word in ("stablehlo.custom_call", " call @", "func.call @")) != 2:
         raise AssertionError(unrolled)
     raises(NotImplementedError, lambda: jax.vmap(lambda x: norm.rms_norm(x, vmap_method=None))(X), "rms_norm.rms_norm: ", "vmap_method='sequential'")
@@ -226,7 +226,7 @@ def batching(lib, norm, variadic):
 
 
 def aliases(lib, alias):
-    """Aliases that the handler declares reach XLA without any option of the caller."""
+    """XLA knows the aliases that a handler declares, without any option of the caller."""
     x, y = jnp.ones(5, np.float32), jnp.arange(5, dtype=np.float32)
     axpy = lambda x, y: alias.axpy(x, y, a=2)
     expect(jax.jit(axpy)(x, y), np.arange(5, dtype=np.float32) + 2)
@@ -253,7 +253,7 @@ def wrong_aliases(alias):
 
 
 def x64(lib, matmul):
-    """64-bit operands and results need jax_enable_x64, and the loader's errors mention it."""
+    """64-bit operands and results need jax_enable_x64. The loader's errors mention this setting."""
     echo = lambda: lib.echo_bool(value=True)
     for value in (echo(), jax.jit(echo)()):
         expect(value, np.int64(1))
@@ -306,7 +306,7 @@ def loaded_twice(norm):
         raise AssertionError("the same file and prefix are two libraries")
     other = xla_ffi.load(path, prefix="again")
     close(jax.jit(lambda x: other.rms_norm(norm.rms_norm(x)))(X), norm_of(norm_of(X)))
-    # A module that is imported again has lost its record of registered targets. Registering them again is allowed.
+    # A module that is imported again has no record of registered targets. Registering the targets again is allowed.
     module = importlib.reload(sys.modules["xla_ffi._library"])
     once_more = module.load(path, prefix="again")
     if once_more is other:

@@ -1,5 +1,4 @@
-"""Helpers for drivers: a library under test, the cell that its outcome gives, and jax functions whose location
-varies."""
+"""Helpers for drivers: a library under test, the cell for an outcome, and jax functions whose location varies."""
 
 import ctypes
 import re
@@ -29,14 +28,14 @@ except ImportError:
 
 
 class Absent(Exception):
-    """The runtime or jax does not have the feature. The text is the clear error that reported this."""
+    """Raised if the runtime or jax does not have the feature. The text is the error that reported this."""
 
 
 class Moot(Exception):
-    """The row does not apply to the library, because its language or headers do not have the feature."""
+    """Raised if the row does not apply to the library, because its language or headers do not have the feature."""
 
 
-#: The reasons why a row does not apply, by kind of library and missing part. No other rows may be moot.
+#: The reasons why a row does not apply, by kind of library and missing feature. All other rows apply.
 NOT_IN = {
     ("c", "panic"): "the language has no panics",
     ("upstream", "optional_parts"): "the headers have no such binding",
@@ -46,14 +45,14 @@ NOT_IN = {
 
 
 def not_in(kind, what):
-    """Returns the exception for a part that the library does not have: Moot if ``NOT_IN`` has a reason, otherwise an
+    """Returns the exception for a feature that the library does not have: Moot if ``NOT_IN`` has a reason, otherwise an
     error."""
     reason = NOT_IN.get((kind, what))
     return Moot(reason) if reason else AssertionError(f"the library {kind!r} has no {what}, and nothing says why it could not")
 
 
 class Refused(Exception):
-    """The runtime refuses the handler."""
+    """Raised if the runtime refuses the handler."""
 
 
 def f32(*shape):
@@ -76,7 +75,7 @@ RUNTIME_LACKS = {
 
 def lacks(text):
     """Returns true if an error reports that the runtime is too old for a feature."""
-    # Clear errors name the first jaxlib that has the feature, which must be newer than this one.
+    # These errors name the first jaxlib that has the feature, which must be newer than this jaxlib.
     named = re.findall(r"jaxlib\D{,30}?(\d+(?:\.\d+)+)", text)
     later = any(_abi._numbers(version) > _abi._numbers(_jax.JAXLIB) for version in named)
     return later or any(sign in text for sign in RUNTIME_LACKS)
@@ -158,7 +157,7 @@ class Subject:
         self._registered.add(name)
 
     def own_target(self, name):
-        """Returns the target name under which the library's own registration entry registers a handler."""
+        """Returns the target name under which the library's registration function registers a handler."""
         return name if self.has_manifest else f"conformance_c.{name}"
 
     def beyond(self, revision):
@@ -188,7 +187,7 @@ class Subject:
 
 
 def verdict(error):
-    """Returns the cell and its message for an exception that a feature raised."""
+    """Returns the cell for an exception that a feature raised, and the cell's message."""
     text = " ".join(str(error).split())
     if isinstance(error, Absent):
         return "absent", text
@@ -232,19 +231,19 @@ def expect_error(work, *texts, refusal=False):
     raise AssertionError(f"no error where one with {texts} was expected")
 
 
-#: Whether jax has its present ``ffi_call``, which supports aliases, layouts and methods for vmap.
+#: Whether jax has the present form of ``ffi_call``, which supports aliases, layouts and methods for vmap.
 HAS_FFI_CALL = hasattr(jax, "ffi")
 
 
 def of_jax_alone():
-    """Skips a check of jax's own ``ffi_call`` if this jax has an older one."""
+    """Skips a check of jax's own ``ffi_call`` if this jax has an older form of the function."""
     if not HAS_FFI_CALL:
         skip("this jax's own ffi_call is another one, of jax.extend")
 
 
 def ffi_call(target, results, vmap_method=None, **options):
-    """Returns a call without the loader: jax's own ``ffi_call``, or the loader's primitive if this jax has an older
-    one."""
+    """Returns a call without the loader: jax's own ``ffi_call``, or the loader's primitive if jax has only an older
+    ``ffi_call``."""
     if HAS_FFI_CALL:
         return ffi.ffi_call(target, results, vmap_method=vmap_method, **options)
     many = isinstance(results, (list, tuple))

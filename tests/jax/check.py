@@ -1,5 +1,5 @@
-"""Tests `xla_ffi.check` and `xla-ffi check`: twelve wrong handlers are caught by the expected check, and correct twins
-pass.
+"""Tests `xla_ffi.check` and `xla-ffi check`: the expected check fails for each of twelve wrong handlers, and all checks
+pass for their correct twins.
 
 usage: check.py [--in-jax] [LANGUAGE:EXAMPLE=LIBRARY…] (not used: the handlers are compiled here)
 
@@ -138,7 +138,7 @@ BACKWARD(backward_twin, 2);
 
 NAMES = ("tail", "operand", "transposed", "dtype", "leak", "whole", "global", "race", "nans", "unaligned", "aborts", "zero")
 
-#: The check that catches each wrong handler.
+#: The check that must fail for each wrong handler.
 CAUGHT = {
     "tail": "embedded: written", "operand": "operands", "transposed": "vmap", "dtype": "embedded: wrong-types", "leak": "vmap", "whole": "vmap",
     "global": "repeats", "race": "threads", "nans": "nan", "unaligned": "embedded: misaligned", "aborts": "embedded: odd-sizes",
@@ -195,7 +195,7 @@ def others(name):
 def caught(lib, name):
     line = CAUGHT[name]
     skip = others(name) if line.startswith("embedded") else [*others(name), "embedded"]
-    # For `leak`, use a single row, because its rows leak into each other.
+    # For `leak`, use a single row, because the rows of a batch leak into each other.
     report = xla_ffi.check(lib[name], X[0] if name == "leak" else X, skip=skip)
     found = report[line]
     if found.status != "failed" or SAYS.get(name, "") not in found.text or report:
@@ -217,7 +217,7 @@ def wrong_vjp():
         jax.grad(lambda x: lib.square_twin(x).sum())(X)
     except Exception as error:
         raise Skip(f"this loader has no gradients: {type(error).__name__}") from error
-    # A command line older than version 2 of the manifest cannot read it.
+    # Before version 2 of the manifest, the command line cannot read the manifest.
     report = xla_ffi.check(lib.square, X, skip=[*(name for name in _check.NAMES if name not in ("runs", "gradient")), "embedded"])
     # The message has two numbers for the tolerances, and more for the values and their difference.
     if report["gradient"].status != "failed" or len(re.findall(r"\d\.\d*", report["gradient"].text)) < 4:

@@ -1,4 +1,4 @@
-"""Helpers that drivers share: checks, the libraries in their arguments, and work in a child process.
+"""Helpers for drivers: checks, the libraries on the command line, and work in a child process.
 
 Each check prints `ok NAME`, `FAIL NAME: why` or `skipped NAME: why`. A test framework is not needed.
 """
@@ -21,7 +21,7 @@ _folders = []
 
 
 class Skip(Exception):
-    """The check cannot run here. The text is the reason."""
+    """Raised if a check cannot run. The text is the reason."""
 
 
 def skip(why):
@@ -58,8 +58,8 @@ def raises(kind, work, *texts):
 
 
 def folder():
-    """Returns a new folder that is kept until the driver ends, because loaded libraries and recordings may outlive
-    their check."""
+    """Returns a new folder that is kept until the driver ends, because loaded libraries and recordings may be used
+    after their check."""
     _folders.append(tempfile.TemporaryDirectory(prefix="xla_ffi_test.", ignore_cleanup_errors=True))
     return pathlib.Path(_folders[-1].name)
 
@@ -92,7 +92,7 @@ class Built:
 
     @property
     def path(self):
-        """The library's file. Skips the check if the library was not built."""
+        """The path of the library's file. Skips the check if the library was not built."""
         return self.file or skip(f"no {self.language} compiler")
 
     @property
@@ -118,8 +118,7 @@ LIMIT_SECONDS = 120
 def forked(work, limit=LIMIT_SECONDS):
     """Runs ``work`` in a child process. Returns its dictionary, or None and how the child ended.
 
-    A crash or a timeout of the child is therefore an ordinary result. The child is forked before any backend is
-    initialized.
+    A crash or a timeout of the child does not affect the driver. The child is forked before any backend is initialized.
     """
     start = time.monotonic()
     read, write = os.pipe()

@@ -1,4 +1,4 @@
-"""Tests that handlers called in place of another one (`batch_with`, `forward`, parts of a gradient) use the
+"""Tests that handlers called in place of a different handler (`batch_with`, `forward`, parts of a gradient) use the
 caller's options.
 
 The options are aliases, result types, defaults and the batching method. This file also tests aliases in batches.
@@ -24,7 +24,7 @@ X = jnp.arange(3, dtype=np.float32)
 ROWS = jnp.arange(6, dtype=np.float32).reshape(2, 3)
 METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
 
-# `put`, and the handlers that replace it, write only the first element of each row. The other elements keep the
+# `put` and the handlers that replace `put` write only the first element of each row. The other elements keep the
 # contents of the result's memory.
 CPP = """
 #include "xla/ffi/api/ffi.h"
@@ -149,7 +149,7 @@ HANDLERS = {
 
 
 class Pairs(dict):
-    """Aliases that are hashable, so that jit accepts them as a static argument."""
+    """A dict of aliases that is hashable, so that jit accepts the dict as a static argument."""
 
     def __hash__(self):
         return hash(tuple(self.items()))
@@ -193,7 +193,8 @@ def aliases(lib):
 
 
 def aliases_in_batches(lib):
-    """If the elements of a batch share an operand, it is copied for each of them before results overwrite it."""
+    """If the elements of a batch share an aliased operand, the operand is copied for each element before results
+    overwrite it."""
     wanted = np.asarray(ROWS) * np.asarray(X)
     for method in METHODS:
         for alias, axes, args in [({1: 0}, (0, None), (ROWS, X)), ({0: 0}, (None, 0), (X, ROWS)), ({1: 0}, (0, 0), (ROWS, jnp.stack([X, X])))]:
@@ -224,7 +225,7 @@ def types(lib):
 
 
 def results_without_tangents(lib):
-    """A linear handler also returns its nondifferentiable results in forward mode, and they are ignored."""
+    """In forward mode, a linear handler also returns results that are not differentiable. These results are ignored."""
     counted = lambda x: lib.counted(x)
     (y, rows), (slope, none) = jax.jvp(counted, (X,), (X + 1,))
     close(y, 2 * X), close(rows, 1), close(slope, 2 * (X + 1))
@@ -250,7 +251,7 @@ def batch_of_forward(lib):
 def defaults(lib):
     """Missing attributes, and missing members of dictionaries, get the defaults of the handler that the user
     called."""
-    for handler in (lib.scale, lib.options):  # as if the handlers filled in their own defaults
+    for handler in (lib.scale, lib.options):  # these values are the handlers' own defaults
         handler.spec = dataclasses.replace(handler.spec, states_defaults=False)
     lib.scale.batch = dataclasses.replace(lib.scale.batch, spec=lib.scale.spec)
     lib.options.gradient._own = lib.options

@@ -4,13 +4,13 @@ The callers are runtime/tests/differential.rs and tests/cpp/suite_in_jax.rs.
 
 usage: differential.py TABLE LIBRARY RULES [FIRST] or differential.py CASES
 
-Prints a line of JSON when a row starts, {"row": LINE}, and another when it ends: {"row": LINE, "code", "message",
-"results": [{"dtype", "dims", "bytes"}]}. A row is named by its line in the table. Row 0 is the handler `rules` of the
-library RULES. If the process crashes, the caller starts a new one after the row that had started, with FIRST.
+Prints a line of JSON when a row starts, {"row": LINE}, and a second line when the row ends: {"row": LINE, "code",
+"message", "results": [{"dtype", "dims", "bytes"}]}. A row is named by its line in the table. Row 0 is the handler
+`rules` of the library RULES. If the process crashes, the caller starts a new process at FIRST, the row after the crash.
 
 CASES is a file with a line of JSON per case: {"library", "target", "stages": {STAGE: SYMBOL}, "attributes", "args",
-"rets", "calls"}. The last four are as in a `RUN` line. Prints a line of JSON per case: {"code", "message", "values"},
-where the values are a list of numbers per result.
+"rets", "calls"}. The last four have the syntax of a `RUN` line. Prints a line of JSON per case: {"code", "message",
+"values"}, where the values are a list of numbers per result.
 """
 
 import ctypes
@@ -92,7 +92,7 @@ def scalar(name):
 
 
 class Handlers:
-    """A library and its registered handlers and types."""
+    """A library with its registered handlers and types."""
 
     def __init__(self, library):
         self.image = ctypes.CDLL(library)
@@ -146,7 +146,7 @@ class Handlers:
         kinds = [result(kind) for kind in results.split()]
 
         def call(specs, arrays):
-            # Tokens cannot be arguments or results of a program, so they are created and dropped inside.
+            # Tokens cannot be arguments or results of a program, so the program creates and drops them.
             arrays = iter(arrays)
             args = [jax.lax.create_token() if spec == "token" else next(arrays) for spec in specs]
             out = _primitive.call(target, kinds, args, attrs, has_side_effect=True)

@@ -19,7 +19,7 @@ X = jnp.arange(6, dtype=jnp.float32).reshape(2, 3)
 
 @contextlib.contextmanager
 def described(**changes):
-    """In the block, libraries are loaded with these changes to the descriptions of their handlers."""
+    """Within the block, handlers are loaded with these changes to their descriptions."""
     read = _manifest.read_all
 
     def changed(*arguments, **keywords):
@@ -63,7 +63,7 @@ def newcomers(norm, attributes, operands, conformance):
         (lambda: conformance.describe(X), "result `y`", "shapes="), (lambda: conformance.pack(np.ones(3, np.int8)), "`y`", "result_shape_dtypes="),
     ]:  # fmt: skip
         raises(TypeError, work, ": ", *names)
-    # Casts that lose data are not recommended.
+    # Errors do not recommend casts that lose data.
     for value in X.astype(jnp.complex64), [1j], np.array([1j]):
         try:
             norm(value)
@@ -92,7 +92,8 @@ def options(norm):
 
 
 def platforms(path):
-    """A library for other devices fails on this one, but programs for those devices can still be traced."""
+    """A library for other devices raises an error on this device, but programs for the other devices can still be
+    traced."""
     with described(platforms=("cuda", "rocm")):
         norm = xla_ffi.load(path, prefix="devices").rms_norm
 

@@ -2,7 +2,7 @@
 
 usage: examples.py [--table] LANGUAGE:EXAMPLE=LIBRARY…
 
-Rust libraries are loaded with ``xla_ffi.load``. Those in C and C++ are registered with ``jax.ffi`` only, by symbol.
+Rust libraries are loaded with ``xla_ffi.load``. C and C++ libraries are registered by symbol, with ``jax.ffi`` only.
 Examples without a library are skipped, because there is no compiler for their language.
 """
 
@@ -125,7 +125,7 @@ def attributes(text):
 
 
 def difference(got, wanted):
-    """Returns the largest difference, relative for numbers over 1."""
+    """Returns the largest difference. For numbers over 1, the difference is relative."""
     got, wanted = np.asarray(got), np.asarray(wanted)
     if got.shape != wanted.shape or got.dtype != wanted.dtype:
         raise AssertionError(f"{got.dtype}{list(got.shape)}, expected {wanted.dtype}{list(wanted.shape)}")
@@ -140,7 +140,7 @@ def listed_call(library, call):
     options = {"effect": call.get("effect", False), "aliases": dict(call.get("aliases", []))}
     stages = tuple(call.get("stages", []))
     if "error" in call:
-        # Bypass the loader, which would refuse most of these calls before XLA sees them.
+        # Bypass the loader, which refuses most of these calls before XLA compiles them.
         target, results = library.target(call["handler"], stages), [result_type(ret) for ret in call["rets"]]
         try:
             jax.block_until_ready(jax.jit(lambda *args: plain(target, results, *args, **options, **attrs))(*args))
@@ -327,7 +327,7 @@ def int4(library):
     """jit; two values a byte on both sides"""
     worst = 0.0
     for shape in [(4, 6), (3, 5), (1, 1), (0, 3)]:
-        # Put on the device unchanged: as a parameter, the array keeps its packed form.
+        # The array is put on the device unchanged. As a parameter, the array keeps its packed form.
         values = np.random.default_rng(2).integers(-8, 8, shape)
         q, scale = jax.device_put(values.astype(jnp.int4.dtype)), numbers(shape[0])
         result = jax.ShapeDtypeStruct(shape, np.float32)

@@ -105,7 +105,7 @@ def serve(*arguments):
 
 
 def carried(path, folder):
-    """A different process finds and loads the libraries before the model's first call."""
+    """A different process finds and loads the libraries before the first call of the model."""
     wanted()
     moving = shutil.copy(path, os.path.join(folder, "libmoving.so"))
     lib = xla_ffi.load(moving, prefix="moved")
@@ -184,7 +184,7 @@ def described_by_callers(folder):
 
 
 def symbolic(folder):
-    """Symbolic sizes are known when the model is called."""
+    """Symbolic sizes get their values when the model is called."""
     wanted()
     lib = xla_ffi.load(
         python_signatures.compiled_text(SOURCE, folder, "symbolic"),
@@ -209,7 +209,7 @@ def symbolic(folder):
 
 
 def vouched():
-    """As in jax, a target that is not in a loaded library is refused."""
+    """A target that no loaded library has is refused, as in jax."""
     wanted()
     kind = jax.ShapeDtypeStruct(X.shape, X.dtype)
     stranger = lambda x: _primitive.call("a_stranger", [kind], [x], {})[0]
@@ -217,7 +217,7 @@ def vouched():
 
 
 def damaged(path, folder):
-    """Damaged and foreign files raise an error that names the file."""
+    """Damaged files and files of other programs raise an error that names the file."""
     wanted()
     lib = xla_ffi.load(path)
     data = xla_ffi.export(lib.rms_norm, X).serialize()

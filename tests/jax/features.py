@@ -1,4 +1,5 @@
-"""The features of the matrix. Each tests one thing and raises an exception if it does not work.
+"""The features of the support matrix. Each feature is a test that raises an exception if the tested property does not
+hold.
 
 A feature is a function of the world: ``world.library`` is the library under test, ``world.twin`` a second library, and
 ``world.bootstrap`` the handler that calls a registration entry. The first line of its docstring is its name in the
@@ -60,7 +61,7 @@ def attribute_bool(world):
 def attribute_integers(world):
     """attribute: integers"""
     kinds = {name: np.dtype(_abi.ATTRIBUTE_DTYPES[name]) for name in ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")}
-    # jax itself cannot make attributes above 2^63 - 1.
+    # jax cannot make attributes above 2^63 - 1.
     for pick in (lambda i: i.min, lambda i: min(i.max, 2**63 - 1), lambda i: 7):
         attrs = {name: kind.type(pick(np.iinfo(kind))) for name, kind in kinds.items()}
         wanted = np.array([int(value) for value in attrs.values()], np.int64)
@@ -154,7 +155,7 @@ def zero_sized(world):
 
 
 def known_dtype(name):
-    """Returns the NumPy dtype. Raises Absent if jax does not support arrays of it."""
+    """Returns the NumPy dtype with this name. Raises Absent if jax does not support arrays of the dtype."""
     try:
         dtype = _abi.numpy_dtype(name)
         jax.dtypes.canonicalize_dtype(dtype)
@@ -173,7 +174,7 @@ def packed(world, name, low, high):
     make = values.astype(np.uint8) if name == "F4E2M1FN" else values
     # The values of F4E2M1FN with the bits 0…6.
     table = np.array([0, 0.5, 1, 1.5, 2, 3, 4], F)
-    # Put on the device unchanged, because old compilers support few operations on such types.
+    # The array is put on the device unchanged, because old compilers support few operations on packed types.
     x = jax.device_put((table if name == "F4E2M1FN" else make).astype(dtype))
     # As a parameter of a jitted function, the array keeps its packed form.
     got = jax.jit(lambda x: world.library.call("unpack", typed(np.int8, count), x))(x)
@@ -324,8 +325,8 @@ def register_upstream_type(library, name="upstream_counter"):
         return
     import ctypes
 
-    # A type must be registered before the handlers that use it. Before the backend exists, jaxlib queues both and
-    # registers the handlers first.
+    # A type must be registered before the handlers that use it. Before the backend exists, jaxlib queues types and
+    # handlers, and registers the handlers first.
     jax.devices()
     for symbol in ("counter_type_id", "counter_type_info"):
         getattr(library.image, symbol).restype = ctypes.c_void_p
@@ -382,7 +383,7 @@ def state_error(world):
 def state_twins(world):
     """the same state type in two libraries"""
     register_upstream_type(world.library)
-    # Each type needs a unique name, so the twin's has a different one.
+    # Each type needs a unique name, so the twin's type has a different name.
     register_upstream_type(world.twin, "upstream_counter_twin")
     first, second = counted(world.library, 10), counted(world.twin, 20)
     for step in range(3):
@@ -397,7 +398,7 @@ def futures(world):
     """async: result"""
     scale = jax.jit(lambda x: world.library.call("async_scale", f32(*x.shape), x, factor=F(3), delay_ms=20))
     expect(scale(vector()), np.arange(3, 18, 3, dtype=F))
-    # Several calls at once, and one call's result as another's operand.
+    # Several calls run at once, and the result of one call is an operand of the next call.
     chain = jax.jit(lambda x: scale(scale(x)) + scale(x))
     expect(chain(vector()), np.arange(12, 72, 12, dtype=F))
     results = [scale(vector(n)) for n in range(1, 20)]
@@ -475,7 +476,7 @@ def device_ordinal(world):
 @feature
 def custom_options(world):
     """custom options"""
-    # jax has no way to pass options yet, so an execution has none.
+    # jax does not support custom options yet, so an execution has none.
     expect(world.library.call("custom_options", typed(np.int64), X, has_side_effect=True), np.int64(0))
 
 
@@ -525,7 +526,7 @@ def self_registration(world):
     beyond = library.beyond(_jax.REVISION) if world.newest is None else []
     register = lambda: jax.jit(lambda x: world.bootstrap.call("bootstrap", f32(), x, entry=entry, has_side_effect=True))(X)
     for _ in range(2):
-        # Registration is idempotent, so do it twice.
+        # Registration is idempotent, so the library is registered twice.
         if not beyond:
             expect(register(), X)
             continue
@@ -610,19 +611,19 @@ class World:
         self.bootstrap = Subject("helper", bootstrap)
         #: The library of the legacy custom-call example, or None.
         self.original = original
-        #: The newest revision that the libraries know; None if it is not limited.
+        #: The newest revision that the libraries know, or None without a limit.
         self.newest = None
 
     @property
     def seen(self):
-        """Returns the revision that the libraries assume. Before r5, they can only tell a table's contents from its
-        length."""
+        """Returns the revision that the libraries assume. Before r5, libraries determine a table's contents only from
+        its length."""
         if self.newest is None or _jax.REVISION <= self.newest:
             return _jax.REVISION
         return 1 if 0 < self.newest < 5 else self.newest
 
     def self_target(self, name):
-        """Returns the target name under which a library's own registration registers a handler."""
+        """Returns the target name under which a library's registration function registers a handler."""
         return self.library.own_target(name)
 
 

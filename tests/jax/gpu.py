@@ -20,7 +20,7 @@ HANDLERS = {
     "rms_norm": ["rms_norm", "rms_norm_grad"],
     "tuples": ["sum_and_difference"],
     "probe": ["probe", "dispatch"],
-    # Built in C++ with each of the two sets of headers.
+    # Built in C++, once with each of the two sets of headers.
     "dispatch": ["dispatch"],
     # The CPU example, registered for the wrong platform.
     "host_rms_norm": ["host_rms_norm"],
@@ -111,11 +111,11 @@ class World:
         try:
             jax.ffi.register_ffi_type(f"{symbol}_state", capsules, platform=self.platform)
         except Exception:
-            # Plugins older than TypeInfo only accept the id.
+            # Plugins older than TypeInfo accept only the id.
             jax.ffi.register_ffi_type(f"{symbol}_state", capsules["type_id"], platform=self.platform)
 
     def address(self, image, symbol):
-        """Returns the address of a handler's function, wrapped if the host has no device."""
+        """Returns the address of a handler's function, which is wrapped if the host has no device."""
         address = ctypes.cast(getattr(image, symbol), ctypes.c_void_p).value
         if self._host is None:
             return address
@@ -211,7 +211,7 @@ def numbers(shape, dtype=jnp.float32, seed=0):
 
 
 def difference(got, wanted):
-    """Returns the largest difference, relative for numbers over 1."""
+    """Returns the largest difference. For numbers over 1, the difference is relative."""
     got, wanted = np.asarray(got, np.float64), np.asarray(wanted, np.float64)
     if got.shape != wanted.shape:
         raise AssertionError(f"shape {got.shape}, expected {wanted.shape}")
@@ -219,7 +219,7 @@ def difference(got, wanted):
 
 
 def close(got, wanted, tolerance):
-    """Fails if the two differ by more than the tolerance."""
+    """Fails if two arrays differ by more than the tolerance."""
     if not np.all(np.isfinite(np.asarray(got, np.float64))):
         raise AssertionError("not all numbers are finite")
     value = difference(got, wanted)

@@ -25,7 +25,7 @@ import numpy as np
 #: Bytes moved per byte of x. Forward moves x and y, backward moves x, dy and dx.
 MOVED = {"forward": 2, "backward": 3}
 
-#: rms_norm should reach this share of the copy's bandwidth, for rows of at least this length.
+#: The share of the copy's bandwidth that rms_norm must reach, for rows of at least ``LARGE`` elements.
 SHARE, LARGE = 0.90, 4096
 
 
@@ -118,7 +118,7 @@ def dispatch(world):
     times = {language: [] for language in programs}
     order = list(programs)
     for round_ in range(rounds):
-        # The order rotates, so that each program is first equally often.
+        # The order rotates, so that each program is equally often the first.
         for language in order[round_ % len(order) :] + order[: round_ % len(order)]:
             start = time.perf_counter()
             for _ in range(repeats):
@@ -157,7 +157,7 @@ def machine(world):
 
 
 def verdicts(rows, calls):
-    """Returns the performance targets and whether they are met."""
+    """Returns the performance targets, and whether each target is met."""
     ours = [row for row in rows if row["what"] == "rust" and row["n"] >= LARGE]
     by_row = {
         f"{row['direction']} {row['dtype']} n={row['n']}": {"share": row["share"], "holds": row["share"] >= SHARE} for row in ours

@@ -2,8 +2,8 @@
 
 usage: gpu_examples.py [--quick] [--command-buffers] LANGUAGE:EXAMPLE=LIBRARY…
 
-With ``--command-buffers``, XLA_FLAGS must enable command buffers for custom calls, and the probe must see a capture.
-See gpu.py for ``--platform cpu``.
+With ``--command-buffers``, XLA_FLAGS must enable command buffers for custom calls, and the probe must be captured. See
+gpu.py for ``--platform cpu``.
 """
 
 import functools
@@ -60,7 +60,7 @@ def rms_norm_grad(world, language):
 
 
 def polynomial(world, language):
-    """two states of one handler at once; a state that cannot be made"""
+    """two states of one handler at once; a state that cannot be created"""
     x = gpu.numbers((1000,))
     ones, others = (1.0, 0.5, 2.0), (0.0, -1.0)
     both = jax.jit(lambda x: (gpu.polynomial(language, ones)(x), gpu.polynomial(language, others)(x)))
@@ -72,7 +72,7 @@ def polynomial(world, language):
 
 
 def total(world, language):
-    """scratch memory, also by calls that follow one another at once"""
+    """scratch memory, also in calls that run at the same time"""
     call = jax.jit(gpu.total(language))
     for count in [1, 255, 257, 5000] if world.quick else [1, 255, 257, 5000, 1 << 24]:
         x = jnp.round(gpu.numbers((count,)))
@@ -91,7 +91,7 @@ def total(world, language):
 
 
 def axpy(world, language):
-    """jit, and an operand that is given up"""
+    """jit, and a donated operand"""
     x, y = gpu.numbers((5000,)), gpu.numbers((5000,), seed=1)
     wanted = np.asarray(3 * x + y)
     call = functools.partial(gpu.axpy(language), 3.0)
@@ -113,14 +113,14 @@ def tuples(world, language):
         got = jax.jit(both)(x, y)
         gpu.close(got[0], x + y, 0)
         gpu.close(got[1], x - y, 0)
-    # Applying it twice doubles both. The roots' host memory is reused in each iteration.
+    # A second application doubles both arrays. The roots' host memory is reused in each iteration.
     back = jax.jit(lambda x, y: jax.lax.fori_loop(0, 40, lambda _, xy: both(*(0.5 * v for v in both(*xy))), (x, y)))
     for got, wanted in zip(back(x, y), (x, y)):
         gpu.close(got, wanted, 1e-4)
 
 
 def together(world, language):
-    """all of them in one program, several times"""
+    """all handlers in one program, several times"""
     norm, add, poly = gpu.rms_norm(language), gpu.tiled_add(language), gpu.polynomial(language, (0.0, 2.0))
 
     @jax.jit
@@ -184,7 +184,7 @@ def threads(world, language):
 
 
 def streams(world):
-    """operations on streams of their own in one program"""
+    """operations on separate streams in one program"""
     if not world.on_gpu:
         raise Skip("a CPU has no streams")
     from jax.experimental.compute_on import compute_on
@@ -216,7 +216,7 @@ def streams(world):
 
 
 def devices(world):
-    """each device of the machine"""
+    """every device of the machine"""
     if len(jax.devices()) < 2:
         raise Skip("this machine has one device")
     for device in jax.devices():
@@ -250,14 +250,14 @@ def captures(world, asked):
 
 
 def wrong_operands(world, language):
-    """a mistake reaches Python with its words"""
+    """an error in a call reaches Python with its message"""
     x = jnp.ones((4,), jnp.int32)
     wrong = jax.jit(lambda x: gpu.call(f"{language}.rms_norm", x, x, eps=np.float32(1)))
     raises(Exception, lambda: jax.block_until_ready(wrong(x)), "neither f32 nor bf16")
 
 
 def host_handler(world):
-    """a host handler that was registered for CUDA refuses its first call and names the fix"""
+    """a host handler that was registered for CUDA refuses its first call and reports the remedy"""
     path = world.paths.get(("rust", "host_rms_norm"))
     if path is None:
         raise Skip("the library of a host handler was not given")

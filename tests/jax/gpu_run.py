@@ -20,7 +20,7 @@ BUFFERS = "--xla_gpu_enable_command_buffer=FUSION,CUSTOM_CALL --xla_gpu_graph_mi
 
 
 def libraries(cpu):
-    """Returns the libraries as arguments for the drivers. C++ libraries depend on the platform."""
+    """Returns the libraries as command-line arguments for the drivers. C++ libraries depend on the platform."""
     found = []
     for line in (HERE / "libraries.txt").read_text().splitlines():
         kind, _, rest = line.partition(" ")

@@ -39,7 +39,7 @@ def rms_norm_grad(x, dy):
 ROWS = [(3, 4), (2, 1028), (2, 20000), (2, 40000), (3, 1001)]
 
 
-#: Library, handler, attributes, arguments, expected results in double precision, relative error.
+#: The cases: library, handler, attributes, arguments, expected results in double precision, relative error.
 def cases(quick):
     n = 3000 if quick else 1 << 22
     x, y, few = numbers(n), numbers(n)[::-1].copy(), numbers(128)
@@ -75,7 +75,7 @@ class Tool:
 
     def run_once(self, wrapper, *arguments):
         command = [*wrapper, HERE / "bin/xla-ffi", "run", *map(str, arguments)]
-        # CUDA's tools only see one process, and print their findings to its standard output.
+        # CUDA's tools trace only one process, and print their findings to its standard output.
         command += ["--in-this-process"] if wrapper else []
         return subprocess.run(command, env=self.environment, capture_output=True, text=True)
 

@@ -30,7 +30,8 @@ ROWS = jnp.linspace(-1.0, 2.0, 12).reshape(4, 3)
 
 @dataclasses.dataclass
 class Row:
-    """A row of the table: a handler's call, its equivalent in jax.numpy, and the supported transformations."""
+    """A row of the table of gradients: a handler's call, the same function in jax.numpy, and the supported
+    transformations."""
 
     name: str
     function: object
@@ -217,7 +218,7 @@ def integers(lib):
 
 
 def zeros(lib):
-    """A symbolic zero tangent or cotangent is treated as zero."""
+    """Symbolic zero tangents and cotangents are treated as zero."""
     for i in (0, 2):
         for argument in (0, 1):
             one = lambda f: jax.grad(lambda *args: jnp.sum(f(*args)[i] ** 2), argument)(X, Y)
@@ -250,7 +251,7 @@ def undeclared(lib):
 
 
 def with_vjp(lib):
-    """A gradient written in Python is used by with_vjp."""
+    """with_vjp uses a gradient that is written in Python."""
     fwd = lambda x, **options: (lib.in_turn(x, **options), jnp.ones_like(x))
     bwd = lambda ones, g, **options: (ones * g.sum(),)
     function = lib.in_turn.with_vjp(fwd, bwd)
@@ -307,7 +308,7 @@ def main():
     check("example rms_norm", lambda: rms_norm(norm))
     check("example matmul", lambda: matmul(product))
     for language in ("C++", "C"):
-        # Runs only for libraries whose manifests have a gradient.
+        # The check runs only for libraries whose manifests have a gradient.
         for example, handler, work in (("rms_norm", "rms_norm", rms_norm), ("matmul", "matmul", matmul)):
             path = libraries.get(f"{language}:{example}")
             specs = [specs for specs, _ in _manifest.read_all(path, required=False).values()] if path else []

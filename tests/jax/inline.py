@@ -95,7 +95,8 @@ def texts(language, program):
 
 
 def precompiled():
-    """Edited C++ starts from a precompiled header, and compiles without it if the compiler refuses it."""
+    """Edited C++ starts from a precompiled header. If the compiler refuses the precompiled header, the text is compiled
+    without it."""
     present("c++")
     kept = lambda: sorted(pathlib.Path(os.environ["XLA_FFI_CACHE"]).glob("inline/header-*/ffi.h.gch"))
 
@@ -111,7 +112,7 @@ def precompiled():
         again = load(2)
     finally:
         _inline._compiled = compiled
-    # The first command expands the text for its digest, the second compiles it.
+    # The first command expands the text for the digest, and the second command compiles the text.
     if not first or again != first or ["-include" in command for command in commands] != [False, True]:
         raise AssertionError(f"{first} {again} {commands}")
     for path in kept():

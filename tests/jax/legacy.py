@@ -1,4 +1,4 @@
-"""The features of the matrix about the original custom calls, the API before XLA FFI.
+"""The features of the support matrix for the original custom calls, the API before XLA FFI.
 
 ``world.original`` is the library of example 11: A[i] = B[i % 128] + C[i] with every calling convention, and the same
 functions adapted to XLA FFI.
@@ -90,7 +90,7 @@ def legacy_nested(world):
 @feature
 def legacy_pair(world):
     """original custom calls: a tuple operand"""
-    # Before jaxlib 0.4.32, XLA:CPU passed the root of a tuple, as documented.
+    # Before jaxlib 0.4.32, XLA:CPU passed the root of a tuple, as XLA documents.
     by_root = jaxlib.version.__version_info__ < (0, 4, 32)
     target = original(world).legacy["tiled_add_pair" if by_root else "tiled_add_cpu"]
     expect(jax.jit(lambda b, c: in_tuples(target.target, False, b, c))(B, C)[0], A)
@@ -148,7 +148,7 @@ def legacy_failure(world):
         if "B[0] is negative" not in str(error):
             raise
     else:
-        # XLA's library, the libraries it is linked with, and the program.
+        # The images are XLA's library with the libraries that it is linked with, and the program.
         for image in (xla_client._xla.__file__, None):
             if hasattr(ctypes.CDLL(image), "XlaCustomCallStatusSetFailure"):
                 raise AssertionError(f"{image} exports the function that the target should have called")

@@ -36,7 +36,7 @@ def contracts():
                 raise AssertionError(f"{case}: {got}")
         else:
             raises(ValueError, infer, case.get("wrong") or case["error"])
-    # Tokens have no shape and are omitted.
+    # Tokens have no shape, so the contract's shapes omit them.
     if Contract("token, ... -> token, ...").infer(["x"], [(2, 3)]) != [(2, 3)]:
         raise AssertionError("tokens")
 
@@ -130,7 +130,7 @@ def manifests():
         raises(xla_ffi.ManifestError, lambda broken=broken: payloads(broken), "f.so")
     raises(xla_ffi.ManifestError, lambda: _manifest.parsed(b"\0" * 16 + b"XLAFFIM?" + b"\0" * 8, "f.so"), "byte 16")
     raises(xla_ffi.ManifestError, lambda: payloads(GOOD, version=3), "f.so", "1 and 2", "3")
-    # In the manifest's second format, records are joined, and handlers have more properties.
+    # In the second format of manifests, records are joined, and handlers have more properties.
     part = {"library": None, "handlers": [{**handler, "name": "g", "described": False, "args": None, "rets": None, "attrs": None}]}
     handlers = payloads(part, GOOD, version=2)["l"][0]
     if list(handlers) != ["g", "h"] or handlers["g"].described or handlers["g"].library != "l":
@@ -144,7 +144,7 @@ def manifests():
     column = payloads({**GOOD, "handlers": [{**handler, "args": [{"name": "x", "kind": "buffer", "layout": "column"}]}]}, version=2)
     if column["l"][0]["h"].args[0].layout != "column":
         raise AssertionError(column)
-    # A dictionary that the manifest does not list is declared by its members.
+    # A dictionary that the manifest does not list is declared by its members' entries.
     field = lambda name, inside, **more: {"name": name, "type": "i32", "from": inside, **more}
     attrs = [{"name": "k", "type": "i8"}, field("lo", "range"), field("hi", "range", optional=True, default=9)]
     spec = payloads({**GOOD, "handlers": [{**handler, "attrs": attrs}]}, version=2)["l"][0]["h"]
@@ -168,13 +168,13 @@ def other_machines():
 
 
 def floors():
-    """A handler that needs a newer runtime raises an error when it is called. Other handlers work."""
+    """A handler that needs a newer runtime raises an error when it is called. Other handlers of the library work."""
     versions = {"0.4.30": -1, "0.4.31": 0, "0.4.32": 1, "0.4.33": 1, "0.9.0.1": 7, "0.99.1": 10}
     if any(_abi.revision_of(version) != revision for version, revision in versions.items()):
         raise AssertionError("revisions")
     if [_abi.minor_version(revision) for revision in range(11)] != [0, 1, 1, 1, 1, 1, 1, 2, 3, 4, 5]:
         raise AssertionError("versions")
-    # The version number of a nightly or vendor build does not determine the revision; the header in its wheel does.
+    # The version number of a nightly or vendor build does not determine the revision. The header in its wheel does.
     for number in "0.4.31.dev1", "0.99.0", "0.9.1+vendor":
         code = f"import jax, jaxlib.version as v; v.__version__ = {number!r}; import xla_ffi._jax as j; print(j.REVISION)"
         told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
@@ -195,7 +195,7 @@ def floors():
 
 
 def before_first(path):
-    """A jaxlib older than the first revision is refused before anything of the library is loaded."""
+    """A jaxlib older than the first revision is refused before any part of the library is loaded."""
     known = _jax.JAXLIB, _jax.REVISION
     _jax.JAXLIB, _jax.REVISION = "0.4.30", _abi.revision_of("0.4.30")
     try:
@@ -234,7 +234,7 @@ def legacy(libraries):
 
 
 def wheel():
-    """Both packages build offline and share no file. The second one contains the recorder."""
+    """Both packages build offline and have no file in common. The second package contains the recorder."""
     root = os.path.dirname(os.path.dirname(os.path.abspath(xla_ffi.__file__)))
     sys.path.insert(0, os.path.join(root, "tools"))
     import zipfile
@@ -313,8 +313,7 @@ def fast_to_load(path):
 
 
 def in_one_call(path):
-    """A call outside of jit is compiled once per set of keywords, and its results equal those of a newly traced
-    call."""
+    """A call outside of jit is compiled once per set of keywords. Its results equal those of a newly traced call."""
     lib = xla_ffi.load(path)
     x = jnp.asarray(np.arange(1, 7, dtype=np.float32).reshape(2, 3))
     same = lambda got, wanted: np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
@@ -334,7 +333,7 @@ def in_one_call(path):
     given["eps"] = 4.0
     same(handler(x, attrs=given), anew(x, eps=4.0))
     same(handler(x[:1], attrs={"eps": 0.5}), anew(x[:1], eps=0.5))
-    # jax's settings at the time of the call apply.
+    # The settings of jax at the time of the call apply.
     with jax.default_device(jax.devices()[-1]):
         if handler(np.asarray(x)).devices() != {jax.devices()[-1]}:
             raise AssertionError(handler(np.asarray(x)).devices())

@@ -14,7 +14,7 @@ import os
 import sys
 import time
 
-# Two CPU devices for ordinals and sharding. Must be set before jax is imported.
+# Device ordinals and sharding need two CPU devices. The variable must be set before jax is imported.
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
@@ -41,7 +41,7 @@ def child(kind, path, twin, bootstrap, original, feature):
 
 
 def run(kind, path, twin, bootstrap, original, feature):
-    """Returns one cell, which a child process runs."""
+    """Runs a feature in a child process, and returns the cell."""
     start = time.monotonic()
     result, end = forked(lambda: child(kind, path, twin, bootstrap, original, feature))
     if result is None:

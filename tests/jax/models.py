@@ -74,7 +74,7 @@ def two_builds(folder):
     status, _, errors = process(CALL, file, moved[1], third)
     if status == 0 or "RuntimeWarning" not in errors or third not in errors:
         raise AssertionError(errors)
-    # After the libraries have moved, a model that is written again has their new paths.
+    # After the libraries have moved, a model that is serialized again contains their new paths.
     shutil.rmtree(os.path.dirname(first))
     shutil.rmtree(os.path.dirname(second))
     ran(want, CALL, file, *moved)
@@ -90,7 +90,7 @@ open(sys.argv[1] + ".0", "wb").write(model.serialize(vjp_order=0))
 
 
 def derivatives(path, folder):
-    """A model includes its derivatives and their handlers, and keeps them when it is written again."""
+    """A model includes its derivatives and their handlers, and keeps them when it is serialized again."""
     wanted()
     forward, backward = (shutil.copy(path, os.path.join(folder, f"lib{name}.so")) for name in ("forward", "backward"))
     with open(backward, "ab") as file:
@@ -109,7 +109,7 @@ def derivatives(path, folder):
         raise AssertionError("loaded")
     want = str(jax.grad(lambda x: (function(x) ** 2).sum())(jnp.ones((2, 3))).tolist())
     ran(want, GRAD, file)
-    ran(want, GRAD, file)  # the model that was written again
+    ran(want, GRAD, file)  # the model that was serialized again
     if targets(f"{file}.0") != both[:1]:
         raise AssertionError(targets(f"{file}.0"))
     os.remove(backward)

@@ -1,5 +1,5 @@
-"""Tests libraries that only know revisions up to a limit, on this process's jaxlib. Each feature must work or be
-refused by name.
+"""Tests libraries that only know revisions up to a limit, on this process's jaxlib. Each feature must work, or be
+refused with an error that names the feature.
 
 usage: newest_known.py KIND=LIBRARY,TWIN… --bootstrap LIBRARY [--every K]
 
@@ -15,7 +15,7 @@ import io
 import os
 import sys
 
-# Two CPU devices for ordinals and sharding. Must be set before jax is imported.
+# Device ordinals and sharding need two CPU devices. The variable must be set before jax is imported.
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
@@ -72,9 +72,9 @@ def child(world, rows):
 
 
 def run(world):
-    """Returns the cells of one library. One process runs all features except for one that counts objects. If the
-    process crashes, each feature runs in a separate process."""
-    # A library of r0 is refused at registration, so every feature has the same cell.
+    """Returns the cells of one library. A single process runs all features except for the feature that counts objects.
+    If the process crashes, each feature runs in a separate process."""
+    # A library of r0 is refused at registration, so the cell is the same for every feature.
     rows = ["stateless"] if world.newest == 0 else [row for row in features.FEATURES if row != STATE[-1]]
     cells, _ = forked(lambda: child(world, rows))
     alone = [] if world.newest == 0 else [STATE[-1]]

@@ -1,4 +1,4 @@
-"""Tests libraries that do not describe themselves, and whose signatures are given in Python.
+"""Tests libraries without a manifest, whose signatures are written in Python.
 
 usage: python_signatures.py LANGUAGE:EXAMPLE=LIBRARY… (as in examples.py)
 """
@@ -130,7 +130,7 @@ def plain(path):
     lib = xla_ffi.load(path, handlers={"Scale": SCALE}, legacy={"add_one": "cpu (f32[4]) -> f32[4]"})
     if not np.array_equal(jax.jit(lambda x: lib.Scale(x, by=2, plus=1))(X), np.asarray(X) * 2 + 1):
         raise AssertionError("wrong numbers")
-    # The handler does not know the defaults, so the call passes them.
+    # The handler does not know the defaults, so the loader passes them in each call.
     if not np.array_equal(lib.Scale(X, by=2), np.asarray(X) * 2):
         raise AssertionError("an attribute's default")
     if lib.Scale.target != "plain.Scale" or SCALE not in repr(lib) or "add_one" not in repr(lib):
@@ -161,7 +161,7 @@ def plain(path):
 
 
 def dictionaries():
-    """A dictionary's members have defaults too."""
+    """Members of a dictionary can also have defaults."""
     attrs = _user_signature.parse("(x: f32[n], *, o: {lo: f64, hi: i8 = 2}, p: {q: f32 = 0.5} = None, k: u8 = 7) -> ()")[1]
     spec = _manifest.HandlerSpec("l", "f", ("cpu",), {}, (), (), attrs, False, None, 0, states_defaults=True)
     cast = _attributes.cast_all(spec, {"o": {"lo": 1}})

@@ -50,7 +50,7 @@ def recorded(work, **options):
 
 
 class Interposed(examples.Symbols):
-    """A library whose handlers are registered manually, through a recording."""
+    """A library whose handlers are registered manually, with the addresses of a recording."""
 
     def __init__(self, path, prefix, recording):
         super().__init__(path, prefix)
@@ -80,7 +80,7 @@ def every_call(language, example, path, calls):
         else:
             library = Interposed(path, prefix, recording)
         if language == "Rust":
-            # Calls by target name, made with jax.ffi, are recorded too.
+            # Calls by target name through jax.ffi are also recorded.
             plain = library.target
             library.target = lambda name, stages: xla_ffi._record.target_now(plain(name, stages))
         for call in filter(examples.there, calls):

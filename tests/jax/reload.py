@@ -35,7 +35,7 @@ XFFI_LIBRARY(reloaded, XFFI_DESCRIBE_WITH("%(name)s", XFFI_PLATFORMS("cpu"), XFF
     XFFI_ARGS(XFFI_OPERAND("x", F32, 1)), XFFI_RETS(XFFI_OPERAND("y", F32, 1)), XFFI_ATTRS(), XFFI_SHAPE("n -> n")));
 """
 
-# The compiler makes `amount` a symbol that exists once per process (STB_GNU_UNIQUE).
+# The C++ compiler makes `amount` a symbol that exists once per process (STB_GNU_UNIQUE).
 CPP = """
 #include "xla/ffi/api/ffi.h"
 namespace ffi = xla::ffi;
@@ -76,7 +76,7 @@ def adds(function, amount):
 
 
 def many_times(folder, language, times):
-    """After many edits and reloads, everything made with an earlier build keeps running that build."""
+    """After many edits and reloads, objects and functions made with an earlier build keep running that build."""
     path = os.path.join(folder, f"libten_{language}.so")
     name = f"add_{language}" if language == "cc" else "add"
     earlier = []

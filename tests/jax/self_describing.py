@@ -1,4 +1,4 @@
-"""Tests C and C++ libraries that describe themselves, so that ``xla_ffi.load`` needs no signatures in Python.
+"""Tests C and C++ libraries with a manifest, so that ``xla_ffi.load`` needs no signatures in Python.
 
 usage: self_describing.py
 """

@@ -9,7 +9,8 @@ import socket
 import subprocess
 import sys
 
-#: In one of several processes: its index, the number of processes, and the coordinator's address. Otherwise empty.
+#: In a run with several processes: the process's index, the number of processes, and the coordinator's address.
+#: Otherwise empty.
 PROCESS = os.environ.get("XLA_FFI_TEST_PROCESS", "").split()
 os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={2 if PROCESS else 8}"
 
@@ -67,7 +68,7 @@ def apart(function, wanted, *args, spec=None, allowed=()):
 
 
 def right(result, whole):
-    """Fails unless the shards on this process's devices equal the corresponding parts of the whole."""
+    """Fails unless the shards on this process's devices equal the corresponding parts of the whole array."""
     for shard in result.addressable_shards:
         np.testing.assert_allclose(np.asarray(shard.data), np.asarray(whole)[shard.index], rtol=1e-5, atol=1e-6)
 
@@ -96,7 +97,7 @@ def replicated(norm, lib, product):
     """An operand without the leading dimensions is whole on every device."""
     apart(lib.rows, WHOLE * W, put(WHOLE, "d"), put(W), spec=("d",))
     apart(jax.vmap(lib.rows, (0, None)), WHOLE * W, put(WHOLE, "d", "e"), put(W), spec=("d", "e"))
-    # If it is sharded, it is gathered, and the batch stays sharded.
+    # If the operand is sharded, it is gathered, and the batch stays sharded.
     program = compiled(lib.rows, put(WHOLE, "d"), put(W, "e"))
     part = f"f64[{8 // (len(jax.devices()) // 2)},2,4]"
     if part not in program.as_text() or "f64[8,2,4]" in program.as_text():
@@ -133,7 +134,7 @@ def in_shard_map(norm, lib, product):
     inside = lambda f: shard_map(jax.grad(lambda x: jnp.sum(f(x))), mesh=mesh(), in_specs=split, out_specs=split)
     try:
         inside(jnp.sin)(put(WHOLE, "d"))
-    except ValueError:  # jax 0.6.0 also refuses its own functions there
+    except ValueError:  # jax 0.6.0 also refuses its own functions in this case
         pass
     else:
         apart(inside(lib.sine), np.cos(WHOLE), put(WHOLE, "d"))
@@ -151,8 +152,7 @@ def gradients(norm, lib, product):
 
 
 def as_declared(norm, lib, product):
-    """If the handler or the call declares that the elements of a batch depend on one another, all elements are
-    gathered."""
+    """If the handler or the call declares that elements of a batch depend on each other, all elements are gathered."""
     x = put(WHOLE, "d")
     right(jax.jit(lib.in_turn)(x), np.full(WHOLE.shape, WHOLE.sum()))
     if "all-gather" not in moves(compiled(lib.in_turn, x)):
@@ -190,7 +190,7 @@ def _shard_map(function, names, spec):
 def partly_manual(norm, lib, product):
     """Tests a shard_map that leaves some axes to XLA.
 
-    There, GSPMD crashes the process, and XLA refuses side effects.
+    In such a shard_map, GSPMD crashes the process, and XLA refuses side effects.
     """
     loud = lambda x: lib.cube(x, has_side_effect=True)
     x = put(WHOLE, "d")
@@ -204,7 +204,7 @@ def partly_manual(norm, lib, product):
 
 
 def forward_mode(norm, lib, product):
-    """A tangent is split like its call, even if the call's own results are unused."""
+    """A tangent is split in the same way as its call, even if the results of the call are unused."""
     for spec in (("d",), ("d", "e")):
         x = put(WHOLE, *spec)
         apart(lambda x: jax.jvp(lib.cosine, (x,), (x,))[1], -np.sin(WHOLE) * WHOLE, x, spec=spec)
@@ -236,7 +236,8 @@ def spec_of(value):
 
 
 def as_jax(transform, function, reference, *args, typed=True):
-    """Fails unless the transformed handler returns the same results as the transformed reference, divided alike."""
+    """Fails unless the transformed handler and the transformed reference return the same results, divided in the same
+    way."""
     got, wanted = (jax.tree_util.tree_leaves(jax.jit(transform(each))(*args)) for each in (function, reference))
     for a, b in zip(got, wanted):
         np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-5, atol=1e-6)
@@ -292,7 +293,7 @@ def explicit(norm, lib, product):
         along = lambda f: lambda x: jax.jvp(f, (x,), (x * x,))
         for transform in (along, of(along, over_rows), of(over_rows, along), of(along, slopes), of(along, of(slopes, over_rows))):
             as_jax(transform, lib.sine, jnp.sin, x)
-    # Values on the mesh stay there without `set_mesh`. Other values then stay where they are.
+    # Without `set_mesh`, values on the mesh keep their division, and other values stay on their device.
     right(jax.vmap(lib.sum, (0, None))(x, WHOLE[0]), WHOLE + WHOLE[0])
     right(jax.vmap(jax.vmap(lib.rows, (0, None)), (0, None))(x, W), WHOLE * W)
     for transform in (slopes, of(over_rows, slopes), of(slopes, over_rows)):

@@ -1,4 +1,5 @@
-"""Tests a handler's texts in Python: signature, help, table, stub files, and names in programs and profiles.
+"""Tests the texts that describe a handler in Python: signature, help, table, stub files, and names in programs and
+profiles.
 
 usage: signatures.py LANGUAGE:EXAMPLE=LIBRARY… (as in examples.py)
 """
@@ -109,8 +110,8 @@ def shown(lib):
 def names(lib):
     """A handler's name is in the program's metadata, with the user's line, and in the profile.
 
-    In the profile, jax has an event with the name per call. From jaxlib 0.8.0 on, XLA has one per execution, because it
-    names instructions after operations.
+    In the profile, jax has an event with the name per call. From jaxlib 0.8.0 on, XLA has an event with the name per
+    execution, because XLA names instructions after operations.
     """
     function = jax.jit(lambda x: lib.rms_norm(x))
     text = function.lower(X).compile().as_text()
@@ -122,7 +123,7 @@ def names(lib):
     of_xla = "custom-call" if _jax.REVISION < 6 else target.replace(".", "_")
     if not re.fullmatch(rf"{of_xla}(\.\d+)?", instruction.removeprefix("ROOT ").lstrip("%")):
         raise AssertionError(call)
-    # Calls made by batching and differentiation have the handler's name too.
+    # Calls that batching and differentiation make also have the handler's name.
     slopes = jax.jit(jax.vmap(jax.grad(lambda x: lib.rms_norm(x).sum()))).lower(X).compile().as_text()
     if f'/{target}_backward"' not in slopes or "xla_ffi_call" in slopes:
         raise AssertionError(slopes)
@@ -169,7 +170,7 @@ def write(folder, name, text):
 def stub_texts(path):
     """Stubs are valid Python for any names and texts in the manifest.
 
-    The command line and the function write the same.
+    The command line and the Python function write the same stubs.
     """
     odd = (attribute("scale", "dict"), attribute("lo", "f32", inside="scale"), attribute("in", "f32", 1.0, inside="scale"))
     hard = [

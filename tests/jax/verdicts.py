@@ -31,18 +31,18 @@ from checks import forked
 from jaxlib import xla_client
 from xla_ffi import _jax, _primitive
 
-# Objects that the runtime has pointers to.
+# Objects that the runtime points to, which must not be freed.
 KEPT = []
 FACTORS = {"stateless": 2, "stateful": 3, "async": 4}
 AGAIN = 2
 
 
 class Refused(Exception):
-    """The runtime refuses the handler or its type."""
+    """Raised if the runtime refuses the handler or its type."""
 
 
 class TypeInfo(ctypes.Structure):
-    """XLA_FFI_TypeInfo of r7 and later."""
+    """The struct XLA_FFI_TypeInfo of r7 and later."""
 
     _fields_ = [("struct_size", ctypes.c_size_t), ("extension", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
 

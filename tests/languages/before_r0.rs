@@ -1,7 +1,7 @@
 //! Tests with hosts from before r0: jaxlib 0.4.29 and 0.4.30, TensorFlow 2.17.
 //!
-//! Libraries in every language refuse registration and calls with an error that names them, and never read
-//! past the end of the table.
+//! Libraries in every language refuse registration and calls with an error that names these hosts, and never read past
+//! the end of the function table.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -15,7 +15,7 @@ const ERROR_TEXT: usize = ERROR_CREATE + 8;
 const ERROR_DESTROY: usize = ERROR_CREATE + 16;
 const SIZE: usize = Revision::BEFORE_R0_STRUCT_SIZE;
 
-/// The number of the execute stage in such hosts.
+/// The number of the execute stage in hosts from before r0.
 const EXECUTE: u32 = 2;
 
 const REFUSAL: [&str; 3] = [
@@ -58,7 +58,7 @@ unsafe extern "C" fn destroy(args: *mut XLA_FFI_Error_Destroy_Args) {
     drop(told(unsafe { (*args).error }));
 }
 
-/// Stands for every other function of the table, none of which may be called.
+/// The function in all other slots of the table. Libraries must not call this function.
 unsafe extern "C" fn never(_: *mut c_void) -> *mut c_void {
     eprintln!("a function of the table was called");
     std::process::abort();
@@ -82,8 +82,7 @@ fn table(size: usize) -> *const XLA_FFI_Api {
         let word = match at {
             0 => size,
             8 => 0,
-            // In later revisions, this field is a version; in these hosts, it is a pointer to their own
-            // memory.
+            // In later revisions, this field is a version. In these hosts, the field is a pointer to their own memory.
             16 => table as usize,
             ERROR_CREATE if size == SIZE => create as *const () as usize,
             ERROR_TEXT if size == SIZE => text as *const () as usize,

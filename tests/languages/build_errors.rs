@@ -1,4 +1,4 @@
-//! Tests libraries that do not build although each line is valid; the errors explain what to do.
+//! Tests libraries that do not build although each line is valid. The errors explain the remedy.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -54,7 +54,7 @@ fn a_shape_of_any_rank_is_refused_when_the_library_is_built() {
     }
 }
 
-/// The first lines of every C++ source here.
+/// The first lines of every C++ source in this file.
 const HEAD: &str = "#include \"xla/ffi/api/ffi.h\"\nnamespace ffi = xla::ffi;\n\
     using B = ffi::BufferR1<ffi::F32>; using N = ffi::ResultBufferR0<ffi::S64>;\n";
 
@@ -79,7 +79,7 @@ fn compile(test: &str, flags: &[&str], text: &str) -> Vec<(bool, String)> {
     cpp_compilers(test).iter().map(try_one).collect()
 }
 
-/// An ErrorOr converts to bool only explicitly, not to a number; otherwise a forgotten `*` would yield 1.
+/// An ErrorOr converts to bool only explicitly, and never to a number. Otherwise, a forgotten `*` would yield 1.
 #[test]
 fn a_value_or_an_error_is_no_number() {
     let test = "a_value_or_an_error_is_no_number";
@@ -114,7 +114,7 @@ fn a_value_or_an_error_is_no_number() {
     }
 }
 
-/// Packed elements do not have a typed pointer, because a loop over one would overrun the heap.
+/// Packed elements do not have a typed pointer, because a loop over the pointer would overrun the heap.
 #[test]
 fn packed_elements_have_no_pointer() {
     let test = "packed_elements_have_no_pointer";
@@ -146,7 +146,7 @@ fn packed_elements_have_no_pointer() {
     }
 }
 
-/// Compiles handlers from a function and a binding each, and compares the first error, if one is expected.
+/// Compiles handlers, each from a function and a binding, and compares the first error with the expected error, if any.
 fn handlers(test: &str, rows: &[(&str, &str, Option<&str>)]) {
     for (function, binding, refused) in rows {
         let text = format!(
@@ -163,7 +163,7 @@ fn handlers(test: &str, rows: &[(&str, &str, Option<&str>)]) {
     }
 }
 
-/// A Result is constructed from a buffer, so the function and the binding must agree on which operands are results.
+/// A Result is constructed from a buffer, so the function and the binding must declare the same operands as results.
 #[test]
 fn an_argument_is_no_result() {
     let written = Some("the function would write an argument");

@@ -1,4 +1,4 @@
-//! Tests that every language accepts exactly the calls that the contract crate allows.
+//! Tests that handlers in every language accept exactly the calls that the contract crate allows.
 
 use crate::{Done, Given, Kind, Languages, takes};
 use crate::{handler_in_c, handler_in_cpp, operand_in_c, operand_in_cpp};
@@ -14,7 +14,7 @@ use xla_ffi_runtime::{Attributes, DType};
 /// Number of calls per contract.
 const CALLS: usize = 200;
 
-/// Defines handlers with a contract each, and the list of contracts.
+/// Defines handlers, each with a contract, and the list of contracts.
 macro_rules! handlers {
     ($($name:ident, $shape:tt, ($($arg:ident: $arg_type:ty),*), ($($ret:ident: $ret_type:ty),*), ($($attr:ident),*);)*) => {
         $(
@@ -105,8 +105,7 @@ struct Frame {
     attrs: Vec<i64>,
 }
 
-/// Returns the shape of an entry for these sizes of names and dimensions of the ellipsis, if it
-/// exists.
+/// Returns the shape of a contract entry for these sizes of names and these dimensions of the ellipsis, if it exists.
 fn shape(entry: &Entry, sizes: &[i64], ellipsis: &[i64]) -> Option<Vec<i64>> {
     let mut shape = vec![];
     for dim in &entry.dims {
@@ -121,7 +120,7 @@ fn shape(entry: &Entry, sizes: &[i64], ellipsis: &[i64]) -> Option<Vec<i64>> {
     Some(shape)
 }
 
-/// Returns true if a call satisfies the contract, as callers evaluate it.
+/// Returns true if a call satisfies the contract, as the contract crate evaluates it.
 fn wanted(contract: &Contract, attrs: &[&str], frame: &Frame) -> bool {
     let args: Vec<_> = frame.args.iter().map(|(_, dims)| ("", &dims[..])).collect();
     let attrs = attrs
@@ -138,7 +137,7 @@ fn wanted(contract: &Contract, attrs: &[&str], frame: &Frame) -> bool {
     inferred.iter().zip(&frame.rets).all(fits)
 }
 
-/// Generates calls that may fit: random sizes, and possibly a modification.
+/// Generates calls that may satisfy the contract: random sizes, and possibly a modification.
 fn frames(contract: &Contract, attrs: &[&str]) -> impl Strategy<Value = Frame> + use<> {
     let contract = contract.clone();
     let number = |name: &&str| {

@@ -1,5 +1,5 @@
-//! Tests with random calls that equivalent handlers in Rust, C and C++ accept the same calls: those that their
-//! declaration allows.
+//! Tests equivalent handlers in Rust, C and C++ with random calls. All handlers must accept exactly the calls that
+//! their declaration allows.
 
 mod before_r0;
 mod build_errors;
@@ -23,7 +23,7 @@ enum Kind {
     Token,
 }
 
-/// Returns the C code that fetches an operand; `side` is `arg` or `ret`, `of` is its dtype and rank.
+/// Returns the C code that fetches an operand. `side` is `arg` or `ret`, and `of` is the operand's dtype and rank.
 fn operand_in_c(kind: Kind, side: &str, at: usize, of: &str) -> String {
     let call = format!("(call, \"{side}{at}\", XLA_FFI_DataType_{of})");
     match kind {
@@ -34,7 +34,7 @@ fn operand_in_c(kind: Kind, side: &str, at: usize, of: &str) -> String {
     }
 }
 
-/// Returns the C++ code that binds an operand; `side` is `Arg` or `Ret`.
+/// Returns the C++ code that binds an operand. `side` is `Arg` or `Ret`.
 fn operand_in_cpp(kind: Kind, side: &str, of: &str) -> String {
     match kind {
         Kind::Array => format!(".{side}<{of}>()"),
@@ -103,7 +103,7 @@ struct Languages {
 }
 
 impl Languages {
-    /// Registers the Rust handlers of this program and compiles the others from these sources.
+    /// Registers the Rust handlers of this program, and compiles the C and C++ handlers from these sources.
     fn new(test: &str, c: &str, cpp: &str) -> Self {
         let runtime = Runtime::default();
         runtime.register_static().expect("the handlers in Rust");

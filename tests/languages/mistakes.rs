@@ -1,4 +1,4 @@
-//! Tests that each mistake in docs/debugging.md gives the documented message in Rust, C and C++.
+//! Tests that each mistake in docs/debugging.md causes the documented message in Rust, C and C++.
 
 use crate::Languages;
 use xla_ffi::prelude::*;

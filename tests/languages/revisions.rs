@@ -34,7 +34,7 @@ const SINCE: &[(&str, Revision)] = &[
     ("tokens", Revision::R0),
     // jax added the three types later than XLA.
     ("dtypes F8E3M4, F8E4M3, F8E8M0FNU", Revision::R3),
-    // jax supports the type from 0.5.3 on, and the ABI since r5, like all packed types.
+    // jax supports the type from 0.5.3 on. The ABI supports it since r5, as it does all packed types.
     ("sub-byte: float4", Revision::R5),
 ];
 
@@ -65,7 +65,7 @@ fn expected(library: &str, feature: &str, revision: Revision) -> &'static str {
             continue;
         }
         for rule in rules.split(';') {
-            // The rest of the rule, in quotes, is jaxlib's message.
+            // The rest of the rule, in quotes, is the message of jaxlib.
             let rule = rule.split('"').next().unwrap_or_default();
             let words: Vec<&'static str> = rule.split_whitespace().collect();
             let parse = |name: &str| Revision::from_name(name).expect("a revision");
@@ -95,7 +95,7 @@ fn cell(outcome: Check) -> (&'static str, String) {
         Err(Failure::Moot) => ("moot", String::new()),
         Err(Failure::Answer(error)) => {
             let text = format!("{:?}: {}", error.code(), error.message());
-            // r0 and r1 lose the code; the text names the first jaxlib that has the feature.
+            // r0 and r1 do not report the error code. The text names the first jaxlib that has the feature.
             let lacks = ["first jaxlib", "newer than this library"]
                 .iter()
                 .any(|words| error.message().contains(words));
@@ -144,7 +144,7 @@ fn check(library: &str) {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// The conformance library of a language and its twin; `None` if there was no compiler.
+/// Returns the conformance library of a language and its twin, or `None` if there is no compiler.
 fn conformance(language: &str) -> Option<[PathBuf; 2]> {
     let native = Path::new(env!("C_EXAMPLES_DIR"));
     let (folder, suffix) = match language {

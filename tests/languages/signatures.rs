@@ -13,7 +13,7 @@ use xla_ffi_runtime::{Attribute, Attributes, DType};
 /// Number of calls per signature.
 const CALLS: usize = 300;
 
-/// An operand: its kind, dtype and rank; `None` allows any.
+/// An operand: its kind, dtype and rank. `None` allows any dtype or rank.
 type Operand = (Kind, Option<DType>, Option<usize>);
 
 /// An attribute: its name, its type, and whether it is optional.
@@ -46,7 +46,7 @@ const TYPES: [Type; 9] = [
 ];
 
 impl Type {
-    /// Returns the type's name in C and in C++, and an example value.
+    /// Returns the type's name in C, its name in C++, and an example value.
     fn told(self) -> (&'static str, &'static str, Attribute) {
         match self {
             Self::Bool => ("bool", "bool", true.into()),
@@ -68,7 +68,7 @@ impl Type {
     }
 }
 
-/// A handler's declaration, the same in every language.
+/// A handler's declaration, which is the same in every language.
 struct Signature {
     name: &'static str,
     args: &'static [Operand],
@@ -120,7 +120,7 @@ handlers! {
     bare, (), (), (), [], [], [];
 }
 
-/// Returns the C names of a dtype and rank, or the constants that allow any.
+/// Returns the C names of a dtype and a rank, or the constants that allow any dtype and any rank.
 fn of_c((_, dtype, rank): &Operand) -> String {
     let dtype = dtype.map_or("ANY", |dtype| dtype.c_name());
     let rank = rank.map_or("XFFI_ANY_RANK".to_owned(), |rank| rank.to_string());
@@ -168,13 +168,12 @@ fn in_cpp(signature: &Signature) -> String {
         };
         binding.push_str(&format!(".Attr<{ty}>(\"{name}\")"));
     }
-    // Without declarations, a handler that binds no operands or no attributes ignores them, as with upstream's
-    // headers.
+    // Without declarations, a handler that binds no operands or no attributes ignores them, as with upstream's headers.
     binding.push_str(".HostOnly()");
     handler_in_cpp(signature.name, &binding)
 }
 
-/// The operands of a call with dtypes and dimensions, and its attributes with names and types.
+/// A call: its operands with dtypes and dimensions, and its attributes with names and types.
 #[derive(Clone, Debug)]
 struct Frame {
     args: Vec<Given>,
@@ -182,10 +181,10 @@ struct Frame {
     attrs: Vec<(&'static str, Type)>,
 }
 
-/// Replacement dtypes, which differ from those of most operands.
+/// Dtypes that replace the dtypes of operands. Most operands have a different dtype.
 const DTYPES: [DType; 5] = [DType::F32, DType::S32, DType::S64, DType::U8, DType::F64];
 
-/// Generates calls that fit, with up to two modifications.
+/// Generates calls that match the signature, with up to two modifications.
 fn frames(signature: &'static Signature) -> impl Strategy<Value = Frame> {
     let change = (0..10_u8, any::<Index>(), any::<Index>());
     let changes = proptest::collection::vec(change, 0..3);

@@ -14,7 +14,7 @@ use xla_ffi_runtime::{
 use xla_ffi_sys::XLA_FFI_Handler;
 use xla_ffi_testing::{rust_examples, skip};
 
-/// Returns the counter example in every language that can be built here.
+/// Returns the counter example in every language that this machine can build.
 fn counters() -> Vec<PathBuf> {
     let mut found = vec![rust_examples().join("libexecution.so")];
     for (compiler, file) in [
@@ -73,7 +73,7 @@ fn a_library_that_is_loaded_again_registers_its_types_again() {
                 .collect();
             places.sort_unstable();
             places.dedup();
-            // Without two loads at one address, the test would prove nothing.
+            // Without two loads at the same address, the test would not cover anything.
             assert!(places.len() < 20, "{}: never at one place", path.display());
             // Libraries identify a copy of XLA by the address of its API table, so that address must
             // not be reused.
@@ -89,7 +89,7 @@ macro_rules! library {
             use xla_ffi::prelude::*;
 
             #[derive(xla_ffi::HostType)]
-            // SAFETY: all types with this name have the same layout here.
+            // SAFETY: all types with this name in these tests have the same layout.
             #[host_type(unsafe(name = "tests.Shared.v1"))]
             #[repr(C)]
             pub(super) struct Shared(i64);
@@ -141,7 +141,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(
     seen, See, ffi::Ffi::Bind().Ctx<ffi::Context>().Ret<ffi::BufferR0<ffi::S64>>());
 "#;
 
-/// Builds a library from a source; returns `None` if there is no compiler.
+/// Builds a library from a source. Returns `None` without a compiler.
 fn built(name: &str, compiler: Option<&str>, source: &str, standard: &str) -> Option<PathBuf> {
     let Some(compiler) = compiler else {
         skip(name, "no compiler when the tests were built");
@@ -173,7 +173,7 @@ fn built(name: &str, compiler: Option<&str>, source: &str, standard: &str) -> Op
 
 /// Returns two libraries in C and two in C++.
 fn foreign() -> &'static [PathBuf] {
-    // Built once, because a loaded library must not be overwritten.
+    // The libraries are built once, because a loaded library must not be overwritten.
     static BUILT: OnceLock<Vec<PathBuf>> = OnceLock::new();
     BUILT.get_or_init(|| {
         let c = built("shared.c", option_env!("C_COMPILER"), C, "-std=c99");
@@ -187,7 +187,8 @@ fn foreign() -> &'static [PathBuf] {
     })
 }
 
-/// Calls the handler. Returns the object that it finds, -1 if there is none, or its error.
+/// Calls the handler. Returns the number in the object that the handler finds, -1 without an object, or the handler's
+/// error.
 fn look(handler: &Handler, objects: Option<&Arc<Objects>>) -> Result<i64, xla_ffi_runtime::Error> {
     let mut call = handler.instantiate(&Attributes::new())?.call();
     if let Some(objects) = objects {
@@ -279,7 +280,8 @@ fn state_of_another_type_is_no_absent_state() {
     let runtime = Runtime::default();
     let mixed = runtime.handler("mixed", bundle::<Mixed>()).unwrap();
     assert_eq!(look(&mixed, None).unwrap(), 1);
-    // From here on, the library knows that this stage leaves state of the type, so it asks the host.
+    // From this registration on, the library knows that the stage sets state of the type, so it requests the state from
+    // the host.
     let stages = runtime.handler("stages", bundle::<Stages>()).unwrap();
     let error = look(&stages, None).expect_err("refused").to_string();
     assert!(
@@ -288,7 +290,7 @@ fn state_of_another_type_is_no_absent_state() {
     );
 }
 
-/// Types with the same name, defined in the same place, are distinct.
+/// Types with the same name in different functions are distinct.
 #[test]
 fn types_are_told_apart_by_what_they_are() {
     fn a() -> &'static str {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use xla_ffi_runtime::{Attributes, Revision, Runtime, Stage, Tensor};
 use xla_ffi_testing::compiler::shared_library;
 
-/// The function sums its opaque bytes; the descriptor consists of ones, 8 for each element of the operand.
+/// A target that sums its opaque bytes. Its adapters pass ones as opaque bytes, 8 per element of the operand.
 const SOURCE: &str = r#"
 #include "xla_ffi/legacy/adapt.h"
 static XLA_FFI_Error* size(const xffi_legacy_operands* o, xffi_legacy_opaque* q, char* to) {
@@ -47,7 +47,7 @@ ADAPT(in_elsewhere_of_two, elsewhere, "a");
 ADAPT(in_attribute, looks, "a");
 "#;
 
-/// Targets with inputs that are not const: their type does not distinguish them from a GPU target.
+/// Targets whose inputs are not const. The type of such a target is also that of a GPU target.
 const UNIFIED: &str = r#"
 #include "xla/service/custom_call_target_registry.h"
 #include "xla_ffi/legacy/adapt.h"

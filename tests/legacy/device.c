@@ -1,5 +1,5 @@
-/* The device conventions in C and C++ (this file is compiled as both), on a stream whose work consists of
- * functions. The test provides the function that enqueues them, in place of kernels and copies. */
+/* The device conventions in C and C++ (this file is compiled as both), on a stream that runs functions instead of
+ * kernels and copies. The test provides the function that enqueues work. */
 #include <time.h>
 
 #include "xla_ffi/legacy/adapt.h"
@@ -12,8 +12,8 @@ static enqueue_function* enqueue;
 XFFI_EXPORT void use_enqueue(enqueue_function* function);
 XFFI_EXPORT void use_enqueue(enqueue_function* function) { enqueue = function; }
 
-/* A "kernel": A[i] = B[i % 128] + C[i] + more, and A + 1 if there is room for it. `root` has B and C; `table` and
- * `inner` are the tuples (A, (A + 1)). */
+/* A "kernel": A[i] = B[i % 128] + C[i] + more, and A + 1 if there is room for it. `root` contains B and C; `table` and
+ * `inner` are the tuples of (A, (A + 1)). */
 typedef struct job {
   const float *b, *c;
   float *a, *next, more;
@@ -66,7 +66,8 @@ static void add_gpu_status(CUstream stream, void** buffers, const char* opaque, 
 XLA_REGISTER_CUSTOM_CALL_TARGET(add_gpu_status, "CUDA");
 XFFI_ADAPT_GPU_STATUS(add_gpu_status_ffi, add_gpu_status, "opaque");
 
-/* Every node of ((B, C)) -> (A, (A + 1)): reads the operand's tuple and writes the result's tuples. */
+/* A target that uses every node of ((B, C)) -> (A, (A + 1)): reads the operand's tuple and writes the result's tuples.
+ * */
 static void add_nodes(CUstream stream, void** buffers, const char* opaque, size_t opaque_len,
                       XlaCustomCallStatus* status) {
   job* j = new_job();
@@ -82,7 +83,7 @@ static void add_nodes(CUstream stream, void** buffers, const char* opaque, size_
 }
 XLA_REGISTER_CUSTOM_CALL_TARGET(add_nodes, "CUDA");
 
-/* A copy to the device that captures the bytes now and writes them later. */
+/* A copy to the device. It captures the bytes immediately and writes them when the stream reaches the copy. */
 typedef struct copy_job {
   void* to;
   size_t size;
@@ -113,8 +114,8 @@ static const xffi_legacy_adapter no_copy = {
     XFFI_LEGACY_GPU_STATUS, (void (*)(void))add_nodes, NULL, "(_, _) -> (_, (_))", NULL, NULL};
 XFFI_ADAPT(add_no_copy_ffi, no_copy);
 
-/* Like `add_nodes`, for a list of all nodes or of leaves only: leaves outside the list are found through their
- * roots, and the pool writes the result's tuples. Events are flags that the stream sets. */
+/* Counts of events for targets like `add_nodes`. These targets find leaves through their roots, and the pool writes the
+ * result's tuples. Events are flags that the stream sets. */
 static int made, recorded;
 XFFI_EXPORT int events_made(void);
 XFFI_EXPORT int events_made(void) { return __atomic_load_n(&made, __ATOMIC_SEQ_CST); }
@@ -203,7 +204,7 @@ static void add_list_leaves(CUstream stream, void** buffers, const char* opaque,
 }
 XLA_REGISTER_CUSTOM_CALL_TARGET(add_list_leaves, "CUDA");
 
-/* Enqueues the write of a pair on a stream. */
+/* Enqueues work on a stream that writes the pair of addresses to the table. */
 XFFI_EXPORT int write_pair(void* stream, void** table, void* first, void* second);
 XFFI_EXPORT int write_pair(void* stream, void** table, void* first, void* second) {
   void* elements[2];
@@ -216,7 +217,7 @@ XFFI_EXPORT int write_pair(void* stream, void** table, void* first, void* second
   return xffi_staging_write(&pool, stream, &one, 1);
 }
 
-/* Parses a structure: returns 0 on success and sets the numbers of leaves, results and tables. */
+/* Parses the text of a structure. Returns 0 on success, and sets the numbers of leaves, results and tables. */
 XFFI_EXPORT int read_structure(const char* structure, int nodes, size_t counts[3]);
 XFFI_EXPORT int read_structure(const char* structure, int nodes, size_t counts[3]) {
   static void* const list[64] = {NULL};

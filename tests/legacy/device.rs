@@ -1,4 +1,4 @@
-//! Tests the device conventions in C and C++, directly and adapted, on emulated streams that are threads.
+//! Tests the device conventions in C and C++, with bare and with adapted targets, on emulated streams that are threads.
 
 use crate::Example;
 use std::ffi::{CString, c_char, c_void};
@@ -79,7 +79,7 @@ fn open(runtime: &Runtime, path: &Path) -> Library {
     type Use = unsafe extern "C" fn(unsafe extern "C" fn(*mut c_void, Task, *mut c_void));
     // SAFETY: the library exports a function of this type.
     let function = unsafe { std::mem::transmute::<*mut c_void, Use>(address) };
-    // SAFETY: the function only stores the address, and `enqueue` is never unloaded.
+    // SAFETY: the library's function only stores the address, and `enqueue` is never unloaded.
     unsafe { function(enqueue) };
     library
 }
@@ -97,7 +97,7 @@ fn bare_targets() {
             ("add_gpu_status", ApiVersion::StatusReturningUnified),
         ] {
             let target = runtime.find_legacy(name, "CUDA", version);
-            // C does not distinguish the forms of functions.
+            // In C, a target's type does not determine its convention.
             let target = target.expect(name);
             let mut example = Example::new(1.0);
             let stream = device.stream.stream();
@@ -193,7 +193,7 @@ fn structures() {
 
 /// A caller of the host-memory pool waits only for a free slot, not for the stream.
 ///
-/// While the stream is blocked, as many calls return as there are slots. After it resumes, no further slots are
+/// While the stream is blocked, as many calls return as there are slots. After the stream resumes, no further slots are
 /// allocated.
 #[test]
 fn the_pool_does_not_wait_for_the_stream() {

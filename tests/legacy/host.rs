@@ -1,6 +1,6 @@
 //! Tests the legacy custom-call API in C, C++ and Rust, with XLA's documented example in every convention.
 //!
-//! Also tests the same functions adapted to XLA FFI on every revision, and failures with their messages.
+//! The tests also cover the same functions adapted to XLA FFI on every revision, and the messages of failures.
 
 use crate::{Example, languages};
 use xla_ffi_runtime::legacy::{ApiVersion, Invocation, Status, TupleForm};
@@ -260,8 +260,8 @@ fn foreign_statuses_are_left_alone() {
         let mut example = Example::new(-1.0);
         let [b, c, a] = example.pointers();
         let mut ins = [b.cast_const(), c.cast_const()];
-        // None of the addresses below is a status of this runtime. The first is a separate page, at a multiple of
-        // our statuses' alignment.
+        // None of the addresses below is a status of this runtime. The first address is a separate page, at a multiple
+        // of our statuses' alignment.
         let layout = std::alloc::Layout::from_size_align(4096, 65536).expect("a layout");
         // SAFETY: the size is not 0.
         let aligned = unsafe { std::alloc::alloc_zeroed(layout) };
@@ -272,7 +272,7 @@ fn foreign_statuses_are_left_alone() {
             std::ptr::null_mut(),
             0x10000 as *mut u8,
         ] {
-            // SAFETY: the operands are as the target expects; it must not access the status.
+            // SAFETY: the operands are as the target expects, and the target must not access the status.
             unsafe { target(a, ins.as_mut_ptr(), status.cast()) };
         }
         // SAFETY: the memory is allocated above with this size.
@@ -290,7 +290,7 @@ fn foreign_statuses_are_left_alone() {
     }
 }
 
-/// A host like older XLAs, which exported the status functions: it loads a library and calls its target with its own
+/// A host that exports the status functions, as older XLAs do. The host loads a library and calls a target with its own
 /// status.
 const HOST: &str = r#"
 #include <dlfcn.h>

@@ -51,7 +51,7 @@ impl Example {
         }
     }
 
-    /// Returns the addresses of B, C and A.
+    /// Returns the addresses of the arrays B, C and A.
     pub(crate) fn pointers(&mut self) -> [*mut c_void; 3] {
         [&mut self.b, &mut self.c, &mut self.a].map(|buffer| buffer.as_mut_ptr().cast())
     }

@@ -8,8 +8,8 @@ use xla_ffi_sys::XLA_FFI_Api;
 use xla_ffi_testing::compiler::shared_library;
 use xla_ffi_testing::{rust_examples, skip};
 
-/// Loads a host: a library that returns the given table. It is loaded without exporting its symbols globally, as Python
-/// loads libraries.
+/// Loads a host: a library that returns the given table. The library is loaded without exporting its symbols globally,
+/// as Python loads libraries.
 fn host(test: &str, table: *const XLA_FFI_Api) -> Option<libloading::Library> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     std::fs::create_dir_all(&folder).unwrap();
@@ -28,7 +28,7 @@ fn host(test: &str, table: *const XLA_FFI_Api) -> Option<libloading::Library> {
     Some(library)
 }
 
-/// Returns the libraries by the name of their handler; reports a skip for a language without a compiler.
+/// Returns the libraries by the name of their handler. Reports a skip for a language without a compiler.
 fn languages(test: &str) -> Vec<(&'static str, PathBuf)> {
     let mut found = vec![("doubled_on_load", rust_examples().join("libon_load.so"))];
     for (name, file, compiler) in [
@@ -52,7 +52,8 @@ fn languages(test: &str) -> Vec<(&'static str, PathBuf)> {
     found
 }
 
-/// Loads a copy of a library, so that it is loaded again, and returns its output on stderr.
+/// Loads a copy of a library, which the loader treats as a new library, and returns the text that the library writes to
+/// stderr.
 fn load(test: &str, path: &Path, copy: &str) -> String {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     std::fs::create_dir_all(&folder).unwrap();
@@ -74,7 +75,8 @@ fn load(test: &str, path: &Path, copy: &str) -> String {
     std::fs::read_to_string(folder.join("stderr")).unwrap()
 }
 
-/// A single test, because it depends on the libraries that the process has already loaded.
+/// Tests all libraries in a single test, because the result depends on the libraries that the process has already
+/// loaded.
 #[test]
 fn a_loaded_library_is_registered() {
     let test = "a_loaded_library_is_registered";
@@ -113,7 +115,7 @@ fn a_loaded_library_is_registered() {
     {
         assert!(runtime.find("doubled_again_c", "cpu").is_ok());
     }
-    // A library that does not request it is not registered.
+    // A library that does not request registration is not registered.
     let plain = rust_examples().join("librms_norm.so");
     assert_eq!(load(test, &plain, "plain"), "");
     assert!(runtime.find("rms_norm", "cpu").is_err());

@@ -1,5 +1,4 @@
-//! Tests how real XLA treats handlers of this program: user data, failures, donation, threads,
-//! limits.
+//! Tests how XLA treats handlers of this program: user data, failures, donation, threads, limits.
 
 use crate::client;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -141,8 +140,7 @@ fn user_data() {
     );
 }
 
-/// If the first call fails, the second, which reads its result, does not run, and there are no
-/// results.
+/// If the first call fails, the second call, which reads the first result, does not run, and there are no results.
 #[test]
 fn a_failing_call_stops_the_program() {
     let Some(client) = client("pjrt.a_failing_call_stops_the_program") else {
@@ -180,7 +178,7 @@ fn a_failing_call_stops_the_program() {
     assert!(works.run(&[f32s(&[1.0, 2.0])]).is_ok());
 }
 
-/// Every element type of PJRT survives a round trip bit by bit.
+/// Every element type of PJRT is transferred to the device and back without a changed bit.
 #[test]
 fn element_types() {
     let Some(client) = client("pjrt.element_types") else {
@@ -242,7 +240,7 @@ fn donation() {
     assert!(x.download().is_err());
 }
 
-/// Two clients, threads that share a program, and objects that outlive each other.
+/// Two clients, threads that share a program, and objects in any order of destruction.
 #[test]
 fn clients_and_threads() {
     let Some(path) = plugin("pjrt.clients_and_threads") else {
@@ -298,7 +296,7 @@ fn a_call_that_does_not_end() {
     assert!(start.elapsed() < Duration::from_secs(20));
 }
 
-/// Errors of the compiler and of the plugin reach the caller completely.
+/// Errors of the compiler and of the plugin are reported to the caller completely.
 #[test]
 fn refusals() {
     let Some(client) = client("pjrt.refusals") else {

@@ -12,7 +12,7 @@ use xla_ffi_runtime::{
 };
 use xla_ffi_testing::{plugin, rust_examples, skip};
 
-/// Returns a client of the plugin; reports a skip and returns `None` if there is no plugin.
+/// Returns a client of the plugin. Reports a skip and returns `None` without a plugin.
 fn client(test: &str) -> Option<Client> {
     let plugin = Plugin::load(plugin(test)?).expect("the plugin loads");
     Some(plugin.client().expect("a client"))
@@ -30,7 +30,7 @@ fn told(outcome: Result<Vec<Tensor>>, compared: usize) -> Result<Vec<String>, St
     }
 }
 
-/// Returns the library of a C or C++ example; reports a skip and returns `None` without a compiler.
+/// Returns the library of a C or C++ example. Reports a skip and returns `None` without a compiler.
 fn c_example(test: &str, name: &str, compiler: Option<&str>) -> Option<PathBuf> {
     if compiler.is_none() {
         skip(test, "no compiler");
@@ -48,7 +48,7 @@ struct Case {
     compared: usize,
 }
 
-/// Per line: handler, attributes, arguments and results.
+/// One case per line: handler, attributes, arguments and results.
 ///
 /// A result `@0` aliases argument 0. Results that follow a tilde are not compared, because the pool decides how many
 /// tasks run on which thread.
@@ -192,7 +192,7 @@ fn compare(test: &str, path: &Path) {
     let mut failing = 0;
     for (index, case) in cases(CASES).iter().enumerate() {
         if library.symbol(case.handler).is_err() {
-            // C does not have panics.
+            // The C library has no handler that panics.
             assert_eq!(case.handler, "panic", "{}", path.display());
             continue;
         }
@@ -253,7 +253,7 @@ fn adapted_functions() {
     ] {
         paths.extend(c_example(test, file, compiler));
     }
-    // The last three fail: with a status, with a status that has a NUL and invalid UTF-8, and with wrong sizes.
+    // The last three cases fail: with a status, with a status that has a NUL and invalid UTF-8, and with wrong sizes.
     let cases = cases(
         r#"
 tiled_add_cpu_ffi | {} | f32[128]=iota f32[2048]=random | f32[2048]

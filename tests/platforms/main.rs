@@ -1,15 +1,15 @@
-//! Tests the headers for other systems: C under MSVC's rules, compile errors on systems without a jaxlib, and flags that
+//! Tests the headers for other systems: C under MSVC's rules, compile errors on unsupported systems, and flags that
 //! would change the ABI.
 //!
-//! `cli/tests/platforms.rs` covers what zig builds for other machines.
+//! `cli/tests/platforms.rs` tests libraries that zig builds for other systems.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use xla_ffi_testing::compiler::works;
 use xla_ffi_testing::{root, skip};
 
-/// Declarations of the C library functions that the examples use, in Visual C++'s form, because its own headers are not
-/// available here.
+/// Declarations of the C library functions that the examples use, in the form of Visual C++, whose own headers are not
+/// available.
 const LIBRARY: &[(&str, &str)] = &[
     (
         "stdio.h",
@@ -51,7 +51,7 @@ const LIBRARY: &[(&str, &str)] = &[
     ),
 ];
 
-/// Writes these headers to a folder, each with an include guard.
+/// Writes the headers in `LIBRARY` to a folder, each with an include guard.
 fn library(folder: &Path) {
     for (name, text) in LIBRARY {
         let guarded = format!("#pragma once\n{text}");
@@ -130,11 +130,11 @@ fn c_is_clean_under_the_rules_of_msvc() {
     }
     let folder = tempfile::tempdir().unwrap();
     library(folder.path());
-    // Compiles the embedding API, together with a program header that no other source uses.
+    // This source compiles the embedding API, together with a program header that no other source uses.
     let embedding = folder.path().join("embedding.c");
     let text = "#include \"xla_ffi/runtime.h\"\n#include \"xla_ffi/program.h\"\n";
     std::fs::write(&embedding, text).unwrap();
-    // Compiles legacy custom calls for devices, which no C example covers.
+    // This source compiles original custom calls for devices, which no C example covers.
     let legacy = folder.path().join("legacy.c");
     let text = "#include \"xla_ffi/legacy/adapt.h\"\n#include \"xla_ffi/legacy/device.h\"\n";
     std::fs::write(&legacy, text).unwrap();
@@ -152,7 +152,7 @@ fn c_is_clean_under_the_rules_of_msvc() {
             );
         }
     }
-    // These sources must not compile: one uses an operation that Visual C++ lacks, one an undeclared name.
+    // These two sources must not compile: one uses an operation that Visual C++ lacks, the other an undeclared name.
     let gnu = folder.path().join("gnu.c");
     let text = "int f(int* at) { return __atomic_load_n(at, __ATOMIC_ACQUIRE); }\n";
     std::fs::write(&gnu, text).unwrap();
@@ -203,7 +203,7 @@ fn c_and_cpp_say_that_there_is_no_jaxlib() {
     }
 }
 
-/// Returns whether a source with this text compiles, and its errors.
+/// Returns whether a text compiles as a source, and the compiler's errors.
 fn compile_with_flags(
     test: &str,
     compiler: &str,

@@ -28,7 +28,7 @@ static void check(int holds, const char* what) {
   abort();
 }
 
-/* Errors. */
+/* Errors */
 
 struct XLA_FFI_Error {
   XLA_FFI_Error_Code code;
@@ -54,10 +54,10 @@ static void error_details(XLA_FFI_Error_GetDetails_Args* args) {
 
 static void error_destroy(XLA_FFI_Error_Destroy_Args* args) { free(args->error); }
 
-/* Types and handlers per copy of XLA. */
+/* The types and handlers of one copy of XLA. */
 
 typedef struct xla {
-  XLA_FFI_Api api; /* first, because the table's address identifies the copy */
+  XLA_FFI_Api api; /* first, because the table's address identifies the copy of XLA */
   pthread_mutex_t lock;
   struct {
     char name[300];
@@ -70,7 +70,7 @@ static xla copies[2];
 
 struct XLA_FFI_InvokeContext {
   xla* copy;
-  int64_t type_id; /* of the state that the instantiate stage set */
+  int64_t type_id; /* the type of the state that the instantiate stage set */
   void* state;
 };
 
@@ -139,7 +139,7 @@ static XLA_FFI_Error* state_get(XLA_FFI_State_Get_Args* args) {
   return NULL;
 }
 
-/* The pool. */
+/* The thread pool */
 
 typedef struct task {
   void (*run)(void*);
@@ -203,7 +203,7 @@ static XLA_FFI_Error* num_threads(XLA_FFI_ThreadPool_NumThreads_Args* args) {
   return NULL;
 }
 
-/* Futures. */
+/* Futures */
 
 struct XLA_FFI_Future {
   pthread_mutex_t lock;
@@ -278,7 +278,7 @@ static void make_tables(void) {
   }
 }
 
-/* Calls. */
+/* Calls of handlers */
 
 #define F32 XLA_FFI_DataType_F32
 #define S64 XLA_FFI_DataType_S64
@@ -457,7 +457,7 @@ static void all_handlers(XLA_FFI_InvokeContext* context, int64_t seed) {
   for (i = 0; i < count; ++i) expected += x[i] = (float)((seed + i) % 100);
   well(call(context, "scale", EXECUTE, &arg, 1, &ret, 1, &scaled[1], 1), "scale");
   for (i = 0; i < count; ++i) check(y[i] == 3 * x[i], "y = 3 x");
-#ifndef _WIN32 /* these detach threads, which winpthreads of MinGW-w64 10 does not support */
+#ifndef _WIN32 /* these handlers detach threads, which winpthreads of MinGW-w64 10 does not support */
   memset(y, 0, sizeof(y));
   well(call(context, "async_scale", EXECUTE, &arg, 1, &ret, 1, scaled, 2), "async_scale");
   for (i = 0; i < count; ++i) check(y[i] == 3 * x[i], "y = 3 x, later");
@@ -468,7 +468,7 @@ static void all_handlers(XLA_FFI_InvokeContext* context, int64_t seed) {
   well(call(context, "pool_threads", EXECUTE, NULL, 0, &number, 1, NULL, 0), "pool_threads");
   check(threads == POOL, "the size of the pool");
   expect_failure(call(context, "fail", EXECUTE, &arg, 1, &ret, 1, failure, COUNT(failure)));
-  /* Decoding errors have long messages. */
+  /* This decoding error has a long message. */
   {
     XLA_FFI_Error* error = call(context, "scale", EXECUTE, &arg, 1, sums, 1, NULL, 0);
     check(error != NULL, "a wrong call is refused");
@@ -476,12 +476,12 @@ static void all_handlers(XLA_FFI_InvokeContext* context, int64_t seed) {
   }
 }
 
-/* Concurrent calls. */
+/* Concurrent calls */
 
 static pthread_barrier_t begin;
 static int thread_count, rounds;
 
-/* Per copy of XLA, one state that all threads increment. */
+/* For each copy of XLA, a state that all threads increment. */
 static XLA_FFI_InvokeContext shared[2];
 static pthread_mutex_t shared_lock[2] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
 static int64_t shared_calls[2];

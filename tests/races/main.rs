@@ -1,11 +1,11 @@
 //! Tests for data races: a host with pthreads (`host.c`) calls the conformance handlers from many threads.
 //!
-//! The calls include the first ones of the process, two copies of XLA, and a host without futures.
+//! The calls include the first calls of the process, calls of two copies of XLA, and calls of a host without futures.
 //!
-//! The C and C++ libraries and their host are built with GCC's ThreadSanitizer. Rust's locks are not
-//! pthreads locks, and tools for compiled programs do not see its atomics. Therefore, loom checks the Rust
-//! library's memory orders (`cargo xtask test`). Here, the Rust library runs unmodified, and under
-//! memcheck, which detects memory that one thread frees while another uses it.
+//! The C and C++ libraries and their host are built with GCC's ThreadSanitizer. Rust's locks are not pthreads locks,
+//! and tools for compiled programs do not recognise Rust's atomics. Therefore, loom checks the Rust library's memory
+//! orders (`cargo xtask test`). In these tests, the Rust library runs unmodified, and under memcheck, which detects
+//! uses of freed memory.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,7 +21,7 @@ fn folder() -> PathBuf {
 
 /// Compiles a C or C++ file to `name`.
 fn compile(compiler: &Path, source: &Path, name: &str, flags: &[&str]) -> PathBuf {
-    // Concurrent tests need the same host.
+    // Concurrent tests use the same host file.
     static ONE_BY_ONE: Mutex<()> = Mutex::new(());
     let _guard = ONE_BY_ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let include = root().join("include");
@@ -42,7 +42,7 @@ fn host(compiler: &Path, name: &str, flags: &[&str]) -> PathBuf {
     compile(compiler, &root().join("tests/races/host.c"), name, &flags)
 }
 
-/// Runs the host with `command` as its prefix.
+/// Runs the host through `command`, which may be a tool that runs programs.
 fn run(mut command: Command, library: &Path, threads: usize, rounds: usize) {
     let output = command
         .arg(library)
@@ -58,8 +58,8 @@ fn run(mut command: Command, library: &Path, threads: usize, rounds: usize) {
     );
 }
 
-/// Runs a library and its host with ThreadSanitizer: several processes, because each has first calls only
-/// once, and one long run.
+/// Runs a library and its host with ThreadSanitizer. Several processes run, because each process has first calls only
+/// once, and then one long run.
 fn sanitized(test: &str, source: &str) {
     const FLAG: &str = "-fsanitize=thread";
     let cpp = source.ends_with(".cc");

@@ -13,7 +13,7 @@ use xla_ffi_runtime::{
 };
 use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Metadata_Extension};
 
-/// A form of a handler, with a call of it. Each line of `forms.txt` has one.
+/// A form of a handler, with a call of the handler. Each line of `forms.txt` describes a form.
 pub(crate) struct Form {
     pub(crate) name: &'static str,
     pub(crate) library: &'static str,
@@ -21,7 +21,7 @@ pub(crate) struct Form {
     attributes: Attributes,
     args: Vec<Tensor>,
     rets: Vec<Shape>,
-    /// The outcome of a call without a failure: `right`, or `error CODE`.
+    /// The outcome of a call in which nothing fails: `right`, or `error CODE`.
     pub(crate) ends: String,
     /// Whether a failed host call may change the result instead of causing an error.
     pub(crate) optional: bool,
@@ -102,7 +102,7 @@ xla_ffi::library! { name = "torture"; scratch, user_data }
 /// Address of the library's `xla_ffi_register`, which the handler `register` calls.
 static ENTRY: AtomicUsize = AtomicUsize::new(0);
 
-/// A handler that registers the library with its host.
+/// A handler that registers the library with the host of the call.
 unsafe extern "C" fn register(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
     // SAFETY: the host passes a valid frame.
     let frame = unsafe { &*frame };
@@ -126,7 +126,7 @@ unsafe extern "C" fn register(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Err
     unsafe { entry(frame.api, c"cpu".as_ptr()) }
 }
 
-/// Returns the address of a handler: in the library, or else in this program, which has some Rust handlers.
+/// Returns the address of a handler in the library, or else in this program, which has some Rust handlers.
 fn address(library: &Library, symbol: &str) -> Option<*mut c_void> {
     let own = match symbol {
         "scratch" => Some(xla_ffi::embed::bundle::<scratch>()),
@@ -142,7 +142,7 @@ fn address(library: &Library, symbol: &str) -> Option<*mut c_void> {
     found.or(own.map(|own| own as *mut c_void))
 }
 
-/// Returns a result, and its memory, which is never freed.
+/// Returns a result and the address of its memory, which is never freed.
 fn place(shape: Shape) -> (Tensor, *const [u8]) {
     let size = shape.bytes();
     let memory = vec![0xa5_a5_a5_a5_u128; size / 16 + 1].leak().as_mut_ptr();
@@ -207,7 +207,7 @@ pub(crate) fn call(
             .map(|place| unsafe { &**place }.to_vec())
             .collect::<Vec<_>>()
     };
-    // Compares the first result that has bytes. A second result may depend on the order of threads.
+    // Only the first result that has bytes is compared. A second result may depend on the order of threads.
     let compared = form.rets.iter().position(|ret| ret.bytes() > 0);
     match outcome {
         Ok(_) => format!(

@@ -29,7 +29,7 @@ ffi::Future CountDown(ffi::ResultBufferR0<ffi::S64>) {
   return future;
 }
 
-// A user-defined decoder.
+// A decoder of users
 struct Even {
   int64_t value;
 };
@@ -62,7 +62,7 @@ struct ffi::AttrDecoding<Even> {
   }
 };
 
-// The attribute's name is unknown at compile time, so the first call creates the handler.
+// The attribute's name is not known at compile time, so the first call creates the handler.
 XLA_FFI_DEFINE_HANDLER_SYMBOL(own_decoder, EchoEven,
                               ffi::Ffi::Bind().Attr<Even>(std::string("n") + "umber").Ret<ffi::BufferR0<ffi::S64>>());
 XLA_FFI_DEFINE_HANDLER_SYMBOL(count_down, CountDown, ffi::Ffi::Bind().Ret<ffi::BufferR0<ffi::S64>>("y"));

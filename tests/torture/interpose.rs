@@ -53,7 +53,7 @@ static FAILED_SLOT: AtomicUsize = AtomicUsize::new(NONE);
 pub(crate) struct Failure {
     pub(crate) kind: Kind,
     pub(crate) index: usize,
-    /// Whether every later allocation also fails.
+    /// Whether every allocation after the failed allocation also fails.
     pub(crate) sticky: bool,
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn counts() -> [usize; 4] {
     COUNTS.each_ref().map(|count| count.load(SeqCst))
 }
 
-/// Returns the slot whose call failed.
+/// Returns the slot whose call failed, if any.
 pub(crate) fn failed_slot() -> Option<Slot> {
     Slot::ALL.get(FAILED_SLOT.load(SeqCst)).copied()
 }
@@ -105,9 +105,9 @@ fn with_role<R>(role: Option<Kind>, body: impl FnOnce() -> R) -> R {
     result
 }
 
-// Allocations.
+// Allocations
 
-/// Addresses of the library's live allocations. An address is at most `WINDOW` places after the place of its hash.
+/// Addresses of the library's live allocations. An address is at most `WINDOW` entries after the entry of its hash.
 static PLACES: [AtomicUsize; 1 << 16] = [const { AtomicUsize::new(0) }; 1 << 16];
 const WINDOW: usize = 64;
 static LIVE: AtomicIsize = AtomicIsize::new(0);
@@ -154,7 +154,7 @@ unsafe extern "C" {
     fn __libc_free(memory: *mut c_void);
 }
 
-/// Defines a C allocation function that calls glibc's function unless the allocation must fail.
+/// Defines a C allocation function that calls glibc's function, unless the allocation must fail.
 macro_rules! allocates {
     ($($name:ident($($argument:ident: $type:ty),*) = $own:expr;)*) => {$(
         #[unsafe(no_mangle)]
@@ -210,7 +210,7 @@ unsafe extern "C" fn free(memory: *mut c_void) {
     unsafe { __libc_free(memory) };
 }
 
-// Threads.
+// Threads
 
 type Start = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 static STARTED: AtomicUsize = AtomicUsize::new(0);
@@ -234,7 +234,7 @@ struct Work {
     delay: Duration,
 }
 
-/// Creates work whose allocations count as the library's.
+/// Creates work whose allocations count as allocations of the library.
 fn work(run: Start, data: *mut c_void, delay: u64) -> *mut c_void {
     let delay = Duration::from_millis(delay);
     STARTED.fetch_add(1, SeqCst);
@@ -281,7 +281,7 @@ unsafe extern "C" fn pthread_create(
     })
 }
 
-// The host's table.
+// The host's function table
 
 type SlotFunction = unsafe extern "C" fn(*mut c_void) -> *mut XLA_FFI_Error;
 static SLOTS: [AtomicUsize; 20] = [const { AtomicUsize::new(0) }; 20];
@@ -318,7 +318,7 @@ unsafe extern "C" fn slot<const INDEX: usize>(args: *mut c_void) -> *mut XLA_FFI
         let can_fail = slot.returns_error() && slot != Slot::ErrorCreate;
         if can_fail && fails(Kind::Host) {
             FAILED_SLOT.store(INDEX, SeqCst);
-            // Even if the call reports a failure, the host must release its memory and futures, so it also does the
+            // Even if the slot reports a failure, the host must release memory and futures, so the slot also does the
             // work.
             let does_work = matches!(
                 slot,
@@ -353,7 +353,7 @@ macro_rules! slots {
 }
 static WRAPPED: [SlotFunction; 20] = slots!(0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19);
 
-/// Replaces the functions in a runtime's table by those of this program.
+/// Replaces the functions in a runtime's table by functions of this program.
 ///
 /// # Safety
 /// `api` is the table of an embedded runtime of this revision, which no other thread reads.
@@ -371,7 +371,7 @@ pub(crate) unsafe fn intercept(api: *const c_void, revision: Revision) {
     }
 }
 
-// The library's handler.
+// The library's handler
 
 static HANDLERS: [AtomicUsize; 5] = [const { AtomicUsize::new(0) }; 5];
 

@@ -1,6 +1,7 @@
 //! Failure injection, as in the tests of curl and SQLite. Each form of handler is called with its first, second, …
 //! allocation, thread start or host call failing. The process must survive, nothing may leak, and a call that reports
-//! success must have the right result. Each failure has a separate process, because first calls differ from later ones.
+//! success must have the right result. Each failure has a separate process, because first calls differ from later
+//! calls.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
 mod form;
@@ -24,7 +25,7 @@ struct Report {
     outcome: String,
     /// The number of calls of each kind, for the first call of the form and for a later one.
     counts: [[usize; 4]; 2],
-    /// The number of allocations that each round after the first does not free.
+    /// The number of allocations that each round after the first round does not free.
     kept: isize,
     faults: String,
 }
@@ -71,8 +72,8 @@ fn is_allowed(form: &Form, outcome: &str, failure: Failure, control: &str) -> bo
 const LEAK: &str = "allocations leak";
 
 /// Rounds per process. The first round makes the library's first calls, and each later round has a new runtime.
-/// Allocations leak if a later round keeps more of them than without a failure. glibc keeps thread-local data of ended
-/// threads, but their number does not grow.
+/// Allocations leak if a later round keeps more allocations than without a failure. glibc keeps thread-local data of
+/// ended threads, but their number does not grow.
 const ROUNDS: usize = 4;
 
 /// Calls a form `ROUNDS` times, in each round with the failure and again without it.
@@ -123,7 +124,8 @@ fn exercise(form: &Form, path: &Path, failing: Option<(Failure, &Report)>) -> Re
             report.counts = [first, interpose::counts()];
         }
         drop((library, runtime));
-        // Threads may end after they have completed their call; threads of the pool may end after their runtime.
+        // Threads may end after they have completed their call. Threads of the pool may end after the runtime is
+        // dropped.
         let most = failing.map_or(0, |(_, control)| before + control.kept);
         let patience = if failing.is_some() { 300 } else { 50 };
         let end = Instant::now() + Duration::from_millis(patience);
@@ -179,7 +181,7 @@ fn in_child(body: impl FnOnce() -> String) -> (String, i32) {
     (String::from_utf8_lossy(&said).into_owned(), status)
 }
 
-/// The behaviour of a language when its own allocations fail.
+/// The behaviour of a language when the library's own allocations fail.
 #[derive(Clone, Copy, PartialEq)]
 enum Promise {
     /// Failed allocations are errors.
@@ -188,8 +190,8 @@ enum Promise {
     Abort,
 }
 
-/// Signals or exit statuses, and messages, of a process without memory: from Rust's `handle_alloc_error`, and from
-/// glibc when a thread first uses a library's thread-local data.
+/// The ends of a process without memory: signal or exit status, and message. They come from Rust's
+/// `handle_alloc_error`, and from glibc when a thread first uses a library's thread-local data.
 const ABORTS: [(i32, &str); 3] = [
     (libc::SIGABRT, "memory allocation of"),
     (libc::SIGABRT, "failed to register TLS destructor"),
@@ -263,7 +265,7 @@ fn torture(form: &Form, path: &Path, promise: Promise, faults: &mut Vec<String>)
 }
 
 fn all(language: &str, library: impl Fn(&str) -> PathBuf, promise: Promise) {
-    // One test at a time forks, because a child process inherits the locks that other threads hold.
+    // Only one test at a time forks, because a child process inherits the locks that other threads hold.
     static ONE_BY_ONE: Mutex<()> = Mutex::new(());
     let _guard = ONE_BY_ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut faults = vec![];
@@ -302,7 +304,7 @@ fn compiled(test: &str, compiler: Option<&str>, source: &str, suffix: &str) {
 
 #[test]
 fn rust() {
-    // Any library can be combined with the handlers of this program.
+    // Any library can be combined with the handlers in this program.
     let file = |name: &str| match name {
         "torture" => "libconformance.so".to_owned(),
         _ => format!("lib{name}.so"),

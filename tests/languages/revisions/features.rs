@@ -116,7 +116,7 @@ pub(crate) const FEATURES: &[Feature] = &[
         for text in ["line one\nline two", "grüße, 世界", &long] {
             expect(told(text)?.as_str(), text)?;
         }
-        // The text after a NUL must not get lost.
+        // Text after a NUL must not be lost.
         let text = told("before\0after")?;
         expect(text.starts_with("before") && text.ends_with("after"), true)
     }),
@@ -190,7 +190,7 @@ pub(crate) const FEATURES: &[Feature] = &[
             expect(values::<i64>(&out, 0), vec![20 + step])?;
         }
         drop((first, second));
-        // Creates and drops one object per library, and checks the library's counts.
+        // The check creates and drops one object per library, and compares the library's counts.
         let wanted = before.map(|counts| counts.iter().map(|count| count + 1).collect());
         expect(both()?, wanted)
     }),
@@ -206,7 +206,7 @@ pub(crate) const FEATURES: &[Feature] = &[
         packed(s, "unpack", "u2[5]=3,0,2,1,3", &[3, 0, 2, 1, 3])
     }),
     ("sub-byte: float4", |s| {
-        // The bits 0 to 6 represent these values; the handler returns the bits.
+        // The handler returns the bits 0 to 6, which represent these values.
         packed(
             s,
             "unpack",
@@ -304,7 +304,7 @@ pub(crate) const FEATURES: &[Feature] = &[
         let entry = s.library.symbol("xla_ffi_register")? as usize;
         let own = s.library.symbol("xla_ffi_manifest").is_ok();
         let name = if own { "scale" } else { "conformance_c.scale" };
-        // Registers twice, because registration is idempotent.
+        // The library is registered twice, because registration is idempotent.
         for _ in 0..2 {
             let bootstrap = Subject::executable_of(
                 &s.bootstrap,
@@ -312,7 +312,7 @@ pub(crate) const FEATURES: &[Feature] = &[
                 &format!("{{entry = {entry} : i64}}"),
             )?;
             let told = run(&bootstrap, vec![scalar()], &[(DType::F32, &[])]);
-            // Handlers that need a newer runtime are reported; the others are registered.
+            // Handlers that need a newer runtime are reported. The other handlers are registered.
             let beyond = own
                 && s.newest == Revision::NEWEST
                 && (Revision::R1..Revision::R10).contains(&s.runtime.revision());

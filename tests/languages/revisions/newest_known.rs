@@ -1,5 +1,5 @@
-//! Libraries that know only revisions up to a limit, on every later revision. A feature that works on their newest
-//! revision must also work on later ones, or be refused with an error that names it.
+//! Tests libraries that know only revisions up to a limit, on every later revision. A feature that works on the newest
+//! known revision must also work on later revisions, or be refused with an error that names the feature.
 
 use super::features::FEATURES;
 use super::subject::{Subject, seen};
@@ -33,7 +33,7 @@ const STATE: [&str; 2] = ["state", "the same state type in two libraries"];
 fn refusal(row: &str, newest: Revision, host: Revision) -> Option<&'static str> {
     let needs = NEEDS.iter().find(|(name, ..)| *name == row);
     match needs {
-        // A library of r0 reports version 0.0, which every host that checks versions refuses.
+        // A library of r0 reports version 0.0. Every host that checks versions refuses the library.
         _ if newest == Revision::R0 => Some("version 0.0"),
         Some((_, needs, word)) if seen(newest, host) < needs.since() => Some(*word),
         // From r8 on, hosts support all layouts of types and state. Earlier hosts misread older layouts.
@@ -70,7 +70,7 @@ fn check(language: &str) {
             let subject = Subject::open(runtime, [&first, &twin], &bootstrap, newest);
             set(&subject.library, newest);
             set(&subject.twin, newest);
-            // A library of r0 is refused at registration, so every feature has the same cell.
+            // A library of r0 is refused at registration, so the cell is the same for every feature.
             let rows = if newest == Revision::R0 {
                 1
             } else {
@@ -106,7 +106,7 @@ fn check(language: &str) {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// Returns the conformance library of a language and its twin, built with the variable; `None` if there is no
+/// Returns the conformance library of a language and its twin, built with the variable. Returns `None` without a
 /// compiler.
 fn libraries(language: &str) -> Option<[PathBuf; 2]> {
     match language {

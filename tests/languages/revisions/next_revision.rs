@@ -1,5 +1,5 @@
-//! The conformance libraries on randomly generated future revisions. These have longer tables and structs, unknown
-//! links, slots and enumerators, and a higher version. `tests/fixtures/next_revision.c` is the host.
+//! Tests the conformance libraries on randomly generated future revisions. These revisions have longer tables and
+//! structs, unknown links, slots and enumerators, and a higher version. `tests/fixtures/next_revision.c` is the host.
 
 use super::features::FEATURES;
 use super::subject::{Subject, WRAP, values};
@@ -75,21 +75,21 @@ unsafe fn function<F: Copy>(name: &str) -> F {
     *unsafe { host.get::<F>(name.as_bytes()) }.expect("the function")
 }
 
-/// Wraps a handler with the host.
+/// Wraps a handler with the function of the host's library.
 fn wrap(bundle: Bundle, stage: Stage) -> Bundle {
     type Wrap = unsafe extern "C" fn(XLA_FFI_Handler) -> XLA_FFI_Handler;
     let handler = bundle.get(stage).expect("the stage was just added");
-    // SAFETY: the function has this type.
+    // SAFETY: the host's library declares the function with this type.
     let wrap = unsafe { function::<Wrap>("next_revision_wrap") };
-    // SAFETY: the function accepts every handler.
+    // SAFETY: the wrapping function accepts every handler.
     let wrapped = unsafe { wrap(handler) };
     // SAFETY: the host calls the handler with the arguments that it gets from the runtime.
     unsafe { bundle.with(stage, wrapped) }
 }
 
-/// Returns the first fault in the host since the start.
+/// Returns the first fault since the start of the revision, if any.
 fn fault() -> Option<&'static CStr> {
-    // SAFETY: the function has this type.
+    // SAFETY: the host's library declares the function with this type.
     let fault = unsafe { function::<extern "C" fn() -> *const c_char>("next_revision_fault") };
     let text = fault();
     if text.is_null() {
@@ -107,7 +107,7 @@ fn run(
     seed: u64,
 ) -> Result<usize, String> {
     let plan = plan(seed);
-    // Printed before the run, so that the plan is known if the process dies.
+    // The plan is printed before the run, so that it is known if the process dies.
     let shown = NEW
         .iter()
         .zip(plan)
@@ -118,7 +118,7 @@ fn run(
     );
     let runtime = Runtime::new(Revision::NEWEST);
     type Begin = unsafe extern "C" fn(*const XLA_FFI_Api, *const Plan);
-    // SAFETY: the function has this type.
+    // SAFETY: the host's library declares the function with this type.
     let begin = unsafe { function::<Begin>("next_revision_begin") };
     // SAFETY: the table is valid until the process ends, and the host copies the plan.
     unsafe { begin(runtime.api(), &raw const plan) };
@@ -149,8 +149,8 @@ fn run(
     }
 }
 
-/// Returns the minor version of the collectives extension that the handler sees. It must accept a version that is
-/// higher than the newest known one.
+/// Returns the minor version of the collectives extension that the handler gets. The handler must accept a version that
+/// is higher than the newest known version.
 #[xla_ffi::handler]
 fn extension_minor(
     mut y: Out<i64, 0>,
@@ -177,7 +177,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(extension_minor, Body, ffi::Ffi::Bind().Ctx<ffi::E
     .Ctx<ffi::Extension<ffi::CollectivesExtension>>().Ret<ffi::BufferR0<ffi::S64>>());
 "#;
 
-/// Compiles the C++ handler, or returns `None` for the Rust one.
+/// Compiles the C++ handler. Returns `None` for the Rust handler, which needs no library.
 fn with_extension(language: &str, test: &str) -> Option<PathBuf> {
     if language != "cpp" {
         return None;
@@ -258,7 +258,7 @@ fn check(test: &str, language: &str) {
     }
     println!("{language}: {cells} cells on {count} generated revisions are right");
     type Calls = extern "C" fn() -> *const [i64; Slot::ALL.len()];
-    // SAFETY: the function has this type.
+    // SAFETY: the host's library declares the function with this type.
     let calls = unsafe { function::<Calls>("next_revision_calls") }();
     // SAFETY: the array belongs to the host, and no other thread writes it any more.
     let calls = unsafe { *calls };

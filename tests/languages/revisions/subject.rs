@@ -10,7 +10,7 @@ use xla_ffi_runtime::{
 
 pub(crate) type Check = Result<(), Failure>;
 
-/// The reason for which a feature fails.
+/// The reason why a feature fails.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// An error of the handler or the runtime.
@@ -34,7 +34,7 @@ pub(crate) fn expect<T: PartialEq + std::fmt::Debug>(got: T, wanted: T) -> Check
     Err(Failure::Wrong(format!("expected {wanted:?}, got {got:?}")))
 }
 
-/// A function that wraps every handler before its registration, if set for the process.
+/// A function that wraps every handler before its registration. Set at most once per process.
 pub(crate) static WRAP: OnceLock<fn(Bundle, Stage) -> Bundle> = OnceLock::new();
 
 /// A library on one runtime.
@@ -42,7 +42,7 @@ pub(crate) struct Subject {
     pub(crate) runtime: Runtime,
     pub(crate) library: Library,
     pub(crate) twin: Library,
-    /// The handler that calls a registration function with the table of its own call.
+    /// The handler that calls a registration function with the function table of its own call.
     pub(crate) bootstrap: Library,
     /// The newest revision that the libraries know.
     pub(crate) newest: Revision,
@@ -174,7 +174,7 @@ pub(crate) fn number<T: Element + Clone + PartialEq + std::fmt::Debug>(
     gives(s, name, "{}", vec![scalar()], &[], &[wanted])
 }
 
-/// Returns the error of an outcome that must be an error.
+/// Returns the error of a failed outcome. A success is a failure of the check.
 pub(crate) fn refused<T>(outcome: Result<T, Error>) -> Result<Error, Failure> {
     let none = || Failure::Wrong("no error".to_owned());
     outcome.err().ok_or_else(none)
@@ -194,7 +194,7 @@ pub(crate) fn values<T: Element + Clone>(outcome: &Outcome, index: usize) -> Vec
         .expect("the result's type")
 }
 
-/// Checks packed elements, an odd number of them: the values that `handler` unpacks, and their sizes.
+/// Checks an odd number of packed elements: their sizes, and the values that `handler` unpacks.
 pub(crate) fn packed(s: &Subject, handler: &str, spec: &str, wanted: &[i8]) -> Check {
     let x = Spec::parse(spec)
         .expect("the test's SPEC parses")
@@ -210,7 +210,7 @@ pub(crate) fn packed(s: &Subject, handler: &str, spec: &str, wanted: &[i8]) -> C
     )
 }
 
-/// Checks six elements of a type: the copy that the handler makes, and their sizes.
+/// Checks six elements of a type: their sizes, and the copy that the handler makes.
 pub(crate) fn copied(s: &Subject, dtype: DType) -> Check {
     let shape = Shape::new(dtype, [2, 3])?;
     let size = 6 * dtype.bits() / 8;

@@ -56,7 +56,7 @@ pub fn cpp_compilers(test: &str) -> Vec<&'static str> {
 
 /// Builds `libNAME.so` in `folder` from a C text, or from a C++ text if `program` compiles C++.
 ///
-/// Our headers are searched after the folders in `flags`. Returns `None` if the program does not exist.
+/// Folders in `flags` precede our headers in the search path. Returns `None` if the program does not exist.
 ///
 /// # Panics
 /// Panics if the text does not compile.
@@ -75,13 +75,13 @@ pub fn library_of_text(
     let output = Command::new(program)
         .args(["-shared", "-fPIC", "-w"])
         .arg(&source)
-        // Libraries in the flags must follow the source that needs them.
+        // Libraries in the flags must follow the source that needs these libraries.
         .args(flags)
         .arg("-idirafter")
         .arg(root().join("include"))
         .arg("-o")
         .arg(&library)
-        // Keeps the compiler's by-products next to the library.
+        // The compiler writes its by-products to the current folder, which is that of the library.
         .current_dir(folder)
         .output()
         .ok()?;
@@ -108,7 +108,7 @@ pub fn shared_library(
     name: &str,
     flags: &[String],
 ) -> Option<PathBuf> {
-    // Serialized, because concurrent tests need the same libraries.
+    // Builds are serialized, because concurrent tests need the same libraries.
     static BUILDING: Mutex<()> = Mutex::new(());
     let _building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
     let cpp = source
@@ -134,8 +134,8 @@ pub fn shared_library(
     Some(out)
 }
 
-/// Builds an emulation of the CUDA driver as `libcuda.so` in `folder`, once; it runs the GPU examples' kernels on the
-/// host.
+/// Builds an emulation of the CUDA driver as `libcuda.so` in `folder`, once. The emulation runs the GPU examples'
+/// kernels on the host.
 ///
 /// Without a C++ compiler, reports a skip and returns `None`.
 ///

@@ -26,7 +26,7 @@ pub fn shell(line: &str, arguments: &[&str], set_up: impl FnOnce(&mut Command)) 
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let times = folder.join(format!("{}.{number}", std::process::id()));
     let mut command = Command::new("sh");
-    // The line may exit its shell, so it gets a subshell.
+    // The line may exit its shell, so it runs in a subshell.
     let line = format!("({line}\n)\nstatus=$?\ntimes > \"$XLA_FFI_TIMES\"\nexit $status");
     command
         .args(["-c", &line, "sh"])
@@ -55,14 +55,15 @@ fn children(text: &str) -> Option<Duration> {
 impl Cost {
     /// Returns true if the command stayed under `limit`.
     ///
-    /// CPU time always counts. Elapsed time counts only if the machine is not loaded, because waiting for a processor
-    /// does not depend on the command.
+    /// The CPU time must always be under the limit. The elapsed time must be under the limit only if the machine is not
+    /// loaded, because waiting for a processor does not depend on the command.
     #[must_use]
     pub fn is_under(self, limit: Duration) -> bool {
         self.is_under_on(1, limit)
     }
 
-    /// Like [`is_under`](Self::is_under), for a command that uses this many processors.
+    /// Returns true if the command stayed under `limit`, as [`is_under`](Self::is_under), for a command that uses
+    /// `processors` processors.
     #[must_use]
     pub fn is_under_on(self, processors: u32, limit: Duration) -> bool {
         self.computed < processors * limit && (self.clock < limit || is_loaded())
@@ -80,7 +81,7 @@ fn is_loaded() -> bool {
 
 static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
-/// The system allocator with a counter; a test makes it its `#[global_allocator]`.
+/// The system allocator with a counter. A test uses it as its `#[global_allocator]`.
 pub struct Counting;
 
 // SAFETY: every call is forwarded to the system allocator.

@@ -1,4 +1,4 @@
-//! Generates damaged bytes, as in truncated, corrupted or spliced files.
+//! Generates damaged bytes, such as those of truncated, corrupted or spliced files.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -64,7 +64,7 @@ pub fn apply(bytes: &mut Vec<u8>, damage: &Damage) {
 pub fn runner(cases: u32) -> TestRunner {
     TestRunner::new(Config {
         cases,
-        // Avoids files next to the sources; a failure prints its input anyway.
+        // This setting avoids files next to the sources. A failure prints its input in any case.
         failure_persistence: None,
         ..Config::default()
     })

@@ -1,4 +1,4 @@
-//! Upstream's headers, extracted from jaxlib wheels; they are never part of the checkout.
+//! Upstream's headers, extracted from jaxlib wheels. The headers are never part of the checkout.
 
 use crate::skip;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub fn folder() -> Option<PathBuf> {
     std::env::var_os("XLA_FFI_JAXLIB_HEADERS").map(PathBuf::from)
 }
 
-/// Like [`folder`], but reports a skip if it is not set.
+/// Returns the folder with the headers of all versions, as [`folder`] does, and reports a skip if it is not set.
 #[must_use]
 pub fn folder_or_skip(test: &str) -> Option<PathBuf> {
     let found = folder();
@@ -40,8 +40,8 @@ pub fn api_folder(headers: &Path, version: &str) -> PathBuf {
     headers.join(version).join("xla/ffi/api")
 }
 
-/// Returns every version in the folder, oldest first; reports a skip and returns `None` if it is not
-/// set.
+/// Returns the headers of every version in the folder, oldest first. Reports a skip and returns `None` if the folder is
+/// not set.
 #[must_use]
 pub fn all(test: &str) -> Option<Vec<Headers>> {
     let mut found = vec![];
@@ -64,7 +64,7 @@ pub fn all(test: &str) -> Option<Vec<Headers>> {
     Some(found)
 }
 
-/// Returns the include folder of jaxlib 0.12.0; reports a skip and returns `None` if it is missing.
+/// Returns the include folder of jaxlib 0.12.0. Reports a skip and returns `None` if the folder is missing.
 #[must_use]
 pub fn newest(test: &str) -> Option<PathBuf> {
     let include = folder_or_skip(test)?.join("0.12.0");
@@ -75,7 +75,7 @@ pub fn newest(test: &str) -> Option<PathBuf> {
     Some(include)
 }
 
-/// Returns the first version of each revision.
+/// Returns the headers of the first version of each revision.
 #[must_use]
 pub fn one_of_each(headers: Vec<Headers>) -> Vec<Headers> {
     let mut kept: Vec<Headers> = vec![];

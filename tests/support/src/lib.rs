@@ -20,8 +20,8 @@ use std::sync::OnceLock;
 
 /// trybuild's own flags for its cases.
 ///
-/// trybuild builds the dependencies without the last flag, and again with it. Passing the flags explicitly makes both
-/// builds the same.
+/// trybuild builds the dependencies without the last flag, and again with it. If the flags are passed explicitly, both
+/// builds are the same.
 pub const TRYBUILD_FLAGS: [&str; 6] = [
     "--cfg",
     "trybuild",
@@ -69,7 +69,7 @@ pub fn target_folder() -> PathBuf {
     target.expect("the target folder").to_owned()
 }
 
-/// Returns the file in `XLA_FFI_PJRT_PLUGIN`; reports a skip and returns `None` if it is not set.
+/// Returns the path in `XLA_FFI_PJRT_PLUGIN`. Reports a skip and returns `None` if the variable is not set.
 pub fn plugin(test: &str) -> Option<PathBuf> {
     let found = std::env::var_os("XLA_FFI_PJRT_PLUGIN").map(PathBuf::from);
     if found.is_none() {
@@ -116,7 +116,7 @@ pub fn rust_examples() -> &'static Path {
 
 /// A code block of a page.
 pub struct Block {
-    /// The text after the opening fence, up to a comma; may be empty.
+    /// The text after the opening fence, up to a comma. May be empty.
     pub language: String,
     /// The lines of the block.
     pub text: String,

@@ -1,5 +1,5 @@
-//! Caches compiler runs: a command that succeeded on the same files does not run again, in this process
-//! or a later one.
+//! Caches compiler runs: a command that succeeded on the same files does not run again, in this process or a later
+//! process.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -49,8 +49,7 @@ pub fn compile(
         return Ok(());
     }
     let _ = std::fs::remove_file(&stamp);
-    // Other processes and threads may write or read the same file, so it is renamed into place when
-    // complete.
+    // Other processes and threads may write or read the same file, so the complete file is renamed into place.
     static PARTS: AtomicU64 = AtomicU64::new(0);
     let number = PARTS.fetch_add(1, Ordering::Relaxed);
     let own = format!("{}.{number}.part", std::process::id());
@@ -72,13 +71,13 @@ pub fn compile(
     Ok(())
 }
 
-/// Returns a hash of the contents of a file or of all files in a folder; for a program name, of the
-/// program's version output.
+/// Returns a hash of the contents of a file, or of all files in a folder. For the name of a program, hashes the output
+/// of `--version`.
 fn content(path: &Path) -> u64 {
     static KNOWN: Mutex<Option<HashMap<PathBuf, u64>>> = Mutex::new(None);
     let is_folder = path.is_dir();
     let is_program = path.components().count() == 1 && !path.exists();
-    // Folders of headers are read once per process; sources may change in between.
+    // Folders of headers are read once per process. Sources may change during the process.
     if is_folder || is_program {
         let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(number) = known.as_ref().and_then(|known| known.get(path)) {
@@ -125,7 +124,7 @@ pub fn precompiled(
     text: &str,
     inputs: &[&Path],
 ) -> Result<Vec<String>, String> {
-    // Concurrent tests need the same headers.
+    // Concurrent tests need the same precompiled headers.
     static ONE_BY_ONE: Mutex<()> = Mutex::new(());
     let _guard = ONE_BY_ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut key = DefaultHasher::new();
@@ -137,7 +136,7 @@ pub fn precompiled(
     if std::fs::read_to_string(&header).ok().as_deref() != Some(text) {
         std::fs::write(&header, text).expect("the target folder");
     }
-    // Each compiler looks for its own format next to the included header.
+    // Each compiler searches for its own format next to the included header.
     let clang = compiler.contains("clang");
     let out = folder.join(if clang { "head.h.pch" } else { "head.h.gch" });
     let mut command = Command::new(compiler);

@@ -1,4 +1,4 @@
-//! Libraries built with upstream's headers of each revision, and how real jaxlibs treat them.
+//! Libraries built with upstream's headers of each revision, and their outcomes on real jaxlibs.
 //!
 //! `cargo xtask verdicts` measures the table `tests/jax/verdicts.txt`.
 
@@ -80,7 +80,7 @@ pub fn library(folder: &Path, test: &str, headers: &Headers, kind: Kind) -> Opti
     let mut command = Command::new(&compiler);
     command
         .args(["-std=c++17", "-O2", "-DNDEBUG", "-w", "-fPIC"])
-        // The source is compiled only once, so the linker must drop the code of other kinds.
+        // The source is compiled only once per release, so the linker must drop the code of other kinds.
         .args(["-ffunction-sections", "-fdata-sections"])
         .arg(format!("-DREVISION={}", headers.revision as u32))
         .arg("-isystem")
@@ -137,7 +137,7 @@ impl End {
         Self::Varies,
     ];
 
-    /// Returns the word in the table.
+    /// Returns the outcome's word in the table.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -150,7 +150,7 @@ impl End {
         }
     }
 
-    /// Returns the outcome for a word in the table.
+    /// Returns the outcome for a word in the table, if the word is known.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|end| end.name() == name)
@@ -169,7 +169,7 @@ pub struct Row {
     pub ends: Vec<Option<End>>,
 }
 
-/// The measured table.
+/// The measured table of outcomes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
     /// The jaxlibs, oldest first.
@@ -180,7 +180,7 @@ pub struct Table {
     pub rows: Vec<Row>,
 }
 
-/// Returns the path of the table.
+/// Returns the path of the committed table.
 #[must_use]
 pub fn path() -> PathBuf {
     crate::root().join("tests/jax/verdicts.txt")
@@ -279,7 +279,7 @@ impl Table {
         text
     }
 
-    /// Writes one line, with equal neighbouring cells combined.
+    /// Writes one line of the table, with equal neighbouring cells combined.
     fn write_runs<T: PartialEq>(
         &self,
         text: &mut String,

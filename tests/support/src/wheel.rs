@@ -1,11 +1,11 @@
-//! Builds wheels for tests: valid ones, as from a build backend, or deliberately invalid ones.
+//! Builds wheels for tests: valid wheels, as from a build backend, or deliberately invalid wheels.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-/// Default metadata, for tests that do not depend on it.
+/// Default metadata, for tests that do not depend on the metadata.
 const METADATA: &str =
     "Metadata-Version: 2.4\nName: mine\nVersion: 1.0\nLicense-Expression: MIT\n\nText.\n";
 

@@ -1,4 +1,4 @@
-//! Builds libraries for other machines with the C compiler of `zig`; they are never run.
+//! Builds libraries for other machines with the C compiler of `zig`. The libraries are never run.
 //!
 //! The wheel `ziglang` contains the compiler; `XLA_FFI_ZIG` is its path.
 
@@ -47,7 +47,7 @@ impl Target {
 
 /// Functions that a C or C++ DLL imports from the system's runtime.
 ///
-/// They go into an import library; compiling MinGW's runtime would take minutes.
+/// An import library contains these names; compiling MinGW's runtime would take minutes.
 const RUNTIME: &str = "__acrt_iob_func\nabort\nfprintf\nfree\nmalloc\nmemchr\nmemcmp\nmemcpy\nmemmove\nmemset\nqsort\n\
     realloc\nsnprintf\nsqrtf\nstrchr\nstrcmp\nstrlen\nstrncmp\nstrstr\nstrtoll\nstrtod\nvsnprintf\n_Unwind_Resume\n\
     __gxx_personality_seh0\n_ZdlPv\n_ZdlPvy\n_Znwy\n_ZNSt3__122__libcpp_verbose_abortEPKcz\n";
@@ -63,7 +63,7 @@ impl Zig {
             .is_ok_and(|output| output.status.success())
             .then(|| Self {
                 program,
-                // zig caches what it builds per target, such as the stubs of system libraries.
+                // zig caches its builds per target, such as the stubs of system libraries.
                 cache: crate::root().join("target/zig-cache"),
             })
     }
@@ -115,8 +115,8 @@ impl Zig {
         object
     }
 
-    /// Creates the import library for a DLL that imports `names`, one per line, from the DLL `from`, which need not
-    /// exist.
+    /// Creates the import library for a DLL that imports `names`, one per line, from the DLL `from`. The DLL `from`
+    /// does not need to exist.
     ///
     /// # Panics
     /// Panics if the library cannot be written.
@@ -193,7 +193,7 @@ impl Zig {
     }
 }
 
-/// Combines Mach-O files for different processors to a fat file, like `lipo -create`.
+/// Combines Mach-O files for different processors into a fat file, like `lipo -create`.
 ///
 /// # Panics
 /// Panics if a part is not a Mach-O file.
