@@ -56,7 +56,7 @@ fn check(crate_folder: &str, layers: &str) {
 }
 
 #[test]
-fn each_folder_uses_those_below_it() {
+fn folders_use_only_lower_layers() {
     check("ffi", FFI);
     check("runtime", RUNTIME);
 }

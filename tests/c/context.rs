@@ -9,9 +9,8 @@ use xla_ffi_runtime::{
 };
 
 #[test]
-fn user_data_has_a_type_that_the_program_knows() {
-    let Some(library) = library("user_data_has_a_type_that_the_program_knows", "functions.c")
-    else {
+fn user_data_of_a_registered_type() {
+    let Some(library) = library("user_data_of_a_registered_type", "functions.c") else {
         return;
     };
     for revision in Revision::ALL {
@@ -25,8 +24,8 @@ fn user_data_has_a_type_that_the_program_knows() {
 }
 
 #[test]
-fn what_the_context_has() {
-    let Some(library) = library("what_the_context_has", "functions.c") else {
+fn values_of_the_context() {
+    let Some(library) = library("values_of_the_context", "functions.c") else {
         return;
     };
     for revision in Revision::ALL {
@@ -101,8 +100,11 @@ const SINCE: [(&str, Revision); 16] = [
 /// Each context function works from its first revision on; on older revisions, the error names the first jaxlib that
 /// has the function.
 #[test]
-fn the_context_has_each_thing_since_then() {
-    let Some(path) = library("the_context_has_each_thing_since_then", "functions.c") else {
+fn context_functions_work_from_their_first_revision() {
+    let Some(path) = library(
+        "context_functions_work_from_their_first_revision",
+        "functions.c",
+    ) else {
         return;
     };
     for (name, since) in SINCE {
@@ -153,8 +155,8 @@ fn the_context_has_each_thing_since_then() {
 }
 
 #[test]
-fn state_that_cannot_be_left_is_destroyed() {
-    let Some(library) = library("state_that_cannot_be_left_is_destroyed", "functions.c") else {
+fn state_that_cannot_be_set_is_destroyed() {
+    let Some(library) = library("state_that_cannot_be_set_is_destroyed", "functions.c") else {
         return;
     };
     for revision in Revision::ALL {
@@ -169,8 +171,11 @@ fn state_that_cannot_be_left_is_destroyed() {
 ///
 /// jaxlib 0.4.33 to 0.8.0 call a null deleter; versions from 0.8.1 on reject the type.
 #[test]
-fn state_without_a_deleter_is_left_everywhere() {
-    let Some(library) = library("state_without_a_deleter_is_left_everywhere", "functions.c") else {
+fn state_without_a_deleter_works_on_every_revision() {
+    let Some(library) = library(
+        "state_without_a_deleter_works_on_every_revision",
+        "functions.c",
+    ) else {
         return;
     };
     for revision in Revision::ALL {
@@ -197,8 +202,8 @@ fn state_without_a_deleter_is_left_everywhere() {
 }
 
 #[test]
-fn a_host_is_asked_for_a_stream_once() {
-    let Some(library) = library("a_host_is_asked_for_a_stream_once", "functions.c") else {
+fn the_stream_is_requested_once_per_host() {
+    let Some(library) = library("the_stream_is_requested_once_per_host", "functions.c") else {
         return;
     };
     let operands: (&[&str], &[&str]) = (&[], &["s32[1]"]);

@@ -5,8 +5,8 @@ use crate::{call, ints, library};
 use xla_ffi_runtime::{Revision, spec};
 
 #[test]
-fn operands_that_may_be_absent() {
-    let Some(library) = library("operands_that_may_be_absent", "functions.c") else {
+fn optional_operands() {
+    let Some(library) = library("optional_operands", "functions.c") else {
         return;
     };
     for revision in Revision::ALL {
@@ -29,8 +29,8 @@ fn operands_that_may_be_absent() {
 ///
 /// Before r5, hosts pass packed elements without their type, so such handlers reject them.
 #[test]
-fn operands_of_any_type_have_one() {
-    let Some(library) = library("operands_of_any_type_have_one", "functions.c") else {
+fn operands_of_any_type_have_a_known_type() {
+    let Some(library) = library("operands_of_any_type_have_a_known_type", "functions.c") else {
         return;
     };
     let cases: [(&[&str], &str, [i32; 3], &str); 6] = [
@@ -77,8 +77,8 @@ fn operands_of_any_type_have_one() {
 }
 
 #[test]
-fn operands_that_are_changed_in_place() {
-    let Some(library) = library("operands_that_are_changed_in_place", "functions.c") else {
+fn operands_changed_in_place() {
+    let Some(library) = library("operands_changed_in_place", "functions.c") else {
         return;
     };
     for revision in Revision::ALL {
@@ -128,11 +128,8 @@ fn operands_that_are_changed_in_place() {
 /// Results that start at the address of another operand are detected. Few operands are compared in pairs; many operands
 /// are sorted.
 #[test]
-fn results_that_start_where_another_operand_does() {
-    let Some(library) = library(
-        "results_that_start_where_another_operand_does",
-        "functions.c",
-    ) else {
+fn results_at_the_address_of_another_operand() {
+    let Some(library) = library("results_at_the_address_of_another_operand", "functions.c") else {
         return;
     };
     for count in [2, 8, 9, 100] {
@@ -184,9 +181,9 @@ fn texts_and_shapes() {
 
 /// An invalid call fails even if the handler ignores the error.
 #[test]
-fn wrong_calls_are_errors_of_handlers_that_do_not_ask() {
+fn invalid_calls_fail_if_the_handler_ignores_the_error() {
     let Some(library) = library(
-        "wrong_calls_are_errors_of_handlers_that_do_not_ask",
+        "invalid_calls_fail_if_the_handler_ignores_the_error",
         "functions.c",
     ) else {
         return;
@@ -242,8 +239,11 @@ fn wrong_calls_are_errors_of_handlers_that_do_not_ask() {
 
 /// Functions of users may have the same names as functions in the headers.
 #[test]
-fn functions_have_any_name() {
-    let Some(library) = library("functions_have_any_name", "functions.c") else {
+fn functions_may_have_the_names_of_header_functions() {
+    let Some(library) = library(
+        "functions_may_have_the_names_of_header_functions",
+        "functions.c",
+    ) else {
         return;
     };
     for (symbol, told) in [
@@ -315,8 +315,8 @@ fn scalars_arrays_and_entries_of_every_type() {
 /// A field that the handler never reads is rejected like an unknown attribute, even if the dictionary is fetched twice
 /// or copied.
 #[test]
-fn fields_that_were_not_asked_for() {
-    let Some(library) = library("fields_that_were_not_asked_for", "functions.c") else {
+fn fields_that_are_never_read_are_rejected() {
+    let Some(library) = library("fields_that_are_never_read_are_rejected", "functions.c") else {
         return;
     };
     let unknown = "; remove it";

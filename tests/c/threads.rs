@@ -40,8 +40,8 @@ fn promised(
 }
 
 #[test]
-fn promises_are_kept() {
-    let Some(library) = library("promises_are_kept", "threads.c") else {
+fn promises_complete_calls() {
+    let Some(library) = library("promises_complete_calls", "threads.c") else {
         return;
     };
     for revision in Revision::ALL {
@@ -79,8 +79,8 @@ fn promises_are_kept() {
 
 /// A C++ handler of the C headers may throw. Without a conversion to an error, the exception would terminate the host.
 #[test]
-fn what_a_handler_throws_is_its_error() {
-    let test = "what_a_handler_throws_is_its_error";
+fn exceptions_become_errors_of_the_call() {
+    let test = "exceptions_become_errors_of_the_call";
     let Some(library) = library(test, "threads.cc") else {
         return;
     };
@@ -132,9 +132,8 @@ fn what_a_handler_throws_is_its_error() {
 }
 
 #[test]
-fn an_error_that_nobody_returns_is_a_warning() {
-    let Some(compiler) = compiler::compiler(false, "an_error_that_nobody_returns_is_a_warning")
-    else {
+fn an_unreturned_error_is_a_warning() {
+    let Some(compiler) = compiler::compiler(false, "an_unreturned_error_is_a_warning") else {
         return;
     };
     let warnings = |body: &str| {
@@ -275,8 +274,8 @@ fn every_element_is_in_one_range() {
 /// If tasks start after the loop has ended, or never, the calling thread does all the work. Late tasks access no memory
 /// of the loop.
 #[test]
-fn tasks_that_come_late_find_the_gate_closed() {
-    for path in libraries("tasks_that_come_late_find_the_gate_closed") {
+fn late_tasks_do_nothing() {
+    for path in libraries("late_tasks_do_nothing") {
         let runtime = Runtime::new(Revision::NEWEST);
         let library = runtime.open(&path).unwrap();
         for (case, threads) in CASES.iter().flat_map(|case| [(*case, 4), (*case, 100_000)]) {
@@ -298,9 +297,9 @@ fn tasks_that_come_late_find_the_gate_closed() {
 
 /// Without a pool, the loop in C runs on the calling thread. In C++ and Rust, the thread pool parameter is rejected.
 #[test]
-fn without_a_pool() {
+fn loops_without_a_thread_pool() {
     let case = (1000, 7, 1000);
-    for path in libraries("without_a_pool") {
+    for path in libraries("loops_without_a_thread_pool") {
         let runtime = Runtime::new(Revision::R0);
         let library = runtime.open(&path).unwrap();
         let outcome = cover(&library, case, None);
@@ -316,8 +315,8 @@ fn without_a_pool() {
 
 /// The first exception leaves the loop only after all running ranges have ended.
 #[test]
-fn an_exception_leaves_when_nobody_is_inside() {
-    let Some(path) = libraries("an_exception_leaves_when_nobody_is_inside").pop() else {
+fn exceptions_leave_the_loop_after_all_running_ranges() {
+    let Some(path) = libraries("exceptions_leave_the_loop_after_all_running_ranges").pop() else {
         return;
     };
     let runtime = Runtime::new(Revision::NEWEST);

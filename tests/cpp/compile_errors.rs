@@ -41,8 +41,8 @@ XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(Range, ::xla::ffi::StructMember<int64_t>("
 
 /// Malformed contracts do not compile, nor do contracts whose operand count differs from the binding's.
 #[test]
-fn contracts_that_do_not_fit_do_not_compile() {
-    let test = "contracts_that_do_not_fit_do_not_compile";
+fn mismatched_contracts_do_not_compile() {
+    let test = "mismatched_contracts_do_not_compile";
     let Some(compiler) = cpp_compilers(test).first().copied() else {
         return;
     };
@@ -84,8 +84,8 @@ fn contracts_that_do_not_fit_do_not_compile() {
 
 /// For an unsupported signature, the compiler's first error is a readable message.
 #[test]
-fn what_no_handler_is_like_is_told_first() {
-    let test = "what_no_handler_is_like_is_told_first";
+fn unsupported_signatures_are_reported_first() {
+    let test = "unsupported_signatures_are_reported_first";
     let returned = "a handler does not return this";
     let argument = "unsupported argument type";
     let result = "unsupported result type";
@@ -173,7 +173,7 @@ fn what_no_handler_is_like_is_told_first() {
 }
 
 /// Checks that a source compiles or, if `told` is given, that the compiler's error contains it.
-fn compiles_unless_told(compiler: &str, name: &str, text: &str, told: Option<&str>) {
+fn check_compilation(compiler: &str, name: &str, text: &str, told: Option<&str>) {
     let output = compile(compiler, &Headers::Ours, name, text, &["-fsyntax-only"]);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.success(), told.is_none(), "{name}: {errors}");
@@ -185,10 +185,10 @@ fn compiles_unless_told(compiler: &str, name: &str, text: &str, told: Option<&st
 
 /// A layout or default for a missing operand or attribute does not compile. Unnamed operands get a default name.
 #[test]
-fn what_a_description_names_is_there() {
+fn descriptions_refer_to_existing_operands() {
     let layout = Some("No_operand_has_the_name_that_Layout_gives");
     let default = Some("No_attribute_has_the_name_that_Default_gives");
-    for compiler in cpp_compilers("what_a_description_names_is_there") {
+    for compiler in cpp_compilers("descriptions_refer_to_existing_operands") {
         for (name, about, told) in [
             ("named", ".Layout(\"x\", \"column\")", None),
             ("result", ".Layout(\"y1\", \"column\")", None),
@@ -207,7 +207,7 @@ fn what_a_description_names_is_there() {
                  XLA_FFI_LIBRARY(l, XLA_FFI_HANDLER(f){about});"
             );
             let name = format!("about_{name}");
-            compiles_unless_told(compiler, &name, &text, told);
+            check_compilation(compiler, &name, &text, told);
         }
     }
 }
@@ -215,9 +215,9 @@ fn what_a_description_names_is_there() {
 /// If a handler's binding is not a constant, its declarations do not compile, because the description could not contain
 /// them.
 #[test]
-fn what_a_description_would_lose_is_not_said() {
+fn declarations_need_a_constant_binding() {
     let told = "Only_Name_Platforms_and_Doc_are_kept_of_a_binding_that_is_no_constant";
-    for compiler in cpp_compilers("what_a_description_would_lose_is_not_said") {
+    for compiler in cpp_compilers("declarations_need_a_constant_binding") {
         for (name, about, is_told) in [
             ("kept", ".Name(\"g\").Platforms(\"cuda\").Doc(\"d\")", false),
             ("gradient", ".Vjp(\"g\")", true),
@@ -231,7 +231,7 @@ fn what_a_description_would_lose_is_not_said() {
                  XLA_FFI_LIBRARY(l, XLA_FFI_HANDLER(f){about});"
             );
             let name = format!("lost_{name}");
-            compiles_unless_told(compiler, &name, &text, is_told.then_some(told));
+            check_compilation(compiler, &name, &text, is_told.then_some(told));
         }
     }
 }

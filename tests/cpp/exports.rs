@@ -141,8 +141,8 @@ fn handlers_are_exported_or_do_not_compile() {
 }
 
 #[test]
-fn nothing_of_the_headers_over_types_of_users() {
-    let test = "nothing_of_the_headers_over_types_of_users";
+fn header_instantiations_are_not_exported() {
+    let test = "header_instantiations_are_not_exported";
     let source = written("users.cc", SOURCE);
     for compiler in cpp_compilers(test) {
         for flags in [&["-Wall", "-Wextra", "-Werror"][..], &["-O2"]] {

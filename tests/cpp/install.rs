@@ -85,7 +85,7 @@ fn try_out(library: &Path) {
 }
 
 #[test]
-fn every_header_is_installed_and_stands_alone() {
+fn every_header_is_installed_and_self_contained() {
     let prefix = fresh("headers");
     install(&prefix);
     for file in [
@@ -100,7 +100,7 @@ fn every_header_is_installed_and_stands_alone() {
         assert!(!text.contains("@VERSION@"), "{file}");
     }
     if !works("g++") {
-        skip("every_header_is_installed_and_stands_alone", "no g++");
+        skip("every_header_is_installed_and_self_contained", "no g++");
         return;
     }
     for header in ["api.h", "ffi.h", "record_api.h", "collectives_api.h"] {
@@ -474,9 +474,9 @@ fn programs_that_embed_the_runtime() {
 }
 
 #[test]
-fn a_runtime_that_is_not_installed_is_told() {
+fn a_missing_runtime_is_reported() {
     if !works("cmake") {
-        skip("a_runtime_that_is_not_installed_is_told", "no cmake");
+        skip("a_missing_runtime_is_reported", "no cmake");
         return;
     }
     let (prefix, build) = (fresh("without_prefix"), fresh("without_build"));

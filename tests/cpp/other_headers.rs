@@ -47,7 +47,7 @@ fn headers() -> String {
 
 /// The headers compile after `windows.h`, which defines `min`, `max` and obsolete short words as macros.
 #[test]
-fn macros_of_other_headers_do_no_harm() {
+fn headers_compile_after_conflicting_macros() {
     let before = "#include <algorithm>\n#include <array>\n#include <atomic>\n#include <chrono>\n#include <cmath>\n\
         #include <complex>\n#include <condition_variable>\n#include <cxxabi.h>\n#include <deque>\n#include <dlfcn.h>\n\
         #include <functional>\n#include <iostream>\n#include <limits>\n#include <map>\n#include <memory>\n#include <mutex>\n\
@@ -65,7 +65,7 @@ fn macros_of_other_headers_do_no_harm() {
         let all = Box::leak(headers().into_boxed_str());
         all.lines().partition(of_internal)
     };
-    for compiler in cpp_compilers("macros_of_other_headers_do_no_harm") {
+    for compiler in cpp_compilers("headers_compile_after_conflicting_macros") {
         for (name, includes) in [("internal", &internal), ("external", &external)] {
             assert!(includes.len() > 5, "{includes:?}");
             let text = format!("{before}{words}{}\n", includes.join("\n"));
@@ -78,7 +78,7 @@ fn macros_of_other_headers_do_no_harm() {
 
 /// The C header also compiles within `extern "C"`, in which users may include the header.
 #[test]
-fn the_header_of_c_may_stand_within_extern_c() {
+fn the_c_header_compiles_within_extern_c() {
     let text = "extern \"C\" {\n#include \"xla_ffi/handler.h\"\n}\n\
         static XLA_FFI_Error* scale(xffi_call* call) {\n\
           const xffi_buffer x = xffi_arg(call, \"x\", XLA_FFI_DataType_F32, 1);\n\
@@ -88,7 +88,7 @@ fn the_header_of_c_may_stand_within_extern_c() {
           return xffi_promise_return(call, promise); }\n\
         XFFI_HANDLER(scaled, scale);\n";
     let strict = ["-Wall", "-Wextra", "-pedantic", "-Wconversion", "-Werror"];
-    for compiler in cpp_compilers("the_header_of_c_may_stand_within_extern_c") {
+    for compiler in cpp_compilers("the_c_header_compiles_within_extern_c") {
         for more in ["-fexceptions", "-fno-exceptions"] {
             let flags = [&strict[..], &[more, "-shared", "-fPIC"]].concat();
             let (_, done) = compile(compiler, "within", text, &flags);
@@ -101,7 +101,7 @@ fn the_header_of_c_may_stand_within_extern_c() {
 /// Handlers that bind nothing, no attributes, or only attributes, compile without warnings, including their library's
 /// registration.
 #[test]
-fn handlers_of_few_elements_compile_without_a_warning() {
+fn minimal_handlers_compile_without_a_warning() {
     let text = "#include \"xla/ffi/api/ffi.h\"\nnamespace ffi = xla::ffi;\n\
         struct Kept { static ffi::TypeId id; };\nffi::TypeId Kept::id{};\n\
         static ffi::ErrorOr<std::unique_ptr<Kept>> Make() { return std::make_unique<Kept>(); }\n\
@@ -121,7 +121,7 @@ fn handlers_of_few_elements_compile_without_a_warning() {
         XLA_FFI_LIBRARY(few, XLA_FFI_HANDLER(use, make), XLA_FFI_HANDLER(nothing), XLA_FFI_HANDLER(read),\n\
                         XLA_FFI_HANDLER(fill), XLA_FFI_HANDLER(all), XLA_FFI_HANDLER(one));\n";
     let strict = ["-Wall", "-Wextra", "-pedantic", "-Wconversion", "-Werror"];
-    for compiler in cpp_compilers("handlers_of_few_elements_compile_without_a_warning") {
+    for compiler in cpp_compilers("minimal_handlers_compile_without_a_warning") {
         for more in ["-fexceptions", "-fno-exceptions"] {
             let flags = [&strict[..], &[more, "-fsyntax-only"]].concat();
             let (_, done) = compile(compiler, "few", text, &flags);
@@ -305,8 +305,8 @@ int main() {
 ///
 /// XLA's operators abort the process for element types that its header does not know.
 #[test]
-fn operators_are_not_those_of_a_file_with_headers_of_xla() {
-    let test = "operators_are_not_those_of_a_file_with_headers_of_xla";
+fn operators_of_xla_headers_are_not_used() {
+    let test = "operators_of_xla_headers_are_not_used";
     let Some(upstream) = jaxlib::newest(test).map(Headers::Upstream) else {
         return;
     };

@@ -51,9 +51,9 @@ fn both(test: &str, text: &str) {
 
 /// Our headers include the standard headers that sources expect from upstream's.
 #[test]
-fn headers_bring_the_standard_headers() {
+fn headers_include_the_standard_headers() {
     both(
-        "headers_bring_the_standard_headers",
+        "headers_include_the_standard_headers",
         "#include \"xla/ffi/api/ffi.h\"\n\
          int main() {\n\
            std::array<int, 2> a{2, 1}; std::sort(a.begin(), a.end()); assert(a[0] == 1);\n\

@@ -42,8 +42,8 @@ const HEAD: &str = "#include \"xla/ffi/api/ffi.h\"\nnamespace ffi = xla::ffi;\n"
 /// A file with exceptions finds state that a file without exceptions has set, and vice versa, even if the source does
 /// not name the type.
 #[test]
-fn state_goes_between_files_with_and_without_exceptions() {
-    let test = "state_goes_between_files_with_and_without_exceptions";
+fn files_with_and_without_exceptions_share_state() {
+    let test = "files_with_and_without_exceptions_share_state";
     let common = format!(
         "{HEAD}struct Counter {{ static ffi::TypeId id; int64_t n = 5; ~Counter(); }};\n\
          struct Named {{ static ffi::TypeId id; int64_t n = 6; }};\n"

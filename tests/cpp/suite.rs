@@ -119,11 +119,14 @@ fn ours_on_every_revision() {
 }
 
 #[test]
-fn upstream_gives_the_same() {
-    let Some(headers) = headers::newest("upstream_gives_the_same") else {
+fn results_equal_those_of_upstream() {
+    let Some(headers) = headers::newest("results_equal_those_of_upstream") else {
         return;
     };
-    let Some(compiler) = cpp_compilers("upstream_gives_the_same").first().copied() else {
+    let Some(compiler) = cpp_compilers("results_equal_those_of_upstream")
+        .first()
+        .copied()
+    else {
         return;
     };
     let mut wrong = vec![];

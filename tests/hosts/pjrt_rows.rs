@@ -481,7 +481,7 @@ unsafe extern "C" fn silent(_frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Erro
 }
 
 /// Checks that the plugin's own function reports that XLA rejects a handler.
-fn refusal_is_told(world: &World) -> Done {
+fn refusal_is_reported(world: &World) -> Done {
     // SAFETY: the handler is a function of this program that accepts any frame.
     if unsafe { unguarded::register(&world.client, "rows.silent", silent) }.is_err() {
         return Ok(());
@@ -499,7 +499,7 @@ type Row = fn(&World) -> Done;
 /// Behaviour of plugins that `xla_ffi_programs::pjrt` does not guard against, independent of the library.
 const OF_PLUGINS: [(&str, Row); 2] = [
     ("plugin: user data without a context", without_context),
-    ("plugin: a refused handler is reported", refusal_is_told),
+    ("plugin: a refused handler is reported", refusal_is_reported),
 ];
 
 const OWN: [(&str, Row); 15] = [

@@ -81,8 +81,8 @@ fn compile(test: &str, flags: &[&str], text: &str) -> Vec<(bool, String)> {
 
 /// An ErrorOr converts to bool only explicitly, and never to a number. Otherwise, a forgotten `*` would yield 1.
 #[test]
-fn a_value_or_an_error_is_no_number() {
-    let test = "a_value_or_an_error_is_no_number";
+fn error_or_does_not_convert_to_a_number() {
+    let test = "error_or_does_not_convert_to_a_number";
     for (good, body) in [
         (true, "bool ok = d.get<float>(\"by\"); return ok;"),
         (
@@ -165,11 +165,11 @@ fn handlers(test: &str, rows: &[(&str, &str, Option<&str>)]) {
 
 /// A Result is constructed from a buffer, so the function and the binding must declare the same operands as results.
 #[test]
-fn an_argument_is_no_result() {
+fn arguments_are_not_results() {
     let written = Some("the function would write an argument");
     let (one, two) = (".Arg<B>()", ".Arg<B>().Ret<B>()");
     handlers(
-        "an_argument_is_no_result",
+        "arguments_are_not_results",
         &[
             ("ffi::Error F(B, ffi::Result<B>);", two, None),
             (
@@ -225,8 +225,8 @@ fn an_argument_is_no_result() {
 
 /// The compiler warns if the result of a check is ignored, or if an error is created but not returned.
 #[test]
-fn an_answer_that_nobody_looks_at_is_a_warning() {
-    let test = "an_answer_that_nobody_looks_at_is_a_warning";
+fn ignored_errors_are_a_warning() {
+    let test = "ignored_errors_are_a_warning";
     let warned = "-Wunused-result";
     for (words, body) in [
         ("", "return ffi::Verify(\"y\", y, p);"),

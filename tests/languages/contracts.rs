@@ -208,8 +208,8 @@ fn frames(contract: &Contract, attrs: &[&str]) -> impl Strategy<Value = Frame> +
 }
 
 #[test]
-fn every_language_takes_the_same_calls() {
-    let test = "every_language_takes_the_same_calls";
+fn every_language_accepts_the_same_calls() {
+    let test = "every_language_accepts_the_same_calls";
     let contracts: Vec<(Contract, &str, &[&str])> = CONTRACTS
         .iter()
         .map(|(name, text, attrs)| (Contract::parse(text).expect(text), *name, *attrs))

@@ -283,8 +283,8 @@ fn wanted(signature: &Signature, frame: &Frame) -> bool {
 }
 
 #[test]
-fn every_language_wants_what_it_declares() {
-    let test = "every_language_wants_what_it_declares";
+fn every_language_accepts_exactly_the_declared_calls() {
+    let test = "every_language_accepts_exactly_the_declared_calls";
     let source =
         |handler: fn(&Signature) -> String| SIGNATURES.iter().map(handler).collect::<String>();
     let languages = Languages::new(test, &source(in_c), &source(in_cpp));

@@ -276,7 +276,7 @@ impl Mixed {
 }
 
 #[test]
-fn state_of_another_type_is_no_absent_state() {
+fn state_of_a_different_type_is_an_error() {
     let runtime = Runtime::default();
     let mixed = runtime.handler("mixed", bundle::<Mixed>()).unwrap();
     assert_eq!(look(&mixed, None).unwrap(), 1);
@@ -292,7 +292,7 @@ fn state_of_another_type_is_no_absent_state() {
 
 /// Types with the same name in different functions are distinct.
 #[test]
-fn types_are_told_apart_by_what_they_are() {
+fn types_of_the_same_name_are_distinct() {
     fn a() -> &'static str {
         #[derive(HostType)]
         struct Same(#[expect(dead_code, reason = "only its type counts")] u64);
@@ -304,6 +304,6 @@ fn types_are_told_apart_by_what_they_are() {
         Same::registration().name()
     }
     assert_ne!(a(), b());
-    let path = "type_ids::types_are_told_apart_by_what_they_are::a::Same@";
+    let path = "type_ids::types_of_the_same_name_are_distinct::a::Same@";
     assert!(a().contains(path), "{}", a());
 }

@@ -82,10 +82,10 @@ fn library(test: &str, source: &str, text: &str, flags: &[&str]) -> Option<PathB
 }
 
 #[test]
-fn a_unified_target_for_cpus_may_take_pointers_to_no_constants() {
+fn unified_cpu_targets_may_have_non_const_pointers() {
     use xla_ffi_runtime::Tree;
     use xla_ffi_runtime::legacy::{ApiVersion, Invocation};
-    let test = "a_unified_target_for_cpus_may_take_pointers_to_no_constants";
+    let test = "unified_cpu_targets_may_have_non_const_pointers";
     let flags = ["-std=c++17", "-Wall", "-Werror"];
     let Some(library) = library(test, "unified.cc", UNIFIED, &flags) else {
         return;

@@ -248,10 +248,10 @@ fn adapted_functions_on_every_revision() {
 }
 
 #[test]
-fn foreign_statuses_are_left_alone() {
+fn foreign_statuses_are_not_modified() {
     use std::ffi::c_void;
     type Target = unsafe extern "C" fn(*mut c_void, *mut *const c_void, *mut c_void);
-    for (language, library) in languages("foreign_statuses_are_left_alone") {
+    for (language, library) in languages("foreign_statuses_are_not_modified") {
         let runtime = Runtime::default();
         let library = runtime.open(&library).expect("it loads");
         let address = library.symbol("tiled_add_status").expect("exported");
@@ -325,8 +325,8 @@ int main(int count, char** arguments) {
 "#;
 
 #[test]
-fn a_hosts_own_functions_are_called_and_ours_are_hidden() {
-    let test = "a_hosts_own_functions_are_called_and_ours_are_hidden";
+fn status_functions_of_the_host_are_called() {
+    let test = "status_functions_of_the_host_are_called";
     let host = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("status-host");
     let source = host.with_extension("c");
     std::fs::write(&source, HOST).expect("the target folder");

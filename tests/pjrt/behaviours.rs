@@ -278,8 +278,8 @@ fn clients_and_threads() {
 }
 
 #[test]
-fn a_call_that_does_not_end() {
-    let Some(client) = client("pjrt.a_call_that_does_not_end") else {
+fn a_call_that_does_not_return() {
+    let Some(client) = client("pjrt.a_call_that_does_not_return") else {
         return;
     };
     let never = registered::<never>(&client, "never");

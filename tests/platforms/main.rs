@@ -178,9 +178,9 @@ const BIG: &str =
     "XLA's FFI is laid out for little-endian systems, and jaxlib has no big-endian build";
 
 #[test]
-fn c_and_cpp_say_that_there_is_no_jaxlib() {
+fn unsupported_systems_are_compile_errors() {
     if !works("clang") {
-        return skip("c_and_cpp_say_that_there_is_no_jaxlib", "no clang");
+        return skip("unsupported_systems_are_compile_errors", "no clang");
     }
     let folder = tempfile::tempdir().unwrap();
     library(folder.path());
