@@ -8,13 +8,13 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs};
 
-/// A language of the examples.
+/// A programming language of the examples.
 struct Language {
     /// File extension of the sources.
     extension: &'static str,
     /// Whether the sources are compiled as C++.
     cpp: bool,
-    /// Language standard.
+    /// Flag of the language standard.
     standard: &'static str,
 }
 

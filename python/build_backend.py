@@ -24,8 +24,8 @@ PACKAGE_FILES = {
 
 
 def beside(name):
-    """Returns the path of a file that is next to this file in a source distribution, and one folder up in a
-    checkout."""
+    """Returns the path of a file. In a source distribution, the file is next to this file, and in a checkout in the
+    parent folder."""
     return next(path for path in (HERE / name, HERE.parent / name) if path.exists())
 
 

@@ -106,7 +106,7 @@ def code_of(capsule):
 
 
 def collect(value, shown, name, handlers, types):
-    """Adds the handlers and type ids found in a value: a capsule, or a dict or list that contains capsules."""
+    """Adds the handlers and type ids in a value to the lists. The value is a capsule, or a dict or list of capsules."""
     if type(value).__name__ == "PyCapsule":
         if name == "type_id" or (name.endswith("type_id") and not is_function(code_of(value))):
             types.append(code_of(value))

@@ -62,7 +62,7 @@ def _guarded(work):
 
 
 def _write(text):
-    """Writes to standard output in UTF-8, the encoding of stub files, whatever the locale is."""
+    """Writes text to standard output in UTF-8, the encoding of stub files, independently of the locale."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(encoding="utf-8")
     sys.stdout.write(text)

@@ -42,8 +42,8 @@ def dtype_name(dtype):
 
 
 def type_text(name, dims=None):
-    """Returns an element type of the ABI or of NumPy as errors show it, with dimensions unless they are None:
-    ``float32[2, 3]``."""
+    """Returns the text of an element type for error messages, with dimensions unless they are None: ``float32[2, 3]``.
+    """
     name = DTYPE_NAMES.get(name) or name
     return name if dims is None else f"{name}[{', '.join(map(str, dims))}]"
 

@@ -115,7 +115,7 @@ def _dictionary(spec, name, value):
 
 
 def _text(kind):
-    """Returns an attribute's type as errors show it."""
+    """Returns the text of an attribute's type for error messages."""
     if kind.startswith("["):
         return f"{_text(kind[1:-1])}[?]"
     return np.dtype(_abi.ATTRIBUTE_DTYPES[kind]).name if kind in _abi.ATTRIBUTE_DTYPES else kind

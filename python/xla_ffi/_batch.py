@@ -87,7 +87,7 @@ def _batch(primitive, args, dims, *, results, batch, aliases, gradient, split, t
 def _found(out, parts):
     """Returns the results of a batched call and their batch dimensions.
 
-    Results are divided over Explicit axes like the operands.
+    Results are divided over a mesh's Explicit axes like the operands.
     """
     return tuple(_jax.divided(value, (*parts, *_jax.parts_of(value)[1:])) for value in out), (0,) * len(out)
 
@@ -101,8 +101,8 @@ def _one_by_one(primitive, args, batched, method, **params):
     return _loop(args, primitive, tuple(batched), method, tuple(params.items()))
 
 
-# A loop's body is a constant of the loop. Without this cache, jax would compile every call outside of `jit` again, and
-# keep every compiled copy.
+# `jax.jit` caches the traced loop. Without this cache, jax would compile the loop again in every call outside of `jit`,
+# and keep every compiled copy.
 @functools.partial(jax.jit, static_argnums=(1, 2, 3, 4), inline=True)
 def _loop(args, primitive, batched, method, params):
     def one(carry, mapped):

@@ -19,7 +19,7 @@ from . import _abi, _attributes, _jax, _mlir, _values
 from ._handler import Handler
 from ._installation import INSTALL_TOOLS
 
-#: The checks in JAX, in the order in which they run. Their functions are in ``_checks``.
+#: The checks in JAX, in the order in which they run. The functions of the checks are in ``_checks``.
 NAMES = (
     "runs", "jit", "vmap", "shard_map", "export", "gradient", "operands", "repeats", "threads", "nan",
 )  # fmt: skip
@@ -248,7 +248,7 @@ def _type(dtype, shape):
 
 
 def _spec(path, array):
-    """Saves an operand to a file and returns the command-line argument for it."""
+    """Saves an operand to a file and returns the command-line argument that selects the file."""
     plain = array
     if array.dtype.kind not in "biufc":
         plain = array.astype(np.float32) if array.dtype.itemsize > 2 else array.view(f"u{array.dtype.itemsize}")

@@ -36,7 +36,7 @@ class Case:
 
     @property
     def args(self):
-        """New copies of the operands. JAX may share a NumPy array's memory, and a wrong handler may write to it."""
+        """New copies of the operands. A wrong handler may write to the memory of a NumPy array that JAX shares."""
         return [arg.copy() for arg in self._args]
 
     def call(self, *args):
@@ -77,8 +77,8 @@ def _arrays(out):
 def _another(arg, row, random):
     """Returns the operand for one row of a batch.
 
-    Elements are drawn at random from the operand's elements, and floats have a different scale per row. Rotations of
-    one row would hide a handler that mixes rows. Every fourth row holds a single value.
+    Elements are drawn at random from the operand's elements, and floats have a different scale per row. If all rows
+    were rotations of one row, a handler that mixes rows would remain undetected. Every fourth row holds a single value.
     """
     if not row or not arg.size:
         return arg
@@ -151,7 +151,7 @@ def jit(case):
 
 
 def vmap(case):
-    """Compares vmap with a loop: first all operands batched, then only the first."""
+    """Compares vmap with a loop, first with all operands batched, then with only the first operand batched."""
     if not case.args:
         raise Skipped("the call has no operands")
     if not case.is_deterministic:

@@ -124,7 +124,7 @@ class Contract:
         return [self._build(index, entry.dims, known) for index, entry in enumerate(rets)]
 
     def _attributes(self, attrs):
-        """Returns the sizes that attributes give to names, with their origin for error messages."""
+        """Returns the sizes that attributes give to names, and the origin of each size for error messages."""
         known = {}
         for name in self.names:
             if name in attrs:

@@ -85,7 +85,7 @@ class Described(Single):
         return _attributes.cast_all(self.spec, {**(given or {}), **more})
 
     def _refuse_excess(self, args):
-        """Raises a TypeError if a call has more arguments than the handler takes."""
+        """Raises a TypeError if a call has more arguments than the handler accepts."""
         declared = self.spec.args
         if len(args) > len(declared) and not any(arg.variadic for arg in declared):
             attrs = sorted(attr.name for attr in self.spec.attrs if attr.inside is None)
@@ -128,7 +128,7 @@ class Described(Single):
         return types, len(rets) == len(types) == 1 and not rets[0].variadic
 
     def _inferred(self, args, bound, own_shapes, cast, known):
-        """Returns the types of the results. Those in ``known`` that are not None are used as they are."""
+        """Returns the types of the results. Types in ``known`` that are not None are used unchanged."""
         variadic = any(ret.variadic or ret.optional for ret in self.spec.rets)
         rets = [(ret, None) for ret in self.spec.rets]
         if own_shapes is not None:
@@ -186,7 +186,8 @@ class Described(Single):
             return args[source].dtype
         if ret.dtypes is not None and len(ret.dtypes) == 1:
             return _abi.numpy_dtype(ret.dtypes[0])
-        # The handler is generic, so the result has the type of the arguments that accept the same types.
+        # The handler is generic, so the result has the element type of the arguments that accept the same types as the
+        # result.
         for value, (arg, _name) in zip(args, bound):
             if not arg.token and arg.dtypes == ret.dtypes:
                 return value.dtype
@@ -226,7 +227,7 @@ def one_to_one(name, pairs):
 
 
 def _counted(operands, noun):
-    """Returns the number of operands and their names as errors show them."""
+    """Returns the text of the number and the names of operands, for error messages."""
     names = ", ".join(f"`{operand.name}`" for operand in operands)
     return f"{len(operands)} {noun}{'' if len(operands) == 1 else 's'}{f' ({names})' if names else ''}"
 
@@ -236,7 +237,7 @@ def _rank(arg):
 
 
 def expected(arg):
-    """Returns the type of a declared operand as errors show it."""
+    """Returns the text of a declared operand's type for error messages."""
     rank = _rank(arg)
     dims = None if rank is None else "?" * rank
     return " or ".join(_abi.type_text(dtype, dims) for dtype in arg.dtypes or ["an array" if rank is None else "any"])
@@ -245,8 +246,8 @@ def expected(arg):
 def checked(arg, name, given, shape, have, cast, more_dims):
     """Raises a TypeError if the handler would refuse an array made of ``given``.
 
-    ``cast`` is a function that returns the remedy for an element type to cast to. ``more_dims`` is the remedy for too
-    many dimensions.
+    ``cast`` is a function that returns the remedy, with the element type of the cast as its argument. ``more_dims`` is
+    the remedy for too many dimensions.
     """
     if arg.dtypes is None and have not in _abi.DTYPE_NAMES:
         raise TypeError(f"XLA has no arrays of {have}")
@@ -263,9 +264,9 @@ def _given_shapes(shapes, operands, attrs, rets):
     """Returns the results of a call, each with its shape. The shape is None if ``shapes`` leaves it to the contract,
     and for tokens.
 
-    ``shapes`` is a list with a shape for each result that is not a token. For a handler with one result, the shape
-    itself is enough. A function is called with the operands' shapes and a dict of the attributes, and returns one of
-    these.
+    ``shapes`` is a list with a shape for each result that is not a token. For a handler with one result, ``shapes`` may
+    be the shape of this result. ``shapes`` may also be a function of the operands' shapes and a dict of the attributes,
+    which returns a list or a shape.
     """
     if callable(shapes):
         shapes = shapes(tuple(operands), dict(attrs))

@@ -23,9 +23,9 @@ class Handler(Described):
     Handlers with a declared gradient are differentiable. For others, see :meth:`with_vjp`.
 
     Args:
-        shapes: Result shapes, needed if the contract does not determine them. A list with a shape for each result, or None
-            for a result whose shape the contract determines. For one result, its shape is enough. A function is called with
-            a tuple of the operands' shapes and a dict of the attributes, and returns one of these.
+        shapes: Result shapes, needed if the contract does not determine them. A list with a shape for each result, or
+            None for a result whose shape the contract determines. For one result, the shape of the result. Or a
+            function of a tuple of the operands' shapes and a dict of the attributes, which returns a list or a shape.
         result_shape_dtypes: Result types, needed if the element types are not determined either. An object with ``shape``
             and ``dtype``, or a sequence of them, with None for results whose type is determined.
         vmap_method: As in ``jax.ffi.ffi_call``.

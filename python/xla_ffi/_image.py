@@ -75,8 +75,8 @@ class Elf(_File):
     """A 64-bit little-endian ELF file."""
 
     system = "Linux"
-    _SECTION = struct.Struct("<IIQQQQIIQQ")  # name type flags addr offset size link info align entsize
-    _SYMBOL = struct.Struct("<IBBHQQ")  # name info other shndx value size
+    _SECTION = struct.Struct("<IIQQQQIIQQ")  # fields: name type flags addr offset size link info align entsize
+    _SYMBOL = struct.Struct("<IBBHQQ")  # fields: name info other shndx value size
     _SYMTAB, _NOBITS, _DYNSYM = 2, 8, 11
     _GLOBAL, _UNIQUE, _FUNCTION = 1, 10, 2
 
@@ -96,8 +96,8 @@ class Elf(_File):
             self.manifest = self._loaded_manifests()
 
     def _loaded_manifests(self):
-        """Returns the manifests, or None if there are none. Each starts at a multiple of 16 bytes and is found by
-        its first bytes."""
+        """Returns the manifests, or None if the file has none. A manifest starts at a multiple of 16 bytes and is found
+        by its first bytes."""
         found = b""
         for match in re.finditer(b"XLAFFIMF", self.data):
             at = match.start()
@@ -144,8 +144,8 @@ class MachO(_File):
     """
 
     system = "macOS"
-    _SECTION = struct.Struct("<16s16sQQIIIIIIII")  # name segment addr size offset align reloff nreloc flags reserved
-    _SYMBOL = struct.Struct("<IBBHQ")  # name type sect desc value
+    _SECTION = struct.Struct("<16s16sQQIIIIIIII")  # fields: name segment addr size offset align reloff nreloc flags reserved
+    _SYMBOL = struct.Struct("<IBBHQ")  # fields: name type sect desc value
     _CODE = 0x80000400  # section flags: only instructions, or some instructions
 
     def __init__(self, data):
@@ -159,10 +159,10 @@ class MachO(_File):
             command, length = struct.unpack_from("<II", self.data, at)
             if length < 8:
                 raise ValueError("a load command is too short")
-            if command == 0x19:  # LC_SEGMENT_64
+            if command == 0x19:  # the command LC_SEGMENT_64
                 (sections,) = struct.unpack_from("<I", self.data, at + 64)
                 self._sections += self.structs(self._SECTION, at + 72, sections)
-            elif command == 0x2:  # LC_SYMTAB
+            elif command == 0x2:  # the command LC_SYMTAB
                 self._symbols.append(struct.unpack_from("<IIII", self.data, at + 8))
             at += length
         # Names of sections have at most 16 bytes.
@@ -198,7 +198,7 @@ class Pe(_File):
     """A 64-bit DLL."""
 
     system = "Windows"
-    _SECTION = struct.Struct("<8sIIIIIIHHI")  # name size addr raw_size raw … characteristics
+    _SECTION = struct.Struct("<8sIIIIIIHHI")  # fields: name size addr raw_size raw … characteristics
     _EXECUTABLE = 0x20000000
 
     def __init__(self, data):

@@ -254,7 +254,7 @@ def type_of(value):
 
 def allow_in_shard_map(primitive):
     """Makes the results of a primitive vary over mesh axes like those of elementwise primitives, in versions of jax
-    that need this. jax 0.6.0 needs it if its check of varying types is off."""
+    that require a declaration. jax 0.6.0 requires the declaration if its check of varying types is off."""
     try:
         from jax.experimental import shard_map
     except ImportError:
@@ -272,8 +272,8 @@ def has_shardy():
 class _Effect(effects.Effect):
     """The effect of a call with side effects, which keeps jax from moving the call.
 
-    Exported models refer to it by the module and name of this class, and jax requires that it reads back an equal
-    object.
+    Exported models refer to the effect by the module and name of this class. When jax reads a model, the effect must
+    equal this object.
     """
 
     def __str__(self):

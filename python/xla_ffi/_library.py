@@ -173,7 +173,7 @@ class Library(Handlers):
                 return self._generation
 
     def _build(self):
-        """Returns the suffix of a later generation in the names of targets."""
+        """Returns the suffix that names of targets have in generations after the first."""
         return "" if self._generation == 1 else f"@{self._generation}"
 
     def _legacy_target(self, name):

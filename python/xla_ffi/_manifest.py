@@ -245,7 +245,8 @@ def _with_dictionaries(attrs):
     """Returns the attributes, with an entry added before the first member of each dictionary that the manifest does not
     list.
 
-    ``XFFI_FIELD_ATTR`` in C does not list dictionaries. An added dictionary is optional if all its members are.
+    ``XFFI_FIELD_ATTR`` in C does not list dictionaries. An added dictionary is optional if all its members are
+    optional.
     """
     listed, found = {attr.name for attr in attrs if attr.inside is None}, []
     for attr in attrs:

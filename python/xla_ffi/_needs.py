@@ -86,7 +86,8 @@ def of_exported(exported, where="the model"):
 
 
 def deserialized(body, where, what=None):
-    """Returns the ``jax.export.Exported`` in these bytes. ``what`` starts the error if they are something else."""
+    """Returns the ``jax.export.Exported`` in bytes. If the bytes have a different content, the error starts with
+    ``what``."""
     from jax import export as jax_export
 
     with _damage(f"{what or f'{where}: not a model'} that jax.export serialised"):

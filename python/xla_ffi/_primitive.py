@@ -17,8 +17,8 @@ from . import _abi, _jax, _mlir, _record, _sharding
 from ._description import one_to_one
 from ._errors import UnsupportedRuntimeError
 
-#: The primitives: for plain calls, and for calls that may be split over devices. There are two because jax decides per
-#: primitive whether lowering needs the devices. All of their parameters are hashable.
+#: The primitives: for plain calls, and for calls that may be split over devices. Two primitives exist because jax
+#: decides per primitive whether lowering needs the devices. All parameters of the primitives are hashable.
 PRIMITIVES = (core.Primitive("xla_ffi_call"), core.Primitive("xla_ffi_call_split"))
 
 

@@ -168,7 +168,7 @@ def plain():
 
 
 def target_now(target, platforms=("cpu",)):
-    """Returns the target for a call that is now being traced for these platforms."""
+    """Returns the target for a call that jax is tracing for these platforms: the recorded target during a recording."""
     if _current is None or _plain.get():
         return target
     from . import _jax

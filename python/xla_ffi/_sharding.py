@@ -1,8 +1,8 @@
 """Calls with sharded operands, and how contracts allow splitting them over devices.
 
-A handler that may be batched along leading dimensions (``_batch.py``) processes each of their elements independently.
-Each device therefore calls it on its own part, without gathering along these dimensions. All other dimensions, and
-operands without the leading ones, must be whole on every device.
+A handler that may be batched along leading dimensions (``_batch.py``) processes the elements along these dimensions
+independently. Each device therefore calls the handler on its own part, without gathering along these dimensions. All
+other dimensions, and operands without leading dimensions, must be whole on every device.
 """
 
 import dataclasses

@@ -34,7 +34,7 @@ def printable(text):
 def operand(about, dims=None):
     """Returns the text of an operand, with its dimensions as in the contract if they are known."""
     kind = "token" if about.token else "|".join(about.dtypes).lower() if about.dtypes else "any"
-    # Huge ranks would make huge texts.
+    # The text of an operand with a huge rank would be too long.
     if dims is None and about.rank is not None and about.rank <= 64 and not about.token:
         dims = " ".join("_" * about.rank)
     shape = "" if dims is None or about.token else f"[{dims}]"

@@ -106,7 +106,7 @@ class Host:
     def enroll(self, register):
         """Calls a library's own registration function.
 
-        Returns the text of its error with a line per handler, or None.
+        Returns the text of the function's error, with a line per handler, or None.
         """
         register.restype, register.argtypes = ctypes.c_void_p, [ctypes.c_void_p, ctypes.c_char_p]
         error = register(self.address, b"Host")

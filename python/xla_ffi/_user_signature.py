@@ -53,7 +53,7 @@ def named(**said):
 
 
 def complete(path, libraries, handlers, legacy):
-    """Returns the libraries of a file, as from ``_manifest.read_all``, with the caller's descriptions added."""
+    """Returns the libraries of a file with the caller's descriptions added, in the form of ``_manifest.read_all``."""
     libraries = {name: (dict(specs), list(targets)) for name, (specs, targets) in libraries.items()}
     if not libraries:
         libraries[_stem(path)] = ({}, [])

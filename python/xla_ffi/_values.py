@@ -19,8 +19,8 @@ ENABLE_X64 = "call jax.config.update('jax_enable_x64', True) first"
 def check(value, dtype, wanted, strict=False, name="value"):
     """Raises TypeError if ``value`` would be a different value as ``dtype``.
 
-    ``value`` is a number, an array or a nested list of these. The error calls the type ``wanted`` and the value
-    ``name``. If ``strict``, bools are not numbers and numbers are not bools.
+    ``value`` is a number, an array, or a nested list of numbers and arrays. The error calls the type ``wanted`` and the
+    value ``name``. If ``strict``, bools are not numbers and numbers are not bools.
     """
     dtype = np.dtype(dtype)
     groups = {}
@@ -113,7 +113,7 @@ def is_traced(value):
 
 
 def shown(value):
-    """Returns a value and its type as errors show them."""
+    """Returns the text of a value and its type for error messages."""
     if isinstance(value, (np.ndarray, np.generic)) and value.ndim == 0:
         return f"{value.dtype.name} {plain(value.item())}"
     if hasattr(value, "dtype") and hasattr(value, "shape"):
@@ -122,7 +122,7 @@ def shown(value):
 
 
 def plain(value):
-    """Returns a value as errors show it, shortened if it is long."""
+    """Returns the text of a value for error messages, shortened if it is long."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -260,7 +260,7 @@ def _limits(dtype):
 
 
 def _floats(values, dtype, wanted):
-    """Checks that floats are in range. They may be rounded."""
+    """Checks that floats are in range. The conversion may round floats."""
     with np.errstate(all="ignore"):
         held = values.astype(dtype).astype(np.complex128)
     lost = (np.isnan(held) != np.isnan(values)) | (np.isinf(held) != np.isinf(values))

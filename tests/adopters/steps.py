@@ -41,7 +41,7 @@ def fetch(lock, sha256, sdist):
 
 
 def unpack(sdist, folder, *paths):
-    """Unpacks an sdist without its top folder. If paths are given, unpacks only those."""
+    """Unpacks an sdist without its top folder. If paths are passed, unpacks only these paths."""
     shutil.rmtree(folder, ignore_errors=True)
     with tarfile.open(sdist) as archive:
         for member in archive:

@@ -11,7 +11,7 @@ fn text(path: &str) -> String {
     std::fs::read_to_string(xla_ffi_testing::root().join(path)).unwrap()
 }
 
-/// Compares the current names with the recorded list, line by line.
+/// Compares the current names of an interface with the recorded list, line by line.
 fn compare(name: &str, now: &BTreeSet<String>) {
     let path = xla_ffi_testing::root().join("tests/stability").join(name);
     if std::env::var_os("XLA_FFI_STABILITY").is_some_and(|value| value == "overwrite") {

@@ -97,7 +97,7 @@ const SINCE: [(&str, Revision); 16] = [
     ("xffi_custom_options", Revision::R10),
 ];
 
-/// Each context function works from its first revision on; on older revisions, the error names the first jaxlib that
+/// Each context function works from its first revision on. On older revisions, the error names the first jaxlib that
 /// has the function.
 #[test]
 fn context_functions_work_from_their_first_revision() {
@@ -148,7 +148,8 @@ fn context_functions_work_from_their_first_revision() {
                     );
                 }
             }
-            // Libraries identify a copy of XLA by the address of its API table, so that address must not be reused.
+            // Libraries identify a copy of XLA by the address of its function table. The runtime is leaked, so that the
+            // address is not reused.
             std::mem::forget(runtime);
         }
     }
@@ -196,7 +197,8 @@ fn state_without_a_deleter_works_on_every_revision() {
             .run()
             .unwrap_or_else(|error| panic!("{revision}: {error}"));
         assert_eq!(ints(&done.rets[0]), [7], "{revision}");
-        // Libraries identify a copy of XLA by the address of its API table, so that address must not be reused.
+        // Libraries identify a copy of XLA by the address of its function table. The runtime is leaked, so that the
+        // address is not reused.
         std::mem::forget(runtime);
     }
 }

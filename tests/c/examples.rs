@@ -41,8 +41,8 @@ fn call(
         call = call.ret(spec::parse_result(ret)?);
     }
     let outcome = call.run();
-    // Libraries identify a copy of XLA by the address of its API table, so that address must not be
-    // reused.
+    // Libraries identify a copy of XLA by the address of its function table. The runtime is leaked, so that the address
+    // is not reused.
     std::mem::forget(runtime);
     outcome
 }

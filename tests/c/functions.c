@@ -108,7 +108,7 @@ static XLA_FFI_Error* product_impl(xffi_call* call) {
 }
 XFFI_HANDLER(product, product_impl);
 
-/* Returns an error if this header or the host accepts an alignment that XLA does not support. */
+/* Returns an error if the C header or the host accepts an alignment that XLA does not support. */
 static XLA_FFI_Error* refuses_odd_scratch(const xffi_call* call) {
   static const size_t odd[] = {0, 3, 512};
   XLA_FFI_DeviceMemory_Allocate_Args args;
@@ -420,7 +420,7 @@ static XLA_FFI_Error* asked_for_absent_impl(xffi_call* call) {
 }
 XFFI_HANDLER(asked_for_absent, asked_for_absent_impl);
 
-/* Returns the bytes of an argument and a result of any type, and of the optional argument m. */
+/* Returns the number of bytes of an argument and a result of any type, and of the optional argument m. */
 static XLA_FFI_Error* any_bytes_impl(xffi_call* call) {
   xffi_buffer x = xffi_arg(call, "x", XFFI_ANY_DTYPE, XFFI_ANY_RANK);
   xffi_buffer m = xffi_optional_arg(call, "m", XFFI_ANY_DTYPE, 1);

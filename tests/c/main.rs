@@ -1,5 +1,5 @@
-//! Tests C handlers on every revision of the embedded runtime, and their C++ equivalents if both
-//! languages support the feature.
+//! Tests C handlers on every revision of the embedded runtime. Features that C++ also supports are tested with
+//! equivalent C++ handlers.
 
 mod context;
 mod examples;
@@ -42,8 +42,8 @@ fn call(
         call = call.ret(spec::parse_result(ret)?);
     }
     let outcome = more(call).run();
-    // Libraries identify a copy of XLA by the address of its API table, so that address must not be
-    // reused.
+    // Libraries identify a copy of XLA by the address of its function table. The runtime is leaked, so that the address
+    // is not reused.
     std::mem::forget(runtime);
     outcome
 }

@@ -30,7 +30,8 @@ fn promised(
 ) -> Result<Outcome, Error> {
     let runtime = Runtime::new(revision);
     let library = runtime.open(library)?;
-    // Libraries identify a copy of XLA by the address of its API table, so that address must not be reused.
+    // Libraries identify a copy of XLA by the address of its function table. The runtime is leaked, so that the address
+    // is not reused.
     std::mem::forget(runtime);
     let mut stages = vec![(Stage::Execute, "promised")];
     stages.extend(more);

@@ -13,7 +13,7 @@ fn out(name: &str) -> PathBuf {
 
 const FLAGS: [&str; 3] = ["-std=c++17", "-w", "-pthread"];
 
-/// Compiles a text, and links it unless `flags` prevent that.
+/// Compiles a text, and links the result unless `flags` prevent linking.
 fn compile(compiler: &str, headers: &Headers, name: &str, text: &str, flags: &[&str]) -> Output {
     let source = out(&format!("{name}.cc"));
     std::fs::write(&source, text).expect("the target folder");

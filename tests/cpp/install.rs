@@ -50,7 +50,7 @@ fn embeds(program: &Path) {
     assert!(said.ends_with("100000 calls from 4 threads\n"), "{said}");
 }
 
-/// Runs the program of the internal API and checks its output.
+/// Runs the program that uses the runtime's internal API, and checks its output.
 fn serves(program: &Path, abseil: bool) {
     let output = Command::new(program).output().expect("it starts");
     let said = String::from_utf8_lossy(&output.stdout);
@@ -267,7 +267,7 @@ fn a_pkg_config_project() {
 }
 
 /// The code that surrounds the snippets of `docs/cpp.md`: functions that the page omits, and handlers that use every
-/// description it lists.
+/// description on the page.
 const AROUND: &str = r#"
 static ffi::Error RmsNorm(ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> y, std::optional<float> eps) {
   float sum = eps.value_or(1e-5f);

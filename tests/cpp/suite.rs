@@ -1,5 +1,5 @@
-//! Runs the C++ handler cases with our headers and with XLA's own, and compares the results; ours run
-//! on every revision.
+//! Runs the C++ handler cases with our headers and with XLA's own, and compares the results. With our headers, the
+//! cases run on every revision.
 
 use crate::cases::{For, cases, check, traits};
 use crate::{Headers, build, sources};
@@ -17,8 +17,8 @@ fn run(source: &Path, library: &Path, revision: Revision, upstream: bool) -> Vec
         }
         let runtime = Runtime::new(revision);
         let outcome = runtime.open(library).and_then(|library| case.run(&library));
-        // Libraries identify a copy of XLA by the address of its API table. Like XLA, this test never
-        // frees the table.
+        // Libraries identify a copy of XLA by the address of its function table. The runtime is leaked, so that its
+        // address is not reused.
         std::mem::forget(runtime);
         // r0 and r1 report every handler's error as INTERNAL.
         let codes = revision >= Revision::R2;

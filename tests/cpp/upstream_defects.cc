@@ -500,7 +500,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(complex_attrs, ComplexAttrs,
                                   .Attr<std::complex<double>>("s")
                                   .Attr<ffi::Span<const std::complex<float>>>("v"));
 
-// Parameters of every kind that is bound by the type only
+// Automatic binding of every parameter type that can be bound without a declaration
 // RUN-OURS all_automatic {} f32[1]=1 -> s64[3] == 1,0,1
 // RUN-OURS all_automatic {} f32[1]=1 f32[1]=1 s32[1]=1 -> s64[3] == 2,1,1
 static ffi::Error AllAutomatic(ffi::Context context, ffi::AnyBuffer, std::optional<ffi::BufferR1<ffi::F32>> m,

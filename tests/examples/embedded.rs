@@ -1,5 +1,5 @@
-//! Runs the examples on the embedded runtime at every revision and compares results and errors with
-//! the table.
+//! Runs the examples on every revision of the embedded runtime, and compares results and errors with
+//! `examples/examples.json`.
 
 use crate::{
     LANGUAGES, alias, arguments, attributes, bundle, every_example, handler, library, results,
@@ -143,8 +143,8 @@ fn every_call(language: &str) {
                     wrong.push(format!("{name} in {language} on {revision}, {call}: {why}"));
                 }
             }
-            // Libraries identify a copy of XLA by the address of its API table, so that address must
-            // not be reused.
+            // Libraries identify a copy of XLA by the address of its function table. The runtime is leaked, so that the
+            // address is not reused.
             std::mem::forget(runtime);
         }
     });

@@ -86,8 +86,8 @@ fn memory_stays_flat() {
             if heap > HEAP {
                 leaks.push(format!("{name} in {language}"));
             }
-            // Libraries identify a copy of XLA by the address of its API table, so that address must
-            // not be reused.
+            // Libraries identify a copy of XLA by the address of its function table. The runtime is leaked, so that the
+            // address is not reused.
             std::mem::forget(runtime);
         });
     }

@@ -1,7 +1,7 @@
 //! Runs every example in every language, with the calls of `examples/examples.json`.
 //!
-//! JAX (`tests/jax/examples.py`) and `cargo xtask demo` use the same table. These tests use the embedded
-//! runtime at every revision, and XLA through a PJRT plugin. Results and errors must be identical.
+//! `tests/jax/examples.py` and `cargo xtask demo` use the same file. These tests use the embedded runtime on every
+//! revision, and XLA through a PJRT plugin. Results and errors must be identical.
 
 mod embedded;
 mod leaks;

@@ -38,7 +38,7 @@ fn on_xla(client: &Client, target: &str, call: &Value, times: usize) -> Result<V
     Ok(all)
 }
 
-/// Returns an outcome in comparable form: the bytes of the results, or the code and message.
+/// Returns an outcome in a form that can be compared: the bytes of the results, or the code and message.
 fn told(outcome: Result<Vec<Tensor>>) -> std::result::Result<Vec<String>, String> {
     let shown = |ret: &Tensor| format!("{ret} {:?}", ret.bytes());
     match outcome {
@@ -73,8 +73,8 @@ fn every_call(test: &str, language: &str) {
     });
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(ran >= 10 || without, "{ran} calls");
-    // Libraries identify a copy of XLA by the address of its API table, so that address must not be
-    // reused.
+    // Libraries identify a copy of XLA by the address of its function table. The runtime is leaked, so that the address
+    // is not reused.
     std::mem::forget(runtime);
 }
 

@@ -3,8 +3,8 @@
 //! ```text
 //! pjrt_rows PLUGIN ROWS KIND=LIBRARY… --twin KIND=LIBRARY… --legacy KIND=LIBRARY… [--row NAME]
 //! ```
-//! Prints one line of JSON per cell, as `tests/jax/matrix.py` does for jaxlibs. Each row of a library runs in a
-//! separate process, so that a crash affects only one cell.
+//! Prints one line of JSON per cell, in the format of `tests/jax/matrix.py`. Each row of a library runs in a separate
+//! process, so that a crash affects only one cell.
 
 use serde_json::{Value, json};
 use std::process::{Command, ExitCode, Stdio};
@@ -496,7 +496,8 @@ fn refusal_is_reported(world: &World) -> Done {
 
 type Row = fn(&World) -> Done;
 
-/// Behaviour of plugins that `xla_ffi_programs::pjrt` does not guard against, independent of the library.
+/// Rows for behaviour of plugins that `xla_ffi_programs::pjrt` does not guard against. This behaviour does not depend
+/// on the library.
 const OF_PLUGINS: [(&str, Row); 2] = [
     ("plugin: user data without a context", without_context),
     ("plugin: a refused handler is reported", refusal_is_reported),

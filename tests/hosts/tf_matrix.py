@@ -2,8 +2,8 @@
 
 usage: tf_matrix.py ROWS KIND=LIBRARY… --twin KIND=LIBRARY… --legacy KIND=LIBRARY… [--row NAME]…
 
-Prints one line of JSON per cell, as matrix.py does for jaxlibs. TensorFlow is imported once. Each row of a library runs
-in a child process that is forked before TensorFlow creates anything.
+Prints one line of JSON per cell, in the format of matrix.py. TensorFlow is imported once. Each row of a library runs in
+a child process that is forked before TensorFlow creates anything.
 """
 
 import argparse

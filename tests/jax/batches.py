@@ -33,7 +33,7 @@ def lowered(function, *args):
 
 
 def calls(function, *args):
-    """Returns the shapes of a function's custom calls, and whether the program has a loop."""
+    """Returns the operand and result shapes of a function's custom calls, and whether the program has a loop."""
     text = lowered(function, *args)
     return [line[line.rindex(" : ") + 3 :].strip() for line in text.splitlines() if "custom_call @" in line], "while" in text
 

@@ -91,8 +91,8 @@ def as_far_as_it_goes(work, *args):
         raise
 
 
-# Errors for refused handlers: at registration, when a backend with queued handlers is initialized, and when a program
-# calls the target.
+# Texts of errors for refused handlers, which occur at registration, when a backend with queued handlers is initialized,
+# and when a program calls the target.
 REFUSALS = (
     "incompatible with the framework's API version",
     "No registered implementation for custom call",

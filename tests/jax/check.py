@@ -228,7 +228,7 @@ def wrong_vjp():
 
 
 def panics():
-    """a Rust handler that panics, and one that does not"""
+    """a Rust handler that panics, and a Rust handler that does not"""
     path = ROOT / "target/release/examples/libconformance.so"
     if not path.exists():
         raise Skip(f"{path} is not built")
@@ -243,7 +243,7 @@ def panics():
 
 
 def kept(lib, in_jax):
-    """an operand that only accepts some values, and determines the result's type"""
+    """an operand that accepts only some values and determines the result's type"""
     skip = [name for name in _check.NAMES if name not in ("runs", "vmap", "shard_map", "threads")]
     report = xla_ffi.check(lib.picky, X[0], skip=[*skip, "embedded"])
     if any(report[name].status != "failed" for name in ("vmap", "threads")):
@@ -257,7 +257,7 @@ def kept(lib, in_jax):
 
 
 def hangs(lib):
-    """a handler that does not return; the time limit is for all checks together"""
+    """a handler that does not return; the time limit applies to all checks together"""
     begun = time.monotonic()
     report = xla_ffi.check(lib.hangs, jnp.ones((2, 7)), time_limit=10)
     if time.monotonic() - begun > 45 or (report["runs"].status, report["jit"].status) != ("failed", "skipped"):
@@ -265,7 +265,7 @@ def hangs(lib):
 
 
 def reports(lib):
-    """text, JSON, and refused arguments"""
+    """the text and the JSON of a report; arguments of `check` that are refused"""
     skip = [name for name in _check.NAMES if name != "runs"]
     report = xla_ffi.check(lib.tail_twin, X, skip=[*skip, "embedded"])
     read = json.loads(report.to_json())

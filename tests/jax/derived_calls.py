@@ -164,7 +164,8 @@ def calls(function, *args):
 
 
 def aliases(lib):
-    """A result that aliases an operand keeps the operand's elements, whichever handler computes the result."""
+    """A result that aliases an operand keeps the operand's elements, independently of the handler that computes the
+    result."""
     put = lambda x: lib.put(x, input_output_aliases={0: 0})
     row, rows = np.asarray([100, 1, 2]), np.asarray([[100, 1, 2], [103, 4, 5]])
     close(put(X), row)

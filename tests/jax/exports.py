@@ -46,7 +46,8 @@ def command(*arguments):
 
 
 def lists(path, folder):
-    """Lists the targets that a model calls, for every form of the model, and the libraries that have them."""
+    """The targets that a model calls are listed for every form of the model, with the libraries that have the targets.
+    """
     wanted()
     lib = xla_ffi.load(path)
     function = lambda x: lib.rms_norm(lib.rms_norm(jnp.sin(x), eps=1e-3), eps=1e-2)

@@ -1,9 +1,8 @@
 """Registers the GPU examples in JAX, for the tests and the benches.
 
-With ``--platform cpu``, the libraries run on JAX's CPU. ``--driver`` names a library that replaces
-NVIDIA's driver and emulates the kernels. ``--device-host`` names a library that gives calls a
-stream. The C++ libraries must then be compiled with the emulator. Measurements made that way do not
-apply to any GPU.
+With ``--platform cpu``, the libraries run on JAX's CPU. ``--driver`` names a library that replaces NVIDIA's driver and
+emulates the kernels. ``--device-host`` names a library that gives calls a stream. The C++ libraries must then be
+compiled with the emulator. Such measurements do not apply to any GPU.
 """
 
 import argparse

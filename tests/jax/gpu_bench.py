@@ -175,7 +175,7 @@ def verdicts(rows, calls):
                 found[f"{language} dispatch at most upstream's"] = {
                     "ns": mine,
                     "upstream_ns": upstream,
-                    # A call takes microseconds in XLA's thunk, so less than 2 % is noise.
+                    # A call takes microseconds in XLA, so differences of less than 2 % are noise.
                     "holds": mine <= upstream * 1.02,
                 }
     return found

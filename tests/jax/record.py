@@ -237,7 +237,7 @@ with xla_ffi.record(sys.argv[2]) as recording:
 
 
 def crash():
-    """A call that crashes the process leaves the last file, which has no end."""
+    """If a call crashes the process, the last file contains that call without its end."""
     path, directory = conformance(), os.fspath(folder())
     done = subprocess.run([sys.executable, "-c", CRASHES, path, directory], capture_output=True, text=True)
     if done.returncode >= 0:

@@ -229,7 +229,7 @@ def whole(lib):
 def in_place(lib):
     """Each of many in-out operands has its own result.
 
-    A handler with the name of an attribute is available as an item.
+    A handler that has the same name as an attribute of the library is available as an item.
     """
     doubled = lib["digest"]
     if not isinstance(lib.digest, str) or doubled is not lib["squares.digest"]:

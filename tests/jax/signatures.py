@@ -108,7 +108,7 @@ def shown(lib):
 
 
 def names(lib):
-    """A handler's name is in the program's metadata, with the user's line, and in the profile.
+    """A handler's name is in the program's metadata, with the line of the user's code, and in the profile.
 
     In the profile, jax has an event with the name per call. From jaxlib 0.8.0 on, XLA has an event with the name per
     execution, because XLA names instructions after operations.

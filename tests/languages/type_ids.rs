@@ -75,8 +75,8 @@ fn a_library_that_is_loaded_again_registers_its_types_again() {
             places.dedup();
             // Without two loads at the same address, the test would not cover anything.
             assert!(places.len() < 20, "{}: never at one place", path.display());
-            // Libraries identify a copy of XLA by the address of its API table, so that address must
-            // not be reused.
+            // Libraries identify a copy of XLA by the address of its function table. The runtime is leaked, so that the
+            // address is not reused.
             std::mem::forget(runtime);
         }
     }

@@ -145,7 +145,7 @@ static int is_complete(void* event, int* complete) {
   return 0;
 }
 
-/* Reads its source when the stream reaches the copy, as a device does. */
+/* A copy that reads its source when the stream reaches the copy, as a device does. */
 static void late_copy_work(void* data) {
   copy_job* j = (copy_job*)data;
   memcpy(j->to, j->bytes, j->size);

@@ -299,7 +299,7 @@ const HOST: &str = r#"
 
 typedef void target(void* out, const void** in, void* status);
 
-/* Not one of the SDK's, and at a multiple of their alignment. */
+/* A status that does not belong to the SDK, at a multiple of the alignment of the SDK's statuses. */
 static _Alignas(65536) int own[16384] = {7};
 
 void XlaCustomCallStatusSetSuccess(int* status) { printf("%d: success\n", *status); }

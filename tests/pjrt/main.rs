@@ -1,6 +1,6 @@
 //! Compares XLA's CPU backend, through a PJRT plugin, with the embedded runtime: results and errors are the same.
 //!
-//! Runs every case of the conformance libraries in three languages on both.
+//! Every case of the conformance libraries runs in three languages on both.
 
 mod behaviours;
 
@@ -18,7 +18,7 @@ fn client(test: &str) -> Option<Client> {
     Some(plugin.client().expect("a client"))
 }
 
-/// Returns an outcome in comparable form: the bytes of the results, or the code and message.
+/// Returns an outcome in a form that can be compared: the bytes of the results, or the code and message.
 fn told(outcome: Result<Vec<Tensor>>, compared: usize) -> Result<Vec<String>, String> {
     match outcome {
         Ok(rets) => Ok(rets

@@ -498,7 +498,7 @@ static void* caller(void* data) {
   for (round = 0; round < rounds; ++round) {
     XLA_FFI_InvokeContext own = {copy, 0, NULL};
     int64_t i;
-    /* Different threads start with different functions. */
+    /* Threads call functions in different orders, so that different functions run first. */
     if (number % 4 < 2) metadata(&own, number % 3 == 0 ? "counter" : "counter_instantiate");
     if (number % 8 < 4) well(enroll(&copy->api, "cpu"), "xla_ffi_register");
     instantiate(&own);

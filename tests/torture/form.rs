@@ -1,4 +1,4 @@
-//! The forms of handlers under test, with one call of each.
+//! The forms of handlers under test, each with one call.
 
 use crate::interpose;
 use std::ffi::{c_char, c_void};

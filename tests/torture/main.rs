@@ -23,7 +23,7 @@ use xla_ffi_testing::{rust_examples, skip, target_folder};
 struct Report {
     /// The outcome of the first call.
     outcome: String,
-    /// The number of calls of each kind, for the first call of the form and for a later one.
+    /// The number of calls of each kind, for the first call of the form and for a later call.
     counts: [[usize; 4]; 2],
     /// The number of allocations that each round after the first round does not free.
     kept: isize,
@@ -176,7 +176,7 @@ fn in_child(body: impl FnOnce() -> String) -> (String, i32) {
     let mut said = vec![];
     pipe.read_to_end(&mut said).expect("the pipe");
     let mut status = 0;
-    // SAFETY: the process is a child of this one.
+    // SAFETY: the process is a child of this process.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     (String::from_utf8_lossy(&said).into_owned(), status)
 }

@@ -21,7 +21,7 @@ pub fn works(program: impl AsRef<Path>) -> bool {
         .is_ok_and(|output| output.status.success())
 }
 
-/// Returns this machine's C or C++ compiler: `CC` or `CXX`, or else the first known one.
+/// Returns this machine's C or C++ compiler: `CC` or `CXX`, or else the first known compiler that works.
 ///
 /// Without a compiler, reports a skip and returns `None`.
 #[must_use]
@@ -81,7 +81,7 @@ pub fn library_of_text(
         .arg(root().join("include"))
         .arg("-o")
         .arg(&library)
-        // The compiler writes its by-products to the current folder, which is that of the library.
+        // The compiler writes its by-products to the current folder, which is the library's folder.
         .current_dir(folder)
         .output()
         .ok()?;

@@ -5,13 +5,13 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A cross compiler for every supported machine.
+/// A cross compiler for every target.
 pub struct Zig {
     program: PathBuf,
     cache: PathBuf,
 }
 
-/// A machine for which libraries are built.
+/// A system and processor for which libraries are built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// AArch64 Linux; libraries are `libNAME.so`.
