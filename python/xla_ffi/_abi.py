@@ -49,7 +49,7 @@ def type_text(name, dims=None):
 
 
 def widens(have, want):
-    """Returns true if a cast from one element type of the ABI to a different one preserves the meaning of every value.
+    """Returns true if a cast of element type ``have`` to element type ``want`` preserves the meaning of every value.
     """
     kinds = ("bool", "uint", "int", "float", "complex")
     (a, has), (b, gets) = ELEMENT_TYPES.get(have, ("token", 0)), ELEMENT_TYPES[want]

@@ -16,7 +16,7 @@ _UNTYPED = [np.dtype(kind).name for name, kind in _abi.ATTRIBUTE_DTYPES.items() 
 
 
 def refuse(handler, problems):
-    """Raises a TypeError if there are problems.
+    """Raises a TypeError that lists ``problems``, if there are any.
 
     A single problem is on the same line as the handler's name. Several problems are listed one per line.
     """

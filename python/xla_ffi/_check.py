@@ -96,7 +96,7 @@ def _reached(time_limit):
 def _process(folder, job, deadline, time_limit):
     """Runs checks in a separate process.
 
-    Returns their results, and the check during which the process ended, or None.
+    Returns the results of the checks, and the check during which the process ended, or None.
     """
     import jax
 

@@ -25,7 +25,7 @@ class Skipped(Exception):
 
 
 class Case:
-    """A handler and the call to check."""
+    """A handler, and the operands and attributes of the call to check."""
 
     def __init__(self, handler, args, more, keep=()):
         self.handler, self.spec, self.more = handler, handler.spec, more
@@ -254,7 +254,7 @@ def operands(case):
 
 
 def repeats(case):
-    """Compares repeated calls."""
+    """Checks that repeated calls return equal results."""
     if not case.is_deterministic:
         raise Skipped("the manifest declares the handler nondeterministic")
     call = jax.jit(case.call)

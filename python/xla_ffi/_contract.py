@@ -18,7 +18,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 _NUMBER = re.compile(r"[0-9]+")
 #: Matches ``times * name / over + plus``, and captures the text of each part.
 _COMPUTED = re.compile(r"(?:(?P<times>[^*/+-]*)\*)?(?P<name>[^/+-]*)(?:/(?P<over>[^+-]*))?(?:(?P<sign>[+-])(?P<plus>.*))?")
-#: Separators between words: the blanks of ASCII, independent of the locale.
+#: Characters that separate words of a contract: the blanks of ASCII, independently of the locale.
 _BLANKS = " \t\n\v\f\r"
 _WORD = re.compile(f"[^{_BLANKS}]+")
 _MAX_NAMES = 26
@@ -80,7 +80,7 @@ class Entry:
 
 
 class Contract:
-    """A parsed contract."""
+    """A shape contract, parsed from its text."""
 
     def __init__(self, text):
         self.text = text

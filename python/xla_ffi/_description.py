@@ -15,7 +15,7 @@ from ._errors import ManifestError, no_handler
 class Single:
     """An object that exists once per process: copying returns the same object.
 
-    Unpickling may return a different object, because it loads the current file.
+    Unpickling may return a different object, because unpickling loads the current file.
     """
 
     def __copy__(self):
@@ -217,8 +217,8 @@ class Described(Single):
 def one_to_one(name, pairs):
     """Returns aliases as a dict.
 
-    Raises a ValueError for two operands in the same memory, which XLA would accept, although both then have the same
-    elements.
+    Raises a ValueError if two operands have the same memory. XLA accepts such aliases, but both operands then have the
+    same elements.
     """
     for side in zip(*pairs):
         if len(set(side)) < len(side):

@@ -182,7 +182,7 @@ def _loaded():
     for library in _library.loaded():
         targets = [handler.target for handler in library.handlers.values() if not handler.refused]
         for target in (*targets, *(each.target for each in library.legacy.values())):
-            # A file loaded with several descriptions counts once.
+            # A file that is loaded with several descriptions counts as one library.
             found.setdefault(target, {})[library.path, library.prefix, library.digest] = library
     return {target: list(libraries.values()) for target, libraries in found.items()}
 

@@ -1,9 +1,9 @@
 """Derivatives of calls, computed by the handlers that the author declared.
 
 Differentiating a call returns its results, the values that the derivative needs (the *residuals*), and a second
-primitive, the *tangent*. The tangent is the linear map from the arguments' tangents to the results' tangents.
-Evaluating it is forward mode, and transposing it is reverse mode. See ``docs/manifest.md`` for the operands and results
-of the handlers.
+primitive, the *tangent*. The tangent is the linear map from the arguments' tangents to the results' tangents. Forward
+mode evaluates this map, and reverse mode transposes it. See ``docs/manifest.md`` for the operands and results of the
+handlers.
 """
 
 import dataclasses
@@ -116,8 +116,8 @@ class Batched:
 class Linear:
     """A linear map.
 
-    ``differentiable`` has a bool for each argument of the call, ``results`` the type of each result, including those
-    without tangents. ``said`` is as in ``Rule``.
+    ``differentiable`` has a bool for each argument of the call, and ``results`` the type of each result, including
+    results without tangents. ``said`` is as in ``Rule``.
     """
 
     handlers: Any

@@ -217,7 +217,7 @@ class Handler(Described):
         return _sharding.Split(len(args[first].shape) - len(entries[first].dims) + 1, leading)
 
     def _said(self, each):
-        """Checks a result type that a caller passes."""
+        """Checks a result type that a caller passes in ``result_shape_dtypes``."""
         if each is self._token_type():
             return each
         if not (hasattr(each, "shape") and hasattr(each, "dtype")):
@@ -254,7 +254,7 @@ class Handler(Described):
 
 
 class _Keywords:
-    """The keywords of a call as a hashable key. Raises a TypeError if some are not constants."""
+    """The keywords of a call as a hashable key. The constructor raises a TypeError if a keyword is not a constant."""
 
     __slots__ = ("key", "values")
 

@@ -212,7 +212,8 @@ def is_explicit(value):
 
 
 def parts_of(value):
-    """Returns the Explicit axes that divide each dimension of a value: an axis, a tuple of axes, or None.
+    """Returns the Explicit mesh axes that divide each dimension of a value: an axis, a tuple of axes, or None per
+    dimension.
 
     Returns () for values that are not on an Explicit mesh.
     """
@@ -294,7 +295,8 @@ for _kind in ("lowerable", "control_flow_allowed", "remat_allowed", "custom_deri
 EFFECT = _Effect()
 
 
-#: Each call is lowered separately, because code that jax lowers once for several calls has no location to name.
+#: Options that lower each call separately. Otherwise, jax lowers several calls as one function, and the calls have no
+#: separate names in locations.
 LOWERED_IN_PLACE = {"cacheable": False} if "cacheable" in inspect.signature(mlir.register_lowering).parameters else {}
 
 

@@ -111,7 +111,7 @@ class Library(Handlers):
         given = {spec.name: spec for _, targets in described for spec in targets if spec.name in (legacy or {})}
         listed += [self._exported_target(spec) for name, spec in given.items() if name not in known]
         plans = [(spec, _handler.refusal(spec), self._stages(spec)) for spec in specs]
-        # Everything is checked before anything is registered or named.
+        # All checks precede the first registration, so that a failed load registers nothing.
         self._generation = self._free_generation(plans, listed)
         self._name([(spec, _handler.Handler(spec, self._target(spec), path, why, prefix, self._given)) for spec, why, _ in plans])
         for name in dict.fromkeys(spec.library for spec in specs):

@@ -30,11 +30,11 @@ class LegacySpec:
 
 @dataclasses.dataclass(frozen=True)
 class Operand:
-    """An argument or a result."""
+    """An argument or a result of a handler."""
 
     name: str
     token: bool
-    dtypes: Optional[tuple]  # names as in XLA_FFI_DataType; None: all
+    dtypes: Optional[tuple]  # names as in XLA_FFI_DataType, or None for all types
     rank: Optional[int]
     optional: bool
     variadic: bool
@@ -77,7 +77,7 @@ class HandlerSpec:
     library: str
     name: str
     platforms: tuple
-    stages: dict  # stage: symbol
+    stages: dict  # maps each stage to its symbol
     args: tuple
     rets: tuple
     attrs: tuple

@@ -138,7 +138,7 @@ def _operations(operation):
 
 
 def _need(operation):
-    """Returns the target of a call as a need."""
+    """Returns the :class:`Need` for the target of a custom call."""
     attributes = operation.attributes
     target = ir.StringAttr(attributes["call_target_name"]).value
     # Exported modules keep the attributes of XLA FFI in a dictionary next to an older version of the call.
@@ -198,7 +198,7 @@ def _digest(body):
 
 
 def model_parts(data, where):
-    """Returns the head of a model that this package wrote, or an empty one, and jax's bytes."""
+    """Returns the head of a model and jax's bytes. The head is empty if this package did not write the model."""
     if not data.startswith(_MAGIC):
         return {}, data
     at = len(_MAGIC) + 4

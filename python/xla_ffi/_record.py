@@ -256,7 +256,7 @@ def _clear():
 
 
 def _settle():
-    """Waits for running calls on CPU, because jax returns from a call before it ends."""
+    """Waits for running calls on CPU, because jax returns before a call has ended."""
     import jax
 
     try:

@@ -124,7 +124,7 @@ def signature(spec, options, array):
         kind = inspect.Parameter.VAR_POSITIONAL if arg.variadic else inspect.Parameter.POSITIONAL_ONLY
         default = None if arg.optional and not arg.variadic else _NO_DEFAULT
         parameters.append(inspect.Parameter(name, kind, default=default, annotation=array))
-    # Arguments after an optional one must be optional too.
+    # Arguments after an optional argument must also be optional.
     for at in range(1, len(parameters)):
         if parameters[at - 1].default is None and parameters[at].kind == inspect.Parameter.POSITIONAL_ONLY:
             parameters[at] = parameters[at].replace(default=None)

@@ -56,7 +56,8 @@ class _Register(ctypes.Structure):
 
 
 class _Text(ctypes.Structure):
-    """Arguments of the function that returns an error's text, in their longest form. Older hosts read only a prefix."""
+    """Arguments of the function that returns an error's text, in the longest form. Older hosts read only a prefix of
+    the struct."""
 
     _fields_ = [
         ("struct_size", ctypes.c_size_t),

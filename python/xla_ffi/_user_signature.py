@@ -79,7 +79,7 @@ def complete(path, libraries, handlers, legacy):
 
 
 def written(said):
-    """Returns the optional arguments of ``load`` in a form that JSON supports. Empty ones are omitted."""
+    """Returns the optional arguments of ``load`` in a form that JSON supports. Empty arguments are omitted."""
     fields = lambda each: {name: value for name, value in dataclasses.asdict(each).items() if value}
     plain = lambda each: each if isinstance(each, str) else fields(each)
     return {key: {name: plain(each) for name, each in value.items()} for key, value in said.items() if value}

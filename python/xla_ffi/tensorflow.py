@@ -56,7 +56,7 @@ def load(path: Union[str, "os.PathLike[str]"]) -> Any:
 
 
 class Library(Handlers):
-    """The handlers of one file, as attributes and in ``handlers``."""
+    """The handlers of one library file, as attributes and in ``handlers``."""
 
     def __init__(self, path, contents, host):
         self.path: str = path
@@ -217,7 +217,7 @@ class Handler(Described):
         return list(out) if results else []
 
     def _said(self, spec):
-        """Converts a result type that a caller passes."""
+        """Converts a result type that a caller passes in ``result_shape_dtypes``."""
         if not (hasattr(spec, "shape") and hasattr(spec, "dtype")):
             raise TypeError(f"{self.__qualname__}: result_shape_dtypes=: expected tf.TensorSpec(shape, dtype), got {spec!r}")
         return _Array(_static(spec.shape), _numpy(tf.as_dtype(spec.dtype)))

@@ -148,7 +148,7 @@ static XLA_FFI_Error* device_impl(xffi_call* call) {
 }
 XFFI_HANDLER(device, device_impl);
 
-/* Returns whether the context has an extension of an unknown type. */
+/* Returns whether the call's context has an extension of an unknown type. */
 static XLA_FFI_Error* extension_impl(xffi_call* call) {
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 0);
   const XLA_FFI_Extension* found;

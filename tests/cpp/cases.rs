@@ -18,7 +18,7 @@ pub(crate) enum Want {
     Failure { code: String, text: String },
 }
 
-/// The headers that a case applies to.
+/// The headers with which a case runs: both sets, only ours, or only upstream's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum For {
     Both,
@@ -150,7 +150,7 @@ impl Case {
         })
     }
 
-    /// Returns the oldest revision whose hosts accept these attributes.
+    /// Returns the oldest revision whose hosts accept the attributes of the case.
     pub(crate) fn parsed_from(&self) -> Revision {
         let attributes = Attributes::parse(&self.attributes).expect("attributes");
         let mut kinds = attributes.iter().map(|(_, value)| value);

@@ -260,7 +260,7 @@ static ffi::Error OptionalFields(ffi::ResultBufferR1<ffi::F64> y, Loose loose) {
 }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(optional_fields, OptionalFields);
 
-// Optional context values do not raise the minimum version
+// Optional context values do not increase the handler's minimum version
 // RUN-OURS optional_context run-id=3 {} -> s64[1] == 1
 static ffi::Error OptionalContext(std::optional<ffi::RunId> id, std::optional<int32_t> ordinal,
                                   ffi::ResultBufferR1<ffi::S64> y) {

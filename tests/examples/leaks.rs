@@ -45,7 +45,7 @@ fn call(runtime: &Runtime, path: &Path, calls: &[Value], times: usize) {
     }
 }
 
-/// Returns a copy of the call without its delay.
+/// Returns a copy of a call without the attribute for a delay.
 fn hurried(call: &Value) -> Value {
     let mut call = call.clone();
     if let Some(attrs) = text(&call, "attrs") {

@@ -582,7 +582,7 @@ fn one(given: &Given, paths: &[String; 3], row: &str) -> Done {
     calls.iter().try_for_each(|call| world.call(call))
 }
 
-/// Runs one row in a separate process and returns the cell and its message.
+/// Runs one row in a separate process, and returns the cell and the cell's message.
 fn isolated(kind: &str, row: &str) -> (String, String) {
     let failed = |why: String| ("FAIL".to_owned(), why);
     let Ok(own) = std::env::current_exe() else {

@@ -148,7 +148,7 @@ def lib_value(count, x):
 
 
 def layouts(lib):
-    """Handlers get row-major arrays, whatever the program does. jax.ffi can request other layouts."""
+    """Handlers get row-major arrays, independently of layouts in the program. jax.ffi can request other layouts."""
     x = jnp.arange(6, dtype=np.float32).reshape(2, 3)
     expect(jax.jit(lambda x: lib.copy(x.T))(x), np.asarray(x).T)
     expect(jax.jit(lambda x: lib.copy(x.T) + lib.copy(x).T)(x), 2 * np.asarray(x).T)
@@ -237,7 +237,7 @@ def aliases(lib, alias):
     if donated(x, y).unsafe_buffer_pointer() != place or not y.is_deleted():
         raise AssertionError("the donated array was not written in place")
     has_not(compiled(axpy, x, x + 1, donate_argnums=1), "copy(")
-    # If only the caller declares the alias, the handler refuses it, because it would read overwritten elements.
+    # If only the caller declares the alias, the handler refuses the call, because it would read overwritten elements.
     overlap = lambda x: plain(lib.scale, f32(5), input_output_aliases={0: 0})(x, factor=np.float32(2))
     raises(Exception, lambda: jax.jit(overlap)(x).block_until_ready(), "overlaps", "in-out operand")
 

@@ -60,7 +60,7 @@ def result(kind):
 
 
 def python(attribute):
-    """Returns an attribute as a Python program would pass it to JAX."""
+    """Returns the Python value of an attribute, in the form in which programs pass attributes to JAX."""
     if isinstance(attribute, ir.DictAttr):
         entries = attribute
         return {entries[i].name: python(entries[i].attr) for i in range(len(entries))}
@@ -193,7 +193,7 @@ def register_case(library, target, stages):
 
 
 def run_case(case):
-    """Returns the results of a case of tests/cpp, each as a list of numbers."""
+    """Runs a case of tests/cpp, and returns each result as a list of numbers."""
     register_case(case["library"], case["target"], tuple(case["stages"].items()))
     with ir.Context():
         attrs = python(ir.Attribute.parse(case["attributes"]))

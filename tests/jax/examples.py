@@ -134,7 +134,7 @@ def difference(got, wanted):
 
 
 def listed_call(library, call):
-    """Makes a call of the table and returns the largest difference."""
+    """Makes a call of `examples/examples.json` and returns the largest difference from the expected results."""
     args = [jnp.asarray(parsed(arg)) for arg in call.get("args", [])]
     attrs = attributes(call.get("attrs", "{}"))
     options = {"effect": call.get("effect", False), "aliases": dict(call.get("aliases", []))}
@@ -236,7 +236,7 @@ def attributes_example(library):
 
 
 def counter(library):
-    """jit; every call site counts by itself"""
+    """jit; each call site has a separate count"""
     count = lambda start: library(
         "counter", jax.ShapeDtypeStruct((), np.int32), start=np.int32(start), effect=True, stages=("instantiate",)
     )
@@ -252,7 +252,7 @@ def counter(library):
 
 
 def futures(library):
-    """jit; one result feeding the next, several in flight"""
+    """jit; a result as operand of the next call, concurrent calls"""
     x = numbers(100)
     double = jax.jit(lambda x: library("double_later", like(x), x, delay_ms=20))
     worst = difference(jax.jit(lambda x: double(double(x)) + double(x))(x), 6 * x)
@@ -261,7 +261,7 @@ def futures(library):
 
 
 def aliasing(library):
-    """jit with donation: no copy is made"""
+    """jit with donation, which avoids a copy"""
     x, a = numbers(1000), np.float32(3)
     axpy = lambda x, y: library("axpy", like(y), x, y, a=a, aliases={1: 0})
     y = numbers(1000) + 1
@@ -277,7 +277,7 @@ def aliasing(library):
 
 
 def threads(library):
-    """jit, vmap; one row a task"""
+    """jit, vmap; one task per row"""
     softmax = jax.jit(lambda x: library("softmax", like(x), x, vmap_method="broadcast_all"))
     worst = 0.0
     for shape in [(1000, 64), (3,), (2, 3, 5), (16, 1), (0, 4)]:
@@ -324,7 +324,7 @@ def matmul(library):
 
 
 def int4(library):
-    """jit; two values a byte on both sides"""
+    """jit; two values per byte in operand and result"""
     worst = 0.0
     for shape in [(4, 6), (3, 5), (1, 1), (0, 3)]:
         # The array is put on the device unchanged. As a parameter, the array keeps its packed form.
@@ -337,7 +337,7 @@ def int4(library):
 
 
 def legacy(library):
-    """jit; untyped targets, by their API version"""
+    """jit; targets of the original custom calls"""
     b, c = numbers(128), numbers(2048)
     worst = 0.0
     for version, symbol in ((1, "tiled_add_cpu"), (2, "tiled_add_status")):

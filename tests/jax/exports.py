@@ -46,7 +46,7 @@ def command(*arguments):
 
 
 def lists(path, folder):
-    """The targets that a model calls are listed for every form of the model, with the libraries that have the targets.
+    """Lists of targets are equal for every form of a model, and contain the libraries that have the targets.
     """
     wanted()
     lib = xla_ffi.load(path)

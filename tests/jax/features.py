@@ -43,7 +43,10 @@ F = np.float32
 
 @feature
 def stateless(world):
-    """stateless"""
+    """stateless
+
+    Calls a stateless handler with operands of several ranks.
+    """
     for shape in [(), (5,), (2, 3), (2, 1, 2, 1, 2, 1)]:
         x = jnp.arange(np.prod(shape, dtype=int), dtype=F).reshape(shape)
         scale = jax.jit(lambda x: world.library.call("scale", f32(*x.shape), x, factor=F(1.5)))
@@ -52,14 +55,20 @@ def stateless(world):
 
 @feature
 def attribute_bool(world):
-    """attribute: bool"""
+    """attribute: bool
+
+    Passes each bool attribute to a handler that returns its value.
+    """
     for value in (True, False):
         expect(world.library.call("echo_bool", typed(np.int64), value=value), np.int64(value))
 
 
 @feature
 def attribute_integers(world):
-    """attribute: integers"""
+    """attribute: integers
+
+    Passes the limits of every integer type as attributes.
+    """
     kinds = {name: np.dtype(_abi.ATTRIBUTE_DTYPES[name]) for name in ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64")}
     # jax cannot make attributes above 2^63 - 1.
     for pick in (lambda i: i.min, lambda i: min(i.max, 2**63 - 1), lambda i: 7):
@@ -70,7 +79,10 @@ def attribute_integers(world):
 
 @feature
 def attribute_floats(world):
-    """attribute: floats"""
+    """attribute: floats
+
+    Passes f32 and f64 attributes, including infinity.
+    """
     for value in (0.1, -3.5e30, np.inf):
         wanted = np.array([np.float64(F(value)), value])
         expect(world.library.call("echo_floats", typed(np.float64, 2), f32=F(value), f64=float(value)), wanted)
@@ -78,7 +90,10 @@ def attribute_floats(world):
 
 @feature
 def attribute_string(world):
-    """attribute: string"""
+    """attribute: string
+
+    Passes texts with non-ASCII characters, quotes and line breaks.
+    """
     for text in ("plain", "grüße, 世界", "quote \" and \\ and \n"):
         data = np.frombuffer(text.encode(), np.uint8)
         expect(world.library.call("echo_string", typed(np.uint8, len(data)), text=text), data, repr(text))
@@ -92,26 +107,38 @@ def arrays(world, handler, kinds):
 
 @feature
 def attribute_arrays(world):
-    """attribute: arrays"""
+    """attribute: arrays
+
+    Passes arrays of signed integers and of floats as attributes.
+    """
     arrays(world, "echo_arrays", ("i8", "i16", "i32", "i64", "f32", "f64"))
 
 
 @feature
 def attribute_unsigned_arrays(world):
-    """attribute: unsigned arrays"""
+    """attribute: unsigned arrays
+
+    Passes arrays of unsigned integers as attributes.
+    """
     arrays(world, "echo_unsigned_arrays", ("u8", "u16", "u32", "u64"))
 
 
 @feature
 def attribute_dictionary(world):
-    """attribute: dictionary"""
+    """attribute: dictionary
+
+    Passes a dictionary with a bool, an integer, a float and a text.
+    """
     options = {"flag": True, "n": 3, "x": 0.5, "name": "four"}
     expect(world.library.call("echo_dict", typed(np.float64, 4), options=options), np.array([1, 3, 0.5, 4.0]))
 
 
 @feature
 def attribute_nested(world):
-    """attribute: dictionary with dictionary and array"""
+    """attribute: dictionary with dictionary and array
+
+    Passes a dictionary that contains a dictionary and an array.
+    """
     options = {"n": 2, "inner": {"x": 0.25}, "list": np.array([1, 2, 3], np.int64)}
     call = lambda: world.library.call("echo_nested", typed(np.float64, 3), options=options)
     try:
@@ -124,7 +151,10 @@ def attribute_nested(world):
 
 @feature
 def attribute_optional(world):
-    """attribute: optional and default"""
+    """attribute: optional and default
+
+    Omits an optional attribute and an attribute with a default.
+    """
     call = lambda **attrs: world.library.call("echo_optional", typed(np.float64, 2), **attrs)
     expect(call(), np.array([7.0, -1.0]))
     expect(call(n=3), np.array([3.0, -1.0]))
@@ -133,7 +163,10 @@ def attribute_optional(world):
 
 @feature
 def tokens(world):
-    """tokens"""
+    """tokens
+
+    Orders two calls by a token.
+    """
 
     def ordered(x):
         token = jax.lax.create_token()
@@ -146,7 +179,10 @@ def tokens(world):
 
 @feature
 def zero_sized(world):
-    """zero-size buffers"""
+    """zero-size buffers
+
+    Passes operands and results without elements.
+    """
     x = jnp.zeros((2, 0, 3), F)
     got = world.library.call("describe", typed(np.int64, 8), x)
     expect(np.asarray(got)[1:], np.array([3, 0, 0, 2, 0, 3, -1]))
@@ -187,7 +223,10 @@ def packed(world, name, low, high):
 
 @feature
 def sub_byte_declared(world):
-    """sub-byte: int4 where the type is declared"""
+    """sub-byte: int4 where the type is declared
+
+    Unpacks int4 elements with a handler that declares the element type.
+    """
     values = np.array([-8, 7, -1, 0, 3], np.int8)
     x = jax.device_put(values.astype(known_dtype("S4")))
     got = jax.jit(lambda x: world.library.call("unpack_s4", typed(np.int8, 5), x))(x)
@@ -196,21 +235,30 @@ def sub_byte_declared(world):
 
 @feature
 def sub_byte_4(world):
-    """sub-byte: int4, uint4"""
+    """sub-byte: int4, uint4
+
+    Packs and unpacks integers of four bits.
+    """
     packed(world, "S4", -8, 7)
     packed(world, "U4", 0, 15)
 
 
 @feature
 def sub_byte_2(world):
-    """sub-byte: int2, uint2"""
+    """sub-byte: int2, uint2
+
+    Packs and unpacks integers of two bits.
+    """
     packed(world, "S2", -2, 1)
     packed(world, "U2", 0, 3)
 
 
 @feature
 def sub_byte_float(world):
-    """sub-byte: float4"""
+    """sub-byte: float4
+
+    Packs and unpacks floats of four bits.
+    """
     packed(world, "F4E2M1FN", 0, 6)
 
 
@@ -231,14 +279,20 @@ def copied(world, name):
 
 @feature
 def dtypes(world):
-    """dtypes of whole bytes"""
+    """dtypes of whole bytes
+
+    Copies arrays of every element type of at least one byte that all jaxlibs support.
+    """
     for name in WHOLE_DTYPES:
         copied(world, name)
 
 
 @feature
 def dtypes_new(world):
-    """dtypes F8E3M4, F8E4M3, F8E8M0FNU"""
+    """dtypes F8E3M4, F8E4M3, F8E8M0FNU
+
+    Copies arrays of the float types that later versions of jax added.
+    """
     for name in ("F8E3M4", "F8E4M3", "F8E8M0FNU"):
         known_dtype(name)
         copied(world, name)
@@ -246,7 +300,10 @@ def dtypes_new(world):
 
 @feature
 def variadic(world):
-    """variadic operands"""
+    """variadic operands
+
+    Passes 1 to 11 operands to a handler with variadic operands.
+    """
     for sizes in [(3,), (1, 2, 3), tuple(range(1, 12))]:
         args = [vector(n) for n in sizes]
         expect(world.library.call("sum_all", f32(), *args), F(sum(n * (n + 1) // 2 for n in sizes)))
@@ -254,7 +311,10 @@ def variadic(world):
 
 @feature
 def in_place(world):
-    """in-out operands"""
+    """in-out operands
+
+    Calls a handler that changes an operand in place, with and without donation.
+    """
     add = jax.jit(lambda x: world.library.call("increment", f32(5), x, aliases={0: 0}), donate_argnums=0)
     expect(add(vector()), np.arange(2, 7, dtype=F))
     # Without donation, XLA copies the array and leaves the caller's unchanged.
@@ -278,13 +338,19 @@ def codes(world, handler):
 
 @feature
 def error_codes(world):
-    """error codes"""
+    """error codes
+
+    A handler returns an error with each code, and jax reports the code.
+    """
     codes(world, "fail")
 
 
 @feature
 def error_texts(world):
-    """error texts"""
+    """error texts
+
+    jax reports error messages completely: long texts, line breaks, non-ASCII characters, NUL.
+    """
     call = lambda text: world.library.call("fail", f32(5), vector(), code=np.int32(3), message=text)
     for text in ("line one\nline two", "grüße, 世界", "x" * 5000):
         expect_error(lambda text=text: call(text), text)
@@ -294,7 +360,10 @@ def error_texts(world):
 
 @feature
 def panics(world):
-    """a panic is an error"""
+    """a panic is an error
+
+    A handler panics, and jax reports an error with the message of the panic.
+    """
     if not world.library.has("panic"):
         raise not_in(world.library.kind, "panic")
     code = ["INTERNAL"] if world.library.has_manifest else []
@@ -305,7 +374,10 @@ def panics(world):
 
 @feature
 def wrong_calls(world):
-    """a wrong call is refused"""
+    """a wrong call is refused
+
+    Wrong attributes, element types, shapes and operand counts are errors.
+    """
     call = lambda x, result, **attrs: lambda: world.library.call("scale", result, x, **attrs)
     expect_error(call(vector(), f32(5)), "factor")
     expect_error(call(vector(), f32(5), factor=1.5), "factor")
@@ -366,14 +438,20 @@ def own_state(library, start):
 
 @feature
 def state(world):
-    """state"""
+    """state
+
+    A handler counts its executions in its state.
+    """
     register_upstream_type(world.library)
     own_state(world.library, 10)
 
 
 @feature
 def state_error(world):
-    """an error in instantiate"""
+    """an error in instantiate
+
+    The instantiate stage returns an error.
+    """
     register_upstream_type(world.library)
     expect_error(lambda: counted(world.library, -1)(X), "start")
     expect(counted(world.library, 0)(X), np.int64(0))
@@ -381,7 +459,10 @@ def state_error(world):
 
 @feature
 def state_twins(world):
-    """the same state type in two libraries"""
+    """the same state type in two libraries
+
+    Two libraries have state types of the same name but separate objects.
+    """
     register_upstream_type(world.library)
     # Each type needs a unique name, so the twin's type has a different name.
     register_upstream_type(world.twin, "upstream_counter_twin")
@@ -395,7 +476,10 @@ def state_twins(world):
 
 @feature
 def futures(world):
-    """async: result"""
+    """async: result
+
+    Calls a handler whose result a different thread computes.
+    """
     scale = jax.jit(lambda x: world.library.call("async_scale", f32(*x.shape), x, factor=F(3), delay_ms=20))
     expect(scale(vector()), np.arange(3, 18, 3, dtype=F))
     # Several calls run at once, and the result of one call is an operand of the next call.
@@ -408,7 +492,10 @@ def futures(world):
 
 @feature
 def futures_thread(world):
-    """async: completed later by another thread"""
+    """async: completed later by another thread
+
+    The handler returns before a different thread completes the call.
+    """
     elsewhere, later = np.asarray(world.library.call("async_probe", typed(np.int64, 2), has_side_effect=True)).tolist()
     if elsewhere != 1:
         raise AssertionError("completed by the calling thread")
@@ -420,13 +507,19 @@ def futures_thread(world):
 
 @feature
 def futures_error(world):
-    """async: errors"""
+    """async: errors
+
+    A different thread completes the call with an error of each code.
+    """
     codes(world, "async_fail")
 
 
 @feature
 def thread_pool(world):
-    """thread pool"""
+    """thread pool
+
+    Runs tasks on the host's thread pool.
+    """
     n = 100_000
     run = jax.jit(lambda x: world.library.call("pool_sum", [f32(), typed(np.int64, 2)], x, tasks=8))
     for _ in range(3):
@@ -440,7 +533,10 @@ def thread_pool(world):
 
 @feature
 def thread_pool_size(world):
-    """thread pool size"""
+    """thread pool size
+
+    Returns the number of threads in the host's thread pool.
+    """
     size = int(world.library.call("pool_threads", typed(np.int64), has_side_effect=True))
     if not 1 <= size <= 4096:
         raise AssertionError(f"a pool of {size} threads")
@@ -450,7 +546,10 @@ def thread_pool_size(world):
 
 @feature
 def run_id(world):
-    """run id"""
+    """run id
+
+    Calls in one execution have the same run id, and executions have different ids.
+    """
     two = jax.jit(lambda x: [world.library.call("run_id", typed(np.int64), x + i, has_side_effect=True) for i in range(2)])
     seen = set()
     for _ in range(3):
@@ -464,7 +563,10 @@ def run_id(world):
 
 @feature
 def device_ordinal(world):
-    """device ordinal"""
+    """device ordinal
+
+    A handler returns the index of the device that executes the call.
+    """
     call = jax.jit(lambda x: world.library.call("device_ordinal", typed(np.int32), x, has_side_effect=True))
     devices = jax.devices()
     if len(devices) != 2:
@@ -475,14 +577,20 @@ def device_ordinal(world):
 
 @feature
 def custom_options(world):
-    """custom options"""
+    """custom options
+
+    A handler returns the number of custom options of the execution.
+    """
     # jax does not support custom options yet, so an execution has none.
     expect(world.library.call("custom_options", typed(np.int64), X, has_side_effect=True), np.int64(0))
 
 
 @feature
 def optional_parts(world):
-    """optional context parts"""
+    """optional context parts
+
+    A handler binds context values as optional, and returns whether the host provides them.
+    """
     if not world.library.has("optional_parts"):
         raise not_in(world.library.kind, "optional_parts")
     have = world.library.call("optional_parts", typed(np.int64, 3), X, has_side_effect=True)
@@ -491,14 +599,20 @@ def optional_parts(world):
 
 @feature
 def two_libraries(world):
-    """two libraries at once"""
+    """two libraries at once
+
+    Calls handlers of two libraries with equal names in one program.
+    """
     both = jax.jit(lambda x: world.library.call("scale", f32(5), world.twin.call("scale", f32(5), x, factor=F(2)), factor=F(10)))
     expect(both(vector()), np.array([30, 50, 70, 90, 110], F))
 
 
 @feature
 def before_backend(world):
-    """registration before the backend exists"""
+    """registration before the backend exists
+
+    Handlers that are registered before jax creates its backend can be called.
+    """
     world.library.register("scale")
     world.library.register("sum_all")
     jax.devices()
@@ -508,7 +622,10 @@ def before_backend(world):
 
 @feature
 def after_backend(world):
-    """registration after the backend exists"""
+    """registration after the backend exists
+
+    Handlers that are registered after jax has created its backend can be called.
+    """
     jax.block_until_ready(jnp.ones(3) + 1)
     world.library.register("scale")
     world.library.register("sum_all")
@@ -518,7 +635,10 @@ def after_backend(world):
 
 @feature
 def self_registration(world):
-    """a library that registers itself"""
+    """a library that registers itself
+
+    A library's registration function registers all of its handlers.
+    """
     library = world.library
     if not hasattr(library.image, "xla_ffi_register"):
         raise not_in(library.kind, "xla_ffi_register")
@@ -540,7 +660,10 @@ def self_registration(world):
 
 @feature
 def vmap(world):
-    """vmap"""
+    """vmap
+
+    Calls a handler under vmap with each method and several batch axes.
+    """
     x = jnp.arange(6, dtype=F).reshape(2, 3)
     for method in ("sequential", "broadcast_all", "expand_dims", "legacy_vectorized"):
         scale = lambda x: world.library.call("scale", f32(*x.shape), x, factor=F(2), vmap_method=method)
@@ -553,7 +676,10 @@ def vmap(world):
 
 @feature
 def gradient(world):
-    """gradient by custom_vjp"""
+    """gradient by custom_vjp
+
+    Differentiates a call with a gradient that jax.custom_vjp declares.
+    """
 
     @jax.custom_vjp
     def triple(x):
@@ -565,7 +691,10 @@ def gradient(world):
 
 @feature
 def sharded(world):
-    """shard_map"""
+    """shard_map
+
+    Each of two devices calls the handler on its part of the operand.
+    """
     try:
         from jax import shard_map
     except ImportError:
@@ -582,7 +711,10 @@ def sharded(world):
 
 @feature
 def threads(world):
-    """calls from several threads"""
+    """calls from several threads
+
+    Four threads call the same compiled function.
+    """
     scale = jax.jit(lambda x: world.library.call("scale", f32(1000), x, factor=F(2)))
     x, wrong = vector(1000), []
 

@@ -262,7 +262,7 @@ def with_vjp(lib):
         close(jax.grad(loss(transform(function)))(X), jax.grad(loss(transform(reference)))(X))
     if function.__name__ != "in_turn" or "in_turn" not in function.__doc__:
         raise AssertionError(function.__doc__)
-    # Options reach all three functions, and operands that are not arrays are converted as without with_vjp.
+    # Options are passed to all three functions, and operands that are not arrays are converted, as without with_vjp.
     seen = []
 
     def told(x, **options):

@@ -128,7 +128,7 @@ def precompiled():
 
 
 def other_processes():
-    """A later process uses the libraries that an earlier one compiled."""
+    """A later process uses the libraries that an earlier process compiled."""
     present("cc")
     code = f"import xla_ffi, numpy as np; print(xla_ffi.load_inline(c={C % {'amount': '7.'}!r}, handlers={ADD!r}).add(np.float32([1])))"
     for path in (os.environ["PATH"], os.environ["PATH"] + ":/nowhere"):

@@ -42,7 +42,10 @@ def adapted(world, name, results, *args, **attrs):
 
 @feature
 def legacy_original(world):
-    """original custom calls: API_VERSION_ORIGINAL"""
+    """original custom calls: API_VERSION_ORIGINAL
+
+    Calls a target of API version 1, which cannot report errors.
+    """
     target = original(world).legacy["tiled_add_cpu"]
     call = jax.jit(lambda b, c: target(b, c, result_shape_dtypes=f32(2048), api_version=1))
     expect(call(B, C), A)
@@ -65,7 +68,10 @@ def legacy_original(world):
 
 @feature
 def legacy_tuple(world):
-    """original custom calls: a tuple result, by its leaves"""
+    """original custom calls: a tuple result, by its leaves
+
+    XLA passes the addresses of the arrays in a tuple result.
+    """
     target = original(world).legacy["tiled_add_two"]
     call = jax.jit(lambda b, c: target(b, c, result_shape_dtypes=[f32(2048)] * 2, api_version=1))
     first, second = call(B, C)
@@ -75,7 +81,10 @@ def legacy_tuple(world):
 
 @feature
 def legacy_nested(world):
-    """original custom calls: nested tuples of operands and result, by their leaves"""
+    """original custom calls: nested tuples of operands and result, by their leaves
+
+    XLA passes the addresses of the arrays in nested tuples.
+    """
     target = original(world).legacy["tiled_add_nested"]
     try:
         first, second = jax.jit(lambda b, c: in_tuples(target.target, True, b, c))(B, C)
@@ -89,7 +98,10 @@ def legacy_nested(world):
 
 @feature
 def legacy_pair(world):
-    """original custom calls: a tuple operand"""
+    """original custom calls: a tuple operand
+
+    XLA passes a tuple operand by its arrays or, before jaxlib 0.4.32, by its root.
+    """
     # Before jaxlib 0.4.32, XLA:CPU passed the root of a tuple, as XLA documents.
     by_root = jaxlib.version.__version_info__ < (0, 4, 32)
     target = original(world).legacy["tiled_add_pair" if by_root else "tiled_add_cpu"]
@@ -120,7 +132,10 @@ def in_tuples(target, nested, *args):
 
 @feature
 def legacy_status(world):
-    """original custom calls: API_VERSION_STATUS_RETURNING"""
+    """original custom calls: API_VERSION_STATUS_RETURNING
+
+    Calls a target of API version 2, which reports errors by a status.
+    """
     target = original(world).legacy["tiled_add_status"]
     call = jax.jit(lambda b, c: target(b, c, result_shape_dtypes=f32(2048), api_version=2))
     expect(call(B, C), A)
@@ -128,7 +143,10 @@ def legacy_status(world):
 
 @feature
 def legacy_unified(world):
-    """original custom calls: API_VERSION_STATUS_RETURNING_UNIFIED, opaque"""
+    """original custom calls: API_VERSION_STATUS_RETURNING_UNIFIED, opaque
+
+    Calls a target of API version 3 with opaque text.
+    """
     target = original(world).legacy["tiled_add_unified"]
     for opaque, more in (("", 0), ("12", 12)):
         call = jax.jit(
@@ -139,7 +157,10 @@ def legacy_unified(world):
 
 @feature
 def legacy_failure(world):
-    """original custom calls: a failure reaches the caller"""
+    """original custom calls: a failure reaches the caller
+
+    A target reports a failure by its status, and jax raises the error.
+    """
     target = original(world).legacy["tiled_add_status"]
     call = jax.jit(lambda b, c: target(b, c, result_shape_dtypes=f32(2048), api_version=2))
     try:
@@ -157,7 +178,10 @@ def legacy_failure(world):
 
 @feature
 def adapted_calls(world):
-    """adapted custom calls: results"""
+    """adapted custom calls: results
+
+    Calls targets that are adapted to XLA FFI, and compares their results.
+    """
     expect(adapted(world, "tiled_add_cpu_ffi", [f32(2048)], B, C)[0], A)
     expect(adapted(world, "tiled_add_status_ffi", [f32(2048)], B, C)[0], A)
     expect(adapted(world, "tiled_add_checked_ffi", [f32(2048)], B, C)[0], A)
@@ -170,7 +194,10 @@ def adapted_calls(world):
 
 @feature
 def adapted_failures(world):
-    """adapted custom calls: a failure reaches the caller, its message whole"""
+    """adapted custom calls: a failure reaches the caller, its message whole
+
+    Adapted targets report failures, and jax raises errors with the complete message.
+    """
     result = [f32(2048)]
     expect_error(lambda: adapted(world, "tiled_add_status_ffi", result, -B, C), "B[0] is negative")
     # Without escapes, a NUL would end the text, and bytes that are not UTF-8 would break Python.

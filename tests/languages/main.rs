@@ -117,7 +117,7 @@ impl Languages {
         Self { runtime, libraries }
     }
 
-    /// Returns a handler in each language, with these attributes.
+    /// Returns an executable of a handler per language, with these attributes.
     fn handlers(&self, name: &str, attributes: &Attributes) -> Vec<(&'static str, Executable)> {
         let rust = self.runtime.find(name, "Host").expect("it is registered");
         let mut all = vec![("Rust", rust)];

@@ -202,7 +202,8 @@ fn adapted_functions_on_every_revision() {
                 one,
                 &["B[0] is negative"],
             );
-            // XLA ends a text at a NUL, and Python fails on bytes that are not UTF-8, so both are escaped.
+            // NULs and bytes that are not UTF-8 are escaped, because XLA ends a text at a NUL, and Python fails on
+            // invalid UTF-8.
             let opaque = "{opaque = array<i8: 110, 0, 111, -1, 33>}";
             let error = call("tiled_add_unified_ffi", opaque, 1.0, one).expect_err("it fails");
             assert!(

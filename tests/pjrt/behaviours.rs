@@ -97,8 +97,7 @@ fn program(target: &str, donated: &str) -> String {
     )
 }
 
-/// User data works with a number that the library chose, and with one that XLA assigned to the
-/// library's type.
+/// User data works with a type id that the library chose, and with a type id that XLA assigned.
 #[test]
 fn user_data() {
     let Some(client) = client("pjrt.user_data") else {

@@ -182,7 +182,7 @@ fn bundle(library: &Library, handler: &str) -> Bundle {
     library.bundle(&stages).expect("the handler's symbols")
 }
 
-/// Runs every case on both engines and compares the outcomes.
+/// Runs every case on the plugin and on the embedded runtime, and compares the outcomes.
 fn compare(test: &str, path: &Path) {
     let Some(client) = client(test) else { return };
     // The plugin's XLA has FFI 0.2, like r7.

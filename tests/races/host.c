@@ -28,7 +28,7 @@ static void check(int holds, const char* what) {
   abort();
 }
 
-/* Errors */
+/* The errors of this host */
 
 struct XLA_FFI_Error {
   XLA_FFI_Error_Code code;
@@ -139,7 +139,7 @@ static XLA_FFI_Error* state_get(XLA_FFI_State_Get_Args* args) {
   return NULL;
 }
 
-/* The thread pool */
+/* The thread pool of this host */
 
 typedef struct task {
   void (*run)(void*);
@@ -203,7 +203,7 @@ static XLA_FFI_Error* num_threads(XLA_FFI_ThreadPool_NumThreads_Args* args) {
   return NULL;
 }
 
-/* Futures */
+/* The futures of this host */
 
 struct XLA_FFI_Future {
   pthread_mutex_t lock;
@@ -387,7 +387,7 @@ static void well(XLA_FFI_Error* error, const char* what) {
   check(0, what);
 }
 
-/* Queries a handler's metadata, which also registers its types. */
+/* Makes a handler's metadata query, which also registers the handler's types. */
 static void metadata(XLA_FFI_InvokeContext* context, const char* name) {
   XLA_FFI_Handler* handler;
   XLA_FFI_Metadata about;
@@ -476,7 +476,7 @@ static void all_handlers(XLA_FFI_InvokeContext* context, int64_t seed) {
   }
 }
 
-/* Concurrent calls */
+/* The threads that call handlers concurrently */
 
 static pthread_barrier_t begin;
 static int thread_count, rounds;

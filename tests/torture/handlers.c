@@ -1,4 +1,4 @@
-/* Handlers that use features that JAX on a CPU does not offer. */
+/* Handlers for features that JAX on CPU does not support. */
 #include <string.h>
 
 #include "xla_ffi/handler.h"

@@ -1,5 +1,4 @@
-// Handlers that use features that JAX on a CPU does not offer, or that are created by their first
-// call.
+// Handlers for features that JAX on CPU does not support, and handlers that their first call creates.
 #include <cstring>
 #include <string>
 #include <thread>

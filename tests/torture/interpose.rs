@@ -105,7 +105,7 @@ fn with_role<R>(role: Option<Kind>, body: impl FnOnce() -> R) -> R {
     result
 }
 
-// Allocations
+// Replacements of allocation functions
 
 /// Addresses of the library's live allocations. An address is at most `WINDOW` entries after the entry of its hash.
 static PLACES: [AtomicUsize; 1 << 16] = [const { AtomicUsize::new(0) }; 1 << 16];
@@ -210,7 +210,7 @@ unsafe extern "C" fn free(memory: *mut c_void) {
     unsafe { __libc_free(memory) };
 }
 
-// Threads
+// The replacement of `pthread_create`
 
 type Start = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 static STARTED: AtomicUsize = AtomicUsize::new(0);
@@ -281,7 +281,7 @@ unsafe extern "C" fn pthread_create(
     })
 }
 
-// The host's function table
+// Replacements of functions in the host's table
 
 type SlotFunction = unsafe extern "C" fn(*mut c_void) -> *mut XLA_FFI_Error;
 static SLOTS: [AtomicUsize; 20] = [const { AtomicUsize::new(0) }; 20];
@@ -371,7 +371,7 @@ pub(crate) unsafe fn intercept(api: *const c_void, revision: Revision) {
     }
 }
 
-// The library's handler
+// The wrapper of the library's handler
 
 static HANDLERS: [AtomicUsize; 5] = [const { AtomicUsize::new(0) }; 5];
 

@@ -1,4 +1,4 @@
-//! The features, each of which tests a part of a library.
+//! The features of the support matrix, each with a test of the conformance libraries.
 
 use super::subject::{
     Check, Failure, Subject, copied, expect, f32s, gives, number, packed, refused, run, scalar,

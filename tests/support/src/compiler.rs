@@ -42,7 +42,7 @@ pub fn compiler(cpp: bool, test: &str) -> Option<PathBuf> {
     found
 }
 
-/// Returns the C++ compilers of this machine among GCC and Clang; reports a skip for each missing one.
+/// Returns the C++ compilers of this machine among GCC and Clang. Reports a skip for each missing compiler.
 #[must_use]
 pub fn cpp_compilers(test: &str) -> Vec<&'static str> {
     let (here, missing): (Vec<_>, Vec<_>) = ["g++", "clang++"]

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// The cost of a command.
+/// The times that a command takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
     /// Elapsed time.
