@@ -1,7 +1,7 @@
 """Builds the package ``xla-ffi``: the loader, the headers, and the files for CMake and pkg-config.
 
-The wheel is pure Python. Building it neither downloads nor compiles anything. ``tools/tools_backend.py`` uses the same
-code.
+The wheel is pure Python. Building the wheel neither downloads nor compiles anything. ``tools/tools_backend.py`` uses
+the same code.
 """
 
 import base64

@@ -53,7 +53,8 @@ def _run_needs(given):
 
 
 def _guarded(work):
-    """Returns the exit status of ``work``. If it raises, prints the error to standard error and returns 1."""
+    """Returns the exit status of ``work``. If ``work`` raises an error, prints the error to standard error and returns
+    1."""
     try:
         return work() or 0
     except (LibraryError, ImportError, OSError) as error:

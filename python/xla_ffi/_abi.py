@@ -1,4 +1,5 @@
-"""The parts of the ABI that Python needs: element types, revisions, and the list of legacy targets in a library."""
+"""The parts of the ABI that Python needs: element types, revisions, and a library's list of targets of the original
+custom calls."""
 
 import contextlib
 import ctypes
@@ -119,18 +120,18 @@ def minor_version(revision):
     return REVISIONS[min(revision, newest)][1] + max(0, revision - newest)
 
 
-#: Names of signatures, indexed by the number that a library's list of legacy targets uses.
+#: Names of signatures of the original custom calls, indexed by their numbers in a library's list of targets.
 LEGACY_SIGNATURES = (None, "cpu", "cpu_status", "gpu", "gpu_status", "cpu_unified")
 
 #: XLA's CustomCallApiVersion for each signature. On devices, XLA also accepts "gpu_status" targets as version 3.
 LEGACY_API_VERSIONS = {"cpu": 1, "cpu_status": 2, "cpu_unified": 3, "gpu": 1, "gpu_status": 2}
 
-#: The function that returns a library's list of legacy targets.
+#: The function that returns a library's list of targets of the original custom calls.
 LEGACY_LIST = "xla_ffi_legacy_targets"
 
 
 class _Target(ctypes.Structure):
-    """An entry of a library's list of legacy targets."""
+    """An entry of a library's list of targets of the original custom calls."""
 
 
 _Target._fields_ = [
@@ -144,7 +145,8 @@ _Target._fields_ = [
 
 
 def legacy_targets(image):
-    """Returns ``(name, platform, address, signature)`` for each legacy target that a loaded library has registered."""
+    """Returns ``(name, platform, address, signature)`` for each target of the original custom calls that a loaded
+    library has registered."""
     try:
         function = getattr(image, LEGACY_LIST)
     except (AttributeError, UnicodeDecodeError):  # The loader's error has the path, which may not be UTF-8.

@@ -169,8 +169,8 @@ def _elements(kind, value, name):
 
 
 def _constant(value):
-    """Returns a value with the arrays of jax and other libraries converted to NumPy arrays, including those in
-    lists."""
+    """Returns a value with the arrays of jax and other libraries converted to NumPy arrays, including arrays in lists.
+    """
     _values.refuse_masked(value)
     if isinstance(value, (list, tuple)):
         return [_constant(item) for item in value]

@@ -44,8 +44,8 @@ def _batch(primitive, args, dims, *, results, batch, aliases, gradient, split, t
     method = batch
     if isinstance(batch, tuple):
         shared = [word == "shared" for word in batch]
-        # The declaration does not apply if an operand declared as shared is batched, or is aliased with a result of
-        # each element.
+        # The declaration does not apply if a batched operand is declared as shared, or if a shared operand is aliased
+        # with a result.
         alone = any(a and b for a, b in zip(shared, batched)) or any(shared[argument] for argument, _ in aliases)
         method = "sequential" if alone else "declared"
     if method in ("sequential", "sequential_unrolled"):

@@ -93,7 +93,7 @@ class Described(Single):
             raise TypeError(f"{self.__qualname__}: expected {_counted(declared, 'argument')}, got {len(args)}{hint}")
 
     def _operands(self, args):
-        """Returns the operands as arrays, and for each the declared operand and its name."""
+        """Returns the operands as arrays, and the declaration and the name of each operand."""
         declared = self.spec.args
         while args and args[-1] is None and len(args) <= len(declared) and declared[len(args) - 1].optional:
             args = args[:-1]

@@ -235,7 +235,7 @@ def _are_there(targets, platforms):
 def _lacks(target, platforms, have):
     """Returns the model's platforms for which a target is not registered.
 
-    The result is empty for legacy targets, whose platforms are unknown.
+    The result is empty for targets of the original custom calls, whose platforms are unknown.
     """
     handlers = [handler for library in have.get(target, ()) for handler in library.handlers.values() if handler.target == target]
     names = {"cpu" if _jax.is_cpu(name) else name.lower() for handler in handlers for name in handler.spec.platforms}

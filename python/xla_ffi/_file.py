@@ -17,7 +17,7 @@ _LONGEST = 64
 
 @dataclasses.dataclass(frozen=True)
 class Contents:
-    """The contents of a file at one moment."""
+    """The contents of a library file, as read at one time."""
 
     path: str
     data: bytes = dataclasses.field(repr=False)
@@ -29,7 +29,7 @@ class Contents:
 
 
 def read(path):
-    """Reads a file. Raises :class:`ManifestError` if this fails."""
+    """Reads a library file. Raises :class:`ManifestError` if the file cannot be read."""
     try:
         with open(path, "rb") as file:
             return Contents(path, file.read())

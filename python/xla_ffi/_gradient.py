@@ -62,8 +62,8 @@ class Rule:
 class Batched:
     """The derivative of a batched call, with the methods of ``Rule``.
 
-    ``axes`` has an entry per argument: 0 if it has the leading dimension, "one" if that dimension has size 1, None if
-    it is missing.
+    ``axes`` has an entry per argument: 0 if the argument has the leading dimension, "one" if that dimension has size 1,
+    None if the dimension is missing.
     """
 
     rule: Any
@@ -230,7 +230,7 @@ def _as(value, aval):
 
 
 def _divided(values, parts):
-    """Divides values over Explicit axes as ``parts`` describes."""
+    """Divides each value over the Explicit mesh axes in the corresponding entry of ``parts``."""
     return [_jax.divided(value, part) for value, part in zip(values, parts)]
 
 
@@ -296,8 +296,8 @@ def transpose(cotangents, *args, gradient, **params):
 def _bind(residuals, tangents, linear, types, results, parts):
     """Returns the tangents of the results.
 
-    ``types`` are the types of the arguments' tangents, where None is zero, and ``results`` those of the results.
-    ``parts`` has for each result the Explicit axes that divide it.
+    ``types`` are the types of the arguments' tangents, where None is a zero tangent, and ``results`` are the types of
+    the results. ``parts`` has for each result the Explicit axes that divide it.
     """
     given = [tangent for tangent in tangents if tangent is not None]
     which = tuple(tangent is not None for tangent in tangents)
@@ -385,5 +385,5 @@ for _primitive in TANGENTS:
     ad.primitive_transposes[_primitive] = _transpose
     batching.primitive_batchers[_primitive] = _batch_tangent
     _jax.allow_in_shard_map(_primitive)
-# Lowering may split the call over devices, but the primitive does not show this to jax.
+# Lowering may split calls over devices, so jax must provide the devices.
 dispatch.prim_requires_devices_during_lowering.add(TANGENTS[0])

@@ -185,7 +185,7 @@ class Handler(Described):
             return _primitive.call(self.target, results, args, attrs, layouts=layouts, **options)
 
     def _batch(self, bound, method, said):
-        """Returns how ``vmap`` batches a call: see ``_batch.py``."""
+        """Returns the batching of a call under ``vmap``, in the form that ``_batch.py`` describes."""
         if method == "default":
             if isinstance(self.batch, _related_handlers.Other):
                 return dataclasses.replace(self.batch, said=tuple(said.items()))
@@ -197,7 +197,7 @@ class Handler(Described):
         return method
 
     def _split(self, args, bound, wanted, batch, has_side_effect):
-        """Returns how a call may be split over devices, or None."""
+        """Returns the ``_sharding.Split`` of a call, or None if the call cannot be split over devices."""
         if wanted and not (self._contract and self._contract.batchable and args):
             raise TypeError(f"{self.__qualname__}: partition_batch=True needs a contract whose operands all start with `...`; remove it")
         if not (self._contract and args) or has_side_effect or wanted is False:

@@ -51,13 +51,13 @@ class _File:
         self.data = data
 
     def bytes(self, offset, size):
-        """Returns ``size`` bytes. Raises a ValueError if the file ends before that."""
+        """Returns ``size`` bytes at an offset. Raises a ValueError if the file is shorter."""
         if offset + size > len(self.data):
             raise ValueError("the file is truncated")
         return self.data[offset : offset + size]
 
     def structs(self, kind, offset, count):
-        """Returns a list of structures."""
+        """Returns ``count`` structures at an offset, as tuples of their fields."""
         return list(kind.iter_unpack(self.bytes(offset, count * kind.size)))
 
     @staticmethod

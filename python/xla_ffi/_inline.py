@@ -147,7 +147,7 @@ def _stamps(*folders):
 
 
 def _program(text, what):
-    """Returns the command of a compiler, and a value that changes when the compiler does."""
+    """Returns the command of a compiler, and a value that changes when the compiler changes."""
     words = shlex.split(text)
     path = shutil.which(words[0])
     if path is None:
@@ -208,7 +208,7 @@ class _Compiler:
 
 
 class _Rust:
-    """Cargo, with a package that depends on the checkout's crates."""
+    """A build by cargo, of a package that depends on the checkout's crates."""
 
     def __init__(self, _language, name, flags):
         self._name, self._flags = name, flags

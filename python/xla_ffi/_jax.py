@@ -30,7 +30,7 @@ REVISION = _abi.revision_of(JAXLIB, os.path.join(os.path.dirname(jaxlib.__file__
 
 
 def refuse_before_first():
-    """Raises an UnsupportedRuntimeError if jaxlib is older than the first revision, before anything in it is used."""
+    """Raises an UnsupportedRuntimeError if jaxlib is older than the first revision, before this package uses jaxlib."""
     if REVISION < 0:
         raise UnsupportedRuntimeError(
             f"expected jaxlib {_abi.first_jaxlib(0)} or newer, got {JAXLIB}; upgrade jaxlib"
@@ -41,7 +41,8 @@ _PLATFORMS = {"cpu": "cpu", "cuda": "CUDA", "rocm": "ROCM"}
 
 
 def _leave_out_of_sources():
-    """Excludes this package from the source locations of operations, so that they are the caller's lines."""
+    """Excludes this package from the source locations of operations, so that these locations are lines of the caller.
+    """
     with contextlib.suppress(ImportError, AttributeError):
         from jax._src import source_info_util
 
@@ -61,7 +62,7 @@ def is_token(value):
     return type(value).__name__ == "Token" or type(getattr(value, "aval", None)).__name__ == "AbstractToken"
 
 
-#: Element types that jax accepts from NumPy without conversion, whatever its settings.
+#: Element types that jax accepts from NumPy without conversion, independently of its settings.
 _TAKEN_AS_THEY_ARE = frozenset(
     map(np.dtype, ("bool", "int8", "int16", "int32", "uint8", "uint16", "uint32", "float16", "float32"))
 )
@@ -175,8 +176,8 @@ def vary_alike(args):
 def result_aval(shape, dtype, operands, varying=frozenset(), parts=()):
     """Returns the type of a result.
 
-    Under shard_map, it varies over the mesh axes that the operands vary over. ``parts`` has the division of its first
-    dimensions over Explicit axes of a mesh, as in ``parts_of``.
+    Under shard_map, the result varies over the mesh axes that the operands vary over. ``parts`` has the division of the
+    result's first dimensions over Explicit axes of a mesh, as in ``parts_of``.
     """
     varying = varying.union(*map(axes_of, operands))
     if _VARYING is None or not hasattr(jax.sharding, "get_abstract_mesh"):

@@ -1,4 +1,4 @@
-"""A loaded library."""
+"""Loads libraries into JAX."""
 
 import ctypes
 import itertools
@@ -177,7 +177,7 @@ class Library(Handlers):
         return "" if self._generation == 1 else f"@{self._generation}"
 
     def _legacy_target(self, name):
-        # Programs call legacy targets by these names.
+        # Programs call targets of the original custom calls by these names.
         return f"{self.prefix}.{name}{self._build()}" if self.prefix else f"{name}{self._build()}"
 
     def _stem(self, spec):
@@ -187,8 +187,8 @@ class Library(Handlers):
         return f"{self._stem(spec)}.{spec.name}"
 
     def _exported_target(self, spec):
-        """Returns the data of a legacy target that only the caller describes, as in the library's list of legacy
-        targets."""
+        """Returns the data of a target that only the caller describes, in the form of an entry of
+        ``_abi.legacy_targets``."""
         platform = "CUDA" if spec.signature.startswith("gpu") else "Host"
         return spec.name, platform, self._address(spec.name), spec.signature
 
@@ -219,7 +219,7 @@ def restored_handler(path, prefix, given, name):
 
 
 def restored_legacy(path, prefix, given, name):
-    """Returns a legacy target that is being unpickled."""
+    """Returns a target of the original custom calls that is being unpickled."""
     return load(path, prefix, **given).legacy[name]
 
 

@@ -100,7 +100,7 @@ def read(path):
 
 
 def read_all(path, data=None, required=True):
-    """Returns the handlers and legacy targets by library name.
+    """Returns the handlers and the targets of the original custom calls, by library name.
 
     The result is empty if the file has no manifest and ``required`` is false.
     """
@@ -109,7 +109,7 @@ def read_all(path, data=None, required=True):
     if any(section):
         return parsed(section, path)
     if not required or LEGACY_LIST.encode() in data:
-        return {}  # The library has only legacy targets, or the caller describes its handlers.
+        return {}  # The library has no handlers, or the caller describes them.
     raise ManifestError(
         f"{path}: missing manifest; if the library uses this SDK, add `xla_ffi::library! {{ … }}` (XFFI_LIBRARY in C, "
         "XLA_FFI_LIBRARY in C++); otherwise describe its handlers, as in "

@@ -28,7 +28,7 @@ class Need:
     target: str
     #: XLA's ``CustomCallApiVersion``. 4 is XLA FFI.
     api_version: int
-    #: The attributes of its calls: names, and types as in MLIR. Only for API version 4.
+    #: The attributes of the target's calls: names, and types as in MLIR. Only for API version 4.
     attributes: tuple[tuple[str, str], ...]
     #: Whether jax itself guarantees the stability of the target.
     of_jax: bool = False
@@ -48,7 +48,7 @@ def needs(model: Any) -> list[Need]:
 
 
 def _merged(calls):
-    """Returns each target once, with the attributes of all its calls."""
+    """Returns each target once, with the attributes of all calls of the target."""
     found = {}
     for need in calls:
         before = found.get((need.target, need.api_version))
@@ -58,8 +58,8 @@ def _merged(calls):
 
 
 def opened(data, where):
-    """Returns the needs in a model's bytes, including those of its derivatives, and its platforms or None if they are
-    unknown.
+    """Returns the needs of a model in bytes, including the needs of its derivatives, and the model's platforms or None
+    if these are unknown.
 
     ``where`` is the model's name in errors.
     """

@@ -137,7 +137,7 @@ def _emitted(context, *operands, target, attributes, has_side_effect, aliases, l
     }
     version, config = legacy or (4, {name: ir.Attribute.parse(_mlir.attribute(frozen.value)) for name, frozen in attributes})
     if version < 4 or _jax.LOSES_LAYOUTS:
-        # In some versions of jax, the public rule does not support calls of earlier API versions.
+        # In some versions of jax, the public lowering rule does not support calls of earlier API versions.
         shapes = [aval.shape for aval in context.avals_out]
         sizes = [[size if isinstance(size, int) else ir.ShapedType.get_dynamic_size() for size in shape] for shape in shapes]
         types = [ir.RankedTensorType.get(each, mlir.dtype_to_ir_type(aval.dtype)) for each, aval in zip(sizes, context.avals_out)]

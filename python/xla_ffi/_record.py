@@ -76,8 +76,9 @@ def record(directory, *, limit=LIMIT):
 class Recording:
     """A recording made by :func:`record`.
 
-    After the block, ``calls`` is the number of recorded calls. ``truncated`` counts those with omitted operands,
-    ``failed`` those whose file could not be written, and ``unfinished`` those still running when the block ended.
+    After the block, ``calls`` is the number of recorded calls. ``truncated`` counts recorded calls with omitted
+    operands, ``failed`` calls whose file could not be written, and ``unfinished`` calls that were running when the
+    block ended.
     """
 
     def __init__(self, directory, limit=LIMIT):
@@ -261,7 +262,7 @@ def _settle():
 
     try:
         devices = jax.local_devices(backend="cpu")
-    except (RuntimeError, AssertionError):  # jax has no CPU backend (JAX_PLATFORMS=cuda), or none, so nothing ran on CPU.
+    except (RuntimeError, AssertionError):  # jax has no CPU backend (JAX_PLATFORMS=cuda), so nothing ran on CPU.
         return
     for array in jax.live_arrays("cpu"):
         try:

@@ -40,7 +40,7 @@ class Gradient:
         self.vjp, self.forward, self.jvp, self.transpose = (
             found.get(getattr(gradient, key)) for key in ("vjp", "forward", "jvp", "transpose")
         )
-        #: Names of the additional results of ``forward``, after the handler's own.
+        #: Names of the additional results of ``forward``, after the handler's own results.
         self.more = ()
         if self.forward is not None:
             self.more = tuple(ret.name for ret in self.forward.spec.rets[len(handler.spec.rets) :])
@@ -52,8 +52,8 @@ class Gradient:
     def call(self, which, attributes, args, results, **options):
         """Calls one of the handlers and returns a sequence of results. ``"linear"`` is the handler itself.
 
-        ``results`` are the types of the results as ``(shape, dtype)``, or None for a token, without the additional ones
-        of ``forward``. ``options`` are further keywords of the call.
+        ``results`` are the types of the results as ``(shape, dtype)``, or None for a token, without the additional
+        results of ``forward``. ``options`` are further keywords of the call.
         """
         handler = self._own if which == "linear" else getattr(self, which)
         given = [self._own._token_type() if result is None else self._own._array_type(*result) for result in results]
@@ -105,7 +105,7 @@ def _known_to(to, given, inside, undeclared):
 def resolve(path, handlers):
     """Replaces the names in each handler's batching and gradient by handlers.
 
-    ``handlers`` are those of a library by name.
+    ``handlers`` has the handlers of a library by name.
     """
     for handler in handlers.values():
         spec = handler.spec

@@ -62,7 +62,8 @@ def of_batch(args, batched):
 
 
 def alike(args, batched, batch=None, mesh=None):
-    """Returns the operands with the batch divided in the same way in all, as ``jax.vmap`` and ``jax.lax.scan`` require.
+    """Returns the operands with the batch divided in the same way in all operands, as ``jax.vmap`` and ``jax.lax.scan``
+    require.
 
     Operands that are not on a mesh are moved to ``mesh`` if it is given, because jax does not move them outside of
     ``jit``.
@@ -75,7 +76,7 @@ def alike(args, batched, batch=None, mesh=None):
 
 
 def wanted(context):
-    """Returns true if a call that is being lowered may be split. Exported programs have the plain call."""
+    """Returns true if a call that is being lowered may be split. Calls in exported programs are not split."""
     module = context.module_context
     of_jit = type(module.axis_context).__name__ == "ShardingContext"
     return of_jit and module.axis_context.num_devices > 1 and not module.lowering_parameters.for_export
@@ -162,8 +163,8 @@ def _rule(split, args, results):
 def _shardings(split, given, results, devices):
     """Returns the required shardings of operands and results, from the operands' current shardings.
 
-    Returns a sharding for each of them, because earlier jaxlib crashes the process if one is missing or an error is
-    raised.
+    Returns a sharding for every operand and result, because earlier jaxlib crashes the process if a sharding is missing
+    or an error is raised.
     """
     of = [info for info, leading in zip(given, split.leading) if leading and info.sharding is not None]
     tiles = [_tiles(info, split.dims) for info in of]

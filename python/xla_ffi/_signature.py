@@ -79,7 +79,7 @@ def attribute(spec, attr):
 def operand_names(spec):
     """Returns parameter names for the arguments.
 
-    Arguments are positional only, so their names only need to differ from those of attributes.
+    Arguments are positional only, so their names need to differ only from the names of attributes.
     """
     taken = {attr.name for attr in spec.attrs} | {"self", "options"}
     names = []
@@ -186,7 +186,7 @@ def _batch(spec):
 
 
 def table(library):
-    """Returns a table with a line for each handler and legacy target of a library."""
+    """Returns a table with a line for each handler of a library, and for each target of the original custom calls."""
     short = {handler: name for name, handler in sorted(library.handlers.items(), key=lambda item: -len(item[0]))}
     rows = []
     for handler, name in short.items():

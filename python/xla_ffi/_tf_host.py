@@ -38,7 +38,7 @@ class _Api(ctypes.Structure):
 
 
 class _Register(ctypes.Structure):
-    """Arguments of the function that registers a handler without a record stage. Every host accepts this form."""
+    """Arguments of the function that registers a handler without a record stage. Every host accepts these arguments."""
 
     _fields_ = [
         ("struct_size", ctypes.c_size_t),

@@ -1,4 +1,5 @@
-"""Signatures written in Python, for the ``handlers=`` of ``load``, for handlers that do not describe themselves.
+"""Signatures written in Python, which ``load`` accepts as ``handlers=`` for handlers that their library does not
+describe.
 
 The syntax is that of ``help``: ``"(x: f32[... n], *, eps: f32 = 1e-05) -> y: f32[... n]"``.
 """
@@ -29,7 +30,7 @@ class Signature:
     ``text`` has the syntax of ``help``. ``stages`` maps stages to exported symbols. By default, the handler's name is
     the symbol of its execute stage. ``platforms`` defaults to ``cpu``. ``batch``, ``gradient`` and ``traits`` are as in
     the manifest (``docs/manifest.md``). For a handler that a manifest lists without describing it, stages and platforms
-    default to the manifest's.
+    default to those in the manifest.
     """
 
     text: str

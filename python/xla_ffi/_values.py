@@ -51,7 +51,7 @@ def convert(value, dtype):
 
 
 def operand(value, only=None, wanted="an array", name="value"):
-    """Converts a value to an array of jax. ``only`` is the operand's element type if it accepts a single one.
+    """Converts a value to an array of jax. ``only`` is the operand's element type if the operand accepts a single type.
 
     Arrays keep their type, except that jax converts 64-bit elements unless ``jax_enable_x64`` is set. Python numbers
     and lists become ``only``.

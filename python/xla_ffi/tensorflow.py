@@ -211,7 +211,7 @@ class Handler(Described):
             Sout=[list(result.shape) for result in results],
             Tout=[tf.as_dtype(result.dtype) for result in results],
             platforms=["CPU"],
-            # Without this, a saved model cannot be loaded, because TensorFlow rejects unknown custom calls.
+            # Without this setting, a saved model cannot be loaded, because TensorFlow rejects unknown custom calls.
             disabled_checks=[f"custom_call:{self.spec.name}"],
         )
         return list(out) if results else []
@@ -292,7 +292,7 @@ def _numpy(dtype):
 
 
 def _rets(spec, results):
-    """Returns the declaration of each result of a call. Variadic results are repeated, absent ones omitted."""
+    """Returns the declaration of each result of a call. Variadic results are repeated, and absent results omitted."""
     return [spec.rets[min(index, len(spec.rets) - 1)] for index in range(len(results))]
 
 

@@ -198,14 +198,15 @@ fn invalid_calls_fail_if_the_handler_ignores_the_error() {
             ("asked_too_early", "{by = 7 : i64}", &[], &["`by`", "S64"]),
             ("never_asked", "{by = 7 : i32, z = true}", &[], &["`z`"]),
             ("not_returned", "{by = 7 : i32, z = true}", &[], &["`z`"]),
-            // The handler does not fetch this argument.
+            // This call has an argument that the handler does not fetch.
             (
                 "never_asked",
                 "{by = 7 : i32}",
                 &["f32[]=1"],
                 &["expected 0 arguments, got 1"],
             ),
-            // An absent attribute that the handler requests is known; a misspelt name is still an error.
+            // The name of an absent attribute is known if the handler fetches the attribute. A misspelt name is still
+            // an error.
             ("asked_for_absent", "", &[], &[]),
             ("asked_for_absent", "{scale = 7 : i32}", &[], &[]),
             ("asked_for_absent", "{scael = 7 : i32}", &[], &["`scael`"]),

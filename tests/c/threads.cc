@@ -1,5 +1,5 @@
 // The parallel loop of threads.c in C++, loops with ranges that throw, and C++ handlers of the C headers that throw.
-// tests/c/threads.rs calls them.
+// tests/c/threads.rs calls these handlers.
 #include <atomic>
 #include <stdexcept>
 #include <string>
@@ -79,6 +79,6 @@ static XLA_FFI_Error* Throw(xffi_call* call) {
 }
 XFFI_HANDLER(throws, Throw);
 
-// A function of the legacy custom-call API that throws a text.
+// A target of the original custom calls that throws a text.
 static void Legacy(void*, const void**) { throw "words"; }
 XFFI_ADAPT_CPU(words_legacy, Legacy);

@@ -300,7 +300,7 @@ impl Case {
 
 /// Registers a type that a library describes with two exported functions.
 ///
-/// Programs that host handlers built with XLA's own headers do the same.
+/// Programs that host handlers built with XLA's own headers register types in the same way.
 pub(crate) fn register(library: &Library, name: &str) -> Result<i64> {
     let info = format!("{name}_type_info");
     library.register_type(name, &format!("{name}_type_id"), Some(&info))

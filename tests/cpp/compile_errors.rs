@@ -172,7 +172,7 @@ fn unsupported_signatures_are_reported_first() {
     }
 }
 
-/// Checks that a source compiles or, if `told` is given, that the compiler's error contains it.
+/// Checks that a source compiles or, with `told`, that the compiler's error contains this text.
 fn check_compilation(compiler: &str, name: &str, text: &str, told: Option<&str>) {
     let output = compile(compiler, &Headers::Ours, name, text, &["-fsyntax-only"]);
     let errors = String::from_utf8_lossy(&output.stderr);

@@ -1,5 +1,5 @@
-// Tests of error values, and of exceptions from decoders, constructors and destructors of users. See operands.cc for
-// the RUN lines.
+// Tests of error values, and of exceptions from user-defined decoders, constructors and destructors. See operands.cc
+// for the RUN lines.
 #include "common.h"
 
 #include <functional>
@@ -49,7 +49,7 @@ static void Throw(int64_t what) {
   if (what == 3) throw 3;
 }
 
-// A decoder of users that throws
+// A user-defined decoder that throws
 struct Hex {
   int64_t n;
 };

@@ -1,6 +1,6 @@
-/* A CPU host that behaves like a GPU host. It wraps handlers so that their context provides a stream,
- * and scratch memory that is valid during the call. Together with the emulated driver, it lets JAX on
- * CPU run libraries built for GPUs. */
+/* A CPU host that behaves like a GPU host. It wraps handlers so that their context provides a stream, and scratch
+ * memory that is valid during the call. Together with the emulated driver, this host lets JAX on CPU run libraries
+ * built for GPUs. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

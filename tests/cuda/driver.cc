@@ -40,7 +40,7 @@ struct Context {
 };
 struct Function;
 struct Launched {
-  Function* function;  // null for a copy
+  Function* function;  // the kernel, or null for a copy
   unsigned grid[3], block[3], shared;
 };
 struct Graph {

@@ -363,7 +363,7 @@ def child(rows, kind, given, row):
                 one(world.library, call)
         gc.collect()
         cell, message = "ok", ""
-    except BaseException as error:  # Any exception is the result of this cell.
+    except BaseException as error:  # An exception of any type determines the cell.
         cell, message = verdict(error)
     return {"cell": cell, "message": message[:2000]}
 

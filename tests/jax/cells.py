@@ -65,7 +65,7 @@ def typed(dtype, *shape):
     return jax.ShapeDtypeStruct(shape, dtype)
 
 
-# Errors of runtimes that occur before any handler is called.
+# Texts of errors that runtimes report before a handler is called.
 RUNTIME_LACKS = {
     "Unsupported attribute type for attribute": "the runtime's attribute parser knows no such attribute",
     "Unsupported array element type for attribute": "the runtime's attribute parser knows no such array",
@@ -103,7 +103,7 @@ REFUSALS = (
 class Subject:
     """A library whose handlers are registered when they are first called, under ``KIND.NAME``.
 
-    Handlers are found by the manifest. A library without one exports ``NAME`` and ``NAME_instantiate``.
+    Handlers are found by the manifest. A library without a manifest exports ``NAME`` and ``NAME_instantiate``.
     """
 
     def __init__(self, kind, path):

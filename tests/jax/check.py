@@ -219,7 +219,7 @@ def wrong_vjp():
         raise Skip(f"this loader has no gradients: {type(error).__name__}") from error
     # Before version 2 of the manifest, the command line cannot read the manifest.
     report = xla_ffi.check(lib.square, X, skip=[*(name for name in _check.NAMES if name not in ("runs", "gradient")), "embedded"])
-    # The message has two numbers for the tolerances, and more for the values and their difference.
+    # The message has two numbers for the tolerances, and further numbers for the values and their difference.
     if report["gradient"].status != "failed" or len(re.findall(r"\d\.\d*", report["gradient"].text)) < 4:
         raise AssertionError(repr(report))
     report = xla_ffi.check(lib.square_twin, X, skip=["embedded"])

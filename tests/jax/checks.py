@@ -76,7 +76,7 @@ _TABLE = pathlib.Path(__file__).resolve().parents[2] / "examples/examples.json"
 
 @functools.cache
 def table():
-    """Returns the examples of the table by name."""
+    """Returns the examples in `examples/examples.json` by name."""
     with open(_TABLE, encoding="utf-8") as file:
         return {entry["example"]: entry for entry in json.load(file)}
 
@@ -116,7 +116,8 @@ LIMIT_SECONDS = 120
 
 
 def forked(work, limit=LIMIT_SECONDS):
-    """Runs ``work`` in a child process. Returns its dictionary, or None and how the child ended.
+    """Runs ``work`` in a child process. Returns the dictionary that ``work`` returned, or None and a description of the
+    child's end.
 
     A crash or a timeout of the child does not affect the driver. The child is forked before any backend is initialized.
     """

@@ -162,7 +162,7 @@ SCALE = "(x: f32[... n], *, by: f32 = 3.0) -> y: f32[... n]"
 
 
 def described_by_callers(folder):
-    """Descriptions that callers pass to load are stored with the model: signatures, stages, batching."""
+    """Descriptions that callers pass to `load` are stored with the model: signatures, stages, batching."""
     wanted()
     place = python_signatures.compiled_text(SOURCE, folder, "exported")
     for prefix, handlers in {

@@ -741,7 +741,7 @@ class World:
         self.library = Subject(kind, library)
         self.twin = Subject(f"{kind}_twin", twin)
         self.bootstrap = Subject("helper", bootstrap)
-        #: The library of the legacy custom-call example, or None.
+        #: The library of the example of the original custom calls, or None.
         self.original = original
         #: The newest revision that the libraries know, or None without a limit.
         self.newest = None

@@ -65,8 +65,8 @@ def bandwidth(world):
         rows.append(row)
         return row
 
-    # The copy moves as many bytes as forward and backward do. Like rms_norm, it is a handler; it calls the driver's
-    # copy function.
+    # The copy moves as many bytes as forward and backward do. The copy is a handler, as rms_norm is, and calls the
+    # driver's copy function.
     copies = {}
     for direction, factor in MOVED.items():
         size = total * factor // 2 // 4

@@ -35,7 +35,8 @@ def rms_norm_grad(x, dy):
     return r * dy - x * r**3 * np.mean(x * dy, axis=-1, keepdims=True)
 
 
-#: Row lengths for every kernel: several rows per block, one row per block, more than registers hold, no whole vectors.
+#: Row lengths for every kernel: several rows per block, one row per block, rows that exceed the registers, rows without
+#: whole vectors.
 ROWS = [(3, 4), (2, 1028), (2, 20000), (2, 40000), (3, 1001)]
 
 

@@ -93,7 +93,7 @@ def loads(path):
         if sys.platform == "linux":
             cut = os.path.join(folder, "cut.so")
             data = bytearray(pathlib.Path(path).read_bytes())
-            struct.pack_into("<Q", data, 40, 0)  # e_shoff
+            struct.pack_into("<Q", data, 40, 0)  # the offset of the section headers (e_shoff)
             struct.pack_into("<HHH", data, 58, 64, 0, 0)  # the size and number of section headers
             pathlib.Path(cut).write_bytes(data)
             if xla_ffi.load(cut, prefix="cut").rms_norm(X).shape != (2, 3):
@@ -305,7 +305,8 @@ def fast_to_load(path):
     unused = {f"xla_ffi.{name}" for name in ("_export", "_gradient", "_inline", "_legacy", "_needs", "_user_signature")}
     if len(own) > 23 or not unused.isdisjoint(own):
         raise AssertionError(f"{len(own)} modules of xla_ffi: {sorted(own)}")
-    # jax.extend imports Pallas, which takes longer than this whole package. Only early jax needs it for FFI.
+    # jax.extend imports Pallas, which takes longer than this whole package. Only early versions of jax need jax.extend
+    # for FFI.
     others = sorted(set(modules).difference(own))
     if len(others) > 5 and _jax.REVISION > 3:
         raise AssertionError(f"jax had not imported {others}")

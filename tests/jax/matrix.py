@@ -35,7 +35,7 @@ def child(kind, path, twin, bootstrap, original, feature):
         with contextlib.redirect_stdout(io.StringIO()):
             features.FEATURES[feature](world)
         cell, message = "ok", ""
-    except BaseException as error:  # Any exception is the result of this cell.
+    except BaseException as error:  # An exception of any type determines the cell.
         cell, message = verdict(error)
     return {"cell": cell, "message": message[:2000]}
 

@@ -51,8 +51,7 @@ open(sys.argv[1] + ".again", "wb").write(model.serialize())
 
 
 def two_builds(folder):
-    """Two builds with the same name are different libraries, whatever the order of calls and
-    arguments."""
+    """Two builds with the same name are different libraries, independently of the order of calls and arguments."""
     wanted()
     first, second = (build(folder, name, by) for name, by in (("first", 1), ("second", 10)))
     one, two = (xla_ffi.load(path, prefix=prefix, handlers={"Scale": SCALE}) for path, prefix in ((first, "one"), (second, "two")))

@@ -66,7 +66,7 @@ def child(world, rows):
             with contextlib.redirect_stdout(io.StringIO()):
                 features.FEATURES[row](world)
             cells[row] = ("ok", "")
-        except BaseException as error:  # Any exception is the result of this cell.
+        except BaseException as error:  # An exception of any type determines the cell.
             cells[row] = verdict(error)
     return cells
 

@@ -58,7 +58,7 @@ def race(example, kind, path):
         except Absent as error:
             absent.append(str(error))
         except Exception as error:
-            lacks = "0.4.33" in str(error)  # This jaxlib has no state.
+            lacks = "0.4.33" in str(error)  # This jaxlib does not support state.
             (absent if lacks else wrong).append(f"thread {number}: {type(error).__name__}: {error}")
 
     threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(THREADS)]

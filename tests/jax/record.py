@@ -113,7 +113,8 @@ def conformance(name="conformance"):
 
 
 def only_within_the_block():
-    """A function compiled before the block is recorded in it but not after it. A single file replays."""
+    """A function that was compiled before the block is recorded in the block but not after it. A single file can be
+    replayed."""
     path = conformance()
     lib = xla_ffi.load(path)
     x = jnp.arange(3, dtype=jnp.float32)
@@ -133,7 +134,7 @@ def only_within_the_block():
 def states():
     """Each call uses the state of its own instantiation.
 
-    A single call replays together with earlier calls of its state.
+    The replay of a single call includes earlier calls with the same state.
     """
     if xla_ffi._jax.REVISION < 1:
         raise Skip("no state in this jaxlib")

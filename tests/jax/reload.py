@@ -115,7 +115,7 @@ def same_contents(folder):
         raise AssertionError("touched, and another library")
     shutil.copy(path, f"{path}.kept")
     build(path, 2)
-    # Some tools set all times to the same value, but the file is different.
+    # Some tools set all modification times to the same value. The file still counts as changed.
     os.utime(path, ns=(1, 1))
     second = xla_ffi.load(path, prefix="same")
     adds(second.add, 2)
@@ -126,7 +126,7 @@ def same_contents(folder):
 
 
 def pickled(folder):
-    """Unpickling returns a handler of the present file."""
+    """Unpickling returns a handler of the current file."""
     path = os.path.join(folder, "libpickled.so")
     build(path, 1)
     old = xla_ffi.load(path, prefix="pickled")

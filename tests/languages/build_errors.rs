@@ -38,7 +38,7 @@ fn panic_abort_is_refused_when_the_library_is_compiled() {
 #[test]
 fn a_shape_of_any_rank_is_refused_when_the_library_is_built() {
     let fixture = ["-p", "xla-ffi-fixtures", "--example", "derivatives"];
-    // Optimized code does not have the line number.
+    // Errors of optimized builds do not contain the line number.
     let refused = cargo(
         "build",
         &[&fixture[..], &["--features", "refused"]].concat(),

@@ -54,7 +54,7 @@ static ffi::Error Bump(ffi::InOut<Any>) { return ffi::Error::Success(); }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(bump, Bump, ffi::Ffi::Bind().InOut<Any>("y"));
 "#;
 
-/// One mistake per line: the row of the table, the handler, the arguments, the attributes.
+/// One mistake per line: the row of the table in docs/debugging.md, the handler, the arguments, the attributes.
 const MISTAKES: &str = r#"
 element type | scale | s32[2] f32[3,2] | by = 2.0 : f32
 element type, complex | scale | c64[2] f32[3,2] | by = 2.0 : f32

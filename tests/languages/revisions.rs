@@ -1,4 +1,4 @@
-//! The conformance libraries on every revision of the embedded runtime. The cells must equal those of real
+//! Tests the conformance libraries on every revision of the embedded runtime. The cells must equal the cells of real
 //! runtimes in `tests/jax/expected.txt`.
 
 mod features;

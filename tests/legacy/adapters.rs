@@ -1,4 +1,4 @@
-//! Tests hand-written C adapters for functions of the legacy custom-call API.
+//! Tests hand-written C adapters for targets of the original custom calls.
 
 use std::path::{Path, PathBuf};
 use xla_ffi_runtime::{Attributes, Revision, Runtime, Stage, Tensor};

@@ -1,4 +1,4 @@
-//! Tests the legacy custom-call API in C, C++ and Rust, with XLA's documented example in every convention.
+//! Tests the original custom calls in C, C++ and Rust, with XLA's documented example in every convention.
 //!
 //! The tests also cover the same functions adapted to XLA FFI on every revision, and the messages of failures.
 

@@ -1,4 +1,4 @@
-//! Tests the legacy custom-call API with XLA's documented example, A[i] = B[i % 128] + C[i].
+//! Tests the original custom calls with XLA's documented example, A[i] = B[i % 128] + C[i].
 
 mod adapters;
 mod device;
@@ -56,7 +56,7 @@ impl Example {
         [&mut self.b, &mut self.c, &mut self.a].map(|buffer| buffer.as_mut_ptr().cast())
     }
 
-    /// Calls a legacy target.
+    /// Calls a target of the original custom calls.
     pub(crate) fn run(
         &mut self,
         target: &Target,

@@ -239,7 +239,7 @@ fn donation() {
     assert!(x.download().is_err());
 }
 
-/// Two clients, threads that share a program, and objects in any order of destruction.
+/// Tests two clients, threads that share a program, and objects that are destroyed in any order.
 #[test]
 fn clients_and_threads() {
     let Some(path) = plugin("pjrt.clients_and_threads") else {

@@ -240,7 +240,7 @@ fn the_cpp_library() {
     }
 }
 
-/// Adapted functions of the legacy custom-call API work, although this XLA no longer calls the unadapted ones.
+/// Adapted targets of the original custom calls work, although this XLA no longer calls unadapted targets.
 #[test]
 fn adapted_functions() {
     let test = "pjrt.adapted_functions";

@@ -28,7 +28,7 @@ ffi::Future CountDown(ffi::ResultBufferR0<ffi::S64>) {
   return future;
 }
 
-// A decoder of users
+// A user-defined decoder
 struct Even {
   int64_t value;
 };

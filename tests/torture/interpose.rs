@@ -1,6 +1,6 @@
 //! Replaces the functions that a library calls and that may fail: allocations, `pthread_create`, and the slots of the
-//! host's table. This program defines `malloc` and related functions, so the loader binds every library to them. Only
-//! calls by the library under test are counted.
+//! host's table. This program defines `malloc` and related functions, so the loader binds every library to these
+//! functions. Only calls by the library under test are counted.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};

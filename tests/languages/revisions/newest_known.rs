@@ -106,8 +106,8 @@ fn check(language: &str) {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// Returns the conformance library of a language and its twin, built with the variable. Returns `None` without a
-/// compiler.
+/// Returns the conformance library of a language and its twin, built with the variable of `newest_known.h`. Returns
+/// `None` without a compiler.
 fn libraries(language: &str) -> Option<[PathBuf; 2]> {
     match language {
         "c" => Some(compiled("c", option_env!("C_COMPILER")?, "-std=c99")),

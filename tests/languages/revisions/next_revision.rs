@@ -207,7 +207,7 @@ fn minor_of_extension(runtime: &Runtime, library: Option<&Path>) -> Result<i64, 
     Ok(values::<i64>(&outcome, 0)[0])
 }
 
-/// Runs all seeds, or those of `XLA_FFI_SEEDS` (`FIRST..LAST`), in a separate process, because it may crash.
+/// Runs all seeds, or those of `XLA_FFI_SEEDS` (`FIRST..LAST`), in a separate process, because the process may crash.
 fn check(test: &str, language: &str) {
     let (Some(_), Some([first, twin])) = (option_env!("C_COMPILER"), conformance(language)) else {
         return skip(test, "no compiler when the tests were built");

@@ -37,7 +37,7 @@ pub(crate) fn expect<T: PartialEq + std::fmt::Debug>(got: T, wanted: T) -> Check
 /// A function that wraps every handler before its registration. Set at most once per process.
 pub(crate) static WRAP: OnceLock<fn(Bundle, Stage) -> Bundle> = OnceLock::new();
 
-/// A library on one runtime.
+/// A conformance library and its twin on one runtime.
 pub(crate) struct Subject {
     pub(crate) runtime: Runtime,
     pub(crate) library: Library,

@@ -53,7 +53,7 @@ const RUNTIME: &str = "__acrt_iob_func\nabort\nfprintf\nfree\nmalloc\nmemchr\nme
     __gxx_personality_seh0\n_ZdlPv\n_ZdlPvy\n_Znwy\n_ZNSt3__122__libcpp_verbose_abortEPKcz\n";
 
 impl Zig {
-    /// Returns this machine's zig, or `None` if it is missing.
+    /// Returns the zig of this machine, or `None` if zig is missing.
     #[must_use]
     pub fn find() -> Option<Self> {
         let named = std::env::var_os("XLA_FFI_ZIG");
