@@ -55,8 +55,8 @@ class Handlers(Single):
 class Described(Single):
     """A handler, with functions that check and convert the operands, attributes and results of its calls.
 
-    A subclass for a framework converts operands (``_operand``), creates the types of arrays (``_array_type``) and
-    tokens (``_token_type``), and checks result types that a caller passes (``_said``).
+    A subclass for a framework converts operands (``_operand``) and creates the types of arrays (``_array_type``) and
+    tokens (``_token_type``). It also checks result types that a caller passes (``_said``).
     """
 
     def __init__(self, spec, path):

@@ -112,7 +112,7 @@ def load_exported(model: Union[str, "os.PathLike[str]", bytes], libraries: Union
         if each.library is None and not any(each in choices for choices in stand) and not _are_there(targets, platforms):
             _library.load(each.path)
     for entry, choices in zip(listed, stand):
-        # A missing file is no problem if a different file has already registered its targets.
+        # A file may be missing if a different file has already registered its targets.
         if not choices and os.path.exists(entry["file"]) and not _are_there(entry["targets"], platforms):
             _library.load(entry["file"], entry["prefix"], **_user_signature.read_back(entry))
     have = _loaded()

@@ -41,7 +41,7 @@ def load(path: Union[str, "os.PathLike[str]"]) -> Any:
 
     Raises:
         LibraryError: The file cannot be loaded, a different library has registered a handler of the same name, or the
-            file was rebuilt after this process loaded it.
+            loaded file was rebuilt.
         UnsupportedRuntimeError: The XLA in this TensorFlow does not support XLA FFI.
     """
     global _host

@@ -108,8 +108,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(aligned, Aligned,
                                   .Attr<int64_t>("to")
                                   .Ret<ffi::BufferR1<ffi::S64>>());
 
-// Types that inherit the id of a base type are errors as user data and as named state, because the object would have
-// the base type. For a single type, user data does not compile (tests/cpp/state.rs).
+// A type that inherits the id of a base type is an error as user data and as named state. Otherwise, the object would
+// have the base type. For a single type, user data does not compile (tests/cpp/state.rs).
 struct Plain {
   static ffi::TypeId id;
   int64_t value = 0;

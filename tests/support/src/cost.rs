@@ -55,8 +55,8 @@ fn children(text: &str) -> Option<Duration> {
 impl Cost {
     /// Returns true if the command stayed under `limit`.
     ///
-    /// The CPU time must always be under the limit. The elapsed time must be under the limit only if the machine is not
-    /// loaded, because waiting for a processor does not depend on the command.
+    /// The CPU time must always be under the limit. The elapsed time is compared only if the machine is not loaded,
+    /// because waiting for a processor does not depend on the command.
     #[must_use]
     pub fn is_under(self, limit: Duration) -> bool {
         self.is_under_on(1, limit)
