@@ -1,5 +1,5 @@
 /* Handlers that return a promise, and a handler that loops on the thread pool. tests/c/threads.rs calls these handlers.
- * */
+ */
 #define _DEFAULT_SOURCE /* for usleep */
 #include <pthread.h>
 #include <unistd.h>

@@ -175,7 +175,7 @@ def like(x):
 
 
 def tiled_add(library):
-    """jit"""
+    """under jit"""
 
     def reference(b, c):
         return jnp.tile(b, -(-c.shape[0] // b.shape[0]))[: c.shape[0]] + c
@@ -186,7 +186,7 @@ def tiled_add(library):
 
 
 def rms_norm(library):
-    """jit, vmap, grad by custom_vjp"""
+    """under jit and vmap, with a gradient by custom_vjp"""
     eps = np.float32(1e-6)
 
     def reference(x):
@@ -218,7 +218,7 @@ def rms_norm(library):
 
 
 def attributes_example(library):
-    """jit; array, enumeration, dictionary, defaults, a result's size"""
+    """under jit: array, enumeration, dictionary, defaults"""
     x, weights = numbers(50), np.random.default_rng(1).standard_normal(7).astype(np.float32)
     worst = 0.0
     for edge, mode in enumerate(("constant", "edge", "wrap")):
@@ -236,7 +236,7 @@ def attributes_example(library):
 
 
 def counter(library):
-    """jit; each call site has a separate count"""
+    """under jit; each call site has a separate count"""
     count = lambda start: library(
         "counter", jax.ShapeDtypeStruct((), np.int32), start=np.int32(start), effect=True, stages=("instantiate",)
     )
@@ -252,7 +252,7 @@ def counter(library):
 
 
 def futures(library):
-    """jit; a result as operand of the next call, concurrent calls"""
+    """under jit: chained calls and concurrent calls"""
     x = numbers(100)
     double = jax.jit(lambda x: library("double_later", like(x), x, delay_ms=20))
     worst = difference(jax.jit(lambda x: double(double(x)) + double(x))(x), 6 * x)
@@ -261,7 +261,7 @@ def futures(library):
 
 
 def aliasing(library):
-    """jit with donation, which avoids a copy"""
+    """under jit with donation, which avoids a copy"""
     x, a = numbers(1000), np.float32(3)
     axpy = lambda x, y: library("axpy", like(y), x, y, a=a, aliases={1: 0})
     y = numbers(1000) + 1
@@ -277,7 +277,7 @@ def aliasing(library):
 
 
 def threads(library):
-    """jit, vmap; one task per row"""
+    """under jit and vmap, with one task per row"""
     softmax = jax.jit(lambda x: library("softmax", like(x), x, vmap_method="broadcast_all"))
     worst = 0.0
     for shape in [(1000, 64), (3,), (2, 3, 5), (16, 1), (0, 4)]:
@@ -288,7 +288,7 @@ def threads(library):
 
 
 def variadic(library):
-    """jit, vmap; 1 to 12 operands"""
+    """under jit and vmap, with 1 to 12 operands"""
     worst = 0.0
     for count in range(1, 13):
         xs, weights = numbers(count, 3, 4), np.arange(1, count + 1, dtype=np.float32)
@@ -299,7 +299,7 @@ def variadic(library):
 
 
 def matmul(library):
-    """jit, grad by custom_vjp, f32 and f64"""
+    """under jit, f32 and f64, with a gradient by custom_vjp"""
 
     @jax.custom_vjp
     def product(x, y):
@@ -324,7 +324,7 @@ def matmul(library):
 
 
 def int4(library):
-    """jit; two values per byte in operand and result"""
+    """under jit, with two values per byte in operand and result"""
     worst = 0.0
     for shape in [(4, 6), (3, 5), (1, 1), (0, 3)]:
         # The array is put on the device unchanged. As a parameter, the array keeps its packed form.
@@ -337,7 +337,7 @@ def int4(library):
 
 
 def legacy(library):
-    """jit; targets of the original custom calls"""
+    """under jit: targets of the original custom calls"""
     b, c = numbers(128), numbers(2048)
     worst = 0.0
     for version, symbol in ((1, "tiled_add_cpu"), (2, "tiled_add_status")):

@@ -67,7 +67,7 @@ XLA_REGISTER_CUSTOM_CALL_TARGET(add_gpu_status, "CUDA");
 XFFI_ADAPT_GPU_STATUS(add_gpu_status_ffi, add_gpu_status, "opaque");
 
 /* A target that uses every node of ((B, C)) -> (A, (A + 1)): reads the operand's tuple and writes the result's tuples.
- * */
+ */
 static void add_nodes(CUstream stream, void** buffers, const char* opaque, size_t opaque_len,
                       XlaCustomCallStatus* status) {
   job* j = new_job();
