@@ -55,15 +55,15 @@
 extern "C" {
 #endif
 
-// The host's private functions. Handlers dereference this pointer only if their own library
-// created it.
+// The host's private functions. A handler may only dereference the pointer if the handler's
+// library created it.
 typedef struct XLA_FFI_InternalApi XLA_FFI_InternalApi;
-// The context of one call (XLA_FFI_ExecutionContext before r9), which is valid until the
-// call ends.
+// The invocation context of one call (XLA_FFI_ExecutionContext before r9), which is valid
+// until the call ends.
 typedef struct XLA_FFI_InvokeContext XLA_FFI_InvokeContext;
-// An error, owned by the side that received it last. Null means success.
+// An error object, owned by the side that received it last. Null means success.
 typedef struct XLA_FFI_Error XLA_FFI_Error;
-// The host's object for the completion of an asynchronous call.
+// The host's future, which completes an asynchronous call.
 typedef struct XLA_FFI_Future XLA_FFI_Future;
 
 typedef struct XLA_FFI_InternalExtension XLA_FFI_InternalExtension;
@@ -107,20 +107,20 @@ typedef struct XLA_FFI_Api XLA_FFI_Api;
 
 // The kind of an XLA_FFI_InternalExtension (XLA_FFI_Extension_Type before r9).
 enum XLA_FFI_InternalExtension_Type {
-  // An XLA_FFI_Metadata_Extension.
+  // The extension is an XLA_FFI_Metadata_Extension.
   XLA_FFI_Extension_Metadata = 1,
 };
 typedef enum XLA_FFI_InternalExtension_Type XLA_FFI_InternalExtension_Type;
 
-// The canonical absl status codes.
+// The canonical absl status codes, as numbers of the ABI.
 enum XLA_FFI_Error_Code {
   // No error; hosts reject this code if they expect an error.
   XLA_FFI_Error_Code_OK = 0,
-  // The operation was cancelled, typically by the caller.
+  // The operation was cancelled, typically by its caller.
   XLA_FFI_Error_Code_CANCELLED = 1,
   // The cause is unknown.
   XLA_FFI_Error_Code_UNKNOWN = 2,
-  // An argument is wrong, whatever the state of the system.
+  // An argument is invalid in every state of the system.
   XLA_FFI_Error_Code_INVALID_ARGUMENT = 3,
   // The deadline passed before the operation ended.
   XLA_FFI_Error_Code_DEADLINE_EXCEEDED = 4,
@@ -151,14 +151,14 @@ enum XLA_FFI_Error_Code {
 };
 typedef enum XLA_FFI_Error_Code XLA_FFI_Error_Code;
 
-// The element type of a buffer, scalar or array. Hosts may send numbers that are not listed
-// here. Hosts of r3 and r4 send 0 for types smaller than a byte.
+// The element type of a buffer, scalar or array. Hosts may also send other numbers. Hosts of
+// r3 and r4 send 0 for types smaller than a byte.
 enum XLA_FFI_DataType {
   // No type, or a type for which the host has no number.
   XLA_FFI_DataType_INVALID = 0,
-  // Boolean, one byte, 0 or 1.
+  // A boolean: one byte, which is 0 or 1.
   XLA_FFI_DataType_PRED = 1,
-  // 1-bit signed integer.
+  // A 1-bit signed integer, eight per byte, the first in the low bits.
   XLA_FFI_DataType_S1 = 30,
   // 2-bit signed integer, four per byte, the first in the low bits.
   XLA_FFI_DataType_S2 = 26,
@@ -172,7 +172,7 @@ enum XLA_FFI_DataType {
   XLA_FFI_DataType_S32 = 4,
   // 64-bit signed integer.
   XLA_FFI_DataType_S64 = 5,
-  // 1-bit unsigned integer.
+  // A 1-bit unsigned integer, eight per byte, the first in the low bits.
   XLA_FFI_DataType_U1 = 31,
   // 2-bit unsigned integer, four per byte, the first in the low bits.
   XLA_FFI_DataType_U2 = 27,
@@ -186,19 +186,19 @@ enum XLA_FFI_DataType {
   XLA_FFI_DataType_U32 = 8,
   // 64-bit unsigned integer.
   XLA_FFI_DataType_U64 = 9,
-  // IEEE half precision.
+  // A half-precision float (IEEE 754, 16 bits).
   XLA_FFI_DataType_F16 = 10,
-  // IEEE single precision.
+  // A single-precision float (IEEE 754, 32 bits).
   XLA_FFI_DataType_F32 = 11,
-  // IEEE double precision.
+  // A double-precision float (IEEE 754, 64 bits).
   XLA_FFI_DataType_F64 = 12,
-  // The upper half of a single-precision float.
+  // A 16-bit float: the upper half of a single-precision float.
   XLA_FFI_DataType_BF16 = 16,
-  // A complex number of two single-precision floats: real, imaginary.
+  // A complex number of two single-precision floats: the real part, then the imaginary part.
   XLA_FFI_DataType_C64 = 15,
-  // A complex number of two double-precision floats: real, imaginary.
+  // A complex number of two double-precision floats: the real part, then the imaginary part.
   XLA_FFI_DataType_C128 = 18,
-  // An ordering token of rank 0, without elements.
+  // An ordering token, which has rank 0 and no elements.
   XLA_FFI_DataType_TOKEN = 17,
   // 8-bit float with 5 exponent bits and 2 mantissa bits.
   XLA_FFI_DataType_F8E5M2 = 19,
@@ -220,54 +220,55 @@ enum XLA_FFI_DataType {
   // 4-bit float with 2 exponent bits and 1 mantissa bit, two per byte, the first in the low
   // bits.
   XLA_FFI_DataType_F4E2M1FN = 32,
-  // 8-bit power of two, which has only an exponent.
+  // An 8-bit power of two, which consists of an exponent only.
   XLA_FFI_DataType_F8E8M0FNU = 33,
 };
 typedef enum XLA_FFI_DataType XLA_FFI_DataType;
 
 // The type of an entry of XLA_FFI_Args.
 enum XLA_FFI_ArgType {
-  // An XLA_FFI_Buffer.
+  // The argument is an XLA_FFI_Buffer.
   XLA_FFI_ArgType_BUFFER = 1,
 };
 typedef enum XLA_FFI_ArgType XLA_FFI_ArgType;
 
 // The type of an entry of XLA_FFI_Rets.
 enum XLA_FFI_RetType {
-  // An XLA_FFI_Buffer.
+  // The result is an XLA_FFI_Buffer.
   XLA_FFI_RetType_BUFFER = 1,
 };
 typedef enum XLA_FFI_RetType XLA_FFI_RetType;
 
 // The type of an entry of XLA_FFI_Attrs.
 enum XLA_FFI_AttrType {
-  // An XLA_FFI_Array.
+  // The attribute is an XLA_FFI_Array.
   XLA_FFI_AttrType_ARRAY = 1,
-  // An XLA_FFI_Attrs.
+  // The attribute is an XLA_FFI_Attrs, a dictionary.
   XLA_FFI_AttrType_DICTIONARY = 2,
-  // An XLA_FFI_Scalar.
+  // The attribute is an XLA_FFI_Scalar.
   XLA_FFI_AttrType_SCALAR = 3,
-  // An XLA_FFI_ByteSpan.
+  // The attribute is an XLA_FFI_ByteSpan, a string.
   XLA_FFI_AttrType_STRING = 4,
 };
 typedef enum XLA_FFI_AttrType XLA_FFI_AttrType;
 
 // The stages of an execution. Newer hosts may add stages.
 enum XLA_FFI_ExecutionStage {
-  // Once per call site when the program is compiled; has attributes only.
+  // Runs once per call site when the program is compiled. The call frame has only
+  // attributes.
   XLA_FFI_ExecutionStage_INSTANTIATE = 0,
-  // Before an execution, to request resources.
+  // Runs before an execution, to request resources.
   XLA_FFI_ExecutionStage_PREPARE = 1,
-  // Before an execution, when the resources are available.
+  // Runs before an execution, when the requested resources are available.
   XLA_FFI_ExecutionStage_INITIALIZE = 2,
-  // The call itself.
+  // Runs the custom call.
   XLA_FFI_ExecutionStage_EXECUTE = 3,
-  // Recording into a command buffer.
+  // Records the custom call into a command buffer.
   XLA_FFI_ExecutionStage_RECORD = 4,
 };
 typedef enum XLA_FFI_ExecutionStage XLA_FFI_ExecutionStage;
 
-// Bits of XLA_FFI_Handler_Traits.
+// A trait of a handler: one bit of XLA_FFI_Handler_Traits.
 enum XLA_FFI_Handler_TraitsBits {
   // Every call launches the same device operations, so the call may be captured into a command
   // buffer and replayed.
@@ -280,54 +281,54 @@ typedef XLA_FFI_InvokeContext XLA_FFI_ExecutionContext;
 // A set of XLA_FFI_Handler_TraitsBits.
 typedef uint32_t XLA_FFI_Handler_Traits;
 
-// A handler. It returns null for success, or an error that the host then owns.
+// A handler's C function. Returns null for success, or an error, which the host then owns.
 typedef XLA_FFI_Error* XLA_FFI_Handler(XLA_FFI_CallFrame* call_frame);
-// A task, which may run on any thread and in any order.
+// A task for the host's thread pool. Tasks run on any thread and in any order.
 typedef void XLA_FFI_Task(void* data);
 
-// Creates an error.
+// Creates an error object of the host.
 typedef XLA_FFI_Error* XLA_FFI_Error_Create(XLA_FFI_Error_Create_Args* args);
-// Reads an error (Error_GetMessage up to r8).
+// Reads the message and code of an error. Called Error_GetMessage up to r8.
 typedef void XLA_FFI_Error_GetDetails(XLA_FFI_Error_GetDetails_Args* args);
-// Destroys an error.
+// Destroys an error object of the host.
 typedef void XLA_FFI_Error_Destroy(XLA_FFI_Error_Destroy_Args* args);
-// Registers a handler.
+// Registers a handler with the host.
 typedef XLA_FFI_Error* XLA_FFI_Handler_Register(XLA_FFI_Handler_Register_Args* args);
-// Returns the platform's stream.
+// Returns the platform's stream, for example a CUstream.
 typedef XLA_FFI_Error* XLA_FFI_Stream_Get(XLA_FFI_Stream_Get_Args* args);
-// Registers a user type (TypeId_Register up to r6).
+// Registers a user type. Called TypeId_Register up to r6.
 typedef XLA_FFI_Error* XLA_FFI_Type_Register(XLA_FFI_Type_Register_Args* args);
-// Returns user data (ExecutionContext_Get up to r8).
+// Returns user data. Called ExecutionContext_Get up to r8.
 typedef XLA_FFI_Error* XLA_FFI_InvokeContext_Get(XLA_FFI_InvokeContext_Get_Args* args);
-// Stores state for later stages.
+// Stores state for later stages of the handler.
 typedef XLA_FFI_Error* XLA_FFI_State_Set(XLA_FFI_State_Set_Args* args);
-// Returns the state of a stage.
+// Returns the state that a stage of the handler stored.
 typedef XLA_FFI_Error* XLA_FFI_State_Get(XLA_FFI_State_Get_Args* args);
-// Allocates scratch memory.
+// Allocates device memory for one call.
 typedef XLA_FFI_Error* XLA_FFI_DeviceMemory_Allocate(XLA_FFI_DeviceMemory_Allocate_Args* args);
-// Frees scratch memory.
+// Frees device memory of one call.
 typedef XLA_FFI_Error* XLA_FFI_DeviceMemory_Free(XLA_FFI_DeviceMemory_Free_Args* args);
-// Runs a task on the host's pool. From r1.
+// Runs a task on the host's thread pool. From r1.
 typedef XLA_FFI_Error* XLA_FFI_ThreadPool_Schedule(XLA_FFI_ThreadPool_Schedule_Args* args);
-// Returns the number of threads in the pool. From r3.
+// Returns the number of threads in the host's thread pool. From r3.
 typedef XLA_FFI_Error* XLA_FFI_ThreadPool_NumThreads(XLA_FFI_ThreadPool_NumThreads_Args* args);
-// Creates a future. From r2.
+// Creates a future of the host. From r2.
 typedef XLA_FFI_Error* XLA_FFI_Future_Create(XLA_FFI_Future_Create_Args* args);
-// Completes a future. From r2.
+// Completes a future of the host. From r2.
 typedef XLA_FFI_Error* XLA_FFI_Future_SetAvailable(XLA_FFI_Future_SetAvailable_Args* args);
-// Completes a future with an error. From r2.
+// Completes a future of the host with an error. From r2.
 typedef XLA_FFI_Error* XLA_FFI_Future_SetError(XLA_FFI_Future_SetError_Args* args);
-// Returns the number of the execution. From r4.
+// Returns the run id of the execution. From r4.
 typedef XLA_FFI_Error* XLA_FFI_RunId_Get(XLA_FFI_RunId_Get_Args* args);
-// Returns the global number of the device. From r5.
+// Returns the global ordinal of the device. From r5.
 typedef XLA_FFI_Error* XLA_FFI_DeviceOrdinal_Get(XLA_FFI_DeviceOrdinal_Get_Args* args);
-// Finds an extension of the context. From r9.
+// Finds an extension of the invocation context. From r9.
 typedef XLA_FFI_Error* XLA_FFI_InvokeContext_FindExtension(XLA_FFI_InvokeContext_FindExtension_Args* args);
-// Returns the options of this execution. From r10.
+// Returns the custom options of this execution. From r10.
 typedef XLA_FFI_Error* XLA_FFI_CustomOptions_Get(XLA_FFI_CustomOptions_Get_Args* args);
 
-// An entry of the chain that starts in the second field of every struct (XLA_FFI_Extension_Base
-// before r9; on r0, the field is an unused void*).
+// An entry of the extension chain that starts in the second field of every struct. Called
+// XLA_FFI_Extension_Base before r9. On r0, the second field is an unused void*.
 struct XLA_FFI_InternalExtension {
   // Size of the extension in bytes, set by its creator.
   size_t struct_size;
@@ -337,13 +338,15 @@ struct XLA_FFI_InternalExtension {
   XLA_FFI_InternalExtension* next;
 };
 
-// The number of an extension of an invocation context, and its version.
+// The number and the version of an extension of an invocation context.
 struct XLA_FFI_ExtensionId {
-  // The unique number of the extension: 128 for record, 129 for collectives.
+  // The unique number of the extension: 128 for the record extension, 129 for the collectives
+  // extension.
   int64_t extension_type;
-  // Changes if old users become incompatible.
+  // The major version, which changes if the extension becomes incompatible with earlier
+  // versions.
   int32_t major_version;
-  // Changes if something is added.
+  // The minor version, which changes if the extension gets an addition.
   int32_t minor_version;
 };
 
@@ -351,22 +354,22 @@ struct XLA_FFI_ExtensionId {
 struct XLA_FFI_Extension {
   // Size of the extension in bytes, set by its creator.
   size_t struct_size;
-  // The kind of extension.
+  // The number and version of the extension.
   XLA_FFI_ExtensionId id;
   // The next extension in the chain, or null.
   const XLA_FFI_Extension* next;
 };
 
-// A version, which is part of XLA_FFI_Api and
+// A version of the ABI, as in XLA_FFI_Api and
 // XLA_FFI_Metadata.
 struct XLA_FFI_Api_Version {
   // Size of this struct in bytes, set by its creator.
   size_t struct_size;
-  // Extension chain; always null so far.
+  // The first entry of the extension chain; null in all revisions.
   XLA_FFI_InternalExtension* extension_start;
-  // Major version.
+  // The major version of the ABI.
   int32_t major_version;
-  // Minor version.
+  // The minor version of the ABI.
   int32_t minor_version;
 };
 
@@ -374,26 +377,26 @@ struct XLA_FFI_Api_Version {
 struct XLA_FFI_Error_Create_Args {
   // Size of this struct in bytes, set by the caller.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
-  // NUL-terminated text; the host copies it.
+  // The message, NUL-terminated. The host copies the message.
   const char* message;
-  // The code.
+  // The status code of the error.
   XLA_FFI_Error_Code errc;
 };
 
-// Arguments of Error_GetDetails (slot 1) from r9. Older hosts set only message, so initialize
+// Arguments of Error_GetDetails (slot 1), from r9. Older hosts set only message, so initialize
 // errc before the call.
 struct XLA_FFI_Error_GetDetails_Args {
   // Size of this struct in bytes, set by the caller.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
   // The error to read.
   XLA_FFI_Error* error;
-  // Out: NUL-terminated text, valid as long as the error.
+  // Out: the message, NUL-terminated and valid as long as the error.
   const char* message;
-  // Out: the code.
+  // Out: the status code of the error.
   XLA_FFI_Error_Code errc;
 };
 
@@ -401,7 +404,7 @@ struct XLA_FFI_Error_GetDetails_Args {
 struct XLA_FFI_Error_Destroy_Args {
   // Size of this struct in bytes, set by the caller.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
   // The error to destroy.
   XLA_FFI_Error* error;
@@ -412,66 +415,68 @@ struct XLA_FFI_Error_Destroy_Args {
 struct XLA_FFI_Buffer {
   // Size of this struct in bytes, set by the host.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
-  // Element type.
+  // The type of the array's elements.
   XLA_FFI_DataType dtype;
-  // The first element; may be null if a dimension is 0.
+  // The first element of the array; may be null if a dimension is 0.
   void* data;
-  // Number of dimensions.
+  // The number of the array's dimensions.
   int64_t rank;
-  // The number of elements along each dimension; rank entries.
+  // The number of elements along each dimension of the array; rank entries.
   int64_t* dims;
 };
 
-// A string that need not be NUL-terminated.
+// A string, which is not necessarily NUL-terminated.
 struct XLA_FFI_ByteSpan {
-  // The first byte; may be null if len is 0.
+  // The first byte of the string; may be null if len is 0.
   const char* ptr;
-  // The length in bytes.
+  // The length of the string in bytes.
   size_t len;
 };
 
-// A scalar value.
+// A scalar attribute.
 struct XLA_FFI_Scalar {
-  // The type of the value.
+  // The type of the scalar.
   XLA_FFI_DataType dtype;
-  // The address of the value.
+  // The address of the scalar.
   void* value;
 };
 
-// A dense array of values.
+// An array attribute, with dense elements.
 struct XLA_FFI_Array {
-  // The type of the elements.
+  // The type of the array's elements.
   XLA_FFI_DataType dtype;
-  // Number of elements.
+  // The number of the array's elements.
   size_t size;
-  // The first element; may be null if size is 0.
+  // The first element of the array; may be null if size is 0.
   void* data;
 };
 
-// The number of a user type within one copy of XLA; 0 means unknown.
+// The number of a user type within one copy of XLA. The number 0 means an unknown type.
 struct XLA_FFI_TypeId {
-  // The number.
+  // The type's number.
   int64_t type_id;
 };
 
-// How a host destroys an object of a user type. From r7; for r6, see XLA_FFI_TypeInfo_R6.
+// The function with which a host destroys objects of a user type. From r7; for r6, see
+// XLA_FFI_TypeInfo_R6.
 struct XLA_FFI_TypeInfo {
   // Size of this struct in bytes, set by the caller.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
-  // Destroys one object; null for borrowed objects.
+  // The function that destroys one object; null for borrowed objects.
   void (*deleter)(void* object);
 };
 
-// Arguments of Future_Create. The host checks for 16 bytes but also writes future after them,
-// so always pass the whole struct.
+// Arguments of Future_Create. Hosts check that struct_size is at least 16, but also write
+// future after these 16 bytes. Always pass the whole struct.
 struct XLA_FFI_Future_Create_Args {
-  // Size of this struct in bytes, set by the caller; XLA's macro counts the first two fields.
+  // Size of this struct in bytes, set by the caller. XLA's STRUCT_SIZE counts only the first
+  // two fields.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
   // Out: the future, which the handler returns in the call frame.
   XLA_FFI_Future* future;
@@ -481,7 +486,7 @@ struct XLA_FFI_Future_Create_Args {
 struct XLA_FFI_Future_SetAvailable_Args {
   // Size of this struct in bytes, set by the caller.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
   // The future to complete.
   XLA_FFI_Future* future;
@@ -491,21 +496,21 @@ struct XLA_FFI_Future_SetAvailable_Args {
 struct XLA_FFI_Future_SetError_Args {
   // Size of this struct in bytes, set by the caller.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
   // The future to complete.
   XLA_FFI_Future* future;
-  // The error, which is neither null nor OK; the host takes ownership of it.
+  // The error to report, which is neither null nor OK. The host takes ownership of the error.
   XLA_FFI_Error* error;
 };
 
-// Arguments.
+// The arguments of a call.
 struct XLA_FFI_Args {
   // Size of this struct in bytes, set by the host.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
-  // Number of arguments.
+  // The number of arguments.
   int64_t size;
   // The types of the arguments; size entries.
   XLA_FFI_ArgType* types;
@@ -513,13 +518,13 @@ struct XLA_FFI_Args {
   void** args;
 };
 
-// Results.
+// The results of a call.
 struct XLA_FFI_Rets {
   // Size of this struct in bytes, set by the host.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
-  // Number of results.
+  // The number of results.
   int64_t size;
   // The types of the results; size entries.
   XLA_FFI_RetType* types;
@@ -531,37 +536,37 @@ struct XLA_FFI_Rets {
 struct XLA_FFI_Attrs {
   // Size of this struct in bytes, set by the host.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
-  // Number of attributes.
+  // The number of attributes.
   int64_t size;
   // The types of the attributes; size entries.
   XLA_FFI_AttrType* types;
-  // The names; size entries.
+  // The names of the attributes; size entries.
   XLA_FFI_ByteSpan** names;
-  // The values; size entries.
+  // The values of the attributes; size entries.
   void** attrs;
 };
 
-// One call. From r2, the last field is future, which STRUCT_SIZE does not include. On r0 and
-// r1, those bytes do not belong to the frame (XLA_FFI_CallFrame_R0).
+// The call frame of one call. From r2, its last field is future, which XLA's STRUCT_SIZE does
+// not count. On r0 and r1, the frame ends before future (XLA_FFI_CallFrame_R0).
 struct XLA_FFI_CallFrame {
   // Size of this struct in bytes without future, set by the host.
   size_t struct_size;
-  // Extension chain; a metadata call has an
+  // The first entry of the extension chain, or null. A metadata query has an
   // XLA_FFI_Metadata_Extension.
   XLA_FFI_InternalExtension* extension_start;
-  // The host's functions; null in metadata calls of hosts with version 0.1.
+  // The host's function table; null in metadata queries of hosts with version 0.1.
   const XLA_FFI_Api* api;
-  // The context of this call; null in metadata calls.
+  // The invocation context of the call; null in metadata queries.
   XLA_FFI_InvokeContext* ctx;
-  // The stage.
+  // The stage of the call.
   XLA_FFI_ExecutionStage stage;
-  // Arguments.
+  // The arguments of the call.
   XLA_FFI_Args args;
-  // Results.
+  // The results of the call.
   XLA_FFI_Rets rets;
-  // Attributes.
+  // The attributes of the call.
   XLA_FFI_Attrs attrs;
   // Out: a future that becomes available when an asynchronous call is complete. From r2.
   XLA_FFI_Future* future;
@@ -569,15 +574,15 @@ struct XLA_FFI_CallFrame {
 
 // The handlers of one custom call, one per stage.
 struct XLA_FFI_Handler_Bundle {
-  // The instantiate stage; optional.
+  // The handler of the instantiate stage; may be null.
   XLA_FFI_Error* (*instantiate)(XLA_FFI_CallFrame* call_frame);
-  // The prepare stage; optional.
+  // The handler of the prepare stage; may be null.
   XLA_FFI_Error* (*prepare)(XLA_FFI_CallFrame* call_frame);
-  // The initialize stage; optional.
+  // The handler of the initialize stage; may be null.
   XLA_FFI_Error* (*initialize)(XLA_FFI_CallFrame* call_frame);
-  // The execute stage; required.
+  // The handler of the execute stage; required.
   XLA_FFI_Error* (*execute)(XLA_FFI_CallFrame* call_frame);
-  // The record stage; optional, from r9.
+  // The handler of the record stage; may be null. From r9.
   XLA_FFI_Error* (*record)(XLA_FFI_CallFrame* call_frame);
 };
 
@@ -586,30 +591,31 @@ struct XLA_FFI_Handler_Bundle {
 struct XLA_FFI_Handler_Register_Args {
   // Size of this struct in bytes, set by the caller.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
   // The target name of the custom call.
   XLA_FFI_ByteSpan name;
   // The platform, for example "cpu" or "cuda"; case-insensitive.
   XLA_FFI_ByteSpan platform;
-  // The handlers.
+  // The handlers of the custom call, one per stage.
   XLA_FFI_Handler_Bundle bundle;
-  // The traits, combined (OR) with those of the metadata.
+  // The handler's traits. The host combines them (OR) with those of the handler's metadata.
   XLA_FFI_Handler_Traits traits;
 };
 
 // Arguments of Type_Register (slot 5) from r7. Always pass a valid type_info, because hosts
 // read it whatever struct_size is.
 struct XLA_FFI_Type_Register_Args {
-  // Size of this struct in bytes, set by the caller; XLA's macro counts up to type_id.
+  // Size of this struct in bytes, set by the caller. XLA's STRUCT_SIZE counts the fields up to
+  // type_id.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
-  // The name, unique per copy of XLA.
+  // The type's name, unique per copy of XLA.
   XLA_FFI_ByteSpan name;
-  // In and out: the number; pass 0 to request one.
+  // In and out: the type's number; 0 requests a new number.
   XLA_FFI_TypeId* type_id;
-  // How to destroy an object.
+  // How the host destroys an object of the type.
   const XLA_FFI_TypeInfo* type_info;
 };
 
@@ -617,27 +623,28 @@ struct XLA_FFI_Type_Register_Args {
 struct XLA_FFI_InvokeContext_FindExtension_Args {
   // Size of this struct in bytes, set by the caller.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
-  // The context.
+  // The invocation context of the call.
   XLA_FFI_InvokeContext* ctx;
   // The number of the requested extension.
   int64_t extension_type;
-  // Out: the extension.
+  // Out: the requested extension.
   const XLA_FFI_Extension* extension;
 };
 
-// Arguments of InvokeContext_Get (slot 6; ExecutionContext_Get before r9): user data.
+// Arguments of InvokeContext_Get (slot 6; called ExecutionContext_Get before r9), which
+// returns user data.
 struct XLA_FFI_InvokeContext_Get_Args {
   // Size of this struct in bytes, set by the caller.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
-  // The context.
+  // The invocation context of the call.
   XLA_FFI_InvokeContext* ctx;
-  // The requested type.
+  // The type of the requested object.
   XLA_FFI_TypeId* type_id;
-  // Out: the object.
+  // Out: the requested object.
   void* data;
 };
 
@@ -645,11 +652,11 @@ struct XLA_FFI_InvokeContext_Get_Args {
 struct XLA_FFI_CustomOptions_Get_Args {
   // Size of this struct in bytes, set by the caller.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
-  // The context.
+  // The invocation context of the call.
   XLA_FFI_InvokeContext* ctx;
-  // Out: a dictionary, which is empty if the caller passed no options.
+  // Out: a dictionary of options, which is empty if the caller passed no options.
   const XLA_FFI_Attrs* attrs;
 };
 
@@ -657,9 +664,9 @@ struct XLA_FFI_CustomOptions_Get_Args {
 struct XLA_FFI_State_Set_Args {
   // Size of this struct in bytes, set by the caller.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
-  // The context.
+  // The invocation context of the call.
   XLA_FFI_InvokeContext* ctx;
   // The stage that the state belongs to.
   XLA_FFI_ExecutionStage stage;
@@ -673,9 +680,9 @@ struct XLA_FFI_State_Set_Args {
 struct XLA_FFI_State_Get_Args {
   // Size of this struct in bytes, set by the caller.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
-  // The context.
+  // The invocation context of the call.
   XLA_FFI_InvokeContext* ctx;
   // The stage whose state is requested.
   XLA_FFI_ExecutionStage stage;
@@ -689,9 +696,9 @@ struct XLA_FFI_State_Get_Args {
 struct XLA_FFI_Stream_Get_Args {
   // Size of this struct in bytes, set by the caller.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
-  // The context.
+  // The invocation context of the call.
   XLA_FFI_InvokeContext* ctx;
   // Out: the platform's stream, for example a CUstream.
   void* stream;
@@ -701,13 +708,13 @@ struct XLA_FFI_Stream_Get_Args {
 struct XLA_FFI_DeviceMemory_Allocate_Args {
   // Size of this struct in bytes, set by the caller.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
-  // The context.
+  // The invocation context of the call.
   XLA_FFI_InvokeContext* ctx;
-  // The requested size in bytes.
+  // The requested size of the memory in bytes.
   size_t size;
-  // The requested alignment, a power of two.
+  // The requested alignment of the memory, a power of two.
   size_t alignment;
   // Out: device memory, valid until the stream has finished the work that the call launched.
   void* data;
@@ -717,9 +724,9 @@ struct XLA_FFI_DeviceMemory_Allocate_Args {
 struct XLA_FFI_DeviceMemory_Free_Args {
   // Size of this struct in bytes, set by the caller.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
-  // The context.
+  // The invocation context of the call.
   XLA_FFI_InvokeContext* ctx;
   // The size of the memory in bytes.
   size_t size;
@@ -731,13 +738,13 @@ struct XLA_FFI_DeviceMemory_Free_Args {
 struct XLA_FFI_ThreadPool_Schedule_Args {
   // Size of this struct in bytes, set by the caller.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
-  // The context.
+  // The invocation context of the call.
   XLA_FFI_InvokeContext* ctx;
-  // The task.
+  // The task to run.
   void (*task)(void* data);
-  // The argument of the task.
+  // The argument of task.
   void* data;
 };
 
@@ -745,9 +752,9 @@ struct XLA_FFI_ThreadPool_Schedule_Args {
 struct XLA_FFI_ThreadPool_NumThreads_Args {
   // Size of this struct in bytes, set by the caller.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
-  // The context.
+  // The invocation context of the call.
   XLA_FFI_InvokeContext* ctx;
   // Out: the address to which the number of threads is written.
   int64_t* num_threads;
@@ -757,11 +764,11 @@ struct XLA_FFI_ThreadPool_NumThreads_Args {
 struct XLA_FFI_RunId_Get_Args {
   // Size of this struct in bytes, set by the caller.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
-  // The context.
+  // The invocation context of the call.
   XLA_FFI_InvokeContext* ctx;
-  // Out: the number of the execution, the same on all its devices.
+  // Out: the run id, which is the same on all devices of the execution.
   int64_t run_id;
 };
 
@@ -769,86 +776,86 @@ struct XLA_FFI_RunId_Get_Args {
 struct XLA_FFI_DeviceOrdinal_Get_Args {
   // Size of this struct in bytes, set by the caller.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
-  // The context.
+  // The invocation context of the call.
   XLA_FFI_InvokeContext* ctx;
-  // Out: the global number of the device (from 2048 on in the second process).
+  // Out: the global ordinal of the device (from 2048 on in the second process).
   int32_t device_ordinal;
 };
 
-// A handler's metadata. state_type_id exists from r6, and hosts read it from r7. Writing it on
-// r1 to r5 overwrites the host's stack. struct_size is 36 in all revisions.
+// A handler's metadata. state_type_id exists from r6, and hosts read the field from r7. Writing
+// the field on r1 to r5 overwrites the host's stack. struct_size is 36 in all revisions.
 struct XLA_FFI_Metadata {
   // Size of this struct in bytes without state_type_id, set by the host.
   size_t struct_size;
-  // Out: the handler's version.
+  // Out: the version of the ABI that the handler was compiled for.
   XLA_FFI_Api_Version api_version;
   // Out: the handler's traits.
   XLA_FFI_Handler_Traits traits;
-  // Out: the type of the state, or 0.
+  // Out: the number of the state's type, or 0 if there is no state.
   XLA_FFI_TypeId state_type_id;
 };
 
-// The extension that marks a metadata call.
+// The extension that marks a metadata query.
 struct XLA_FFI_Metadata_Extension {
-  // The entry in the chain.
+  // The entry in the extension chain.
   XLA_FFI_InternalExtension extension_base;
-  // Out: the struct that the handler fills.
+  // Out: the struct that the handler fills in.
   XLA_FFI_Metadata* metadata;
 };
 
-// The host's functions, in the order of r10, which is the same since r3. In r2, the future slots
-// are at the position of ThreadPool_NumThreads: see Slot::index. Before r5, struct_size is
-// 88 whatever the table's length.
+// The function table of a host, in the order of r3 to r10. In r2, the future functions start at
+// the position of ThreadPool_NumThreads (see Slot::index). Before r5, struct_size is 88
+// whatever the table's size.
 struct XLA_FFI_Api {
-  // Size of this struct in bytes, set by the host; 88 before r5.
+  // Size of this struct in bytes, set by the host; always 88 before r5.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
-  // The host's version.
+  // The host's version of the ABI.
   XLA_FFI_Api_Version api_version;
-  // The host's private functions.
+  // The host's private functions, which handlers do not use.
   const XLA_FFI_InternalApi* internal_api;
-  // Creates an error.
+  // Creates an error object of the host.
   XLA_FFI_Error* (*XLA_FFI_Error_Create)(XLA_FFI_Error_Create_Args* args);
-  // Reads an error (Error_GetMessage up to r8).
+  // Reads the message and code of an error. Called Error_GetMessage up to r8.
   void (*XLA_FFI_Error_GetDetails)(XLA_FFI_Error_GetDetails_Args* args);
-  // Destroys an error.
+  // Destroys an error object of the host.
   void (*XLA_FFI_Error_Destroy)(XLA_FFI_Error_Destroy_Args* args);
-  // Registers a handler.
+  // Registers a handler with the host.
   XLA_FFI_Error* (*XLA_FFI_Handler_Register)(XLA_FFI_Handler_Register_Args* args);
-  // Returns the platform's stream.
+  // Returns the platform's stream, for example a CUstream.
   XLA_FFI_Error* (*XLA_FFI_Stream_Get)(XLA_FFI_Stream_Get_Args* args);
-  // Registers a user type (TypeId_Register up to r6).
+  // Registers a user type. Called TypeId_Register up to r6.
   XLA_FFI_Error* (*XLA_FFI_Type_Register)(XLA_FFI_Type_Register_Args* args);
-  // Returns user data (ExecutionContext_Get up to r8).
+  // Returns user data. Called ExecutionContext_Get up to r8.
   XLA_FFI_Error* (*XLA_FFI_InvokeContext_Get)(XLA_FFI_InvokeContext_Get_Args* args);
-  // Stores state for later stages.
+  // Stores state for later stages of the handler.
   XLA_FFI_Error* (*XLA_FFI_State_Set)(XLA_FFI_State_Set_Args* args);
-  // Returns the state of a stage.
+  // Returns the state that a stage of the handler stored.
   XLA_FFI_Error* (*XLA_FFI_State_Get)(XLA_FFI_State_Get_Args* args);
-  // Allocates scratch memory.
+  // Allocates device memory for one call.
   XLA_FFI_Error* (*XLA_FFI_DeviceMemory_Allocate)(XLA_FFI_DeviceMemory_Allocate_Args* args);
-  // Frees scratch memory.
+  // Frees device memory of one call.
   XLA_FFI_Error* (*XLA_FFI_DeviceMemory_Free)(XLA_FFI_DeviceMemory_Free_Args* args);
-  // Runs a task on the host's pool. From r1.
+  // Runs a task on the host's thread pool. From r1.
   XLA_FFI_Error* (*XLA_FFI_ThreadPool_Schedule)(XLA_FFI_ThreadPool_Schedule_Args* args);
-  // Returns the number of threads in the pool. From r3.
+  // Returns the number of threads in the host's thread pool. From r3.
   XLA_FFI_Error* (*XLA_FFI_ThreadPool_NumThreads)(XLA_FFI_ThreadPool_NumThreads_Args* args);
-  // Creates a future. From r2.
+  // Creates a future of the host. From r2.
   XLA_FFI_Error* (*XLA_FFI_Future_Create)(XLA_FFI_Future_Create_Args* args);
-  // Completes a future. From r2.
+  // Completes a future of the host. From r2.
   XLA_FFI_Error* (*XLA_FFI_Future_SetAvailable)(XLA_FFI_Future_SetAvailable_Args* args);
-  // Completes a future with an error. From r2.
+  // Completes a future of the host with an error. From r2.
   XLA_FFI_Error* (*XLA_FFI_Future_SetError)(XLA_FFI_Future_SetError_Args* args);
-  // Returns the number of the execution. From r4.
+  // Returns the run id of the execution. From r4.
   XLA_FFI_Error* (*XLA_FFI_RunId_Get)(XLA_FFI_RunId_Get_Args* args);
-  // Returns the global number of the device. From r5.
+  // Returns the global ordinal of the device. From r5.
   XLA_FFI_Error* (*XLA_FFI_DeviceOrdinal_Get)(XLA_FFI_DeviceOrdinal_Get_Args* args);
-  // Finds an extension of the context. From r9.
+  // Finds an extension of the invocation context. From r9.
   XLA_FFI_Error* (*XLA_FFI_InvokeContext_FindExtension)(XLA_FFI_InvokeContext_FindExtension_Args* args);
-  // Returns the options of this execution. From r10.
+  // Returns the custom options of this execution. From r10.
   XLA_FFI_Error* (*XLA_FFI_CustomOptions_Get)(XLA_FFI_CustomOptions_Get_Args* args);
 };
 

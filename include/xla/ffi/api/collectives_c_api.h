@@ -23,15 +23,15 @@
 extern "C" {
 #endif
 
-// The host's state of the extension.
+// The host's state of the collectives extension.
 typedef struct XLA_FFI_CollectivesState XLA_FFI_CollectivesState;
 // A communicator, for example of NCCL.
 typedef struct XLA_FFI_Communicator XLA_FFI_Communicator;
 // Memory registered with a communicator. From version 0.2.
 typedef struct XLA_FFI_Window XLA_FFI_Window;
-// Description of a device communicator in host memory; with NCCL an ncclDevComm, which kernels
-// take by value. The host owns it. Read or copy it in the call that gets it, and do not change
-// it. From version 0.3.
+// The description of a device communicator in host memory, which the host owns. With NCCL, an ncclDevComm,
+// which kernels accept by value. Read or copy the description only in the call that returns it, and do not
+// change it. From version 0.3.
 typedef struct XLA_FFI_DeviceCommunicator XLA_FFI_DeviceCommunicator;
 
 typedef struct XLA_FFI_ReplicaGroup XLA_FFI_ReplicaGroup;
@@ -45,208 +45,211 @@ typedef struct XLA_FFI_DeviceCommunicator_Request_Args XLA_FFI_DeviceCommunicato
 typedef struct XLA_FFI_DeviceCommunicator_Get_Args XLA_FFI_DeviceCommunicator_Get_Args;
 typedef struct XLA_FFI_Collectives_Extension XLA_FFI_Collectives_Extension;
 
-// The interpretation of a replica group's ids.
+// How a host interprets the ids in replica groups.
 enum XLA_FFI_CollectiveGroupMode {
-  // Replica ids.
+  // The ids are replica ids.
   XLA_FFI_GROUP_CROSS_REPLICA = 0,
-  // Partition ids.
+  // The ids are partition ids.
   XLA_FFI_GROUP_CROSS_PARTITION = 1,
-  // Replica ids, for all partitions.
+  // The ids are replica ids, and each group covers all partitions.
   XLA_FFI_GROUP_CROSS_REPLICA_AND_PARTITION = 2,
-  // Flattened ids of replica and partition.
+  // The ids are flattened ids of replica and partition.
   XLA_FFI_GROUP_FLATTENED_ID = 3,
 };
 typedef enum XLA_FFI_CollectiveGroupMode XLA_FFI_CollectiveGroupMode;
 
-// Requests a communicator.
+// Requests a communicator, in the prepare stage.
 typedef XLA_FFI_Error* XLA_FFI_Communicator_Request(const XLA_FFI_Collectives_Extension* self,
     XLA_FFI_Communicator_Request_Args* args);
-// Gets a communicator that was requested.
+// Returns a communicator that the prepare stage requested.
 typedef XLA_FFI_Error* XLA_FFI_Communicator_Get(const XLA_FFI_Collectives_Extension* self,
     XLA_FFI_Communicator_Get_Args* args);
-// Requests a window. From version 0.2.
+// Requests a window, in the prepare stage. From version 0.2.
 typedef XLA_FFI_Error* XLA_FFI_Window_Request(const XLA_FFI_Collectives_Extension* self,
     XLA_FFI_Window_Request_Args* args);
-// Gets a window that was requested. From version 0.2.
+// Returns a window that the prepare stage requested. From version 0.2.
 typedef XLA_FFI_Error* XLA_FFI_Window_Get(const XLA_FFI_Collectives_Extension* self,
     XLA_FFI_Window_Get_Args* args);
-// Requests a device communicator, and the communicator of the same group. From version 0.3.
+// Requests a device communicator and the communicator of the same group, in the prepare stage.
+// From version 0.3.
 typedef XLA_FFI_Error* XLA_FFI_DeviceCommunicator_Request(const XLA_FFI_Collectives_Extension* self,
     XLA_FFI_DeviceCommunicator_Request_Args* args);
-// Gets a device communicator that was requested. From version 0.3.
+// Returns a device communicator that the prepare stage requested. From version 0.3.
 typedef XLA_FFI_Error* XLA_FFI_DeviceCommunicator_Get(const XLA_FFI_Collectives_Extension* self,
     XLA_FFI_DeviceCommunicator_Get_Args* args);
 
-// A group of devices that work together.
+// A group of devices that work together, as a list of ids.
 struct XLA_FFI_ReplicaGroup {
-  // First id.
+  // The ids of the group's devices; size entries.
   const int64_t* ids;
-  // Number of ids.
+  // The number of ids.
   size_t size;
 };
 
 // Arguments of request_communicator, for the prepare stage.
 struct XLA_FFI_Communicator_Request_Args {
-  // Bytes of this struct that the caller filled.
+  // The number of bytes of this struct that the caller filled.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
-  // The interpretation of the ids.
+  // How the host interprets the ids of groups.
   XLA_FFI_CollectiveGroupMode group_mode;
-  // First group.
+  // The replica groups; num_groups entries.
   const XLA_FFI_ReplicaGroup* groups;
-  // Number of groups.
+  // The number of replica groups.
   size_t num_groups;
-  // Distinguishes communicators of the same group.
+  // A number that distinguishes communicators of the same groups.
   int64_t communication_id;
 };
 
 // Arguments of get_communicator, for the stages after prepare.
 struct XLA_FFI_Communicator_Get_Args {
-  // Bytes of this struct that the caller filled.
+  // The number of bytes of this struct that the caller filled.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
-  // The interpretation of the ids.
+  // How the host interprets the ids of groups.
   XLA_FFI_CollectiveGroupMode group_mode;
-  // First group.
+  // The replica groups; num_groups entries.
   const XLA_FFI_ReplicaGroup* groups;
-  // Number of groups.
+  // The number of replica groups.
   size_t num_groups;
-  // Distinguishes communicators of the same group.
+  // A number that distinguishes communicators of the same groups.
   int64_t communication_id;
-  // Out: the communicator.
+  // Out: the communicator of the groups.
   XLA_FFI_Communicator* communicator;
 };
 
-// Memory to cover with a window. From version 0.2.
+// A region of memory to cover with a window. From version 0.2.
 struct XLA_FFI_CollectiveMemoryRegion {
-  // First byte.
+  // The address of the region's first byte.
   const void* buffer;
-  // The size in bytes.
+  // The size of the region in bytes.
   size_t byte_size;
-  // Flags of the platform.
+  // Flags with a meaning that the platform defines.
   uint64_t flags;
 };
 
 // Arguments of request_window, for the prepare stage. From version 0.2.
 struct XLA_FFI_Window_Request_Args {
-  // Bytes of this struct that the caller filled.
+  // The number of bytes of this struct that the caller filled.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
-  // The interpretation of the ids.
+  // How the host interprets the ids of groups.
   XLA_FFI_CollectiveGroupMode group_mode;
-  // First group.
+  // The replica groups; num_groups entries.
   const XLA_FFI_ReplicaGroup* groups;
-  // Number of groups.
+  // The number of replica groups.
   size_t num_groups;
-  // Distinguishes communicators of the same group.
+  // A number that distinguishes communicators of the same groups.
   int64_t communication_id;
-  // First region.
+  // The memory regions; num_regions entries.
   const XLA_FFI_CollectiveMemoryRegion* regions;
-  // Number of regions.
+  // The number of memory regions.
   size_t num_regions;
 };
 
 // Arguments of get_window, for the stages after prepare. From version 0.2.
 struct XLA_FFI_Window_Get_Args {
-  // Bytes of this struct that the caller filled.
+  // The number of bytes of this struct that the caller filled.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
-  // The interpretation of the ids.
+  // How the host interprets the ids of groups.
   XLA_FFI_CollectiveGroupMode group_mode;
-  // First group.
+  // The replica groups; num_groups entries.
   const XLA_FFI_ReplicaGroup* groups;
-  // Number of groups.
+  // The number of replica groups.
   size_t num_groups;
-  // Distinguishes communicators of the same group.
+  // A number that distinguishes communicators of the same groups.
   int64_t communication_id;
-  // In: an address in a registered region.
+  // In: an address in a registered memory region.
   const void* buffer;
-  // Out: the window.
+  // Out: the window that contains buffer.
   XLA_FFI_Window* window;
   // Out: the distance from the window's start to buffer, in bytes.
   size_t window_offset;
 };
 
-// Resources of a device communicator. From version 0.3.
+// The resources that a device communicator needs. From version 0.3.
 struct XLA_FFI_DeviceCommunicator_Requirements {
-  // Bytes of this struct that the caller filled.
+  // The number of bytes of this struct that the caller filled.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
-  // Number of barriers between devices that access each other's memory with loads and stores; at
-  // least 0.
+  // The number of barriers between devices that access each other's memory with loads and
+  // stores; at least 0.
   int32_t lsa_barrier_count;
 };
 
 // Arguments of request_device_communicator, for the prepare stage. From version 0.3.
 struct XLA_FFI_DeviceCommunicator_Request_Args {
-  // Bytes of this struct that the caller filled.
+  // The number of bytes of this struct that the caller filled.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
-  // The interpretation of the ids.
+  // How the host interprets the ids of groups.
   XLA_FFI_CollectiveGroupMode group_mode;
-  // First group.
+  // The replica groups; num_groups entries.
   const XLA_FFI_ReplicaGroup* groups;
-  // Number of groups.
+  // The number of replica groups.
   size_t num_groups;
-  // Distinguishes communicators of the same group.
+  // A number that distinguishes communicators of the same groups.
   int64_t communication_id;
-  // Its resources, which must be the same on all ranks.
+  // The resources of the device communicator, which must be the same on all ranks.
   const XLA_FFI_DeviceCommunicator_Requirements* requirements;
 };
 
 // Arguments of get_device_communicator, for the stages after prepare. From version 0.3.
 struct XLA_FFI_DeviceCommunicator_Get_Args {
-  // Bytes of this struct that the caller filled.
+  // The number of bytes of this struct that the caller filled.
   size_t struct_size;
-  // Extension chain.
+  // The first entry of the extension chain, or null.
   XLA_FFI_InternalExtension* extension_start;
-  // The interpretation of the ids.
+  // How the host interprets the ids of groups.
   XLA_FFI_CollectiveGroupMode group_mode;
-  // First group.
+  // The replica groups; num_groups entries.
   const XLA_FFI_ReplicaGroup* groups;
-  // Number of groups.
+  // The number of replica groups.
   size_t num_groups;
-  // Distinguishes communicators of the same group.
+  // A number that distinguishes communicators of the same groups.
   int64_t communication_id;
-  // Its resources, as requested.
+  // The resources of the device communicator, as requested.
   const XLA_FFI_DeviceCommunicator_Requirements* requirements;
-  // Out: the description, in host memory.
+  // Out: the description of the device communicator, in host memory.
   const XLA_FFI_DeviceCommunicator* device_communicator;
-  // Out: the size of the description in bytes.
+  // Out: the size of the device communicator's description in bytes.
   size_t byte_size;
-  // Out: the version of the description. With NCCL, the NCCL_VERSION_CODE that the host was
-  // compiled with, which may differ from the version of the NCCL library at run time.
+  // Out: the version of the device communicator's description. With NCCL, the
+  // NCCL_VERSION_CODE that the host was compiled with, which may differ from the version of
+  // the NCCL library at run time.
   int32_t version;
 };
 
-// The extension in an invocation context, version 0.3.
+// The collectives extension of an invocation context, in version 0.3.
 struct XLA_FFI_Collectives_Extension {
-  // The link of the chain.
+  // The entry in the extension chain.
   XLA_FFI_Extension extension_base;
-  // The host's state.
+  // The host's state, to pass to the extension's functions.
   XLA_FFI_CollectivesState* state;
-  // Requests a communicator.
+  // Requests a communicator, in the prepare stage.
   XLA_FFI_Error* (*request_communicator)(const XLA_FFI_Collectives_Extension* self,
       XLA_FFI_Communicator_Request_Args* args);
-  // Gets a communicator that was requested.
+  // Returns a communicator that the prepare stage requested.
   XLA_FFI_Error* (*get_communicator)(const XLA_FFI_Collectives_Extension* self,
       XLA_FFI_Communicator_Get_Args* args);
-  // Requests a window. From version 0.2.
+  // Requests a window, in the prepare stage. From version 0.2.
   XLA_FFI_Error* (*request_window)(const XLA_FFI_Collectives_Extension* self,
       XLA_FFI_Window_Request_Args* args);
-  // Gets a window that was requested. From version 0.2.
+  // Returns a window that the prepare stage requested. From version 0.2.
   XLA_FFI_Error* (*get_window)(const XLA_FFI_Collectives_Extension* self,
       XLA_FFI_Window_Get_Args* args);
-  // Requests a device communicator, and the communicator of the same group. From version 0.3.
+  // Requests a device communicator and the communicator of the same group, in the prepare stage.
+  // From version 0.3.
   XLA_FFI_Error* (*request_device_communicator)(const XLA_FFI_Collectives_Extension* self,
       XLA_FFI_DeviceCommunicator_Request_Args* args);
-  // Gets a device communicator that was requested. From version 0.3.
+  // Returns a device communicator that the prepare stage requested. From version 0.3.
   XLA_FFI_Error* (*get_device_communicator)(const XLA_FFI_Collectives_Extension* self,
       XLA_FFI_DeviceCommunicator_Get_Args* args);
 };

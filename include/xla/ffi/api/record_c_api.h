@@ -23,9 +23,9 @@
 extern "C" {
 #endif
 
-// The host's recorder.
+// The host's recorder of commands.
 typedef struct XLA_FFI_RecordContext XLA_FFI_RecordContext;
-// One recorded command.
+// A recorded command of a command buffer.
 typedef struct XLA_FFI_Command XLA_FFI_Command;
 
 typedef struct XLA_FFI_Dim3 XLA_FFI_Dim3;
@@ -36,60 +36,60 @@ typedef struct XLA_FFI_RecordApi XLA_FFI_RecordApi;
 typedef struct XLA_FFI_RecordFrame XLA_FFI_RecordFrame;
 typedef struct XLA_FFI_Record_Extension XLA_FFI_Record_Extension;
 
-// Whether commands are created or updated.
+// The action of a record call: create or update commands.
 enum XLA_FFI_RecordAction {
   // Creates new commands.
   XLA_FFI_RecordAction_Create = 0,
-  // Sets new values for the commands that were created.
+  // Sets new values for the existing commands.
   XLA_FFI_RecordAction_Update = 1,
 };
 typedef enum XLA_FFI_RecordAction XLA_FFI_RecordAction;
 
 // The format of a kernel's code.
 enum XLA_FFI_SourceFormat {
-  // PTX text.
+  // The code is PTX text.
   XLA_FFI_SourceFormat_PTX = 0,
-  // A cubin.
+  // The code is a cubin: machine code for one device architecture.
   XLA_FFI_SourceFormat_CUBIN = 1,
-  // A function pointer. From version 0.2.
+  // The code is a function pointer. From version 0.2.
   XLA_FFI_SourceFormat_FUNCTION_PTR = 2,
 };
 typedef enum XLA_FFI_SourceFormat XLA_FFI_SourceFormat;
 
 // The type of a kernel argument.
 enum XLA_FFI_KernelArgType {
-  // An address in device memory.
+  // The argument is an address in device memory.
   XLA_FFI_KernelArgType_DevicePtr = 0,
-  // A value on the host, copied into the command.
+  // The argument is a value on the host, which is copied into the command.
   XLA_FFI_KernelArgType_HostValue = 1,
 };
 typedef enum XLA_FFI_KernelArgType XLA_FFI_KernelArgType;
 
-// The extents of three dimensions.
+// The extents of a kernel launch in three dimensions.
 struct XLA_FFI_Dim3 {
-  // The first extent.
+  // The extent in the first dimension.
   int32_t x;
-  // The second extent.
+  // The extent in the second dimension.
   int32_t y;
-  // The third extent.
+  // The extent in the third dimension.
   int32_t z;
 };
 
-// The dimensions of a launch.
+// The dimensions of a kernel launch.
 struct XLA_FFI_LaunchDims {
-  // The number of blocks.
+  // The number of blocks in each dimension.
   XLA_FFI_Dim3 grid;
-  // The number of threads per block.
+  // The number of threads per block, in each dimension.
   XLA_FFI_Dim3 block;
-  // The number of blocks per cluster.
+  // The number of blocks per cluster, in each dimension.
   XLA_FFI_Dim3 cluster;
 };
 
-// One argument of a kernel.
+// An argument of a kernel.
 struct XLA_FFI_KernelArg {
-  // The device address, or the host address of the value.
+  // The address in device memory, or the host address of the value.
   const void* arg_address;
-  // The size in bytes.
+  // The size of the argument in bytes.
   int64_t size;
   // The type of the argument.
   XLA_FFI_KernelArgType type;
@@ -103,7 +103,7 @@ struct XLA_FFI_KernelArgs {
   int64_t num_args;
 };
 
-// The recorder's functions.
+// The functions of the host's recorder.
 struct XLA_FFI_RecordApi {
   // Records a kernel launch.
   XLA_FFI_Error* (*create_launch)(XLA_FFI_RecordContext* ctx,
@@ -118,7 +118,7 @@ struct XLA_FFI_RecordApi {
       const XLA_FFI_Command* const* dependencies,
       uint32_t num_dependencies,
       const XLA_FFI_Command** out_command);
-  // Updates the arguments of a recorded launch.
+  // Updates the arguments of a recorded kernel launch.
   XLA_FFI_Error* (*update_launch)(XLA_FFI_RecordContext* ctx,
       const XLA_FFI_Command* command,
       const XLA_FFI_KernelArgs* args);
@@ -130,13 +130,13 @@ struct XLA_FFI_RecordApi {
       const XLA_FFI_Command* const* dependencies,
       uint32_t num_dependencies,
       const XLA_FFI_Command** out_command);
-  // Updates the operands of a recorded copy.
+  // Updates the operands of a recorded copy from device to device.
   XLA_FFI_Error* (*update_memcpy_d2d)(XLA_FFI_RecordContext* ctx,
       const XLA_FFI_Command* command,
       void* dst,
       void* src,
       int64_t size);
-  // Asks the host to capture the execute stage on a stream instead.
+  // Requests that the host capture the execute stage on a stream instead of recording commands.
   XLA_FFI_Error* (*request_stream_capture)(XLA_FFI_RecordContext* ctx);
   // Records an empty command, which only orders other commands.
   XLA_FFI_Error* (*create_empty_command)(XLA_FFI_RecordContext* ctx,
@@ -145,27 +145,28 @@ struct XLA_FFI_RecordApi {
       const XLA_FFI_Command** out_command);
 };
 
-// The frame of a record handler.
+// The data of one call of a record stage.
 struct XLA_FFI_RecordFrame {
-  // The recorder.
+  // The host's recorder, to pass to the functions of api.
   XLA_FFI_RecordContext* record_ctx;
-  // The recorder's functions.
+  // The functions of the host's recorder.
   const XLA_FFI_RecordApi* api;
-  // Whether to create or to update commands.
+  // Whether the call creates or updates commands.
   XLA_FFI_RecordAction action;
-  // The commands, with room for max_commands: an output of create and an input of update.
+  // The commands, with room for max_commands. The handler writes them to create and reads them
+  // to update.
   const XLA_FFI_Command** commands;
-  // The number of commands: an output of create and an input of update.
+  // The number of commands. The handler writes it to create and reads it to update.
   int64_t* num_commands;
   // The capacity of commands.
   int64_t max_commands;
 };
 
-// The extension in the chain of an invocation context.
+// The record extension of an invocation context.
 struct XLA_FFI_Record_Extension {
-  // The entry in the chain.
+  // The entry in the extension chain.
   XLA_FFI_Extension extension_base;
-  // The record frame.
+  // The data of the record stage's call.
   XLA_FFI_RecordFrame* record_frame;
 };
 
