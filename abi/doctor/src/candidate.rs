@@ -26,7 +26,7 @@ pub enum Outcome {
         /// Whether the handler's metadata contains the type of its state.
         has_state_type: bool,
         /// A description of the wrong value that a runtime of this revision reads as the instantiate stage's state.
-        /// `None` if the runtime reads the state correctly, or if this was not tried.
+        /// `None` if the runtime reads the state correctly, or if reading the state was not tried.
         #[serde(skip_serializing_if = "Option::is_none")]
         misread: Option<String>,
     },
@@ -80,7 +80,7 @@ impl Behaviour {
         match minors.as_slice() {
             [] => Self::Unknown,
             [only] => {
-                // At least two answers are needed: one answer fits both rules.
+                // One answer fits both rules, negotiation and a fixed version, so the rule needs at least two answers.
                 let asked = answers
                     .iter()
                     .filter(|answer| {
@@ -104,9 +104,9 @@ impl Behaviour {
 /// Whether a handler uses a feature, with the evidence as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// The handler uses the feature.
+    /// The handler uses the feature, for the reason in the text.
     Yes(String),
-    /// Some handlers of the library use the feature, possibly this handler.
+    /// Some handlers of the library use the feature, possibly this handler. The text is the evidence.
     Perhaps(String),
     /// The handler does not use the feature.
     No,
@@ -114,12 +114,12 @@ pub enum Use {
     Unknown,
 }
 
-/// Returns true if `why`, the text of XLA's error, asks to register the type of a state first.
+/// Returns true if `why`, an error message of XLA, requires that the type of the handler's state is registered first.
 pub(crate) fn asks_for_type(why: &str) -> bool {
     why.contains("must be registered before the handler registration")
 }
 
-/// A handler to examine, from the manifest or named by the user.
+/// A handler to examine, which the manifest contains or the user names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// The name of the handler.
@@ -177,16 +177,16 @@ impl Candidate {
         }
     }
 
-    /// Returns true if the handler was refused because its state's type was not registered. Handlers built with XLA's
-    /// headers require this from API version 0.2 on.
+    /// Returns true if a runtime refused the handler because the type of the handler's state was not registered.
+    /// Handlers built with XLA's headers require this registration from API version 0.2 on.
     #[must_use]
     pub fn wants_type(&self) -> bool {
         let wants = |answer: &Answer| matches!(&answer.outcome, Outcome::Refused { why } if asks_for_type(why));
         self.answers.iter().any(wants)
     }
 
-    /// Returns the rule by which the handler chooses its API version. A handler whose floor has the newest version
-    /// negotiates, although all of its answers are equal.
+    /// Returns the rule by which the handler chooses its API version. If all answers have the API version of the
+    /// handler's floor, the rule is [`Behaviour::Negotiates`].
     #[must_use]
     pub fn behaviour(&self) -> Behaviour {
         match (Behaviour::of(&self.answers), self.floor) {

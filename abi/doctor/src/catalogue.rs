@@ -15,7 +15,7 @@ pub struct Entry {
     pub remedy: &'static str,
 }
 
-/// Declares the problems and the catalogue from one list with the name, number, meaning and remedy of each problem.
+/// Declares [`Problem`] and [`CATALOGUE`] from one list with the name, number, meaning and remedy of each problem.
 macro_rules! problems {
     ($($(#[$doc:meta])* $problem:ident $id:literal $meaning:literal $remedy:literal)*) => {
         /// The kind of problem that a finding reports. Programs should compare this value instead of a finding's text.
@@ -23,7 +23,7 @@ macro_rules! problems {
         #[non_exhaustive]
         pub enum Problem { $($(#[$doc])* $problem,)* }
 
-        /// All problems, in the order of their numbers. `docs/findings.md` lists them with the same texts.
+        /// All problems, in the order of their numbers. `docs/findings.md` contains the same meanings and remedies.
         pub const CATALOGUE: &[Entry] = &[
             $(Entry { problem: Problem::$problem, id: $id, meaning: $meaning, remedy: $remedy },)*
         ];
@@ -31,7 +31,7 @@ macro_rules! problems {
 }
 
 problems! {
-    /// The library was not run, so its answers are unknown.
+    /// The library was not run, so the answers of its handlers are unknown.
     NotRun "XF001"
     "The library was not run, so loading and answers were not judged."
     "Run without `--no-run`, on a machine where the library loads."
@@ -214,10 +214,11 @@ mod tests {
                 entry.id
             );
         }
-        // `docs/findings.md` must have the same texts.
+        // `docs/findings.md` must contain the same meanings and remedies as the catalogue.
         let book = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/findings.md");
         let book = std::fs::read_to_string(book).unwrap();
-        // The crate `xla-ffi-abi` checks the rows about headers and mirrors.
+        // The crate `xla-ffi-abi` checks the rows of findings about headers and mirrors, whose numbers start with
+        // `XF3`.
         let is_ours = |line: &&str| line.starts_with("| XF") && !line.starts_with("| XF3");
         let mut lines = book.lines().filter(is_ours);
         for entry in CATALOGUE {

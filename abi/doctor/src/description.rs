@@ -1,7 +1,7 @@
 //! Findings about invalid descriptions of handlers: unknown types, wrong shape contracts, and related handlers that are
 //! missing or have the wrong operands.
 //!
-//! The compiler checks descriptions in Rust and C++, but not those in C.
+//! The compiler checks descriptions in Rust and C++, but not descriptions in C.
 
 use crate::finding::{Confidence, Finding, Problem, Severity};
 use crate::manifest::{Attribute, Handler, Kind, Manifest, Operand, is_dtype};
@@ -99,7 +99,7 @@ fn ranges(attributes: &[Attribute], report: &mut Report<'_>) {
     }
 }
 
-/// Returns true if the number `low` is greater than the number `high`.
+/// Returns true if the JSON number `low` is greater than the JSON number `high`.
 fn is_more(low: &Value, high: &Value) -> bool {
     match (as_i128(low), as_i128(high)) {
         (Some(low), Some(high)) => low > high,
@@ -186,8 +186,8 @@ fn contract(handler: &Handler, report: &mut Report<'_>) {
     }
 }
 
-/// Returns the reason if the shape contract's entry for an operand does not fit all values that the operand's
-/// declaration allows.
+/// Returns the reason why the shape contract's entry for an operand does not fit the operand's declaration; `None` if
+/// the entry fits.
 fn misfit(entry: &Entry, operand: &Operand) -> Option<String> {
     let token = match (operand.kind, operand.dtypes.as_deref()) {
         (Kind::Token, _) => Some(true),

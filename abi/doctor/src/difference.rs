@@ -73,7 +73,7 @@ impl fmt::Display for Step {
 /// A difference between two builds of a library.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// The step of the version number that the difference requires.
+    /// The part of the version number to increase because of the difference.
     pub step: Step,
     /// The library, handler or target that differs.
     pub about: Subject,
@@ -92,7 +92,7 @@ pub struct Difference {
 pub struct Build<'a> {
     /// The examination of the build's file.
     pub examination: &'a Examination,
-    /// The build's handlers. If the library was not run, they have no answers to metadata calls.
+    /// The build's handlers, without answers to metadata calls if the library was not run.
     pub candidates: &'a [Candidate],
 }
 
@@ -124,7 +124,8 @@ pub fn differences(old: &Build<'_>, new: &Build<'_>) -> Vec<Difference> {
     found
 }
 
-/// Pairs the manifests of both builds by the library's name. If each build has only one manifest, the names may differ.
+/// Pairs the old and new manifests of libraries with the same name. If each build has only one manifest, the names may
+/// differ.
 fn pairs<'a>(
     old: &'a [Manifest],
     new: &'a [Manifest],
@@ -150,7 +151,7 @@ fn pairs<'a>(
         .collect()
 }
 
-/// Adds differences in the jaxlibs that load the handlers. Unknown verdicts are not compared.
+/// Adds differences in the jaxlibs that load the handlers. Verdicts that are unknown in either build are not compared.
 fn answers(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
     for was in old.candidates {
         let Some(now) = new.candidates.iter().find(|now| now.name == was.name) else {
@@ -214,7 +215,7 @@ impl List {
     }
 }
 
-/// Adds differences about one subject, or about a part of the subject such as one operand.
+/// Adds differences about one subject, such as a handler, or about a part of the subject, such as one operand.
 struct About<'a> {
     list: &'a mut List,
     subject: Subject,
@@ -222,7 +223,8 @@ struct About<'a> {
 }
 
 impl About<'_> {
-    /// Returns a value that adds differences about a part of this subject. The part's name precedes each property.
+    /// Returns a value that adds differences about a part of this subject. The part's name precedes the name of each
+    /// property.
     fn part(&mut self, name: &str) -> About<'_> {
         About {
             list: self.list,
@@ -260,7 +262,7 @@ impl About<'_> {
         );
     }
 
-    /// Adds a difference if the two values are not equal as text.
+    /// Adds a difference if the old and the new value are not equal as text.
     fn compared(
         &mut self,
         step: Step,
@@ -283,8 +285,8 @@ impl About<'_> {
         self.add(step, what, Some(was), None, why);
     }
 
-    /// Adds a difference for a yes-or-no property. Changing it to no restricts the accepted calls; changing it to yes
-    /// extends them.
+    /// Adds a difference for a property whose value is yes or no. A change to no rejects calls that were accepted; a
+    /// change to yes accepts more calls.
     fn toggled(&mut self, what: &str, (was, now): (bool, bool), (narrows, widens): (&str, &str)) {
         match (was, now) {
             (true, false) => self.changed(Step::Major, what, "yes", "no", narrows),
@@ -293,12 +295,13 @@ impl About<'_> {
         }
     }
 
-    /// Compares sets of values that callers may use. Removals break existing calls.
+    /// Compares the old and new sets of values that callers may use. A removed value breaks existing calls.
     fn offers(&mut self, what: &str, was: &[String], now: &[String], (gone, came): (&str, &str)) {
         self.sets(what, (was, now), (Step::Major, gone), (Step::Minor, came));
     }
 
-    /// Compares sets of values that callers or systems must provide. Additions break existing calls.
+    /// Compares the old and new sets of values that callers or systems must provide. An added value breaks existing
+    /// calls.
     fn demands(&mut self, what: &str, was: &[String], now: &[String], (gone, came): (&str, &str)) {
         self.sets(what, (was, now), (Step::Minor, gone), (Step::Major, came));
     }
@@ -328,7 +331,7 @@ impl About<'_> {
     }
 }
 
-/// Returns the names of integer attributes, which a contract may use as sizes.
+/// Returns the names of the handler's integer attributes, which a shape contract may use as sizes.
 fn attribute_names(handler: &manifest::Handler) -> Vec<&str> {
     let integers = handler.attrs.iter();
     let integers = integers.filter(|attr| attr.from.is_none() && attr.ty.starts_with(['i', 'u']));

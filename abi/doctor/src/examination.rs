@@ -1,6 +1,6 @@
 //! Examines a library's file without loading or running the library.
 //!
-//! Metadata calls run handlers, so the caller makes them in a child process and adds the outcome as
+//! Metadata calls run handlers, so callers of this module make the calls in a child process and store the outcome in
 //! [`Answer`](crate::Answer).
 
 use crate::candidate::{Candidate, Use};
@@ -19,7 +19,8 @@ use xla_ffi_abi::snapshot::Snapshot;
 use xla_ffi_abi::{dwarf, snapshot};
 use xla_ffi_sys::Revision;
 
-/// The prefix of the names in the messages of XLA's headers.
+/// The prefix of names in error messages of XLA's C++ headers. A library that contains this text was built with these
+/// headers.
 const HEADERS: &str = "XLA_FFI_";
 
 /// The result of reading a library's file.
@@ -33,7 +34,8 @@ pub struct Examination {
     pub manifests: Vec<Manifest>,
     /// The revisions of the ABI headers that the library was compiled with, according to its debug information.
     pub compiled_with: Vec<Revision>,
-    /// Whether the library contains messages of XLA's C++ headers, which shows that it was built with them.
+    /// Whether the file contains messages of XLA's C++ headers, which shows that the library was built with these
+    /// headers.
     pub uses_headers: bool,
     /// The names of required libraries that were not found.
     pub missing: Vec<String>,
@@ -42,7 +44,7 @@ pub struct Examination {
 }
 
 impl Examination {
-    /// Reads the library at `path` without running it.
+    /// Reads the library at `path` without running the library.
     ///
     /// # Errors
     /// [`library::Error`] if the file is not a library.
@@ -50,10 +52,11 @@ impl Examination {
         Self::with(path, &Provided::default(), |_, _| None)
     }
 
-    /// Reads the library at `path` without running it. `provided` has additional libraries of the user's process.
+    /// Reads the library at `path` without running the library. `provided` contains libraries of the user's process
+    /// that this machine's dynamic linker does not find.
     ///
-    /// `provider` receives the name of a library that is missing here, and this library's RPATH. It returns the package
-    /// that provides the missing library on the user's machine.
+    /// The function `provider` receives the name of a library that is missing on this machine, and this library's
+    /// RPATH. The result is the package that provides the missing library on the user's machine.
     ///
     /// # Errors
     /// [`library::Error`] if the file is not a library.
@@ -70,7 +73,8 @@ impl Examination {
         Self::read(path, &bytes, file, provided, provider)
     }
 
-    /// Reads the library in `bytes` without running it. Required libraries are searched as if the file were at `path`.
+    /// Reads the library in `bytes` without running the library. Required libraries are searched as if the file were at
+    /// `path`.
     ///
     /// # Errors
     /// [`library::Error`] if the bytes are not a library.
@@ -91,7 +95,7 @@ impl Examination {
         machine(&facts, &mut findings);
         let surroundings = Surroundings::of(path, &facts, provided);
         link::findings(path, &facts, &surroundings, provider, &mut findings);
-        // An empty list is impossible here, because `read_parts` returns an error for it.
+        // The list is not empty, because `read_parts` returns an error for an empty list.
         let bytes = parts.first().map_or(whole, |part| part.bytes);
         let manifests = match manifest::read(bytes) {
             Ok(manifests) => manifests,
@@ -125,7 +129,8 @@ impl Examination {
         })
     }
 
-    /// Returns true if required libraries are missing here, but packages on the user's machine provide all of them.
+    /// Returns true if required libraries are missing on this machine, but packages on the user's machine provide all
+    /// of them.
     #[must_use]
     pub fn lacks_only_provided(&self) -> bool {
         let mut missing = self
@@ -135,14 +140,15 @@ impl Examination {
         !self.missing.is_empty() && missing.all(|finding| !finding.is_proved_failure())
     }
 
-    /// Adds a finding about the required glibc, compared with that of these jaxlib releases.
+    /// Adds a finding about the glibc that the library requires, compared with the glibc that these jaxlib releases
+    /// require.
     pub fn judge_glibc(&mut self, versions: &[&str]) {
         let floor = self.facts.highest("GLIBC_");
         let finding = floor.and_then(|floor| release::about_glibc(floor, versions));
         self.findings.extend(finding);
     }
 
-    /// Adds findings about handlers that need user data, which some of these jaxlib releases do not support.
+    /// Adds findings about handlers that need user data, which some of the given jaxlib releases do not support.
     pub fn judge_user_data(&mut self, versions: &[&str]) {
         let takes =
             |handler: &&manifest::Handler| handler.context.iter().any(|what| what == "user_data");
@@ -154,7 +160,8 @@ impl Examination {
         self.findings.extend(found);
     }
 
-    /// Returns the handlers of the manifest, and the handlers that `named` contains with the symbols of their stages.
+    /// Returns the handlers of the manifest and the handlers in `named`. Each item of `named` is a handler's name with
+    /// the names and symbols of its stages.
     #[must_use]
     pub fn candidates(&self, named: &[(String, Vec<(String, String)>)]) -> Vec<Candidate> {
         let mut candidates: Vec<Candidate> = self
@@ -173,8 +180,8 @@ impl Examination {
         candidates
     }
 
-    /// Returns the handler that the manifest has under this name. If there is none, returns a handler with the given
-    /// stages.
+    /// Returns the manifest's handler with this name. If the manifest has no such handler, returns a handler with the
+    /// given stages.
     #[must_use]
     pub fn candidate(&self, name: &str, stages: &[(String, String)]) -> Candidate {
         match self.declared().find(|handler| handler.name == name) {
@@ -183,7 +190,8 @@ impl Examination {
         }
     }
 
-    /// Returns a handler of the manifest. If the manifest does not describe the handler, only its stages are known.
+    /// Returns a candidate for a handler of the manifest. If the manifest does not describe the handler, only its
+    /// stages are known.
     fn described(&self, handler: &manifest::Handler) -> Candidate {
         let stages = handler.stages.iter();
         let stages = stages.map(|(stage, symbol)| (stage.to_owned(), symbol.to_owned()));
@@ -210,7 +218,7 @@ impl Examination {
         }
     }
 
-    /// Returns a handler of which only the name and the symbols are known.
+    /// Returns a candidate for a handler of which only the name and the symbols are known.
     fn undescribed(&self, name: &str, stages: Vec<(String, String)>) -> Candidate {
         Candidate {
             name: name.to_owned(),
@@ -229,11 +237,11 @@ impl Examination {
             .flat_map(|manifest| &manifest.handlers)
     }
 
-    /// Returns whether the C++ handlers use the type with this mangled name. The symbols of `xla::ffi::Handler<…>`,
-    /// which remain in a stripped library, contain the types as template arguments.
+    /// Returns whether the C++ handlers use the type with the mangled name `mangled`. Symbols of `xla::ffi::Handler<…>`
+    /// remain in a stripped library, and contain the types as template arguments.
     fn usage(&self, mangled: &str) -> Use {
-        // Each handler's class has several constructors and destructors, so only the part before them is compared. Only
-        // the execute stage's class is counted, once per handler.
+        // The class of each handler has several constructors and destructors, so names are compared up to the
+        // constructor's code. Only classes for the execute stage count, so that each handler counts once.
         let handlers: BTreeSet<&str> = self
             .facts
             .names
@@ -266,7 +274,7 @@ impl Examination {
     }
 }
 
-/// Adds a finding if the library is for another machine, because this explains other findings.
+/// Adds a finding if the library is for a machine other than this one, because this explains other findings.
 fn machine(facts: &Facts, findings: &mut Vec<Finding>) {
     if facts.machine.is_current() {
         return;
@@ -414,8 +422,8 @@ fn compiled_with(bytes: &[u8], findings: &mut Vec<Finding>) -> Vec<Revision> {
     revisions
 }
 
-/// Returns true if every complete struct of a compilation unit matches the snapshot, or a snapshot of an extension's
-/// header.
+/// Returns true if every complete struct of a compilation unit matches the snapshot of a main header, or a snapshot of
+/// an extension's header.
 fn fits(unit: &Abi, snapshot: &Abi, snapshots: &[Snapshot]) -> bool {
     let is_extensions = |name: &str, layout: &Struct| {
         let mut others = snapshots
@@ -432,7 +440,6 @@ fn fits(unit: &Abi, snapshot: &Abi, snapshots: &[Snapshot]) -> bool {
             Some(known) if known.size == layout.size && known.fields == layout.fields => {
                 shared += 1;
             }
-            // The struct has a different layout.
             Some(_) => return false,
             None if is_extensions(name, layout) => {}
             None if name.ends_with("_Args") || name == "XLA_FFI_TypeInfo" => return false,

@@ -5,8 +5,8 @@ use crate::library::Facts;
 use crate::manifest::{self, Manifest};
 use std::collections::BTreeSet;
 
-/// Prefixes of symbols that other libraries of the process may also export, with the project that each prefix belongs
-/// to.
+/// Prefixes of symbols that other libraries of the process may also export, each with the project that defines the
+/// symbols.
 const SHARED: [(&str, &str); 9] = [
     ("_ZN4absl", "absl"),
     ("_ZN6google8protobuf", "protobuf"),
@@ -70,7 +70,7 @@ pub(crate) fn findings(manifests: &[Manifest], facts: &Facts, findings: &mut Vec
     }
 }
 
-/// Returns the first four names as text.
+/// Returns the first four names as text, and a mark if there are more.
 fn first(names: &BTreeSet<String>) -> String {
     let shown = |name: &String| -> String { name.chars().take(60).collect() };
     let mut list: Vec<String> = names.iter().take(4).map(shown).collect();
@@ -108,7 +108,7 @@ fn is_of_cxx(name: &str) -> bool {
     .any(|start| rest.starts_with(start))
 }
 
-/// Returns the exported symbols that do not belong to handlers, the loader, the linker or the C++ runtime.
+/// Returns the exported symbols other than those of handlers, the loader, the linker and the C++ runtime.
 fn beside_handlers(manifests: &[Manifest], facts: &Facts) -> BTreeSet<String> {
     let mut own: BTreeSet<&str> = ["_init", "_fini", "_end", "_edata", "__bss_start"].into();
     for manifest in manifests {

@@ -10,9 +10,9 @@ use std::fmt;
 pub enum Confidence {
     /// The file or a handler's answer proves the finding.
     Proved,
-    /// The finding depends on a condition that this tool cannot examine.
+    /// The finding depends on a condition that this tool cannot check.
     Possible,
-    /// It could not be examined whether the problem exists.
+    /// The tool could not check whether the problem exists.
     Unknown,
 }
 
@@ -51,9 +51,9 @@ impl fmt::Display for Severity {
 /// The thing that a finding is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
-    /// The library, or a part of it other than a handler.
+    /// The library as a whole, or a part of the library other than a handler.
     Library,
-    /// The library on this machine; other machines may differ.
+    /// The library on this machine. The finding may not apply on other machines.
     Machine,
     /// The wheel that contains the library.
     Wheel,
@@ -145,7 +145,7 @@ impl Finding {
         Self::new(Confidence::Proved, Severity::Risk, problem, what, why)
     }
 
-    /// Returns a note that something was not examined.
+    /// Returns a note that the problem could not be checked, with the confidence [`Confidence::Unknown`].
     #[must_use]
     pub fn unknown(problem: Problem, what: impl Into<String>, why: impl Into<String>) -> Self {
         Self::new(Confidence::Unknown, Severity::Note, problem, what, why)
@@ -190,8 +190,8 @@ impl Finding {
         self.confidence == Confidence::Proved && self.severity == Severity::Fails
     }
 
-    /// Returns true if the finding prevents the library from loading. Findings about a damaged manifest do not, because
-    /// not every loader reads the manifest.
+    /// Returns true if the finding prevents the library from loading. Findings about a damaged manifest do not count,
+    /// because not every loader reads the manifest.
     #[must_use]
     pub fn keeps_library_from_loading(&self) -> bool {
         self.is_proved_failure()

@@ -21,17 +21,17 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use xla_ffi_abi::declared::parse_version;
 
-/// The start of symbols of the class `xla::ffi::Handler<…>` for the execute stage, which handlers with XLA's C++
-/// headers have.
+/// The start of symbols of the class `xla::ffi::Handler<…>` for the execute stage. Handlers that use XLA's C++ headers
+/// have such symbols.
 pub(crate) const CXX_HANDLER: &str = "_ZN3xla3ffi7HandlerILNS0_14ExecutionStageE3E";
 
 /// For each `CXXABI_1.3.N`, the number of the `GLIBCXX_3.4` version that the same libstdc++ introduced.
 const CXXABI: [u32; 16] = [0, 4, 10, 11, 14, 15, 17, 18, 20, 21, 22, 23, 26, 29, 31, 33];
 
-/// The largest size in bytes of a file that is read as a library.
+/// The size in bytes of the largest file that is read as a library.
 const LIMIT: u64 = 4 << 30;
 
-/// The error that a file is not a readable library.
+/// The error if a file is not a readable library.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -81,7 +81,8 @@ pub struct Facts {
     pub machine: Machine,
     /// The systems and processors of the other parts of a fat file.
     pub others: Vec<Machine>,
-    /// The library's own name: `DT_SONAME`, the install name in Mach-O, or the name in the exports of a DLL.
+    /// The library's name for the dynamic linker: `DT_SONAME`, the install name in Mach-O, or the name in a DLL's
+    /// exports.
     pub soname: Option<String>,
     /// The required libraries: `DT_NEEDED`, `LC_LOAD_DYLIB`, or the imports of a DLL.
     pub needs: Vec<String>,
@@ -95,8 +96,8 @@ pub struct Facts {
     pub unique: BTreeSet<String>,
     /// The symbols that the library imports.
     pub imports: BTreeSet<Needed>,
-    /// The names of all exported symbols. Unless the library is stripped, also unexported symbols of C++ handlers and
-    /// thread pools.
+    /// The names of all exported symbols. If the library is not stripped, the set also contains unexported symbols of
+    /// C++ handlers and thread pools.
     pub names: BTreeSet<String>,
     /// The names of required versions of other libraries, such as `GLIBC_2.34` or `GLIBC_ABI_DT_RELR`.
     pub versions: BTreeSet<String>,
@@ -104,7 +105,7 @@ pub struct Facts {
     pub level: Option<u32>,
     /// Whether the library requires an executable stack.
     pub executable_stack: bool,
-    /// Whether the library has text relocations, so that the loader changes its code.
+    /// Whether the library has text relocations, which the loader applies by changing the library's code.
     pub text_relocations: bool,
     /// Whether the library's thread-local variables need space in the static TLS area.
     pub static_tls: bool,
@@ -158,14 +159,14 @@ pub fn bytes(path: &Path) -> Result<Bytes, Error> {
         return Ok(Bytes::default());
     }
     let file = File::open(path).map_err(read)?;
-    // SAFETY: No other process may truncate the file while it is mapped. The dynamic linker depends on the same
-    // condition.
+    // SAFETY: The mapping is sound if no process truncates the file while the mapping exists. The dynamic linker
+    // requires the same of library files.
     let map = unsafe { Mmap::map(&file) };
     Ok(Bytes(Some(map.map_err(read)?)))
 }
 
-/// Returns the texts of this list that a file contains. Reads the file in chunks, because a search through a mapped
-/// file would keep all of it in memory.
+/// Returns the texts of the list `texts` that a file contains. Reads the file in chunks, because a search through a
+/// mapped file would keep the whole file in memory.
 pub(crate) fn texts<'t>(mut file: impl Read, texts: &[&'t str]) -> BTreeSet<&'t str> {
     let overlap = texts.iter().map(|text| text.len()).max().unwrap_or(0);
     let (mut found, mut chunk) = (BTreeSet::new(), Vec::new());
@@ -186,11 +187,12 @@ pub struct Part<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Returns the libraries in `bytes`: the file itself, or the parts of a fat Mach-O file, in which this machine's part
-/// is first. Error messages call the file `path`.
+/// Returns the libraries in `bytes`: the file itself, or the parts of a fat Mach-O file. The part for this machine is
+/// first. Error messages call the file `path`.
 ///
 /// # Errors
-/// [`Error::Kind`] if this is not a 64-bit library for a system with jaxlib, [`Error::Damaged`] if the header is invalid.
+/// [`Error::Kind`] if the file is not a 64-bit library for a system with jaxlib, [`Error::Damaged`] if the header is
+/// invalid.
 pub fn parts<'a>(path: &Path, bytes: &'a [u8]) -> Result<Vec<Part<'a>>, Error> {
     split(bytes).map_err(|fault| fault.of(path))
 }
@@ -225,11 +227,11 @@ fn split(bytes: &[u8]) -> Result<Vec<Part<'_>>, Fault> {
     Ok(vec![Part { machine, bytes }])
 }
 
-/// Reads the facts of the library in `bytes`, for any machine. For a fat file, these are the facts of its first part.
-/// Error messages call the file `path`.
+/// Reads the facts of the library in `bytes`, which may be for any machine. For a fat file, reads the facts of the
+/// first part. Error messages call the file `path`.
 ///
 /// # Errors
-/// [`Error::Kind`] if this is not a library for a system with jaxlib, [`Error::Damaged`] if it is damaged.
+/// [`Error::Kind`] if the file is not a library for a system with jaxlib, [`Error::Damaged`] if the file is damaged.
 pub fn read(path: &Path, bytes: &[u8]) -> Result<Facts, Error> {
     read_parts(path, &parts(path, bytes)?)
 }
@@ -283,7 +285,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 impl Facts {
-    /// Returns the facts without the symbols that the library defines, to save memory.
+    /// Returns the facts without the symbols that the library defines. The symbols are removed to save memory.
     pub(crate) fn without_definitions(self) -> Self {
         Self {
             functions: BTreeSet::new(),
@@ -294,8 +296,8 @@ impl Facts {
         }
     }
 
-    /// Returns the name under which Python imports this file as an extension module; `None` if it is not a module.
-    /// Folders of a relative `path` are packages.
+    /// Returns the name under which Python imports this file as an extension module; `None` if the file is not a
+    /// module. Folders of a relative `path` become packages.
     #[must_use]
     pub fn module(&self, path: &Path) -> Option<String> {
         let file = path.file_name()?.to_str()?;
@@ -310,7 +312,8 @@ impl Facts {
         Some(parts.join("."))
     }
 
-    /// Returns true if the library exports the initialization function of a Python module, whatever its file name is.
+    /// Returns true if the library exports the initialization function of a Python module, even if the file name is not
+    /// that of a module.
     #[must_use]
     pub fn is_python_module(&self) -> bool {
         self.exports.iter().any(|name| name.starts_with("PyInit_"))
@@ -330,7 +333,7 @@ impl Facts {
         self.highest(prefix).map(|(floor, _)| floor)
     }
 
-    /// Returns the highest version with a prefix as numbers, with the version's name.
+    /// Returns the highest required version with a prefix, as numbers and by its name, such as `GLIBC_2.34`.
     pub(crate) fn highest(&self, prefix: &str) -> Option<(Vec<u32>, &str)> {
         let number = |name: &str| match (prefix, name) {
             ("GLIBC_", "GLIBC_ABI_DT_RELR") => Some(vec![2, 36]),

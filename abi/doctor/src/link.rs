@@ -47,7 +47,7 @@ pub(crate) fn findings(
     }
 }
 
-/// Returns a note that a required library is missing here, but expected on the user's machine.
+/// Returns a note that a required library is missing on this machine, but expected on the user's machine.
 fn expected(name: &str, from: &str) -> Finding {
     let what = format!("requires {name}, which is expected from {from}");
     let why = "it is not on this machine, which proves nothing about others";
@@ -61,7 +61,7 @@ fn expected(name: &str, from: &str) -> Finding {
     .library(name)
 }
 
-/// Returns the project that a symbol belongs to, such as Python or XLA; `None` for symbols of other projects.
+/// Returns the project that defines a symbol, such as Python or XLA; `None` for symbols of unknown projects.
 fn owner(name: &str) -> Option<&'static str> {
     let mangled = |space: &str| {
         ["_ZN", "_ZNK", "_ZTVN", "_ZTIN", "_ZTSN", "_ZGVN", "_ZZN"]
@@ -94,11 +94,12 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
     unresolved.retain(|needed| needed.name != "_ZSt21ios_base_library_initv");
     let is_module = facts.is_python_module();
     if is_module {
-        // The interpreter that imports the module provides these symbols.
+        // The Python interpreter provides these symbols when it imports the module.
         unresolved.retain(|needed| !is_of_python(&needed.name));
     }
     if !Surroundings::follows(facts) && facts.machine.system == System::Linux {
-        // Libraries of the other machine, which are not here, may provide other symbols, but never these.
+        // The required libraries of the other machine cannot be read and may provide unknown symbols. Symbols of the
+        // projects that `owner` knows are never in these libraries.
         unresolved.retain(|needed| owner(&needed.name).is_some());
     }
     let mut by_owner: Vec<(Option<&'static str>, Vec<&Needed>)> = Vec::new();
@@ -160,7 +161,7 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
             )
             .about(Subject::Machine)
             .fix("link the library that defines them; -Wl,-z,defs makes missing symbols a link error"),
-            // The missing library may provide these symbols.
+            // The library that was not found may define these symbols, so they are not reported.
             None => continue,
         });
     }
@@ -169,7 +170,7 @@ fn imports(facts: &Facts, surroundings: &Surroundings, findings: &mut Vec<Findin
         let name = needed.rsplit('/').next().unwrap_or(needed);
         let is_python_dll = name.len() > 9 && name.starts_with("python") && name.ends_with(".dll");
         let is_framework = name == "Python" && needed.contains("Python.framework/");
-        // On Windows, an extension module is correctly linked to the DLL of its interpreter.
+        // On Windows, extension modules must be linked to the DLL of the interpreter, so these are not reported.
         if name.starts_with("libpython") || (is_python_dll && !is_module) || is_framework {
             findings.push(
                 Finding::risk(
@@ -311,7 +312,7 @@ fn oldest_of_jaxlib(processor: Processor) -> [u32; 2] {
     }
 }
 
-/// Adds findings about macOS: search path, deployment target and code signature.
+/// Adds findings about the search path, deployment target and code signature of a library for macOS.
 fn macos(facts: &Facts, findings: &mut Vec<Finding>) {
     macos_search(facts, findings);
     let Some(apple) = &facts.apple else { return };
@@ -359,12 +360,12 @@ fn macos(facts: &Facts, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Adds findings about required libraries in folders that other machines may not have.
+/// Adds findings about required libraries in folders that only some machines have.
 fn macos_search(facts: &Facts, findings: &mut Vec<Finding>) {
     for name in &facts.needs {
         let risk = |what: String, why: &str| Finding::risk(Problem::SearchPath, what, why);
         let finding = if name.starts_with("/usr/lib/") || name.starts_with("/System/") {
-            continue; // the system's own
+            continue; // a library of macOS
         } else if name.starts_with("@rpath/") && facts.search.is_empty() {
             risk(
                 format!("requires {name} and has no rpath"),
@@ -389,7 +390,7 @@ fn macos_search(facts: &Facts, findings: &mut Vec<Finding>) {
                  run install_name_tool -change, then sign the library again",
             )
         } else {
-            continue; // @loader_path, or @rpath with an entry for it
+            continue; // @loader_path, or @rpath with a search path
         };
         findings.push(finding);
     }
@@ -409,7 +410,8 @@ pub(crate) fn is_debug_runtime(name: &str) -> bool {
             && name.ends_with("d.dll")
 }
 
-/// Returns the names of the files in the library's folder in lower case, because the loader ignores case.
+/// Returns the names of the files in the library's folder. The names are in lower case, because the loader ignores
+/// case.
 fn beside(path: &Path) -> BTreeSet<String> {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,

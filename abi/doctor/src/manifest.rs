@@ -25,7 +25,7 @@ use xla_ffi_sys::manifest::{NoRecord, Record as RawRecord};
 /// The symbol of the manifest in a `cdylib`. In other libraries, the symbol only ends with this name.
 pub const SYMBOL: &str = "xla_ffi_manifest";
 
-/// The error that a manifest cannot be read.
+/// The error if a manifest cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -41,7 +41,7 @@ pub enum Error {
     /// The section for manifests is empty.
     #[error("section {SECTION} holds no manifest; expected the magic XLAFFIMF")]
     Empty,
-    /// The bytes at a manifest's place are not the start of a manifest.
+    /// The bytes at the place of a manifest do not start with the magic of manifests.
     #[error("no manifest at byte {at} of {place}: expected the magic XLAFFIMF, found {found:?}")]
     Magic {
         /// The offset in the section, in bytes.
@@ -90,7 +90,7 @@ pub struct Manifest {
     pub library: String,
     /// The version of the SDK that created the manifest.
     pub sdk: String,
-    /// The symbol of the entry point for registration. `None` for some libraries in plain C.
+    /// The symbol of the library's function that registers its handlers; `None` for some libraries in plain C.
     pub register: Option<String>,
     /// The handlers of the library.
     pub handlers: Vec<Handler>,
@@ -98,10 +98,10 @@ pub struct Manifest {
     pub legacy: Vec<Target>,
 }
 
-/// A manifest record in a file. It describes a library or a part of a library.
+/// A manifest record in a file, which describes a library or a part of a library.
 #[derive(Debug, Deserialize)]
 struct Record {
-    /// The name of the library. From format version 2 on, it may be omitted if the file has only one library.
+    /// The name of the library. From format version 2 on, the name may be omitted if the file has only one library.
     #[serde(default)]
     library: Option<String>,
     #[serde(default)]
@@ -113,9 +113,9 @@ struct Record {
     legacy: Vec<Target>,
 }
 
-/// Reads all manifests of a library. The list is empty if the library has none.
+/// Reads all manifests of a library. The list is empty if the library has no manifest.
 ///
-/// For a fat file, reads the part for this machine; if there is none, reads the first part.
+/// For a fat file, reads the part for this machine, or the first part if no part is for this machine.
 ///
 /// # Errors
 /// [`Error`] if `file` is not a library, or if a section for manifests has other contents.
@@ -151,7 +151,8 @@ pub fn read(file: &[u8]) -> Result<Vec<Manifest>, Error> {
             || name
                 .strip_suffix(SYMBOL)
                 .is_some_and(|rest| rest.ends_with("__"));
-        // Several symbols may have the same address: an alias and its target, or one symbol in both symbol tables.
+        // Several symbols may have the same address, such as an alias and its target, or one symbol in both symbol
+        // tables.
         if is_ours && symbol.is_definition() && seen.insert(symbol.address()) {
             let bytes = object
                 .segments()
@@ -164,8 +165,8 @@ pub fn read(file: &[u8]) -> Result<Vec<Manifest>, Error> {
             records.push(read_one(bytes, 0, name)?.0);
         }
     }
-    // A file may lack section headers, which loaders do not need, so the file is searched for manifests. Other matches
-    // of the magic, such as the code of a manifest reader, do not parse and are skipped.
+    // Loaders do not need section headers, so a file may lack them; then the whole file is searched for manifests.
+    // Other occurrences of the magic, such as in the code of a manifest reader, do not parse and are skipped.
     if records.is_empty() && object.sections().next().is_none() {
         let places = memmem::find_iter(file, &MAGIC).filter(|at| at % 16 == 0);
         records.extend(places.filter_map(|at| Some(read_one(file, at, SECTION).ok()?.0)));
@@ -173,7 +174,7 @@ pub fn read(file: &[u8]) -> Result<Vec<Manifest>, Error> {
     join(records)
 }
 
-/// Reads the manifests of a section at the address `address`.
+/// Reads the manifests in the bytes of a section, which starts at the address `address`.
 ///
 /// # Errors
 /// [`Error`] if the section has contents other than manifests.
@@ -282,7 +283,7 @@ fn magic_error(bytes: &[u8], at: usize, place: &str) -> Error {
     }
 }
 
-/// Reads the manifest record at byte `at`. Returns the record and the offset of the byte after it.
+/// Reads the manifest record at the offset `at`. Returns the record and the offset of the first byte after the record.
 fn read_one(bytes: &[u8], at: usize, place: &str) -> Result<(Record, usize), Error> {
     let raw = RawRecord::read(&bytes[at..]).map_err(|why| match why {
         NoRecord::Magic => magic_error(bytes, at, place),
@@ -320,7 +321,7 @@ pub fn parse(payload: &[u8]) -> Result<Manifest, Error> {
     joined.into_iter().next().ok_or(Error::Empty)
 }
 
-/// Removes keys whose value is `null`, because they have the same meaning as omitted keys.
+/// Removes keys with the value `null`, because such keys mean the same as omitted keys.
 fn leave_out_nulls(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(leave_out_nulls),

@@ -1,16 +1,16 @@
-//! Findings about related handlers, which compute derivatives or batches, if they are missing or have wrong operands.
-//! The loader makes the same checks (`python/xla_ffi/_related_handlers.py`).
+//! Findings about missing related handlers and about their wrong operands. Related handlers compute derivatives or
+//! batches. The loader makes the same checks (`python/xla_ffi/_related_handlers.py`).
 
 use crate::manifest::{Attribute, Batch, Gradient, Handler, Kind, Manifest, Operand};
 
 /// A callback that receives the text of a problem, its reason and its remedy.
 pub(crate) type Report<'a> = dyn FnMut(String, String, &str) + 'a;
 
-/// The operands that a related handler must have.
+/// The operands that a related handler must have, with the types and ranks of the main handler's operands.
 struct Wanted<'a> {
     args: Vec<&'a Operand>,
     rets: Vec<&'a Operand>,
-    /// The number of dimensions that the operands have in addition.
+    /// The number of dimensions by which the related handler's operands exceed the given operands.
     deeper: u32,
 }
 
@@ -63,7 +63,7 @@ fn judge_gradient(
         .map(|(key, name)| (key, find_handler(manifest, key, name, report)))
         .collect();
     let forward = found.iter().find(|(key, _)| *key == "forward");
-    // Without the forward handler's results, the other operands cannot be checked.
+    // If the forward handler's results are unknown, the operands of the other handlers cannot be checked.
     let forward = match forward {
         None => None,
         Some((_, None)) => return,
@@ -110,8 +110,8 @@ fn judge_gradient(
     }
 }
 
-/// Returns the operands that the gradient's handlers receive first. If an operand of the list does not exist, reports
-/// it and returns `None`.
+/// Returns the operands that the handlers for derivatives receive first. If an operand in the manifest's list does not
+/// exist, reports a problem and returns `None`.
 fn residuals<'a>(
     handler: &'a Handler,
     gradient: &Gradient,
@@ -123,7 +123,7 @@ fn residuals<'a>(
         let saved = args.filter(|arg| !gradient.linear || !may_vary(arg));
         return Some(saved.collect());
     };
-    // Arguments are first in this list, because a name that an argument and a result share means the argument.
+    // Arguments are first in this list, because a name that an argument and a result share refers to the argument.
     let operands: Vec<_> = handler
         .args
         .iter()
@@ -163,7 +163,7 @@ fn is_float(dtype: &str) -> bool {
     ["F", "BF", "C"].iter().any(|kind| dtype.starts_with(kind))
 }
 
-/// Returns true if an operand may have a float or complex type, so that it may have tangents.
+/// Returns true if an operand may have a float or complex type, so that derivatives of the operand may exist.
 fn may_vary(operand: &Operand) -> bool {
     let dtypes = operand.dtypes.as_ref();
     operand.kind != Kind::Token
@@ -207,7 +207,8 @@ fn check_fit(
     }
 }
 
-/// Returns the first reason why the given operands do not fit the required operands. Names are not compared.
+/// Returns the first reason why the given operands do not fit the required operands; `None` if they fit. Names are not
+/// compared.
 fn mismatch(wanted: &[&Operand], given: &[Operand], noun: &str, deeper: u32) -> Option<String> {
     let mut all = wanted.iter().copied().chain(given);
     if all.any(|operand| operand.variadic || operand.optional) {
@@ -241,7 +242,7 @@ fn mismatch(wanted: &[&Operand], given: &[Operand], noun: &str, deeper: u32) -> 
                 ));
             }
         }
-        // Tokens have no dimensions, so batches do not add one.
+        // Tokens have no dimensions, so they do not get a dimension for the batch.
         let deeper = if want.kind == Kind::Token { 0 } else { deeper };
         match (want.rank, have.rank) {
             (Some(wants), Some(has)) if wants.saturating_add(deeper) != has => Some(format!(
@@ -253,9 +254,9 @@ fn mismatch(wanted: &[&Operand], given: &[Operand], noun: &str, deeper: u32) -> 
     })
 }
 
-/// Returns an error text if the related handler requires an attribute that calls of this handler do not have.
+/// Returns an error text if the related handler `other` requires an attribute that calls of `handler` do not have.
 fn missing(handler: &Handler, other: &Handler) -> Option<String> {
-    // A dictionary need not be listed itself; then its fields declare it.
+    // If the manifest does not list a dictionary as an attribute, the attributes that are its fields declare it.
     let place = |attr: &Attribute| attr.from.clone().unwrap_or_else(|| attr.name.clone());
     let is_listed = |name: &str| {
         let mut attrs = other.attrs.iter();

@@ -4,7 +4,7 @@ use crate::finding::{Finding, Problem};
 use pep440_rs::Version;
 use std::str::FromStr;
 
-/// Every published jaxlib release with this ABI, oldest first, including a withdrawn release. A test compares the list
+/// Every published jaxlib release with this ABI, oldest first, including a withdrawn release. A test compares this list
 /// with the table of `cargo xtask verdicts`.
 pub const RELEASES: [&str; 32] = [
     "0.4.31", "0.4.32", "0.4.33", "0.4.34", "0.4.35", "0.4.36", "0.4.38", "0.5.0", "0.5.1",
@@ -13,11 +13,11 @@ pub const RELEASES: [&str; 32] = [
     "0.11.1", "0.11.2", "0.12.0", "0.12.0.1",
 ];
 
-/// The glibc that jaxlib's wheels for Linux require, by their tags, with the first release that requires it. The tag
-/// manylinux2014 means glibc 2.17.
+/// The glibc versions that the tags of jaxlib's Linux wheels require, each with the first release that requires it. The
+/// tag manylinux2014 means glibc 2.17.
 const GLIBC: [(&str, [u32; 2]); 2] = [("0.4.31", [2, 17]), ("0.7.1", [2, 27])];
 
-/// The first Linux distributions with each version of glibc.
+/// For each version of glibc, the first Linux distributions that have it.
 const SYSTEMS: &[([u32; 2], &str)] = &[
     ([2, 28], "Debian 10, RHEL 8"),
     ([2, 31], "Ubuntu 20.04, Debian 11"),
@@ -39,7 +39,7 @@ pub struct Releases(pub Vec<&'static str>);
 impl FromStr for Releases {
     type Err = String;
 
-    /// Parses the option's value. Returns an error if it selects no published release.
+    /// Parses the value of the option `--jaxlib`. Returns an error if the value selects no published release.
     fn from_str(text: &str) -> Result<Self, String> {
         let end = |text: &str, default: &str| {
             match text {
@@ -71,7 +71,7 @@ impl FromStr for Releases {
     }
 }
 
-/// Returns the oldest glibc with which the wheel of a release can be installed.
+/// Returns the oldest glibc with which the wheel of the jaxlib release `version` can be installed.
 #[must_use]
 pub fn glibc(version: &str) -> [u32; 2] {
     let is_from = |(first, _): &&(&str, _)| number(first) <= number(version);
@@ -92,7 +92,7 @@ fn span(versions: &[&str]) -> Option<String> {
     }
 }
 
-/// Returns a remedy if a library requires this version of glibc.
+/// Returns the remedy for a library that requires a glibc version that is too new.
 pub(crate) fn avoid(version: &str) -> &'static str {
     match version {
         "GLIBC_ABI_DT_RELR" => "link with -Wl,-z,nopack-relative-relocs",
@@ -102,8 +102,8 @@ pub(crate) fn avoid(version: &str) -> &'static str {
     }
 }
 
-/// Returns a finding that compares the glibc required by a library with that of jaxlib's wheels. `name` is the name of
-/// the version.
+/// Returns a finding that compares the glibc that a library requires with the glibc of jaxlib's wheels. `name` is the
+/// required version's name.
 pub(crate) fn about_glibc((floor, name): (Vec<u32>, &str), versions: &[&str]) -> Option<Finding> {
     let shown = dotted(&floor);
     let runs = |version: &&str| floor.as_slice() <= glibc(version).as_slice();

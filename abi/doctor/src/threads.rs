@@ -4,16 +4,16 @@ use crate::finding::{Finding, Problem};
 use crate::library::Facts;
 use std::collections::BTreeSet;
 
-/// A known thread pool, and the signs that a library contains it.
+/// A known thread pool, and the evidence that a library contains the pool.
 struct Pool {
     name: &'static str,
     /// The environment variable or function that limits the pool's size.
     limit: &'static str,
     /// Prefixes of the file names of the pool's libraries.
     files: &'static [&'static str],
-    /// Prefixes of symbols in libraries into which the pool is linked statically.
+    /// Prefixes of the pool's symbols in libraries that link the pool statically.
     symbols: &'static [&'static str],
-    /// Texts in libraries that contain the pool, even if their symbols are stripped.
+    /// Texts that are in the files of libraries that contain the pool, even if the symbols are stripped.
     text: &'static [&'static str],
 }
 
@@ -72,7 +72,8 @@ pub(crate) fn texts() -> impl Iterator<Item = &'static str> {
     POOLS.iter().flat_map(|pool| pool.text).copied()
 }
 
-/// Adds findings about the library's thread pools. `texts` are those of [`texts`] that the file contains.
+/// Adds findings about the library's thread pools. `texts` contains the texts returned by [`texts`] that the file
+/// contains.
 pub(crate) fn findings(facts: &Facts, texts: &BTreeSet<&str>, findings: &mut Vec<Finding>) {
     for pool in &POOLS {
         let begins =

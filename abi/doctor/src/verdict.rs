@@ -1,4 +1,4 @@
-//! The verdict whether one jaxlib loads a handler.
+//! The verdict about one handler and one jaxlib: whether the jaxlib loads the handler.
 
 use crate::candidate::{Behaviour, Candidate, Outcome, Use, asks_for_type};
 use crate::finding::{Confidence, Finding, Problem, Severity, Subject};
@@ -31,7 +31,7 @@ pub struct Verdict {
     pub loads: Loads,
     /// The confidence in the answer.
     pub confidence: Confidence,
-    /// Whether the manifest declares that the handler needs a newer revision.
+    /// Whether the handler's declared floor is newer than this jaxlib.
     pub declared: bool,
     /// The reason for the answer.
     pub why: String,
@@ -41,8 +41,8 @@ pub struct Verdict {
 
 /// Returns the verdict on `candidate` for the published jaxlib `version`.
 ///
-/// `broken` is the finding that prevents the library from loading; `compiled_with` are the revisions in its debug
-/// information.
+/// `broken` is the finding that prevents the library from loading; `compiled_with` are the revisions whose structs are
+/// in its debug information.
 #[must_use]
 pub fn verdict(
     version: &str,
@@ -155,15 +155,15 @@ pub fn verdict(
             verdict.loads = Loads::No;
             verdict.why.clone_from(why);
         }
-        // The runtime accepts the handler, but the handler overwrites memory, with effects that vary. jaxlib 0.4.34 and
-        // 0.5.1 survive this.
+        // The runtime accepts the handler, but the handler overwrites 8 bytes of the runtime's stack. jaxlib 0.4.34 and
+        // 0.5.1 survive this; the effect on other releases is unknown.
         Some(Outcome::Broke { overran: true, how }) if behaviour == Behaviour::Fixed(1) => {
             verdict.loads = Loads::Unknown;
             verdict.confidence = Confidence::Possible;
             verdict.why =
                 "it overwrites 8 bytes of the runtime's stack, with unknown effect".to_owned();
             verdict.risks.push(
-                // The write is proved, but its effect is not.
+                // The write past the metadata is proved, but its effect is not.
                 Finding::proved_risk(
                     Problem::MetadataOverrun,
                     "overwrites the runtime's memory in the metadata call",
@@ -252,7 +252,7 @@ fn hazards(
 /// The first release on which Python can register a state's type. On older releases, the library must register it.
 const FIRST_WITH_TYPES: &str = "0.4.38";
 
-/// Adds a risk if the state's type may not be registered as this runtime requires.
+/// Adds a risk if the type of the handler's state may not be registered as this runtime requires.
 fn state_type(
     version: &str,
     revision: Revision,
@@ -272,7 +272,8 @@ fn state_type(
             "register the type in the library with the function table of the call frame",
         )
     } else if minor == 1 && revision >= Revision::R7 {
-        // Handlers with headers of version 0.1 pass a deleter with each state, but these runtimes ignore it.
+        // Handlers with headers of version 0.1 pass a deleter with each state, but these runtimes do not call the
+        // deleter.
         (
             "works only if the type of its state is registered with a deleter",
             format!(
@@ -296,7 +297,8 @@ fn state_type(
     );
 }
 
-/// Adds a risk if the handler may call a wrong function, because the future functions moved within API version 0.1.
+/// Adds a risk if the handler may call a wrong function, because the slots of the future functions moved within API
+/// version 0.1.
 fn future_hazard(
     revision: Revision,
     candidate: &Candidate,
@@ -304,8 +306,8 @@ fn future_hazard(
     risks: &mut Vec<Finding>,
 ) {
     let slot = |revision: Revision| Slot::FutureCreate.index(revision);
-    // Without debug information, r2 and r3 represent the two possible positions. API version 0.1 is r1 to r6, and r1
-    // has no futures.
+    // Without debug information, the header's revision is unknown, so r2 and r3 represent the two possible positions of
+    // the slots. API version 0.1 is r1 to r6, and r1 has no futures.
     let headers: Vec<Revision> = compiled_with
         .iter()
         .copied()
@@ -393,7 +395,8 @@ mod tests {
         }
     }
 
-    /// Returns the outcome of a handler that always answers with one version, like handlers built with XLA's headers.
+    /// Returns the outcome of a metadata call of a handler that answers with version 0.`minor` on every runtime, as
+    /// handlers with XLA's headers do.
     fn fixed(minor: i32, revision: Revision) -> Outcome {
         let own = revision.minor_version();
         if minor <= own && (own > 1 || minor == 1) {
@@ -445,7 +448,7 @@ mod tests {
             state("0.12.0", &unsure),
             [(Confidence::Possible, Severity::Risk)]
         );
-        // From jaxlib 0.10.0 on, the state arguments of version 0.2 are recognised by their size.
+        // From jaxlib 0.10.0 on, the runtime recognises the state arguments of API version 0.2 by their size.
         let second = candidate(true, |r| fixed(2, r));
         assert_eq!(state("0.9.1", &second).len(), 1);
         assert_eq!(state("0.10.0", &second), []);
@@ -478,7 +481,8 @@ mod tests {
         let verdict = on("0.10.2", &ours);
         assert!(verdict.loads == Loads::No && verdict.declared);
         assert_eq!(on("0.11.1", &ours).loads, Loads::Yes);
-        // A handler whose floor is the newest revision answers with one version, like a handler with fixed headers.
+        // A handler whose floor is the newest revision answers with one version on all runtimes, as a handler with a
+        // fixed version does.
         let mut newest = candidate(false, |r| fixed(5, r));
         assert_eq!(newest.behaviour(), Behaviour::Fixed(5));
         newest.floor = Some(Revision::R10);

@@ -19,7 +19,7 @@ use zip::result::ZipError;
 /// The largest number of bytes that are read from one metadata file of a wheel.
 const METADATA: u64 = 1 << 20;
 
-/// The error that a file cannot be examined as a wheel.
+/// The error if a file cannot be examined as a wheel.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -80,7 +80,7 @@ impl Wheel {
             source,
         };
         let name = Name::of(path)?;
-        // The kind of file is checked first, because opening a pipe blocks.
+        // Opening a pipe blocks, so the kind of file is checked before opening.
         let metadata = fs::metadata(path).map_err(io)?;
         if !metadata.is_file() {
             return Err(Error::Damaged {
@@ -126,7 +126,7 @@ impl Wheel {
         Ok(wheel)
     }
 
-    /// Unpacks the wheel's files into `folder`, under their paths in the wheel. Returns the shared libraries.
+    /// Unpacks the wheel's files into `folder`, and keeps their paths. Returns the shared libraries.
     ///
     /// # Errors
     /// [`Error::Damaged`] if the archive is damaged, or if a member would be unpacked outside the folder.
@@ -138,14 +138,15 @@ impl Wheel {
         Ok(members.filter_map(unpacked).collect())
     }
 
-    /// Returns findings about the wheel. [`Examination`](crate::Examination) has those about its libraries.
+    /// Returns findings about the wheel. [`Examination`](crate::Examination) contains the findings about the wheel's
+    /// libraries.
     #[must_use]
     pub fn findings(&self, inside: &[Inside]) -> Vec<Finding> {
         findings::findings(self, inside)
     }
 }
 
-/// Returns true if the file name is that of a shared library on any system.
+/// Returns true if the file name is that of a shared library on Linux, macOS or Windows.
 fn is_library(name: &str) -> bool {
     let file = name.rsplit('/').next().unwrap_or_default();
     let ends = |end: &&str| file.to_ascii_lowercase().ends_with(end);

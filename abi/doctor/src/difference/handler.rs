@@ -155,7 +155,7 @@ fn gradient(was: Option<&Gradient>, now: Option<&Gradient>, about: &mut About<'_
         };
         let linear = gradient.linear.then(|| ("jvp", "by itself".to_owned()));
         let named = gradient.handlers().map(|(rule, by)| (rule, by.to_owned()));
-        // A named `jvp` handler takes precedence over `linear`.
+        // The handler that the manifest names as `jvp` takes precedence over the attribute `linear`.
         linear.into_iter().chain(named).collect()
     };
     if let (Some(was), Some(now)) = (was, now) {
@@ -175,7 +175,8 @@ fn gradient(was: Option<&Gradient>, now: Option<&Gradient>, about: &mut About<'_
                 let why = "a different handler computes it";
                 about.compared(Step::Patch, &what, by, other, why);
             }
-            // Callers do not depend on the forward handler, because only the gradient rule calls it.
+            // Callers do not depend on the forward handler, because only the rule for gradients calls the forward
+            // handler.
             None if *rule == "forward" => {
                 about.removed(Step::Patch, &what, by, "gradients call the handler itself");
             }

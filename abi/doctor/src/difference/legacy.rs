@@ -1,4 +1,5 @@
-//! Compares the targets of original custom calls in two builds. XLA passes pointers to them without checks.
+//! Compares the targets of original custom calls in two builds. XLA passes only pointers to such targets, and checks no
+//! types or sizes.
 
 use super::handler::platforms;
 use super::{About, List, Step};

@@ -109,7 +109,7 @@ fn dtypes(is_result: bool, was: &Operand, now: &Operand, about: &mut About<'_>) 
         }
         (Some(old), Some(new)) => about.offers(what, &small(old), &small(new), (narrows, widens)),
     }
-    // The element type of a result is inferred if the manifest allows only one.
+    // If the manifest allows only one element type for a result, callers need not specify the type.
     let is_sure = |one: &Operand| one.dtypes.as_ref().is_some_and(|all| all.len() == 1);
     if is_result && is_sure(was) && !is_sure(now) {
         let why = "calls without explicit result types are refused or get other types";
@@ -171,7 +171,8 @@ fn shown(attribute: &Attribute) -> String {
     }
 }
 
-/// Returns true if two defaults have the same bits: the floats `1` and `1.0` do, `0.0` and `-0.0` do not.
+/// Returns true if two default values have the same bits. For example, the floats `1` and `1.0` do, but `0.0` and
+/// `-0.0` do not.
 fn is_same_default(was: &Attribute, now: &Attribute) -> bool {
     let of_floats = |attribute: &Attribute| matches!(attribute.ty.as_str(), "f32" | "f64");
     match (was.default.as_f64(), now.default.as_f64()) {

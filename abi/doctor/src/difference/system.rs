@@ -1,4 +1,4 @@
-//! Compares two builds' requirements on the system, their exports, and whether they load.
+//! Compares two builds of a library: their requirements on the system, their exports, and whether they load.
 
 use super::{Build, List, Step};
 use crate::examination::Examination;
@@ -62,8 +62,8 @@ pub(super) fn compare(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
     );
     let entries = [&was.search, &now.search];
     if entries[0] != entries[1] {
-        // A required library may be in a removed folder of the search path. An absolute path may exist on one machine
-        // only.
+        // If a folder was removed from the search path, required libraries may be missing. If an absolute path was
+        // added, the path may exist on one machine only.
         let is_lost = !others(&now.needs).is_empty()
             && entries[0].iter().any(|entry| !now.search.contains(entry));
         let mut new = entries[1]
@@ -141,7 +141,7 @@ fn symbols(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
                 .map(|(_, symbol)| symbol)
                 .chain(manifest.register.as_deref())
                 .chain(targets)
-                // The manifest contains all targets that this function lists.
+                // The manifest contains all targets that the exported list of targets contains.
                 .chain((!manifest.legacy.is_empty()).then_some(Manifest::LEGACY_LIST))
         })
         .collect();
@@ -162,8 +162,8 @@ fn symbols(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
 }
 
 impl Build<'_> {
-    /// Returns the finding that the library does not load on this machine. Returns `None` if it loads or loading was
-    /// not tried.
+    /// Returns the finding that the library does not load on this machine; `None` if the library loads, or if loading
+    /// was not tried.
     #[must_use]
     pub fn does_not_load(&self) -> Option<&Finding> {
         let mut findings = self.examination.findings.iter();
@@ -176,7 +176,7 @@ fn loading(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
     let mut about = list.about(Subject::Library);
     let what = "loads on this machine";
     match (old.does_not_load(), new.does_not_load()) {
-        // Loading is tried for both builds or for neither.
+        // Loading was tried for both builds or for neither, so a build without this finding loads.
         (None, Some(finding)) => {
             let why = format!("its handlers cannot be called: {}", finding.why);
             about.changed(Step::Major, what, "yes", "no", &why);

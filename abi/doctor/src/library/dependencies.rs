@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// The maximum number of required libraries that are read.
+/// The maximum number of required libraries that are read, including libraries that these libraries require.
 const DEPTH: usize = 256;
 
 /// Libraries that the user's process has, but this machine's dynamic linker does not find.
@@ -74,7 +74,7 @@ impl Provided {
     }
 }
 
-/// The libraries that a library requires, and the symbols that they export.
+/// The libraries that the examined library requires, and the symbols that they export.
 #[derive(Debug, Default)]
 pub struct Surroundings {
     /// The path of each required library, by its name.
@@ -85,8 +85,8 @@ pub struct Surroundings {
 }
 
 impl Surroundings {
-    /// Finds the libraries that the library at `path` requires. The result is empty for other machines, and for macOS
-    /// and Windows, whose system libraries cannot be read.
+    /// Finds the libraries that the library at `path` requires. The result is empty for libraries for macOS, for
+    /// Windows and for other machines, because the required libraries cannot be read.
     #[must_use]
     pub fn of(path: &Path, facts: &Facts, provided: &Provided) -> Self {
         let mut surroundings = Self::default();
@@ -143,7 +143,7 @@ impl Surroundings {
                     .map(|folder| folder.join(&name))
                     .collect()
             };
-            // The dynamic linker ignores libraries for other machines, and continues to search.
+            // The dynamic linker skips libraries for other machines and continues to search.
             let hit = candidates.into_iter().find_map(|candidate| {
                 let found = provided.facts(&candidate)?;
                 (found.machine == facts.machine).then_some((candidate, found))
@@ -166,14 +166,14 @@ impl Surroundings {
         surroundings
     }
 
-    /// Returns true if the libraries that this library requires can be found on this machine.
+    /// Returns true if the libraries that the examined library requires can be found on this machine.
     #[must_use]
     pub fn follows(facts: &Facts) -> bool {
         facts.machine.is_current() && facts.machine.system == System::Linux
     }
 
-    /// Returns the imported symbols that no required library provides. Symbols for which the file names a library are
-    /// omitted.
+    /// Returns the imported symbols that no required library exports. The result omits symbols for which the file names
+    /// the required library.
     #[must_use]
     pub fn unresolved<'a>(&self, facts: &'a Facts) -> Vec<&'a Needed> {
         facts
@@ -212,8 +212,8 @@ fn system_folders() -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = std::env::var_os("LD_LIBRARY_PATH")
         .map(|paths| std::env::split_paths(&paths).collect())
         .unwrap_or_default();
-    // The main file usually includes all files of this folder, so the folder's files are read without parsing
-    // `include`.
+    // The main configuration file usually includes all files of this folder. Reading all of them makes it unnecessary
+    // to parse `include` lines.
     let files = std::fs::read_dir("/etc/ld.so.conf.d")
         .into_iter()
         .flatten()

@@ -1,5 +1,5 @@
 //! The facts of ELF files (Linux), read as the dynamic linker reads them: from program headers and the dynamic table.
-//! Section headers, which a file may lack, are needed only for unexported symbols.
+//! Section headers, which a file may lack, are used only for unexported symbols.
 
 use super::{CXX_HANDLER, Facts, Fault, Needed, Processor, text};
 use crate::threads;
@@ -150,7 +150,7 @@ pub(super) fn facts(bytes: &[u8]) -> Result<Facts, Fault> {
         }
         (None, None) => None,
     };
-    // Without exports, the library's hash table does not contain the number of symbols.
+    // A hash table without exported symbols does not contain the number of symbols.
     let count = match count {
         Some(count) => count as usize,
         None => sections.symbols(endian, bytes, elf::SHT_DYNSYM)?.len(),
@@ -194,7 +194,7 @@ pub(super) fn facts(bytes: &[u8]) -> Result<Facts, Fault> {
         .symbols(endian, bytes, elf::SHT_SYMTAB)
         .unwrap_or_default();
     let defined = symbols.iter().filter(|symbol| !symbol.is_undefined(endian));
-    // Other names are not kept, because a large library may have a million of them.
+    // Other names of symbols are dropped, because a large library may have a million of them.
     let names = defined.filter_map(|symbol| symbols.symbol_name(endian, symbol).ok());
     facts
         .names
@@ -210,8 +210,8 @@ fn slice<T: Pod>(table: Option<&[u8]>, count: usize) -> Result<&[T], Fault> {
     values.map(|(values, _)| values)
 }
 
-/// Visits the versions in `.gnu.version_r` that the file requires of other libraries. The table has a list of versions
-/// for each of `count` libraries.
+/// Visits the symbol versions of other libraries that the table `.gnu.version_r` requires. The table has a list of
+/// versions for each of `count` libraries.
 fn needed_versions(
     table: &[u8],
     count: u64,
@@ -237,7 +237,7 @@ fn needed_versions(
     Ok(())
 }
 
-/// Returns true for symbols that identify C++ handlers or thread pools.
+/// Returns true for the names of symbols that identify C++ handlers or thread pools.
 fn is_telling(name: &[u8]) -> bool {
     let mut starts = threads::symbols().chain([CXX_HANDLER]);
     starts.any(|start| name.starts_with(start.as_bytes()))

@@ -1,4 +1,4 @@
-//! Facts of Mach-O (macOS) and PE (Windows) files. Symbols of Mach-O files have their C names, without the format's
+//! The facts of Mach-O (macOS) and PE (Windows) files. Symbols of Mach-O files are named as in C, without the format's
 //! leading underscore.
 
 use super::{Apple, Facts, Fault, Machine, Needed, Part, Processor, System, signature, text};
@@ -52,7 +52,7 @@ fn parts_of<'a, Arch: FatArch>(bytes: &'a [u8], arches: &[Arch]) -> Result<Vec<P
             continue;
         }
         let bytes = arch.data(bytes)?;
-        // A fat static archive has parts that are archives instead of libraries.
+        // The parts of a fat static archive are archives instead of libraries.
         if !matches!(FileKind::parse(bytes), Ok(FileKind::MachO64)) {
             return Err(Fault::Kind(
                 "it is a fat file with a part that is not a library; link it with -dynamiclib"
@@ -175,7 +175,7 @@ fn name(
     Ok(text(command.string(endian, dylib.dylib.name)?))
 }
 
-/// Decodes the version `xxxx.yy.zz` from four bytes. A last number of zero is omitted.
+/// Decodes a version `xxxx.yy.zz` from four bytes, and omits the last number if it is zero.
 fn numbers(packed: u32) -> Vec<u32> {
     let mut numbers = vec![packed >> 16, packed >> 8 & 255];
     numbers.extend(Some(packed & 255).filter(|patch| *patch != 0));

@@ -1,4 +1,5 @@
-//! Machines, each a system and a processor. A library is built for one machine, or has parts for several.
+//! Machines: combinations of an operating system and a processor. A library is built for one machine, or contains parts
+//! for several machines.
 
 use serde::Serialize;
 use std::fmt;
@@ -15,7 +16,7 @@ pub enum System {
     Windows,
 }
 
-/// A processor that jaxlib is built for. All are 64-bit and little-endian.
+/// A processor architecture that jaxlib is built for. All supported processors are 64-bit and little-endian.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Processor {
     /// x86-64 processors of Intel and AMD.

@@ -1,5 +1,5 @@
-//! Code signatures of Mach-O files. macOS on AArch64 does not load a library without a signature, or a library that was
-//! changed after signing. The signer is not checked.
+//! Code signatures of Mach-O files. macOS on AArch64 does not load a library that has no signature or was changed after
+//! signing. The identity of the signer is not checked.
 
 use sha2::{Digest, Sha256};
 
@@ -67,7 +67,7 @@ fn read(file: &[u8], at: usize, size: usize) -> Result<Signature, String> {
     let limit = word(directory, 32)? as usize;
     let [length, kind, _, shift] = word(directory, 36)?.to_be_bytes();
     if (kind, usize::from(length)) != (SHA256, DIGEST) {
-        // SHA-1 digests are used only up to macOS 10.11, so they are not checked.
+        // SHA-1 digests are not checked, because macOS versions after 10.11 do not use them.
         return Ok(signature);
     }
     let code = file.get(..limit.min(at));

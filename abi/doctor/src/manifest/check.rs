@@ -57,8 +57,8 @@ pub(super) fn check_handler(handler: &Handler) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks attributes that are fields of dictionaries. The containing attribute must be of type `dict` if the manifest
-/// lists it.
+/// Checks attributes that are fields of a dictionary. If the manifest also lists the dictionary, its type must be
+/// `dict`.
 fn check_fields(attributes: &[Attribute]) -> Result<(), String> {
     for field in attributes {
         let mut listed = attributes.iter().filter(|attribute| {

@@ -16,7 +16,7 @@ pub struct Handler {
     /// The author's documentation of the handler.
     #[serde(default)]
     pub doc: String,
-    /// Whether the manifest describes operands and attributes. Otherwise, callers must specify them.
+    /// Whether the manifest describes operands and attributes. Otherwise, callers must specify operands and attributes.
     #[serde(default = "yes")]
     pub described: bool,
     /// The arguments of the handler.
@@ -68,7 +68,8 @@ pub struct Gradient {
     /// The handler that computes the arguments' cotangents from the results' cotangents.
     #[serde(default)]
     pub vjp: Option<String>,
-    /// The handler that is called instead of this one if a gradient is needed. Its additional results are residuals.
+    /// The handler that is called instead of the differentiated handler if a gradient is needed. Its additional results
+    /// are residuals.
     #[serde(default)]
     pub forward: Option<String>,
     /// The handler that computes the results' tangents from the arguments' tangents.
@@ -77,10 +78,10 @@ pub struct Gradient {
     /// The handler that computes the transpose of the linear map from tangents to tangents.
     #[serde(default)]
     pub transpose: Option<String>,
-    /// Whether the handler is linear, so that the handler itself is also the `jvp`.
+    /// Whether the handler is linear, so that the handler is its own `jvp`.
     #[serde(default)]
     pub linear: bool,
-    /// The names of the operands that these handlers receive first; `None` for all arguments.
+    /// The names of the operands that the handlers for derivatives receive first; `None` for all arguments.
     #[serde(default)]
     pub residuals: Option<Vec<String>>,
 }
@@ -110,7 +111,7 @@ pub enum Batch {
     Each(Vec<String>),
     /// A different handler that computes a whole batch.
     Handler {
-        /// The name of that handler.
+        /// The name of the handler that computes a batch.
         handler: String,
     },
 }
@@ -122,7 +123,7 @@ pub enum Batch {
 pub enum Layout {
     /// A layout by name: `row` or `column`.
     Word(String),
-    /// The dimensions in order, from slowest to fastest.
+    /// The dimensions in order, from the slowest to the fastest varying index.
     Order(Vec<usize>),
 }
 
@@ -162,7 +163,7 @@ pub struct Stages {
 }
 
 impl Stages {
-    /// Returns the names of all stages in a manifest.
+    /// Returns the names of all stages that a manifest may list.
     pub(super) fn names() -> impl Iterator<Item = &'static str> {
         let stages = XLA_FFI_ExecutionStage::ENUM.values.iter();
         stages.filter_map(|stage| XLA_FFI_ExecutionStage(stage.value).lower_name())
@@ -200,7 +201,7 @@ pub enum Kind {
 pub struct Operand {
     /// The name of the operand.
     pub name: String,
-    /// The kind: array or token.
+    /// The kind of operand: array or token.
     pub kind: Kind,
     /// The accepted element types, by their C names without a prefix; `None` for all types.
     pub dtypes: Option<Vec<String>>,
@@ -235,10 +236,10 @@ pub struct Attribute {
     /// Whether callers may omit the attribute.
     #[serde(default)]
     pub optional: bool,
-    /// The default value, or null if there is none.
+    /// The default value of the attribute, or null if the attribute has no default.
     #[serde(default)]
     pub default: serde_json::Value,
-    /// Whether values of wider types are accepted and converted if they fit.
+    /// Whether values of wider types are accepted and converted if the attribute's type can represent them.
     #[serde(default)]
     pub narrow: bool,
     /// The smallest value that the handler accepts.
@@ -247,7 +248,7 @@ pub struct Attribute {
     /// The largest value that the handler accepts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<serde_json::Number>,
-    /// The name of the dictionary that contains the attribute, if any.
+    /// The name of the dictionary that contains the attribute; `None` if no dictionary contains the attribute.
     #[serde(default)]
     pub from: Option<String>,
     /// The author's documentation of the attribute.

@@ -4,7 +4,8 @@ use super::check::{check_symbol, is_dtype};
 use serde::Deserialize;
 use std::fmt;
 
-/// A target of the original custom calls. This is a function to which XLA passes only pointers, without types or sizes.
+/// A target of the original custom calls, which is a function to which XLA passes only pointers, without types or
+/// sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct Target {
@@ -24,11 +25,11 @@ pub struct Target {
     /// The results; `None` if they are unknown or depend on the call's opaque string.
     #[serde(default)]
     pub rets: Option<Vec<Shape>>,
-    /// The pointers that represent tuples: `leaves` or `roots`; `None` if the manifest does not declare this.
+    /// The pointers that XLA passes for tuples: `leaves` or `roots`; `None` if the manifest does not declare this.
     #[serde(default)]
     pub tuples: Option<String>,
     /// The nesting of operands and results, such as `(_, _), _ -> (_, (_))`; `None` if the manifest does not declare
-    /// it.
+    /// the nesting.
     #[serde(default)]
     pub structure: Option<String>,
 }
@@ -50,7 +51,7 @@ impl fmt::Display for Shape {
     }
 }
 
-/// The calling conventions, each with its API version.
+/// The calling conventions of original custom calls, each with its API version.
 const SIGNATURES: [(&str, u32); 5] = [
     ("cpu", 1),
     ("cpu_status", 2),

@@ -24,7 +24,7 @@ fn both(first: &str, second: &str) -> Vec<u8> {
     section
 }
 
-/// Returns a section with the manifests of two libraries.
+/// Returns a section with two manifests, each of a different library.
 fn twice() -> Vec<u8> {
     both(
         PAYLOAD,
@@ -133,7 +133,7 @@ fn what_lies_between_is_zero() {
         read_section(&section, 0),
         Err(Error::Magic { at, .. }) if at == hole
     ));
-    // If the section is at an odd address, the second manifest is not at a multiple of 16.
+    // If the section starts at an odd address, the address of the second manifest is not a multiple of 16.
     assert!(matches!(
         read_section(&twice(), 8),
         Err(Error::Magic { at: 0, .. })

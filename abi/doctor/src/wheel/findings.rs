@@ -1,4 +1,4 @@
-//! Findings about a wheel, whose tags are compared with the requirements of its libraries.
+//! Findings about a wheel, from a comparison of its tags with the requirements of its libraries.
 
 use super::member::missing;
 use super::tag::{Name, Platform};
@@ -7,7 +7,8 @@ use crate::finding::{Finding, Problem, Subject};
 use crate::release::{self, dotted};
 use std::collections::BTreeSet;
 
-/// The policies of auditwheel: versions of glibc, each with the newest `GLIBCXX_3.4.N` of its systems.
+/// The policies of auditwheel. Each has a version of glibc and the N of the newest `GLIBCXX_3.4.N` on systems with this
+/// glibc.
 const POLICIES: [([u32; 2], u32); 14] = [
     ([2, 5], 8),
     ([2, 12], 13),
@@ -89,7 +90,7 @@ fn tags(wheel: &Wheel, inside: &[Inside], found: &mut Vec<Finding>) {
     }
 }
 
-/// Adds findings if a library is for a machine other than that of the tag or this machine.
+/// Adds findings if a library is for a machine other than that of the wheel's tag or this machine.
 fn foreign(wheel: &Wheel, library: &Inside, found: &mut Vec<Finding>) {
     let name = library.member.as_str();
     let targets = &library.targets;
@@ -173,7 +174,7 @@ fn builds(wheel: &Wheel, library: &Inside, found: &mut Vec<Finding>) {
     }
 }
 
-/// Returns the library that requires the highest version, the version as numbers, and its name.
+/// Returns the library that requires the highest version with a prefix, the version as numbers, and the version's name.
 fn highest<'a>(libraries: &'a [Inside], prefix: &str) -> Option<(&'a str, Vec<u32>, &'a str)> {
     let all = libraries.iter().filter_map(|library| {
         let (floor, name) = library.facts.as_ref()?.highest(prefix)?;
@@ -182,7 +183,7 @@ fn highest<'a>(libraries: &'a [Inside], prefix: &str) -> Option<(&'a str, Vec<u3
     all.max_by(|one, other| one.1.cmp(&other.1))
 }
 
-/// Adds findings if the required glibc or libstdc++ does not fit the systems of the tag.
+/// Adds findings if the glibc or libstdc++ that the libraries require does not fit the systems of the wheel's tag.
 fn systems(wheel: &Wheel, libraries: &[Inside], found: &mut Vec<Finding>) {
     let Some((library, floor, version)) = highest(libraries, "GLIBC_") else {
         return;
@@ -230,7 +231,7 @@ fn systems(wheel: &Wheel, libraries: &[Inside], found: &mut Vec<Finding>) {
                 "link with -static-libstdc++ -static-libgcc, or {repair}"
             )));
         }
-        // A tag for older systems would be useless, because no jaxlib supports them.
+        // A tag for older systems than those of the oldest jaxlib would be useless.
         let oldest = release::glibc(release::RELEASES[0]);
         let narrow = least.is_some_and(|(glibc, _)| *glibc < promised) && promised > oldest;
         if narrow && libraries.iter().all(|library| library.facts.is_some()) {
@@ -248,7 +249,7 @@ fn systems(wheel: &Wheel, libraries: &[Inside], found: &mut Vec<Finding>) {
     }
 }
 
-/// Adds findings if the required macOS does not fit the tag.
+/// Adds findings if the macOS version that the libraries require does not fit the wheel's tag.
 fn macos(wheel: &Wheel, libraries: &[Inside], found: &mut Vec<Finding>) {
     let tag = wheel.name.platform("macosx");
     let Some((promised, tag)) = tag.and_then(|tag| Some((tag.oldest?, tag))) else {
@@ -275,7 +276,7 @@ fn macos(wheel: &Wheel, libraries: &[Inside], found: &mut Vec<Finding>) {
     }
 }
 
-/// Adds findings if the Python tag does not fit the libraries.
+/// Adds findings if the Python tag does not fit the extension modules in the wheel.
 fn pythons(wheel: &Wheel, libraries: &[Inside], found: &mut Vec<Finding>) {
     let uses_python = |library: &&Inside| {
         let facts = library.facts.as_ref();
@@ -322,7 +323,8 @@ fn pythons(wheel: &Wheel, libraries: &[Inside], found: &mut Vec<Finding>) {
     }
 }
 
-/// Returns a module that some Pythons of the wheel's tag cannot import, and the tag of the Python that can.
+/// Returns an extension module that some Pythons of the wheel's tag cannot import, and the tag of the Python that can
+/// import it.
 fn unimportable<'a>(name: &Name, libraries: &'a [Inside]) -> Option<(&'a str, String)> {
     // In file names, `cpython-312` and `cp312` both mean a module for the Python with the tag cp312.
     let parts = |library: &'a Inside| {

@@ -1,4 +1,4 @@
-//! A library in a wheel: its machine, and required libraries that systems of the wheel's tag may lack.
+//! A library in a wheel: its machine, and the libraries it requires that some systems of the wheel's tag may lack.
 
 use super::{Requirement, Wheel};
 use crate::finding::{Finding, Problem};
@@ -16,16 +16,17 @@ pub struct Inside {
     pub member: String,
     /// The path at which the library was unpacked.
     pub place: PathBuf,
-    /// The reason why this machine cannot load the library, if it cannot.
+    /// The reason why this machine cannot load the library; `None` if this machine can.
     pub foreign: Option<String>,
-    /// The system and machine of each part, as tags spell them. Empty if the file is not loadable.
+    /// The system and machine of each part of the file, spelled as in tags. Empty if the file is not a loadable
+    /// library.
     pub(super) targets: Vec<(&'static str, &'static str)>,
     /// The facts of the library; `None` if the file is not a readable library.
     pub(super) facts: Option<Facts>,
 }
 
 impl Inside {
-    /// Reads an unpacked file. Returns `None` for linker scripts, which wheels contain instead of symbolic links.
+    /// Reads an unpacked file. Returns `None` for linker scripts, which some wheels contain instead of symbolic links.
     #[must_use]
     pub fn read(member: String, place: PathBuf) -> Option<Self> {
         let bytes = library::bytes(&place);
@@ -73,7 +74,7 @@ impl Inside {
     }
 }
 
-/// Returns the text of an error without the file name.
+/// Returns the message of an error, without the file name that precedes the message.
 fn reason(error: &library::Error) -> String {
     match error {
         library::Error::Kind { what, .. } => what.clone(),
@@ -103,17 +104,17 @@ fn target(object: &object::File<'_>) -> Option<(&'static str, &'static str)> {
     Some((system, machine))
 }
 
-/// Prefixes of libraries that every system with a manylinux tag has.
+/// Prefixes of the names of libraries that every Linux system with a manylinux tag has.
 const LINUX: &str = "ld-linux libanl.so.1 libatomic.so.1 libc.so.6 libdl.so.2 libgcc_s.so.1 libm.so.6 libmvec.so.1 \
     libpthread.so.0 libresolv.so.2 librt.so.1 libstdc++.so.6 libutil.so.1 libz.so.1";
 
-/// Prefixes of DLLs that belong to Windows, Python or jaxlib.
+/// Prefixes of the names of DLLs that Windows, Python or jaxlib provides.
 const WINDOWS: &str = "api-ms-win- advapi32.dll bcrypt.dll bcryptprimitives.dll dbghelp.dll kernel32.dll msvcp140 \
     msvcrt.dll ntdll.dll ole32.dll oleaut32.dll psapi.dll rpcrt4.dll secur32.dll shell32.dll \
     ucrtbase.dll user32.dll vcruntime140 ws2_32.dll";
 
-/// Returns true if every system of a tag has the library. For macOS, absolute paths are accepted here, because XF109
-/// covers them.
+/// Returns true if every system of a wheel's tag has the library `need`. For macOS, absolute paths are accepted,
+/// because the finding XF109 covers them.
 fn is_everywhere(system: System, need: &str) -> bool {
     match system {
         System::Linux => {
@@ -129,9 +130,9 @@ fn is_everywhere(system: System, need: &str) -> bool {
 }
 
 impl Wheel {
-    /// Returns the project that provides a library on the user's machine, from the wheel's requirements. For GPU
-    /// libraries, it is an NVIDIA project in the RPATH, or a project with a GPU's extra. For other libraries, its name
-    /// is part of the library's name.
+    /// Returns the project that provides the library `need` on the user's machine, according to the wheel's
+    /// requirements. For GPU libraries, this is an NVIDIA project in the RPATH, or a project with a GPU's extra. For
+    /// other libraries, the project's name is part of the library's name.
     #[must_use]
     pub fn provider(&self, need: &str, search: &[String]) -> Option<String> {
         let name = need.to_ascii_lowercase();
@@ -159,7 +160,7 @@ impl Wheel {
     }
 }
 
-/// Returns the name of a file in the form that the system compares.
+/// Returns the file name of a library in the form in which the system compares file names.
 fn file(system: System, name: &str) -> String {
     let name = name.rsplit('/').next().unwrap_or_default();
     match system {

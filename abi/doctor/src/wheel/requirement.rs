@@ -20,7 +20,8 @@ impl Requirement {
     #[must_use]
     pub fn of(text: &str) -> Option<Self> {
         let (text, marker) = text.split_once(';').unwrap_or((text, ""));
-        // Other conditions, such as the system, are ignored, because jaxlib has the same versions on all systems.
+        // Other conditions, such as the operating system, are ignored, because jaxlib has the same versions on all
+        // systems.
         if ["extra", "implementation"]
             .iter()
             .any(|name| marker.contains(name))

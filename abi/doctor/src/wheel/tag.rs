@@ -15,7 +15,7 @@ pub struct Name {
     pub pythons: Vec<String>,
     /// The ABI tags, such as `none`, `abi3` or `cp312`.
     pub abis: Vec<String>,
-    /// The platform tags; one of them must fit the user's system.
+    /// The platform tags. The user's system must fit one of them.
     pub platforms: Vec<Platform>,
 }
 
@@ -99,7 +99,7 @@ impl Name {
             }
             parts => return Err(wrong(&format!("it has {} parts", parts.len()))),
         };
-        // The tag manylinux2014 is an older name of manylinux_2_17.
+        // The tag manylinux2014 is the older name of the tag manylinux_2_17.
         let mut platforms: Vec<Platform> = platform.split('.').map(Platform::of).collect();
         platforms.dedup();
         let list = |text: &str| text.split('.').map(str::to_owned).collect();
@@ -122,7 +122,7 @@ impl Name {
         all.min_by_key(|platform| platform.oldest)
     }
 
-    /// Returns the oldest glibc that the tags allow; `None` if no tag names a glibc.
+    /// Returns the oldest glibc that the platform tags allow; `None` if no tag names a version of glibc.
     #[must_use]
     pub fn glibc(&self) -> Option<[u32; 2]> {
         self.platform("manylinux")?.oldest
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(many.glibc(), Some([2, 17]));
         assert!(many.is_for_every_python());
         assert_eq!(many.platforms.len(), 1);
-        // If a wheel has several tags, only the oldest glibc is guaranteed.
+        // If a wheel has several tags, only the oldest of their glibc versions is guaranteed on the user's system.
         let both = name("a-1-py3-none-manylinux_2_34_x86_64.manylinux_2_28_x86_64.whl").unwrap();
         assert_eq!(both.glibc(), Some([2, 28]));
     }
