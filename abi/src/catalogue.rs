@@ -29,7 +29,8 @@ const fn rule(
     }
 }
 
-/// All findings, in the order of their numbers. docs/findings.md lists them with the same texts.
+/// All kinds of findings about ABI headers and mirrors, in the order of their numbers. docs/findings.md contains the
+/// same texts.
 pub const CATALOGUE: [Rule; 17] = [
     rule(
         "XF301",
@@ -157,7 +158,7 @@ mod tests {
     #[test]
     fn every_class_has_a_number_and_the_book_has_it() {
         assert!(CATALOGUE.is_sorted_by_key(|rule| rule.id));
-        // The first and the last class show that `Class` and the catalogue have the same order.
+        // The names of the first and the last class show that `Class` and `CATALOGUE` have the same order.
         assert_eq!(Class::Added.rule().name, format!("{:?}", Class::Added));
         for class in [
             Class::AddedAtEnd,

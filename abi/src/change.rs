@@ -32,9 +32,9 @@ pub enum Class {
     EnumValueRenamed,
     /// An enumerator was removed.
     EnumValueRemoved,
-    /// The last field that the constant `STRUCT_SIZE` of a struct includes changed.
+    /// The constant `STRUCT_SIZE` of a struct includes a different last field than before.
     SizeMacroChanged,
-    /// The value of a macro changed, or of an enumerator outside a named enumeration.
+    /// The value changed of a macro or of an enumerator outside a named enumeration.
     ConstantChanged,
 }
 
@@ -69,7 +69,7 @@ pub enum Subject {
     Field,
     /// A function pointer in a struct, such as the function table.
     Slot,
-    /// A type that is declared but not defined, because only the runtime knows its layout.
+    /// A type that is declared but not defined in the header, because only the runtime knows its layout.
     Opaque,
     /// An enumeration or an enumerator.
     Enum,
@@ -117,9 +117,9 @@ pub struct Change {
     /// The line of the declaration in the newer header; `None` if the line is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-    /// Whether the change is a consequence of a different change in the list.
+    /// Whether the change is a consequence of a different change between the same headers.
     pub follows: bool,
-    /// The effect if the handler and the runtime were built with different headers.
+    /// The effect at run time if the handler and the runtime were built with different headers.
     pub effect: Effect,
 }
 
@@ -171,7 +171,7 @@ impl Change {
 }
 
 impl Change {
-    /// Describes the change in a sentence. `name` is the name of the changed item.
+    /// Describes the change in a sentence, in which `name` is the name of the changed item.
     #[must_use]
     pub fn describe(&self, name: &str) -> String {
         let what = match (&self.was, &self.now) {
@@ -190,15 +190,15 @@ impl fmt::Display for Change {
     }
 }
 
-/// The severity of a change for one combination of handler and runtime.
+/// The severity of a change for one combination of a handler's header and a runtime's header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The change has no effect at run time.
     #[default]
     None,
-    /// One side lacks a field or function. Handlers that do not use it work.
+    /// The handler or the runtime lacks a field or function. Handlers that do not use the field or function work.
     Lacks,
-    /// The two sides use different bytes for the same data, or call a wrong function.
+    /// The handler and the runtime use different bytes for the same data, or the handler calls a wrong function.
     Breaks,
 }
 
@@ -218,7 +218,7 @@ impl Serialize for Severity {
     }
 }
 
-/// The meaning of a change for one combination of handler and runtime.
+/// The meaning of a change for one combination of a handler's header and a runtime's header.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Meaning {
     /// The severity of the change.
@@ -227,12 +227,12 @@ pub struct Meaning {
     pub why: String,
 }
 
-/// The meaning of a change for both combinations of an old and a new side.
+/// The meaning of a change for both combinations of an older and a newer header.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Effect {
-    /// The meaning if the handler is older than the change and the runtime is newer.
+    /// The meaning if the handler was built before the change and the runtime after it.
     pub old_on_new: Meaning,
-    /// The meaning if the handler is newer than the change and the runtime is older.
+    /// The meaning if the handler was built after the change and the runtime before it.
     pub new_on_old: Meaning,
 }
 
@@ -256,7 +256,7 @@ impl Effect {
 }
 
 impl Effect {
-    /// Returns the severity in the worse of the two combinations.
+    /// Returns the severity of the change in the combination in which it is more severe.
     #[must_use]
     pub fn severity(&self) -> Severity {
         self.old_on_new.severity.max(self.new_on_old.severity)

@@ -14,10 +14,10 @@ use std::process::Command;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use types::{MOST, Types, scope};
 
-/// A lock, because a process can have only one instance of libclang at a time.
+/// A lock that allows only one instance of libclang at a time, as libclang requires.
 static LIBCLANG: Mutex<()> = Mutex::new(());
 
-/// Our own `<stddef.h>`, which every `c_api.h` includes. It uses only the compiler's built-in macros, so that results
+/// This project's `<stddef.h>`, which every `c_api.h` includes. It uses only macros built into the compiler, so results
 /// do not depend on installed headers.
 const STDDEF: &str = "#pragma once
 typedef __SIZE_TYPE__ size_t;
@@ -95,7 +95,8 @@ const LIMITS: &str = "#pragma once
 #define ULLONG_MAX (__LONG_LONG_MAX__ * 2ULL + 1ULL)
 ";
 
-/// Standard headers that libclang's wheel lacks. Those in `freestanding` are used only if no compiler is installed.
+/// Standard headers that libclang's wheel lacks. The headers in `freestanding` are used only if no compiler is
+/// installed.
 const HEADERS: [(&str, &str); 7] = [
     ("standard/stddef.h", STDDEF),
     ("standard/stdint.h", STDINT),
@@ -122,8 +123,8 @@ impl Source {
     pub fn read_with_places(&self) -> Result<(Abi, Places), Error> {
         let folder = self.scratch()?;
         let mut found = read(self, folder.path())?;
-        // The enumerators with the macros' values are in the translation unit, so the header's macros are added as its
-        // own names.
+        // The values of the header's macros are read as enumerators of the translation unit. The names of the macros
+        // are therefore added to the names that the header declares.
         found
             .own
             .extend(self.own_macros().into_iter().map(|(name, _)| name));
@@ -137,7 +138,7 @@ impl Source {
     }
 }
 
-/// Returns the folder in which the system's compiler keeps its own headers, such as `stdbool.h`.
+/// Returns the folder with the headers of the system's compiler, such as `stdbool.h`; `None` without a compiler.
 fn compiler_headers() -> Option<&'static str> {
     static FOLDER: OnceLock<Option<String>> = OnceLock::new();
     let find = || {
@@ -154,7 +155,7 @@ fn compiler_headers() -> Option<&'static str> {
     FOLDER.get_or_init(find).as_deref()
 }
 
-/// Reads the header through the translation unit in `folder`.
+/// Reads the header by parsing the translation unit in `folder`.
 fn read(source: &Source, folder: &Path) -> Result<Declared, Error> {
     let [standard, freestanding] = ["standard", "freestanding"].map(|name| folder.join(name));
     std::fs::create_dir(&standard)?;
@@ -183,7 +184,8 @@ fn read(source: &Source, folder: &Path) -> Result<Declared, Error> {
         "-idirafter".to_owned(),
         freestanding.display().to_string(),
     ];
-    // Standard headers that are not ours are read from the system's compiler if one is installed.
+    // If a compiler is installed, standard headers that this project does not provide are read from the compiler's
+    // folder.
     if let Some(folder) = compiler_headers() {
         arguments.extend(["-isystem".to_owned(), folder.to_owned()]);
     }
@@ -261,7 +263,7 @@ fn read(source: &Source, folder: &Path) -> Result<Declared, Error> {
 fn declarations(parent: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     for entity in parent.get_children() {
         match entity.get_kind() {
-            // These are `extern "C" { … }` blocks, whose kind depends on the version of libclang, and namespaces.
+            // Blocks `extern "C" { … }` have one of the first two kinds, depending on the version of libclang.
             EntityKind::LinkageSpec | EntityKind::UnexposedDecl | EntityKind::Namespace => {
                 declarations(entity, types, found);
             }
@@ -281,7 +283,7 @@ fn declarations(parent: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
 
 /// Records the line of a declaration and its name as written in the header or in an included file.
 fn note(name: &str, entity: Entity<'_>, found: &mut Declared) {
-    // Declarations that expand from macros belong to the line of the expansion.
+    // The line of a declaration that a macro expands to is the line of the expansion.
     let place = entity
         .get_location()
         .map(|one| one.get_expansion_location());
@@ -295,7 +297,7 @@ fn note(name: &str, entity: Entity<'_>, found: &mut Declared) {
     }
 }
 
-/// Records the lines of a record's fields, including the fields of unnamed structs and unions in it.
+/// Records the lines of the fields of a struct or union, including the fields of unnamed structs and unions in it.
 fn note_fields(name: &str, record: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     for child in record.get_children() {
         match (child.get_kind(), child.get_name()) {
@@ -326,7 +328,7 @@ fn record(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
 fn enumeration(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
     let Some(ty) = entity.get_type() else { return };
     let owner = types.tag(ty);
-    // An enumeration that is only declared has a size, so it is recorded unless a definition follows.
+    // An enumeration without a definition has a size, so its declaration is recorded unless a definition follows.
     if owner.is_some() && !entity.is_definition() && entity.get_definition().is_some() {
         return;
     }
@@ -338,7 +340,8 @@ fn enumeration(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
             note(&name, entity, found);
             for (one, value) in values {
                 note(&format!("{name}.{value}"), one, found);
-                // Enumerators are also recorded by their plain names, which types and messages use.
+                // Enumerators are recorded under their names without the enumeration, because types and messages use
+                // these names.
                 found
                     .places
                     .note(value, &one.get_name().unwrap_or_default(), None);
@@ -410,10 +413,10 @@ fn link(name: &str, entity: Entity<'_>, types: &Types<'_>, found: &mut Declared)
     let (Some(symbol), Some(own)) = (entity.get_mangled_name(), entity.get_name()) else {
         return;
     };
-    // libclang marks symbols from `asm` labels with this prefix.
+    // libclang puts the character U+0001 before symbols that are set with `asm`.
     let symbol = symbol.trim_start_matches('\u{1}');
-    // Some platforms put an underscore before all C symbols. Symbols in the namespace of a copy always differ, so they
-    // are not recorded.
+    // On some platforms, all C symbols start with an additional underscore. Symbols in the namespace of a copied header
+    // always differ from their names, so they are not recorded.
     let is_own = symbol == own || symbol.strip_prefix('_') == Some(&own);
     if !is_own && !types.source.is_namespace(&scope(entity)) {
         let links = &mut found.abi.links;

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use xla_ffi_sys as sys;
 use xla_ffi_sys::{EnumLayout, Revision, Slot, StructLayout};
 
-/// An edition: one distinct header that jaxlibs shipped. Revisions whose header changed slightly have two editions, and
-/// each version of an extension is an edition.
+/// An edition: one distinct header that jaxlibs shipped. A revision whose header changed slightly has two editions.
+/// Each version of an extension's header is an edition.
 ///
 /// ```
 /// use xla_ffi_abi::declared::Edition;
@@ -18,7 +18,7 @@ use xla_ffi_sys::{EnumLayout, Revision, Slot, StructLayout};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Edition {
-    /// The file that this is an edition of.
+    /// The header file that the edition is a version of.
     pub header: Header,
     /// The first revision with this header.
     pub revision: Revision,
@@ -38,7 +38,7 @@ const fn only_edition(revision: Revision) -> Edition {
     }
 }
 
-/// Returns the first of two editions of a revision. Jaxlibs up to `last` shipped it.
+/// Returns the older of the two editions of a revision, which jaxlibs up to the version `last` shipped.
 const fn earlier(revision: Revision, last: &'static str) -> Edition {
     Edition {
         last_jaxlib: Some(last),
@@ -46,7 +46,7 @@ const fn earlier(revision: Revision, last: &'static str) -> Edition {
     }
 }
 
-/// Returns the second of two editions of a revision. Jaxlibs from `first` on ship it.
+/// Returns the newer of the two editions of a revision, which jaxlibs from the version `first` on ship.
 const fn later(revision: Revision, first: &'static str) -> Edition {
     Edition {
         first_jaxlib: first,
@@ -59,7 +59,7 @@ const fn extension(header: Header, revision: Revision) -> Edition {
     Edition {
         header,
         first_jaxlib: match revision {
-            // The first wheel of r9 did not contain headers of extensions.
+            // The first wheel of revision r9 did not contain the headers of extensions.
             Revision::R9 => "0.11.2",
             _ => revision.first_jaxlib(),
         },
@@ -70,7 +70,7 @@ const fn extension(header: Header, revision: Revision) -> Edition {
 /// The value of [`Edition::first_jaxlib`] if XLA has the header but no released jaxlib does.
 pub const UNRELEASED: &str = "unreleased";
 
-/// All editions of the main header, oldest first, and then those of the extensions.
+/// All editions of the main header, oldest first, followed by the editions of the extensions' headers.
 pub const EDITIONS: [Edition; 19] = [
     only_edition(Revision::R0),
     only_edition(Revision::R1),
@@ -102,8 +102,9 @@ pub const EDITIONS: [Edition; 19] = [
 impl Edition {
     /// The header before revision r0, which jaxlib 0.4.29, jaxlib 0.4.30 and TensorFlow 2.17 have.
     ///
-    /// This project does not support that header. It is not in [`EDITIONS`], and its layouts are only in its snapshot,
-    /// because `ffi-sys` does not declare them. Its `revision` is r0, the revision that follows.
+    /// This project does not support that header. The edition is not in [`EDITIONS`], and only its snapshot has its
+    /// layouts, because `ffi-sys` does not declare them. The edition's `revision` is r0, the first revision after the
+    /// header.
     pub const BEFORE_R0: Self = Self {
         header: Header::Main,
         revision: Revision::R0,
@@ -184,11 +185,11 @@ impl Edition {
         }
     }
 
-    /// Returns the edition of `header` that jaxlib `version` shipped; `None` if none is known. For versions newer than
-    /// this table, the newest edition is assumed.
+    /// Returns the edition of `header` that jaxlib `version` shipped; `None` if the jaxlib did not ship this header.
+    /// For versions newer than this table, the result is the newest edition.
     #[must_use]
     pub fn of_jaxlib(header: Header, version: &str) -> Option<Self> {
-        // Yanked releases are in a separate table, because they are not in any revision's range of releases.
+        // Withdrawn releases of jaxlib are in a separate table, because no revision's range of releases includes them.
         let mut yanked = sys::YANKED_JAXLIBS.into_iter();
         let yanked = yanked.find(|(known, _)| header == Header::Main && *known == version);
         if let Some((_, revision)) = yanked {
@@ -205,7 +206,7 @@ impl Edition {
         })
     }
 
-    /// Returns the layouts of this edition according to `ffi-sys`. The edition must be one of [`EDITIONS`].
+    /// Returns the layouts of this edition according to `ffi-sys`, for an edition in [`EDITIONS`].
     #[must_use]
     pub fn declared(&self) -> Abi {
         let (layouts, enums) = match self.header {
@@ -306,7 +307,8 @@ impl Edition {
         ];
         let minor = self.extension_minor();
         abi.opaque = opaque[..=minor].iter().map(|&name| name.into()).collect();
-        // Each version of the extension added an object and two functions, to request the object and to get it.
+        // Each version of the extension's header added an opaque object, and two functions that request and return this
+        // object.
         let objects = &opaque[1..=minor];
         let functions = objects
             .iter()
@@ -349,7 +351,7 @@ impl Edition {
         if self.revision == Revision::R0 && name == "extension_start" {
             (name, ty) = ("priv".to_owned(), "*mut void".to_owned());
         }
-        // In jaxlib 0.8.2, this field's target became `const`.
+        // In jaxlib 0.8.2, the target of the pointer `internal_api` became `const`.
         if name == "internal_api" && parse_version(self.first_jaxlib) < parse_version("0.8.2") {
             ty = ty.replace("*const", "*mut");
         }
@@ -361,7 +363,7 @@ impl Edition {
         }
     }
 
-    /// Returns the layout of the function table: its first fields, then the slots of this revision.
+    /// Returns the layout of the function table: the fields before the functions, then the slots of this revision.
     fn table(&self, renames: &Renames) -> Struct {
         let newest = <sys::XLA_FFI_Api as sys::Layout>::LAYOUT;
         let mut fields: Vec<Field> = newest
@@ -391,7 +393,7 @@ impl Edition {
     }
 
     fn enumeration(&self, layout: &EnumLayout) -> Option<Enum> {
-        // An unreleased header has all values.
+        // An unreleased header has all enumerators, including those that released headers lack.
         let shipped = parse_version(self.first_jaxlib);
         let values: BTreeMap<String, i64> = layout
             .values
@@ -415,8 +417,7 @@ fn extension_constants(abi: &mut Abi, name: &str, id: i64, major: i32, minor: us
         .insert(format!("{name}_MinorVersion"), minor as i64);
 }
 
-/// Returns the function type of a slot in a revision. The type is that of the newest revision, with the names of this
-/// revision.
+/// Returns the function type of a slot, which is that of the newest revision with the names of `revision`.
 fn slot_type(slot: Slot, revision: Revision, renames: &Renames) -> String {
     let newest = slot.name(Revision::NEWEST);
     let fields = <sys::XLA_FFI_Api as sys::Layout>::LAYOUT.fields;
@@ -425,7 +426,7 @@ fn slot_type(slot: Slot, revision: Revision, renames: &Renames) -> String {
     model_type(&ty.replace(newest, slot.name(revision)), renames)
 }
 
-/// Newer names of types, each with its name in one revision.
+/// A map from the names of types in the newest revision to their names in a different revision.
 struct Renames(BTreeMap<String, String>);
 
 impl Renames {
@@ -444,8 +445,8 @@ impl Renames {
     }
 }
 
-/// Converts a Rust type from a `layout!` line of `ffi-sys` to the model's notation. Text that does not parse is
-/// unchanged, so that comparisons fail.
+/// Converts a Rust type in a `layout!` line of `ffi-sys` to the model's notation. Text that does not parse is returned
+/// unchanged, so that the comparison fails.
 fn model_type(rust: &str, renames: &Renames) -> String {
     // `stringify!` may put line breaks into long types.
     let rust = rust.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -480,7 +481,7 @@ fn model_type(rust: &str, renames: &Renames) -> String {
         "usize" => integer(8, false),
         "XLA_FFI_Handler_Traits" => "u32".to_owned(),
         name => {
-            // The Rust names of layouts in older revisions end with the revision, such as `_R3`.
+            // The names of Rust structs for older revisions end with the revision, such as `_R3`.
             let plain = name
                 .rsplit_once("_R")
                 .filter(|(_, digits)| digits.bytes().all(|b| b.is_ascii_digit()))
@@ -490,7 +491,7 @@ fn model_type(rust: &str, renames: &Renames) -> String {
     }
 }
 
-/// Returns a short summary of the changes that a revision introduced.
+/// Returns a short summary of the changes that `revision` introduced.
 #[must_use]
 pub const fn summary(revision: Revision) -> &'static str {
     match revision {
@@ -508,7 +509,7 @@ pub const fn summary(revision: Revision) -> &'static str {
     }
 }
 
-/// Parses a version such as `0.4.31` as numbers; `None` if the text is not a version.
+/// Parses a version such as `0.4.31` into numbers; `None` if the text is not a version.
 #[must_use]
 pub fn parse_version(version: &str) -> Option<Vec<u32>> {
     let parts: Option<Vec<u32>> = version.split('.').map(|part| part.parse().ok()).collect();
@@ -528,8 +529,8 @@ pub fn is_not_known_yet(version: &str) -> bool {
     release(version).is_some_and(|wanted| newest.is_some_and(|newest| wanted > newest))
 }
 
-/// Returns jaxlib releases that together shipped every edition: the releases in `listed`, and the first release of each
-/// edition that these lack.
+/// Returns jaxlib releases that together shipped every edition. These are the releases in `listed`, and the first
+/// release of each edition that `listed` does not cover.
 #[must_use]
 pub fn witnesses(listed: &[&'static str]) -> Vec<&'static str> {
     let mut versions = listed.to_vec();

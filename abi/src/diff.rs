@@ -13,8 +13,8 @@ use crate::spelling;
 use layout::Diff;
 use rename::Renames;
 
-/// Returns the distance between two headers, a weighted number of changes. Changes that follow from others have a low
-/// weight.
+/// Returns the distance between two headers: a weighted number of changes. A change that follows from a different
+/// change has a low weight.
 #[must_use]
 pub fn distance(changes: &[Change]) -> usize {
     changes
@@ -31,7 +31,7 @@ pub fn differences(a: &Abi, b: &Abi) -> Vec<String> {
     }
     let lines: Vec<String> = changes(a, b).iter().map(ToString::to_string).collect();
     if lines.is_empty() {
-        // Every part of the model should have a class of changes, so this line reveals a missing class.
+        // Every difference of the model should have a class of changes, so this line shows that a class is missing.
         vec!["they differ in a way that has no class".to_owned()]
     } else {
         lines
@@ -65,7 +65,7 @@ pub fn changes(old: &Abi, new: &Abi) -> Vec<Change> {
     diff.declarations();
     let mut changes = diff.changes;
     follow_typedefs(&mut changes);
-    // If all changes seem to follow from others, the cause is unknown, and all count as causes.
+    // If every change follows from a different change, the cause is unknown, and all changes count as causes.
     if changes.iter().all(|change| change.follows) {
         for change in &mut changes {
             change.follows = false;
@@ -135,7 +135,7 @@ fn follow_typedefs(changes: &mut [Change]) {
     for change in changes {
         let is_field = matches!(change.subject, Subject::Field | Subject::Slot)
             && matches!(change.class, Class::Retyped | Class::Resized);
-        // The text of a resized field continues with its size, as in "u32, 4 bytes".
+        // The text for a resized field contains its size after its type, as in "u32, 4 bytes".
         let same = |told: &Option<String>, ty: &str| {
             told.as_deref()
                 .and_then(|told| told.strip_prefix(ty))

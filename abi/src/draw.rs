@@ -1,4 +1,4 @@
-//! Renders structs as text, with their bytes, holes and moved fields.
+//! Draws structs as text, with their bytes, their holes and the fields that moved.
 
 use crate::declared::Edition;
 use crate::diff::{self, Change, Class};
@@ -6,14 +6,14 @@ use crate::model::{Abi, Field, Struct};
 use crate::snapshot::Snapshot;
 use std::fmt::Write;
 
-/// A struct for drawing, with its changes since the most recent edition in which its layout differs.
+/// A struct to draw, with its changes since the most recent edition that has a different layout of the struct.
 #[derive(Debug)]
 pub struct Picture<'a> {
     /// The name of the struct.
     pub name: &'a str,
     /// The layout of the struct.
     pub layout: &'a Struct,
-    /// The most recent older edition in which the layout differs, and the changes since then.
+    /// The most recent older edition with a different layout of the struct, and the changes since that edition.
     pub before: Option<(Edition, Vec<Change>)>,
 }
 
@@ -119,7 +119,7 @@ impl Picture<'_> {
             .collect()
     }
 
-    /// Returns the changes that do not belong to a field of the new layout, such as removed fields.
+    /// Returns the changes of the struct that do not belong to one of its current fields, such as removed fields.
     fn remarks(&self) -> Vec<String> {
         let Some((_, changes)) = &self.before else {
             return Vec::new();
@@ -200,7 +200,7 @@ impl Picture<'_> {
     }
 }
 
-/// Returns one mark per byte if the bytes are in one row of eight; otherwise returns the number of bytes.
+/// Returns one mark per byte if all bytes are in one row of eight bytes; otherwise returns the number of bytes as text.
 fn bar(start: u64, bytes: u64, mark: char) -> String {
     let column = start % 8;
     if bytes > 8 || column + bytes > 8 {

@@ -113,7 +113,7 @@ pub fn read_mirror(library: &[u8], expected: &Layout) -> Result<Vec<Layout>, Err
     Err(Error::Dwarf(why))
 }
 
-/// Converts the model's layouts to a mirror's layouts, for the names in `expected`.
+/// Converts layouts of the model to layouts of a mirror, for the names in `expected`.
 fn stated(abi: &Abi, expected: &Layout) -> Layout {
     let mut layout = Layout::default();
     for (name, found) in &abi.structs {
@@ -121,7 +121,8 @@ fn stated(abi: &Abi, expected: &Layout) -> Layout {
             continue;
         }
         let fields = found.fields.iter();
-        // A struct whose field names are in a different file is skipped, because its fields would seem to be missing.
+        // If the names of a struct's fields are in a different file, the fields would seem to be missing, so the struct
+        // is skipped.
         if fields
             .clone()
             .any(|field| field.name == ELSEWHERE || field.name.is_empty() && field.ty == ELSEWHERE)
@@ -181,14 +182,16 @@ fn for_each_unit(
         };
         Ok(EndianSlice::new(bytes, endian))
     })?;
-    // Many units may share one table of abbreviations, and parsing it once per unit is extremely slow.
+    // Many units may share one table of abbreviations. The cache avoids parsing the table once per unit, which is
+    // extremely slow.
     dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
     let budget = Budget::of(library);
     let mut headers = dwarf.units();
     let mut units = Vec::new();
     while let Some(header) = headers.next()? {
         let unit = dwarf.unit(header)?;
-        // Many units may also share one list of source files, so reading the list has a cost per unit.
+        // Many units may also share one list of source files, so reading the list for each unit counts toward the
+        // budget.
         let files = unit.line_program.as_ref();
         budget.spend(files.map_or(0, |lines| lines.header().file_names().len()))?;
         units.push(unit);

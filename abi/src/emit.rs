@@ -1,5 +1,4 @@
-//! Generates a test that a mirror has the right sizes, offsets and values. The test is a file in the mirror's language,
-//! for the mirror's project.
+//! Generates tests of mirrors: files in a mirror's language that check the sizes, offsets and values in the mirror.
 
 use crate::mirror::{Layout, Names};
 use crate::model::{Abi, STRUCT_SIZE};
@@ -14,7 +13,7 @@ pub enum Language {
     Cpp,
     /// Rust, with constant assertions. Include the file in a scope that has the mirror's names.
     Rust,
-    /// Python, with a program that checks the `ctypes` classes of the module `mirror`.
+    /// Python, as a program that checks the `ctypes` classes of the module `mirror`.
     Python,
     /// Zig, with comptime assertions about `mirror.zig`.
     Zig,
@@ -59,11 +58,12 @@ impl Language {
     }
 }
 
-/// Returns the text of a test for mirrors of `abi`. `name` is the edition's name in the text's first line.
+/// Returns the source code of a test for mirrors of `abi`. The first line contains `name`, the name of the edition.
 #[must_use]
 pub fn emit(abi: &Abi, name: &str, names: &Names, language: Language) -> String {
     let mut layout = Layout::of(abi, names);
-    // Most mirrors use `sizeof` instead of the `STRUCT_SIZE` constants, so only constants in the naming map are tested.
+    // Most mirrors use `sizeof` instead of the constants `STRUCT_SIZE`, so the test contains only constants that the
+    // naming map names.
     for name in abi
         .structs
         .keys()
@@ -81,7 +81,7 @@ pub fn emit(abi: &Abi, name: &str, names: &Names, language: Language) -> String 
     let head = match language {
         Language::C => "#include <assert.h>\n#include <stddef.h>\n",
         Language::Cpp => "#include <cstddef>\n",
-        // Without fields, the test does not need this function.
+        // A test without fields does not need the function that computes a field's size.
         Language::Rust if layout.structs.values().all(|stated| stated.fields.is_empty()) => "",
         Language::Rust => {
             "const fn size_of_field<T, F>(_: fn(&T) -> &F) -> usize {\n    core::mem::size_of::<F>()\n}\n"

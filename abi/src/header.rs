@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 
 /// The largest size in bytes of a file that is read as a header.
 const LIMIT: u64 = 4 << 20;
-/// The file name under which libclang reads the header. Declarations in this file are the header's own.
+/// The file name under which libclang reads the header. Only declarations in this file are the header's own.
 pub(crate) const SUBJECT: &str = "xla_ffi_abi_subject.h";
 /// The file name of the translation unit that includes the header.
 pub(crate) const UNIT: &str = "unit.cc";
-/// A folder for includes, in which `xla/ffi/api` is a link to the folder of the header.
+/// A folder that is searched for included files. Its `xla/ffi/api` is a link to the folder of the header.
 pub(crate) const FLAT: &str = "flat";
 /// The prefix of generated enumerators, whose values are those of macros.
 pub(crate) const PROBE: &str = "XLA_FFI_ABI_PROBE_";
 
-/// An error that prevents reading the layouts of a header or library.
+/// The error if the layouts of a header or library cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -69,7 +69,7 @@ pub enum Error {
     /// A type is nested too deeply.
     #[error("a type is nested more than 32 levels deep (pointers, arrays, structs)")]
     Deep,
-    /// The header declares a name twice, with different types.
+    /// The header declares a name twice, as two different types.
     #[error(
         "{path} has two different declarations of {name}: rename one of them",
         path = path.display()
@@ -116,10 +116,10 @@ impl Language {
 /// The names and lines of declarations in a header.
 #[derive(Debug, Default)]
 pub struct Places {
-    /// The header's name and line of each declaration. The keys are upstream's names, such as `XLA_FFI_Buffer` or
+    /// The name and line in the header of each declaration. The keys are upstream's names, such as `XLA_FFI_Buffer` or
     /// `XLA_FFI_Buffer.rank`. Declarations in included files have no line.
     known: BTreeMap<String, (String, Option<u32>)>,
-    /// The header's prefix instead of `XLA_FFI_`, for names in messages that the header does not declare.
+    /// The header's prefix instead of `XLA_FFI_`. Messages use this prefix for names that the header does not declare.
     prefix: Option<String>,
 }
 
@@ -129,7 +129,7 @@ impl Places {
         known.or_insert_with(|| (written.to_owned(), line));
     }
 
-    /// Adds line numbers to changes, and replaces upstream's names in them by the header's names.
+    /// Adds line numbers to the changes, and replaces upstream's names by the header's names.
     pub fn apply(&self, changes: &mut [Change]) {
         for change in changes {
             let line = |path: &str| self.known.get(path).and_then(|(_, line)| *line);
@@ -160,13 +160,13 @@ impl Places {
 #[derive(Debug, Default)]
 pub(crate) struct Declared {
     pub(crate) abi: Abi,
-    /// Names that are declared twice, with different types.
+    /// Names that have two different declarations.
     pub(crate) twice: BTreeSet<String>,
     pub(crate) own: BTreeSet<String>,
     pub(crate) places: Places,
 }
 
-/// Inserts a declaration. If the name already has a different declaration, records the name in `twice`.
+/// Inserts a declaration under `name`. If `name` already has a different declaration, adds `name` to `twice`.
 pub(crate) fn put<T: PartialEq>(
     all: &mut BTreeMap<String, T>,
     twice: &mut BTreeSet<String>,
@@ -185,10 +185,10 @@ pub(crate) fn put<T: PartialEq>(
 }
 
 impl Declared {
-    /// Returns the declarations that belong to the header. A copy may declare some of its types in an included file.
-    /// Headers of extensions include the main header, whose types do not belong to them.
+    /// Returns the declarations that belong to the header. In a copied header, these may be in an included file. The
+    /// types of the main header do not belong to an extension's header that includes the main header.
     ///
-    /// [`Error::Twice`] if the header declares a name twice, with different types.
+    /// The result is [`Error::Twice`] if the header declares a name twice, as different types.
     pub(crate) fn subject(mut self, path: &Path) -> Result<Abi, Error> {
         let mut own = self.abi.clone();
         own.keep(|name| self.own.contains(name));
@@ -219,7 +219,7 @@ pub struct Source {
     path: PathBuf,
     text: String,
     includes: Vec<PathBuf>,
-    /// The folder that contains the header.
+    /// The folder of the header; `None` for a header in memory.
     home: Option<PathBuf>,
     defines: Vec<String>,
     prefixes: Vec<String>,
@@ -230,7 +230,7 @@ pub struct Source {
 impl Source {
     /// Reads the header at `path`.
     ///
-    /// Its `#include` directives are searched in `includes`, in the header's own folder, and in the root folder of its
+    /// Included files are searched in `includes`, in the header's folder, and in the folder that contains the header's
     /// `xla/ffi/api/`.
     ///
     /// # Errors
@@ -273,7 +273,7 @@ impl Source {
         Ok(source)
     }
 
-    /// Creates a header from text in memory. Messages use `path` as its name.
+    /// Creates a header from text in memory. Messages use `path` as the header's name.
     #[must_use]
     pub fn from_text(path: &Path, text: String) -> Self {
         Self {
@@ -343,7 +343,7 @@ impl Source {
         let folder = tempfile::Builder::new().prefix("xla-ffi-abi-").tempdir()?;
         std::fs::write(folder.path().join(SUBJECT), &self.text)?;
         std::fs::write(folder.path().join(UNIT), self.unit())?;
-        // Headers copied into one folder may include each other with upstream's paths.
+        // Headers that were copied into one folder may include each other as `xla/ffi/api/…`, as in XLA.
         if let Some(own) = &self.home {
             let api = folder.path().join(FLAT).join("xla/ffi");
             std::fs::create_dir_all(&api)?;
@@ -352,8 +352,8 @@ impl Source {
         Ok(folder)
     }
 
-    /// Returns the translation unit that libclang parses. It includes the header and defines an enumerator for each
-    /// macro. Macros that are not whole numbers cause parse errors there, which are ignored.
+    /// Returns the translation unit that libclang parses. The unit includes the header and defines an enumerator for
+    /// each macro. If a macro is not a whole number, its enumerator causes a parse error, which is ignored.
     #[must_use]
     pub fn unit(&self) -> String {
         let mut unit =
@@ -366,25 +366,27 @@ impl Source {
         unit
     }
 
-    /// Returns upstream's name of the macro that is evaluated in this line of the unit.
+    /// Returns upstream's name of the macro that line `line` of the translation unit evaluates.
     pub(crate) fn probe_at(&self, line: u32) -> Option<String> {
         let index = (line as usize).checked_sub(4)? / 3;
         Some(self.probes().into_iter().nth(index)?.0)
     }
 
-    /// Returns macros that may be whole numbers, each by upstream's name and by the header's name.
+    /// Returns the upstream name and the header's name of each macro that may be a whole number.
     fn probes(&self) -> BTreeSet<(String, String)> {
-        // Included files may define the macros of known headers, so these are always evaluated.
+        // An included file may define macros of known headers, so these macros are always evaluated.
         let snapshots = snapshot::all().into_iter().flatten();
         let known = snapshots.flat_map(|snapshot| snapshot.abi.constants.keys());
         let known = known.map(|name| (name.clone(), name.clone()));
         self.own_macros().into_iter().chain(known).collect()
     }
 
-    /// Returns the macros in the header's own text that may be whole numbers.
+    /// Returns the names of macros in the header's text that may be whole numbers, first upstream's name and then the
+    /// header's.
     pub(crate) fn own_macros(&self) -> BTreeSet<(String, String)> {
         let text = in_one_line(&self.text);
-        // Unbalanced brackets or braces would also affect the following lines of the unit.
+        // Unbalanced brackets or braces in a macro's value would also affect the following lines of the translation
+        // unit.
         let is_whole = |value: &str| {
             let is_closed = value.matches('(').count() == value.matches(')').count();
             is_closed && !value.contains(['{', '}', ';', '"'])
@@ -397,8 +399,8 @@ impl Source {
 
     /// Returns upstream's name of a macro; `None` if the macro does not belong to the FFI.
     pub(crate) fn upstream(&self, name: &str) -> Option<String> {
-        // Macros have no namespace, so a macro without the prefix belongs to the FFI only if a known header has its
-        // name.
+        // Macros have no namespace. Without the header's prefix, a macro belongs to the FFI only if a known header has
+        // a macro of this name.
         let known = (!self.namespaces.is_empty()).then(|| format!("{PREFIX}{name}"));
         let known = known.filter(|name| snapshot::is_name(name));
         self.upstream_in(None, name).or(known)
@@ -417,7 +419,8 @@ impl Source {
         Some(format!("{PREFIX}{rest}"))
     }
 
-    /// Returns upstream's name of a field. Slots are named like functions, so their prefix may also differ.
+    /// Returns upstream's name of a field. Slots are named like functions, so their names may start with the header's
+    /// prefix.
     pub(crate) fn upstream_field(&self, name: &str) -> String {
         let slot = self.upstream(name).filter(|slot| snapshot::is_name(slot));
         slot.unwrap_or_else(|| name.to_owned())

@@ -1,7 +1,8 @@
-//! The layouts of the XLA FFI ABI as data: read from headers or from debug information, compared, classified and
-//! explained.
+//! The layouts of the XLA FFI ABI as data. The crate reads layouts from headers or debug information, compares them,
+//! and classifies and explains the differences.
 //!
-//! All functions run in the calling process. A header can crash or hang libclang, and so this process.
+//! All functions run in the calling process. If a header crashes or hangs libclang, the calling process crashes or
+//! hangs.
 
 #[cfg(not(unix))]
 compile_error!("xla-ffi-abi and the crates that depend on it need a POSIX system");

@@ -1,14 +1,14 @@
 //! The effect of a change if the handler and the runtime were built with different headers.
 //!
-//! The effect depends on which side fills a struct and which side reads it, so every struct has a role.
+//! The effect depends on whether the handler or the runtime fills a struct, so every struct has a role.
 
 pub use crate::change::{Effect, Meaning, Severity};
 
 use crate::change::{Change, Class, Subject};
 use xla_ffi_sys::Revision;
 
-/// Returns the effect of a new field in bytes that the older side does not fill. `what` names the bytes, such as
-/// padding.
+/// Returns the effect of a new field in bytes that a side with the older header does not fill. `what` names the bytes,
+/// such as padding.
 pub(crate) fn unfilled(owner: &str, what: &str) -> Effect {
     use Severity::{Breaks, Lacks, None};
     let leaves = format!("the handler does not access {what}");
@@ -40,7 +40,7 @@ pub(crate) fn unfilled(owner: &str, what: &str) -> Effect {
     }
 }
 
-/// Returns the effect of the growth of a struct that `holder` contains by value before its field `next`.
+/// Returns the effect of the growth of a struct that the struct `holder` contains by value before the field `next`.
 pub(crate) fn pushed(holder: &str, next: &str) -> Effect {
     use Severity::{Breaks, Lacks};
     let place = format!("the struct is by value in {holder}, before `{next}`");
@@ -64,7 +64,8 @@ pub(crate) fn pushed(holder: &str, next: &str) -> Effect {
     }
 }
 
-/// Returns the effect of the growth of a struct that is the last field of `holder`, so that `holder` also grows.
+/// Returns the effect of the growth of a struct that is the last field of the struct `holder`, so that `holder` also
+/// grows.
 pub(crate) fn grown(holder: &str) -> Effect {
     let mut effect = added_at_end(role(holder));
     for meaning in [&mut effect.old_on_new, &mut effect.new_on_old] {
@@ -73,10 +74,10 @@ pub(crate) fn grown(holder: &str) -> Effect {
     effect
 }
 
-/// The role of a struct: which side fills it, and which side reads it.
+/// The role of a struct, which states whether the handler or the runtime fills the struct.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// The struct contains functions of the runtime.
+    /// The struct contains pointers to functions of the runtime.
     Table,
     /// The runtime fills the struct, and the handler reads it.
     Frame,
@@ -84,7 +85,7 @@ enum Role {
     Request,
     /// The runtime allocates the struct, and the handler fills it.
     Answer,
-    /// The struct is only a part of other structs.
+    /// The struct is used only as a part of other structs.
     Part,
 }
 
@@ -110,7 +111,7 @@ fn role(name: &str) -> Role {
     }
 }
 
-/// Returns the effect of a change, without the layouts of other structs.
+/// Returns the effect of a change as far as it does not depend on the layouts of other structs.
 pub(crate) fn effect_of(change: &Change) -> Effect {
     use Severity::{Breaks, Lacks, None};
     let role = role(&change.owner);
@@ -204,7 +205,7 @@ pub(crate) fn effect_of(change: &Change) -> Effect {
     }
 }
 
-/// Returns the effect of a change to the API version in the main header.
+/// Returns the effect of a change of the API version that the main header declares.
 fn version(change: &Change) -> Effect {
     let number = |text: &Option<String>| text.as_deref()?.parse::<i64>().ok();
     let lower = (
@@ -354,7 +355,8 @@ fn size_macro(role: Role) -> Effect {
     }
 }
 
-/// Measured facts about runtimes that headers do not show. Each has the struct's name and the first revision.
+/// Facts about runtimes that were measured, because headers do not show them. Each fact has the name of a struct, the
+/// first revision and a text.
 const FACTS: &[(&str, Revision, &str)] = &[
     (
         "XLA_FFI_Metadata_Extension",
@@ -423,7 +425,8 @@ const FACTS: &[(&str, Revision, &str)] = &[
     ),
 ];
 
-/// Returns the facts that distinguish two revisions, oldest first: struct, first revision and text.
+/// Returns facts that apply to only one of two revisions, oldest first. Each fact has the name of a struct, the first
+/// revision and a text.
 #[must_use]
 pub fn facts(from: Revision, to: Revision) -> Vec<(&'static str, Revision, &'static str)> {
     let (first, last) = (from.min(to), from.max(to));

@@ -1,5 +1,5 @@
-//! Mirrors, which are copies of the ABI in other languages: their names, the layouts that they state, and comparisons
-//! with a revision.
+//! Mirrors, which are copies of the ABI in other languages. The module has their names, the layouts that they state,
+//! and comparisons with a revision.
 
 use crate::model::{Abi, ELSEWHERE, Field, PREFIX, STRUCT_SIZE};
 use crate::spelling::signature;
@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Names {
     /// The mirror's prefix instead of `XLA_FFI_`, for names that are not in `names`.
     prefix: Option<String>,
-    /// Whether the mirror contains only the items in `names`.
+    /// Whether the mirror contains only the items whose names are in `names`.
     #[serde(default)]
     only: bool,
     /// The rule for the names of enumerators.
@@ -40,7 +40,7 @@ pub struct Names {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Enumerators {
-    /// Enumerators have their plain names.
+    /// Enumerators have their names without the enumeration's name.
     #[default]
     Plain,
     /// bindgen's defaults: enumerators are called `Enum_VALUE`, and fields whose names are Rust keywords end with `_`.
@@ -62,7 +62,7 @@ impl Names {
     pub fn parse(text: &str) -> Result<Self, String> {
         let names: Self = serde_json::from_str(text)
             .map_err(|error| format!("the naming map does not parse: {error}"))?;
-        // The valid names depend on the language, but no language allows the names that are refused here.
+        // The valid names depend on the mirror's language, but the refused names are invalid in every language.
         let prefix = names.prefix.iter().filter(|prefix| !prefix.is_empty());
         let mut all = names.names.values().flatten().chain(prefix);
         match all
@@ -73,7 +73,8 @@ impl Names {
         }
     }
 
-    /// Returns names in the map that a revision does not have. A misspelled name would leave a struct unchecked.
+    /// Returns the names in the map that a revision does not have. A misspelled name would leave a struct without a
+    /// check.
     #[must_use]
     pub fn unknown(&self, abi: &Abi) -> Vec<&String> {
         let known: BTreeSet<String> = abi.every_name().collect();
@@ -87,7 +88,7 @@ impl Names {
             .collect()
     }
 
-    /// Returns names in the mirror that stand for two different items, of which only one would be checked.
+    /// Returns the mirror's names that stand for two different items of the ABI, of which only one would be checked.
     #[must_use]
     pub fn ambiguous(&self, abi: &Abi) -> Vec<String> {
         fn twice<T: PartialEq>(
@@ -133,8 +134,7 @@ impl Names {
         told
     }
 
-    /// Returns the mirror's name of a struct, an enumeration, an enumerator or a constant; `None` if the mirror omits
-    /// it.
+    /// Returns the mirror's name of a struct, enumeration, enumerator or constant; `None` if the mirror omits the item.
     #[must_use]
     pub fn of(&self, upstream: &str) -> Option<String> {
         match (self.names.get(upstream), &self.prefix) {
@@ -148,7 +148,8 @@ impl Names {
         }
     }
 
-    /// Returns the mirror's name of an enumerator in the enumeration `owner`; `None` if the mirror omits it.
+    /// Returns the mirror's name of an enumerator in the enumeration `owner`; `None` if the mirror omits the
+    /// enumerator.
     #[must_use]
     pub fn value(&self, owner: &str, upstream: &str) -> Option<String> {
         let name = self.of(upstream)?;
@@ -165,7 +166,7 @@ impl Names {
         self.names.get(upstream).is_some_and(Option::is_some)
     }
 
-    /// Returns the mirror's name of a struct's field; `None` if the mirror omits it.
+    /// Returns the mirror's name of a struct's field; `None` if the mirror omits the field.
     #[must_use]
     pub fn field(&self, owner: &str, field: &str) -> Option<String> {
         match self.names.get(&format!("{owner}.{field}")) {
@@ -187,11 +188,11 @@ pub struct StatedField {
     /// The field's size in bytes.
     #[serde(default)]
     pub size: Option<u64>,
-    /// The field's type if it is a number: `i64`, `u32` or `f64`. Other types are not compared, because every language
-    /// spells pointers and `const` differently.
+    /// The field's type if the type is a number: `i64`, `u32` or `f64`. Other types are not compared, because pointers
+    /// and `const` are spelled differently in every language.
     #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
     pub number: Option<String>,
-    /// Whether the field's type is in a different file, so that its size is unknown.
+    /// Whether debug information has the field's type in a different file, so that the size is unknown.
     #[serde(skip)]
     pub is_elsewhere: bool,
 }
@@ -202,7 +203,7 @@ pub struct StatedField {
 pub struct StatedFunction {
     /// The sizes of the parameters in bytes, in order.
     pub parameters: Vec<u64>,
-    /// The size of the result in bytes, or 0 if there is no result.
+    /// The size of the result in bytes, or 0 if the function returns nothing.
     pub result: u64,
 }
 
@@ -212,7 +213,7 @@ pub struct StatedFunction {
 pub struct StatedStruct {
     /// The size in bytes.
     pub size: u64,
-    /// The alignment in bytes, if it is stated.
+    /// The alignment in bytes; `None` if the mirror does not state the alignment.
     #[serde(default)]
     pub align: Option<u64>,
     /// The fields by the mirror's names.
@@ -232,7 +233,7 @@ pub struct StatedEnum {
     pub values: BTreeMap<String, i64>,
 }
 
-/// A mirror's statement of its own layouts, under its own names. The JSON form is the file for `abi check --layout`.
+/// The layouts that a mirror states, under the mirror's names. The JSON form is the file for `abi check --layout`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Layout {
@@ -245,7 +246,7 @@ pub struct Layout {
     /// Functions, and the types of functions in slots, by name.
     #[serde(default)]
     pub functions: BTreeMap<String, StatedFunction>,
-    /// Constants outside enumerations, including `NAME_STRUCT_SIZE`, by name.
+    /// Constants outside enumerations by name, including `NAME_STRUCT_SIZE`.
     #[serde(default)]
     pub constants: BTreeMap<String, i64>,
 }
@@ -255,9 +256,10 @@ pub struct Layout {
 pub struct Comparison {
     /// The number of structs, enumerations and functions that were compared.
     pub judged: usize,
-    /// The differences as text. Each starts with the name of an item in the mirror.
+    /// The differences as text. Each text starts with the mirror's name of an item.
     pub mistakes: Vec<String>,
-    /// Structs and enumerations that the mirror does not state, and fields whose types are in a different file.
+    /// Structs and enumerations that the mirror does not state, and fields whose types are in a different file of debug
+    /// information.
     pub absent: Vec<String>,
 }
 
@@ -270,7 +272,7 @@ impl Layout {
         serde_json::from_str(text).map_err(|error| format!("the layout does not parse: {error}"))
     }
 
-    /// Returns the layouts that a correct mirror of a revision with these names states.
+    /// Returns the layouts that a correct mirror of a revision states. `names` contains the mirror's names.
     #[must_use]
     pub fn of(abi: &Abi, names: &Names) -> Self {
         let mut layout = Self::default();
@@ -322,7 +324,7 @@ impl Layout {
         layout
     }
 
-    /// Adds the layouts in `other`. If the two contradict each other, adds nothing and returns false.
+    /// Adds the layouts in `other`. If `self` and `other` contradict each other, adds nothing and returns false.
     pub(crate) fn absorb(&mut self, other: &Self) -> bool {
         fn agrees<T: PartialEq>(ours: &BTreeMap<String, T>, theirs: &BTreeMap<String, T>) -> bool {
             let mut theirs = theirs.iter();
@@ -341,8 +343,8 @@ impl Layout {
 
     /// Compares the stated layouts with a revision.
     ///
-    /// A missing field or value is a mistake unless the map omits it: a mirror without its last field has the right
-    /// offsets everywhere else.
+    /// A missing field or value is a mistake unless the naming map omits it. Without this rule, a mirror that lacks the
+    /// last field of a struct would be correct.
     #[must_use]
     pub fn compare(&self, abi: &Abi, names: &Names) -> Comparison {
         let expected = Self::of(abi, names);
@@ -401,7 +403,7 @@ impl Layout {
 }
 
 impl StatedField {
-    /// Converts a field of the model to a mirror's statement.
+    /// Converts a field of the model to the form that a mirror states.
     pub(crate) fn of(field: &Field) -> Self {
         let is_elsewhere = field.size == 0 && field.ty.contains(ELSEWHERE);
         Self {
@@ -413,7 +415,7 @@ impl StatedField {
     }
 }
 
-/// Returns true if a type of the model is a number. Bit-fields also count.
+/// Returns true if a type in the model's notation is a number or a bit-field.
 fn is_number(ty: &str) -> bool {
     let (ty, _) = ty.split_once(": ").unwrap_or((ty, ""));
     let digits = ty.strip_prefix(['i', 'u', 'f']);
@@ -421,7 +423,8 @@ fn is_number(ty: &str) -> bool {
 }
 
 impl StatedFunction {
-    /// Converts a function type to a mirror's statement; `None` if the size of a type is unknown.
+    /// Converts a function type to the form that a mirror states; `None` if the size of a parameter or result is
+    /// unknown.
     fn of(abi: &Abi, ty: &str) -> Option<Self> {
         let (parameters, result) = signature(ty)?;
         let parameters = parameters.iter().map(|ty| size_of(abi, ty));
@@ -450,7 +453,7 @@ impl StatedFunction {
     }
 }
 
-/// Returns the size in bytes of a parameter or result with this type; `None` if the size is unknown.
+/// Returns the size in bytes of a parameter or result with the type `ty`; `None` if the size is unknown.
 fn size_of(abi: &Abi, ty: &str) -> Option<u64> {
     let ty = ty.strip_prefix("const ").unwrap_or(ty);
     match ty {
@@ -516,7 +519,7 @@ impl StatedStruct {
     }
 }
 
-/// Returns the names in `stated` that are not in `known`.
+/// Returns the keys of `stated` that are not keys of `known`.
 fn unknown<'a, T>(
     stated: &'a BTreeMap<String, T>,
     known: &BTreeMap<String, T>,

@@ -1,15 +1,16 @@
-//! The layout model: the declarations of a header, independent of the source from which they were read.
+//! The layout model: the declarations of a header, whether they were read from the header, from debug information or
+//! from JSON.
 //!
 //! Declarations are stored by name, so that comments, macros and the order of declarations have no effect.
 //!
-//! Types have one notation for all sources (`*mut XLA_FFI_Error`, `u64`, `fn(*mut XLA_FFI_Foo_Args) -> *mut
+//! Types have the same notation for all sources (`*mut XLA_FFI_Error`, `u64`, `fn(*mut XLA_FFI_Foo_Args) -> *mut
 //! XLA_FFI_Error`). Typedefs of numbers and functions are resolved; `const` in a pointer's target is kept.
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// The header file that layouts belong to.
+/// The header file that declares the layouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Header {
@@ -19,7 +20,7 @@ pub enum Header {
     Record,
     /// The header of the collectives extension, `collectives_c_api.h`.
     Collectives,
-    /// The header of an extension that no known jaxlib ships, so that it has no edition.
+    /// The header of an extension that no known jaxlib ships, so that the extension has no edition.
     Other,
 }
 
@@ -61,7 +62,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// Returns the offset of the byte after the field. For a bit-field, this is the byte after its last bit.
+    /// Returns the offset of the byte after the field; for a bit-field, of the byte after its last bit.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.offset
@@ -94,7 +95,8 @@ impl Field {
 pub struct Struct {
     /// The size in bytes.
     pub size: u64,
-    /// The alignment in bytes. If a reader cannot determine it, it is derived from the size and the fields.
+    /// The alignment in bytes. If a reader of layouts cannot determine the alignment, it is derived from the size and
+    /// the fields.
     pub align: u64,
     /// The value of the constant `NAME_STRUCT_SIZE` for this struct, if the header defines it.
     pub struct_size: Option<u64>,
@@ -102,10 +104,10 @@ pub struct Struct {
     /// differently.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_union: bool,
-    /// The base classes in order. Those that the model does not contain are written with their fields.
+    /// The base classes in order. A base class that the model does not contain is written with its fields.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bases: Vec<String>,
-    /// The fields in order of offset, without those of base classes.
+    /// The fields in order of offset, without the fields of base classes.
     pub fields: Vec<Field>,
 }
 
@@ -127,14 +129,14 @@ impl Struct {
         self.fields.iter().map(Field::end).max().unwrap_or(0)
     }
 
-    /// Returns the last field that the constant `STRUCT_SIZE` includes.
+    /// Returns the last field whose bytes the constant `STRUCT_SIZE` counts.
     #[must_use]
     pub fn last_counted(&self) -> Option<&Field> {
         let end = self.struct_size?;
         self.fields.iter().find(|field| field.end() == end)
     }
 
-    /// Returns the start and end of each hole, including the hole after the last field.
+    /// Returns the start and end offset of each hole between fields, including the hole after the last field.
     #[must_use]
     pub fn holes(&self) -> Vec<(u64, u64)> {
         let mut holes = Vec::new();
@@ -158,8 +160,8 @@ impl Struct {
 pub struct Enum {
     /// The size in bytes.
     pub size: u64,
-    /// Whether the values are signed; `None` if this follows from the values. Compilers use signed integers only for
-    /// enumerations with a negative value.
+    /// Whether the values are signed; `None` if the values determine this. By default, compilers use signed integers
+    /// only for enumerations with a negative value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signed: Option<bool>,
     /// The values of the enumerators by name.
@@ -167,7 +169,7 @@ pub struct Enum {
 }
 
 impl Enum {
-    /// Creates an enumeration whose values are held in signed or unsigned integers.
+    /// Creates an enumeration of `size` bytes with signed or unsigned values.
     pub(crate) fn new(size: u64, signed: bool, values: BTreeMap<String, i64>) -> Self {
         let as_values = values.values().any(|value| *value < 0);
         Self {
@@ -177,7 +179,7 @@ impl Enum {
         }
     }
 
-    /// Returns the integer type that holds the values, such as `u32`.
+    /// Returns the integer type of the values, such as `u32`.
     pub(crate) fn integer(&self) -> String {
         let as_values = self.values.values().any(|value| *value < 0);
         integer(self.size, self.signed.unwrap_or(as_values))
@@ -199,19 +201,21 @@ pub struct Abi {
     /// Functions that are declared for linking.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub prototypes: BTreeMap<String, String>,
-    /// The symbols of functions and variables whose symbol differs from their name. Only libclang provides them.
+    /// The linker symbols of functions and variables whose symbol differs from their name. Only libclang provides these
+    /// symbols.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub links: BTreeMap<String, String>,
     /// The types of variables that are declared for linking.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub variables: BTreeMap<String, String>,
-    /// Typedefs of types other than functions, unless they only repeat the name of a struct or enumeration.
+    /// Typedefs of types other than functions. Typedefs that only repeat the name of a struct or enumeration are
+    /// omitted.
     pub aliases: BTreeMap<String, String>,
     /// Constants: macros that are numbers, and enumerators outside named enumerations.
     pub constants: BTreeMap<String, i64>,
 }
 
-/// The prefix of all names in the ABI.
+/// The prefix of all names that the ABI's headers declare.
 pub const PREFIX: &str = "XLA_FFI_";
 pub(crate) const STRUCT_SIZE: &str = "_STRUCT_SIZE";
 
@@ -223,7 +227,7 @@ impl Abi {
         !has_types && self.functions.is_empty() && self.prototypes.is_empty()
     }
 
-    /// Removes all declarations whose name is not wanted.
+    /// Removes all declarations for whose names `wanted` returns false.
     pub(crate) fn keep(&mut self, wanted: impl Fn(&String) -> bool) {
         self.structs.retain(|name, _| wanted(name));
         self.opaque.retain(|name| wanted(name));
@@ -271,7 +275,7 @@ impl Abi {
             .chain(sizes)
     }
 
-    /// Returns the header file that declares these structs.
+    /// Returns the header file that declares structs with these names.
     #[must_use]
     pub fn header(&self) -> Header {
         if self.structs.contains_key("XLA_FFI_Record_Extension")
@@ -324,8 +328,8 @@ impl Abi {
         Some((number(major)?, number(minor)?))
     }
 
-    /// Brings a reader's result into its final form. `NAME_STRUCT_SIZE` becomes part of its struct, defined types are
-    /// not opaque, and fields are sorted.
+    /// Completes the result of a reader: moves each `NAME_STRUCT_SIZE` to its struct, removes defined types from
+    /// `opaque`, and sorts fields.
     pub(crate) fn settle(&mut self) {
         let constants = std::mem::take(&mut self.constants);
         for (name, value) in constants {
@@ -349,8 +353,8 @@ impl Abi {
     }
 }
 
-/// Returns the type of a pointer to `pointee`, which may start with `const `. A function type already means a pointer
-/// to the function.
+/// Returns the type of a pointer to `pointee`, which may start with `const `. For a type with the mark [`FUNCTION`],
+/// removes the mark, because function types already mean pointers.
 pub(crate) fn pointer_to(pointee: &str) -> String {
     if let Some(signature) = pointee.strip_prefix(FUNCTION) {
         signature.to_owned()
@@ -361,8 +365,8 @@ pub(crate) fn pointer_to(pointee: &str) -> String {
     }
 }
 
-/// Returns the type of a bit-field that starts at bit `first` of its record. A bit-field with all bits of its type has
-/// the ordinary type, because Clang's debug information does not distinguish the two.
+/// Returns the type of a bit-field that starts at bit `first` of its record. If the bit-field has all bits of its type,
+/// returns the type, because Clang's debug information does not distinguish the two.
 pub(crate) fn bit_field(ty: String, size: u64, bits: u64, first: u64) -> String {
     let bit = first % 8;
     if bit == 0 && bits == size.saturating_mul(8) {
@@ -371,7 +375,7 @@ pub(crate) fn bit_field(ty: String, size: u64, bits: u64, first: u64) -> String 
     format!("{ty}: {bits} bits from bit {bit}")
 }
 
-/// Returns a type with qualifiers, `const` first. Qualifiers of an array are those of its elements. Functions and
+/// Returns a type with its qualifiers, `const` first. The qualifiers of an array apply to its elements. Functions and
 /// references have no qualifiers.
 pub(crate) fn qualified(is_const: bool, is_volatile: bool, spelled: String) -> String {
     if !is_const && !is_volatile || spelled.starts_with(FUNCTION) || spelled.starts_with('&') {
@@ -401,20 +405,20 @@ fn stripped<'a>(spelled: &'a str, word: &str) -> (bool, &'a str) {
     }
 }
 
-/// The text for a type that is in a different file.
+/// The notation for a type that is in a different file of debug information.
 pub(crate) const ELSEWHERE: &str = "(in another file)";
 
-/// Marks a function type while a header is read. The mark distinguishes a pointer to the function, a slot's type, from
-/// a pointer to that pointer.
+/// A mark that precedes a function type while a header is read. The mark distinguishes a pointer to a function, such as
+/// a slot, from a pointer to such a pointer.
 pub(crate) const FUNCTION: &str = "function ";
 
-/// Returns a function type without its mark; `None` for other types.
+/// Returns a function type without the mark [`FUNCTION`]; `None` for other types.
 pub(crate) fn function_of(ty: &str) -> Option<&str> {
     let pointer = ty.starts_with("fn(").then_some(ty);
     ty.strip_prefix(FUNCTION).or(pointer)
 }
 
-/// Returns the type of a pointer to a function. `result` is `void` if the function returns nothing.
+/// Returns the type of a pointer to a function. The text `void` as `result` means that the function returns nothing.
 pub(crate) fn function(parameters: &[String], result: &str) -> String {
     // Qualifiers of parameters and results do not affect a function's type.
     let parameters: Vec<&str> = parameters.iter().map(|one| unqualified(one)).collect();
@@ -426,8 +430,8 @@ pub(crate) fn function(parameters: &[String], result: &str) -> String {
     }
 }
 
-/// Returns the name of a struct with its fields, for structs that the model does not contain. Undefined structs have
-/// only a name.
+/// Returns the name of a struct with its fields. Used for structs that the model does not contain. For undefined
+/// structs, the result is only the name.
 pub(crate) fn with_fields(name: &str, layout: &Struct) -> String {
     if layout.size == 0 && layout.fields.is_empty() {
         return name.to_owned();
@@ -435,7 +439,7 @@ pub(crate) fn with_fields(name: &str, layout: &Struct) -> String {
     let bases = layout.bases.iter().map(|base| format!("base {base}"));
     let fields = layout.fields.iter();
     let fields = fields.map(|field| format!("{}: {} at {}", field.name, field.ty, field.offset));
-    // Padding at the end is also passed and returned, so the size is part of the type.
+    // The size of a struct is part of the type, because functions also pass and return the padding at its end.
     let size = (layout.size != layout.fields_end()).then(|| format!("{} bytes", layout.size));
     let inside = bases.chain(fields).chain(size).collect::<Vec<_>>();
     let inside = format!("{{{}}}", inside.join("; "));
@@ -445,18 +449,18 @@ pub(crate) fn with_fields(name: &str, layout: &Struct) -> String {
     }
 }
 
-/// Returns the name of an enumeration with its values, for enumerations that the model does not contain.
+/// Returns the name of an enumeration with its enumerators. Used for enumerations that the model does not contain.
 pub(crate) fn with_values(name: &str, layout: &Enum) -> String {
     let inside = layout.values.iter();
     let inside = inside.map(|(name, value)| format!("{name} = {value}"));
-    // The integer type is omitted if it is the usual `int`.
+    // The text omits the integer type if it is `int`, which most enumerations have.
     let is_other = layout.size != 4 || layout.signed.is_some();
     let width = is_other.then(|| format!("held as {}", layout.integer()));
     let inside = inside.chain(width).collect::<Vec<_>>();
     format!("{name} {{{}}}", inside.join("; "))
 }
 
-/// Adds a word to a type, after the type's qualifiers.
+/// Inserts `word` into a type, after the qualifiers and before the rest.
 fn prefixed(word: &str, spelled: &str) -> String {
     let rest = unqualified(spelled);
     let own = &spelled[..spelled.len() - rest.len()];
@@ -486,12 +490,12 @@ pub(crate) fn integer(bytes: u64, signed: bool) -> String {
     )
 }
 
-/// Replaces the identifiers in a type that have new names in `renames`.
+/// Replaces each identifier in a type that is a key of `renames` by its new name.
 pub(crate) fn rename_in(ty: &str, renames: &BTreeMap<String, String>) -> String {
     map_words(ty, |word| renames.get(word).cloned())
 }
 
-/// Replaces the identifiers in a text for which `new` returns a new name.
+/// Replaces each identifier in a text for which `new` returns a name.
 pub(crate) fn map_words(text: &str, new: impl Fn(&str) -> Option<String>) -> String {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words = text.split_inclusive(|c: char| !is_word(c));

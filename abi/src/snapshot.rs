@@ -1,5 +1,5 @@
-//! Snapshots of headers: one committed file per edition. Tests compare the snapshots with jaxlib's headers and with the
-//! Rust definitions of this project.
+//! Snapshots of headers, which are committed files, one per edition. Tests compare the snapshots with jaxlib's headers
+//! and with the Rust definitions of this project.
 
 use crate::declared::{EDITIONS, Edition};
 use crate::diff::{self, Change};
@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 struct Document {
     /// The name of the edition.
     name: String,
-    /// The header file that the edition is of.
+    /// The header file of which the edition is a version.
     header: Header,
     /// The first jaxlib that shipped the header.
     first_jaxlib: String,
@@ -34,7 +34,7 @@ pub struct Snapshot {
     pub abi: Abi,
 }
 
-/// The error for a snapshot file that cannot be used.
+/// The error if a snapshot file cannot be used.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("snapshot {name}: {what}")]
 pub struct Broken {
@@ -84,7 +84,7 @@ pub fn all() -> Result<&'static [Snapshot], Broken> {
         .map_err(Clone::clone)
 }
 
-/// Returns true if a known header declares `name`.
+/// Returns true if a header with a snapshot declares `name`.
 pub(crate) fn is_name(name: &str) -> bool {
     static NAMES: OnceLock<BTreeSet<String>> = OnceLock::new();
     let names = || {
@@ -160,10 +160,10 @@ pub fn parse(name: &str, text: &str) -> Result<Abi, Broken> {
     Ok(abi)
 }
 
-/// Returns an error if no struct can have this size, alignment and fields.
+/// Returns an error if no struct can have the size, alignment and fields of `layout`.
 fn check_layout(layout: &Struct) -> Result<(), String> {
     let Struct { size, align, .. } = layout;
-    // No object is larger than the largest difference between two addresses.
+    // No object can be larger than the largest difference between two addresses.
     if i64::try_from(*size).is_err() || !align.is_power_of_two() {
         return Err(format!("has {size} bytes, aligned to {align}"));
     }
@@ -196,7 +196,7 @@ pub fn render(
     text
 }
 
-/// Writes JSON with one field, enumerator or name per line. Short values are kept on one line.
+/// Writes JSON with one field, enumerator or name per line. Short values are written on one line.
 fn write(value: &Value, depth: usize, out: &mut String) {
     let compact = value.to_string();
     let nested = match value {
@@ -301,7 +301,7 @@ pub fn identify(abi: &Abi) -> Result<Verdict, Broken> {
         return Ok(Verdict::Known(before));
     }
     let mut best: Option<(usize, &'static Snapshot, Vec<Change>)> = None;
-    // If two snapshots are equally near, the newer one is chosen, because it is the likelier origin.
+    // If two snapshots are equally near, the newer snapshot is chosen, because it is the likelier origin of the header.
     for snapshot in all()?.iter().rev() {
         if snapshot.edition.header != header {
             continue;

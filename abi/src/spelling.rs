@@ -21,7 +21,7 @@ pub fn declaration(ty: &str, name: &str) -> String {
     }
 }
 
-/// Returns a type without its contents in braces: `Mine` for `Mine {a: i32 at 0}`.
+/// Returns a type without its fields or values in braces: `Mine` for `Mine {a: i32 at 0}`.
 fn without_contents(ty: &str) -> String {
     let mut out = String::with_capacity(ty.len());
     let mut depth = 0_usize;
@@ -39,13 +39,13 @@ fn without_contents(ty: &str) -> String {
     out
 }
 
-/// Returns the C typedef of a function type. In the model, `ty` is a pointer to the function.
+/// Returns the C typedef of a function type. `ty` is a pointer to the function, in the model's notation.
 #[must_use]
 pub fn function_type(ty: &str, name: &str) -> String {
     format!("typedef {}", prototype(ty, name))
 }
 
-/// Returns the C prototype of a function. In the model, `ty` is a pointer to the function.
+/// Returns the C prototype of a function. `ty` is a pointer to the function, in the model's notation.
 ///
 /// ```
 /// use xla_ffi_abi::spelling::prototype;
@@ -59,13 +59,13 @@ pub fn prototype(ty: &str, name: &str) -> String {
     pointer.replacen(&format!("(*{name})"), name, 1)
 }
 
-/// Returns the C typedef that gives `name` to a type other than a function.
+/// Returns the C typedef that declares `name` as a type other than a function.
 #[must_use]
 pub fn alias(ty: &str, name: &str) -> String {
     format!("typedef {}", declare(&without_contents(ty), name))
 }
 
-/// Returns the C declaration of a struct's field; `None` if there is no such field.
+/// Returns the C declaration of a struct's field; `None` if the struct does not have the field.
 pub(crate) fn field(abi: &Abi, owner: &str, name: &str) -> Option<String> {
     let field = abi.structs.get(owner)?.field(name)?;
     Some(declaration(&field.ty, &field.name))
@@ -77,7 +77,7 @@ fn bits(ty: &str) -> Option<(&str, &str)> {
     Some((ty, rest.split_once(" bits from bit ")?.0))
 }
 
-/// Returns a C declaration with the type `ty`. `inner` is the text at the place of the declared name.
+/// Returns a C declaration with the type `ty`. `inner` is the text in place of the declared name.
 fn declare(ty: &str, inner: &str) -> String {
     let (qualifiers, ty) = qualifiers(ty);
     // In C, a pointer's qualifiers follow its star, and an array's qualifiers belong to its elements.
@@ -106,7 +106,7 @@ fn declare(ty: &str, inner: &str) -> String {
             &format!("{inner}[{count}]"),
         );
     }
-    // Stars are written next to the type, as in upstream's headers.
+    // As in upstream's headers, stars are written next to the type instead of next to the name.
     let stars = inner.len() - inner.trim_start_matches('*').len();
     let (stars, name) = inner.split_at(stars);
     let name = name.trim_start().replace("const *", "const* ");
@@ -119,7 +119,7 @@ fn declare(ty: &str, inner: &str) -> String {
     format!("{qualifiers}{}{stars}{blank}{name}", plain(ty))
 }
 
-/// Splits a type into its qualifiers, each followed by a blank, and the rest.
+/// Splits a type into its qualifiers and the rest. A blank follows each qualifier.
 fn qualifiers(ty: &str) -> (&str, &str) {
     let mut rest = ty;
     for word in ["const ", "volatile "] {
@@ -128,8 +128,8 @@ fn qualifiers(ty: &str) -> (&str, &str) {
     ty.split_at(ty.len() - rest.len())
 }
 
-/// Adds a pointer to a declarator. A pointer to an array needs parentheses, because brackets bind more tightly than
-/// stars.
+/// Adds a star for a pointer to a declarator. A pointer to an array needs parentheses, because brackets bind more
+/// tightly than stars.
 fn pointer(to: &str, inner: &str) -> String {
     match array(to) {
         Some(_) => format!("(*{inner})"),
@@ -137,12 +137,12 @@ fn pointer(to: &str, inner: &str) -> String {
     }
 }
 
-/// Returns a parameter's type without the blank after the previous comma.
+/// Returns the type of a parameter, without the blank after the preceding comma.
 fn parameter(text: &str) -> &str {
     text.strip_prefix(' ').unwrap_or(text)
 }
 
-/// Returns the types of the parameters and of the result, if `ty` is a pointer to a function.
+/// Returns the types of the parameters and the type of the result; `None` if `ty` is not a pointer to a function.
 pub(crate) fn signature(ty: &str) -> Option<(Vec<&str>, &str)> {
     let rest = ty.strip_prefix("fn(")?;
     let mut depth = 0_usize;
@@ -188,7 +188,7 @@ fn plain(ty: &str) -> String {
             "f64" => "double".to_owned(),
             "f128" => "long double".to_owned(),
             other => match other.strip_prefix("complex ") {
-                // `complex` must not be repeated, because C has no complex numbers of complex numbers.
+                // C has no complex numbers of complex numbers, so `complex` must not be repeated.
                 Some(part) if !part.starts_with("complex ") => {
                     format!("_Complex {}", plain(part))
                 }
@@ -212,7 +212,7 @@ mod tests {
             ("*const *const char", "const char* const* x"),
             ("fn(*mut void)", "void (*x)(void*)"),
             ("fn()", "void (*x)(void)"),
-            // Such types occur only in damaged snapshot files.
+            // Empty parameters and names with non-ASCII letters occur only in damaged snapshot files.
             ("fn(u8,é,,u8, )", "void (*x)(uint8_t, é, , uint8_t)"),
             ("*mut fn(i32) -> u8", "uint8_t (**x)(int32_t)"),
             (
@@ -226,7 +226,7 @@ mod tests {
             ("u32: 3 bits from bit 2", "uint32_t x : 3"),
             ("XLA_FFI_DataType", "XLA_FFI_DataType x"),
             ("const u32", "const uint32_t x"),
-            // Types that do not parse are unchanged.
+            // If a type does not parse, its text is unchanged.
             ("fn(", "fn( x"),
             ("complex complex f32", "complex complex f32 x"),
         ] {

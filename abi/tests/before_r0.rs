@@ -8,7 +8,8 @@ use xla_ffi_abi::xla_ffi_sys::Revision;
 use xla_ffi_testing::headers::{api_folder, folder_or_skip};
 use xla_ffi_testing::{root, skip};
 
-/// Libraries built with this SDK use these properties to recognise and refuse hosts with this header.
+/// Checks the sizes and offsets by which libraries built with this SDK recognise and refuse hosts from before revision
+/// r0.
 #[test]
 fn its_table() {
     let abi = &snapshot::of_edition(Edition::BEFORE_R0).unwrap().abi;
@@ -37,7 +38,7 @@ fn its_table() {
     assert!(
         matches!(snapshot::identify(abi), Ok(Verdict::Known(known)) if known.edition == Edition::BEFORE_R0)
     );
-    // Libraries report the refusal with the functions for errors, so their arguments must be the same as in r0.
+    // Libraries report this refusal with the host's functions for errors, whose arguments must be the same as in r0.
     let next = &snapshot::of_edition(Edition::find("r0").unwrap())
         .unwrap()
         .abi;

@@ -1,4 +1,4 @@
-//! Compares the structs and enumerators that bindgen finds in the headers of each available jaxlib with those of
+//! Compares the structs and enumerators that bindgen generates from the headers of each available jaxlib with those of
 //! `ffi-sys`.
 
 use std::collections::BTreeMap;
@@ -105,7 +105,7 @@ impl Bindings {
         found
     }
 
-    /// Returns a Rust type in the model's notation. `enums` returns true for names of enumerations.
+    /// Returns a Rust type in the model's notation. The function `enums` returns true for names of enumerations.
     fn spell(&self, ty: &Type, enums: &dyn Fn(&str) -> bool) -> String {
         let spell = |ty: &Type| self.spell(ty, enums);
         match ty {
@@ -208,7 +208,7 @@ fn bindgen_reads_what_ffi_sys_declares() {
                     "jaxlib {version} {name}"
                 );
             }
-            // The headers of extensions include the main header.
+            // The headers of extensions include the main header, so this check is made only for the main header.
             if header == Header::Main {
                 let complete = found
                     .layouts
@@ -226,8 +226,8 @@ fn bindgen_reads_what_ffi_sys_declares() {
     assert!(fields > 200, "there are no headers");
 }
 
-/// The default output of bindgen is a valid mirror: the test for it compiles, and its debug information passes `abi
-/// check`.
+/// Tests that the default output of bindgen is a valid mirror. The generated test compiles, and the debug information
+/// passes `abi check`.
 #[test]
 fn the_default_output_of_bindgen_is_a_mirror() {
     let test = "the_default_output_of_bindgen_is_a_mirror";

@@ -12,7 +12,8 @@ fn ours() -> String {
     std::fs::read_to_string(root().join("include/xla/ffi/api/c_api.h")).unwrap()
 }
 
-/// Returns the changes from revision r10 to a header, under the header's own names; `None` without libclang.
+/// Returns the changes from revision r10 to the header `source`, under the names in the header; `None` without
+/// libclang.
 fn changes_of(source: Source) -> Option<Result<Vec<Change>, Error>> {
     let (abi, places) = match source.read_with_places() {
         Ok(read) => read,
@@ -31,7 +32,7 @@ fn source(text: &str) -> Source {
     Source::from_text(Path::new("c_api.h"), text.to_owned())
 }
 
-/// Returns one line per change that does not follow from others.
+/// Returns one line per change that is not a consequence of a different change.
 fn own(changes: &[Change]) -> Vec<String> {
     let own = changes.iter().filter(|change| !change.follows);
     let told = own.map(|one| format!("{:?} {} {}", one.class, one.path(), one.effect.severity()));
@@ -112,7 +113,7 @@ fn a_body_behind_a_typedef_of_an_opaque_type_breaks() {
     }
 }
 
-/// Returns our header inside a namespace, without the prefixes of its names.
+/// Returns this project's `c_api.h` inside a namespace, without the prefixes of its names.
 fn in_namespace(open: &str, close: &str) -> String {
     let text = ours().replace("XLA_FFI_", "");
     let text = text.replace("#ifdef __cplusplus\nextern \"C\" {\n#endif", open);
@@ -212,8 +213,8 @@ static inline _Bool vendor_is(const char* restrict a, bool b) { return a && b; }
     );
 }
 
-/// Adds a field to the first hole of a struct in the newest header. Returns the severity in both directions, and the
-/// reasons.
+/// Adds a field to the first hole of a struct in the newest header. Returns the severity for an older handler, the
+/// severity for an older runtime, and the reasons.
 fn in_first_hole(name: &str) -> (Severity, Severity, String) {
     let old = Edition::find("r10").unwrap().declared();
     let mut new = old.clone();
@@ -247,11 +248,11 @@ fn in_first_hole(name: &str) -> (Severity, Severity, String) {
 
 #[test]
 fn a_field_in_padding_moves_nothing() {
-    // The runtime fills this struct, so only a handler with the new header reads bytes that the other side does not
-    // fill.
+    // The runtime fills `XLA_FFI_Buffer`, so only handlers with the new header read bytes that an older runtime does
+    // not fill.
     let (old, new, words) = in_first_hole("XLA_FFI_Buffer");
     assert_eq!((old, new), (Severity::None, Severity::Breaks), "{words}");
-    // The handler fills this struct, so only a runtime with the new header reads bytes that the other side does not
+    // The handler fills these arguments, so only runtimes with the new header read bytes that an older handler does not
     // fill.
     let (old, new, words) = in_first_hole("XLA_FFI_Error_Create_Args");
     assert_eq!((old, new), (Severity::Breaks, Severity::None), "{words}");
@@ -261,7 +262,7 @@ fn a_field_in_padding_moves_nothing() {
 fn growth_is_judged_where_the_struct_is_held() {
     let old = Edition::find("r10").unwrap().declared();
     let mut new = old.clone();
-    // In the call frame, other fields follow these structs, so their growth moves those fields.
+    // The call frame contains `XLA_FFI_Args` and `XLA_FFI_Attrs` before other fields, which move if these structs grow.
     for name in ["XLA_FFI_Args", "XLA_FFI_Attrs"] {
         let layout = new.structs.get_mut(name).unwrap();
         layout.fields.push(Field {

@@ -1,6 +1,6 @@
-//! Tests that all differences between headers are found, not only those in the bytes of a struct. Examples are types
-//! that a function takes by value, types in typedefs, and types nested in structs. Signs, symbols, variables and
-//! numbers also count.
+//! Tests that all differences between headers are found, not only differences of struct layouts. Examples are types
+//! that a function takes by value, types in typedefs, and types nested in structs. Differences in signs, symbols,
+//! variables and numbers are also found.
 
 use std::path::Path;
 use xla_ffi_abi::diff::{Class, changes};
@@ -43,8 +43,8 @@ fn tells(old: &str, new: &str, expected: &str) {
     assert_eq!(told(old, old).unwrap(), []);
 }
 
-/// Checks each line of a table. A line contains an expected change, a header with `@`, and the old and new text for
-/// `@`.
+/// Checks each line of a table. A line contains an expected change, a header in which `@` is a placeholder, and the old
+/// and the new text for `@`.
 fn all_tell(table: &str) {
     for line in table.trim().lines() {
         let [change, text, was, is] = line.split('|').map(str::trim).collect::<Vec<_>>()[..] else {
@@ -55,7 +55,7 @@ fn all_tell(table: &str) {
     }
 }
 
-/// Returns two texts, in which `@` is replaced by `was` and by `is`.
+/// Returns the text `text` twice, with `@` replaced by `was` and by `is`.
 fn pair(text: &str, was: &str, is: &str) -> [String; 2] {
     [was, is].map(|word| text.replace('@', word))
 }
@@ -118,7 +118,7 @@ Retyped XLA_FFI_Foo | struct tag { @ a; }; typedef struct tag XLA_FFI_Foo[2]; | 
 Retyped XLA_FFI_Foo | typedef struct tag XLA_FFI_Foo; struct tag { @ a; }; | int | float
 "#,
     );
-    // This type is only declared, so the model contains its name instead of its fields.
+    // The struct `tag` has no definition, so the model contains its name instead of its fields.
     let text = "typedef struct tag XLA_FFI_Foo;";
     if let Ok(abi) = read(text) {
         assert_eq!(abi.aliases["XLA_FFI_Foo"], "tag");
@@ -236,12 +236,12 @@ fn what_is_in_a_type_of_another_name_is_compared() {
             });
             tells(&was, &is, "Retyped XLA_FFI_T.held");
         }
-        // The result is the same if the struct has no name.
+        // An unnamed struct must have the same result as a named struct.
         let [was, is] =
             [old, new].map(|inside| format!("struct XLA_FFI_T {{ struct {{ {inside} }} held; }};"));
         tells(&was, &is, "Retyped XLA_FFI_T.held");
     }
-    // Only the name of a pointer's target counts, so a change of the target's fields is not found.
+    // The model contains only the name of a pointer's target, so a change of the target's fields is not found.
     let [was, is] = ["int32_t a;", "float a;"].map(|inside| {
         format!("struct Pair {{ {inside} }}; struct XLA_FFI_T {{ struct Pair* held; }};")
     });

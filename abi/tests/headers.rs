@@ -1,5 +1,5 @@
-//! Tests that the committed C headers compile on their own in every language. They must declare every name of the
-//! newest upstream headers, as the same kind of declaration.
+//! Tests that each committed C header compiles without other includes, in every language. The headers must declare
+//! every name of the newest upstream headers, as the same kind of declaration.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use xla_ffi_testing::compiler::works;
 use xla_ffi_testing::headers::{self, api_folder, folder_or_skip};
 use xla_ffi_testing::{root, skip};
 
-/// Compiles `text`. On failure, returns the compiler's messages as the error.
+/// Compiles `text` as a source file. If this fails, returns the compiler's messages as the error.
 fn compile(compiler: &str, arguments: &[&str], text: &str) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
     let is_cpp = compiler.contains("++");
@@ -228,7 +228,7 @@ fn upstream() -> Option<PathBuf> {
     Some(api_folder(&headers::folder()?, "0.12.0"))
 }
 
-/// Returns all names of the ABI in a C file, ignoring comments.
+/// Returns all names in a C file that belong to the ABI, ignoring comments.
 fn names(path: &Path) -> BTreeSet<String> {
     let text = std::fs::read_to_string(path).unwrap();
     text.lines()
@@ -253,7 +253,7 @@ fn no_upstream_name_is_missing() {
     for header in Header::ALL {
         let file = header.file_name();
         let theirs = names(&upstream.join(file));
-        // Our headers of extensions include the main header, so its names count.
+        // This project's headers of extensions include the main header, so the names in the main header count.
         let ours: BTreeSet<_> = names(&folder.join(file)).union(&main).cloned().collect();
         assert!(theirs.len() > 10, "{file}");
         let missing: Vec<_> = theirs.difference(&ours).collect();
@@ -274,7 +274,8 @@ fn upstream_sources_compile_against_ours() {
         skip("upstream_sources_compile_against_ours", "g++ is not there");
         return;
     }
-    // The include folder before upstream's has only our C headers, so the C++ headers are upstream's.
+    // This include folder precedes upstream's folder and contains only this project's C headers, so the C++ headers are
+    // upstream's.
     let only_c = tempfile::tempdir().unwrap();
     let api = only_c.path().join("xla/ffi/api");
     std::fs::create_dir_all(&api).unwrap();
@@ -335,7 +336,8 @@ fn meeting_upstream_is_told() {
     };
     let said = both(&theirs, &ours).unwrap_err();
     assert!(said.contains("keep one of the two include"), "{said}");
-    // In the other order, upstream's header declares nothing, because our header defines its include guard.
+    // If this project's header is included first, upstream's header declares nothing, because its include guard is
+    // already defined.
     both(&ours, &theirs).unwrap();
 }
 
@@ -396,7 +398,7 @@ fn spelled(abi: &Abi) -> String {
 fn what_the_model_spells_in_c_is_read_back() {
     for known in snapshot::all().unwrap() {
         let name = known.edition.name();
-        // Headers of extensions are skipped, because they need the main header.
+        // The headers of extensions do not compile without the main header, so they are skipped.
         if known.edition.header != Header::Main {
             continue;
         }

@@ -1,4 +1,5 @@
-//! Tests mirrors with mistakes: every mistake is found and named, and all forms of a mirror have the same result.
+//! Tests mirrors with mistakes. Every mistake must be found and named, and all forms of a mirror must have the same
+//! result.
 //!
 //! `XLA_FFI_CASES` sets the number of random cases.
 
@@ -60,7 +61,7 @@ fn every_lie_of_a_layout_is_found_and_named() {
                         told.mistakes
                     );
                 }
-                // A negative size or offset does not parse.
+                // Sizes and offsets must not be negative, so a negative number does not parse.
                 Err(why) => prop_assert!(number < 0 && why.contains("does not parse"), "{why}"),
             }
             Ok(())
@@ -87,8 +88,8 @@ fn a_map_that_names_what_is_not_there_is_told() {
             Ok(())
         })
         .unwrap();
-    // If two items of the ABI have the same name in the mirror, only one would be checked. This is allowed only if
-    // their layouts are equal.
+    // If two items of the ABI have the same name in the mirror, only one of the items would be checked. This is allowed
+    // only if their layouts are equal.
     for (one, other, alike) in [
         ("XLA_FFI_Buffer", "XLA_FFI_Args", false),
         ("XLA_FFI_Buffer", "XLA_FFI_DataType", false),
@@ -107,8 +108,8 @@ fn a_map_that_names_what_is_not_there_is_told() {
     }
 }
 
-/// Builds a C++ mirror of one buffer, and returns the mistakes that its debug information shows; `None` without the
-/// compiler.
+/// Builds a C++ mirror of `XLA_FFI_Buffer`, and returns the mistakes that its debug information shows; `None` if the
+/// compiler is missing.
 fn told(
     text: &str,
     compiler: &str,
@@ -136,7 +137,8 @@ fn told(
         .collect()))
 }
 
-/// Returns a mirror of the buffer in C++. Its field `rank` has the type `rank`, and `more` contains additional fields.
+/// Returns a C++ mirror of `XLA_FFI_Buffer`. The field `rank` has the type `rank`, and `more` contains additional
+/// fields.
 fn buffer(rank: &str, more: &str) -> String {
     format!(
         "struct Buffer {{ size_t struct_size; void* extension_start; unsigned dtype; void* data; {rank} rank; \
@@ -155,7 +157,7 @@ fn two_types_of_one_name_are_both_judged() {
         assert_eq!(told(&text(&wrong, &right), "Buffer"), mistake);
         assert_eq!(told(&text(&right, &wrong), "Buffer"), mistake);
         assert_eq!(told(&text(&right, &right), "Buffer"), [""; 0]);
-        // A name with a namespace selects one of the two types.
+        // A name with a namespace must select only the type in this namespace.
         for name in ["a::Buffer", "c::Buffer", "b::c::Buffer"] {
             let wanted = if name.starts_with('a') { 0 } else { 1 };
             assert_eq!(
@@ -198,7 +200,7 @@ fn run(test: &str, folder: &Path, line: &str) -> bool {
     true
 }
 
-/// Returns a compilation unit with a mirror of the buffer, and a function that uses the mirror.
+/// Returns a compilation unit with a mirror of `XLA_FFI_Buffer` and a function that uses the mirror.
 fn unit(function: &str, rank: &str) -> String {
     let buffer = buffer(rank, "").replace("Buffer one;", "");
     format!(
@@ -208,7 +210,8 @@ fn unit(function: &str, rank: &str) -> String {
     )
 }
 
-/// Compares the buffer in a library's debug information with revision r10. `buffer` is the name of the mirror's struct.
+/// Compares a mirror in a library's debug information with `XLA_FFI_Buffer` of revision r10. `buffer` is the name of
+/// the mirror's struct.
 fn compared(library: &Path, buffer: &str) -> Result<Comparison, String> {
     let abi = Edition::find("r10").unwrap().declared();
     let names = format!(r#"{{ "only": true, "names": {{ "XLA_FFI_Buffer": "{buffer}" }} }}"#);
@@ -252,8 +255,8 @@ fn types_in_other_units_are_followed() {
 fn types_in_another_file_are_not_judged() {
     let test = "types_in_another_file_are_not_judged";
     let folder = tempfile::tempdir().unwrap();
-    // Debug information that both libraries contain moves to a shared file. If the structs have different names, only
-    // the types of their fields move.
+    // `dwz` moves debug information that both libraries contain to a shared file. If the structs have different names,
+    // only the types of their fields move.
     for shared in [true, false] {
         for name in ["a", "b"] {
             let text = unit(name, "int64_t");

@@ -25,21 +25,21 @@ pub(super) fn size_of(ty: Type<'_>) -> u64 {
     ty.get_sizeof().unwrap_or(0) as u64
 }
 
-/// The largest number of types that are spelled per header. Types that contain each other twice expand exponentially: a
-/// kilobyte of header can contain billions.
+/// The largest number of types of a header that are converted. Types that contain each other twice expand
+/// exponentially: a kilobyte of header can contain billions of types.
 pub(super) const MOST: usize = 1 << 16;
 
-/// Converts the types of one header, with upstream's names.
+/// Converts the types of one header to the model's notation, with upstream's names.
 pub(super) struct Types<'s> {
     pub(super) source: &'s Source,
-    /// The number of types that may still be spelled.
+    /// The number of types that may still be converted before the limit is reached.
     pub(super) left: Cell<usize>,
     /// Whether a type was omitted because it is nested too deeply.
     pub(super) too_deep: Cell<bool>,
 }
 
 impl Types<'_> {
-    /// Returns upstream's name of a declaration. If there is none, returns the declaration's own name.
+    /// Returns upstream's name of a declaration, or `name` if upstream has no such declaration.
     pub(super) fn upstream(&self, declaration: Entity<'_>, name: String) -> String {
         let scope = scope(declaration);
         self.source.upstream_in(Some(&scope), &name).unwrap_or(name)
@@ -83,7 +83,8 @@ impl Types<'_> {
         let (size, values) = (size_of(ty), values.collect());
         match declaration.is_definition() {
             true => Enum::new(size, signed, values),
-            // Debug information does not state the sign of enumerations that are only declared.
+            // The reader of debug information cannot determine the sign of an enumeration that is only declared, so the
+            // sign is unknown in both readers.
             false => Enum {
                 size,
                 signed: None,
@@ -97,7 +98,7 @@ impl Types<'_> {
         self.left.get() > 0
     }
 
-    /// Returns true if types at this depth are still read, and records if not.
+    /// Returns true if types at this nesting depth are read. Otherwise, sets `too_deep`.
     fn can_descend(&self, depth: usize) -> bool {
         let reaches = depth < DEPTH;
         self.too_deep.set(self.too_deep.get() || !reaches);
@@ -135,14 +136,14 @@ impl Types<'_> {
         if !self.spend() {
             return;
         }
-        // The declaration's children do not include all fields, so the type is asked for them.
+        // The children of a declaration do not include all fields, so the fields of the type are read.
         for child in ty.get_canonical_type().get_fields().unwrap_or_default() {
             let Some(field_type) = child.get_type() else {
                 continue;
             };
             let bits = start.saturating_add(child.get_offset_of_field().unwrap_or(0) as u64);
             let width = child.get_bit_field_width();
-            // libclang uses the location as the name of an unnamed entity.
+            // libclang returns the source location in brackets as the name of an unnamed entity.
             let name = child.get_name().filter(|name| !name.contains('('));
             match name.filter(|name| !name.is_empty()) {
                 Some(name) => {
@@ -165,11 +166,12 @@ impl Types<'_> {
         }
     }
 
-    /// Spells the type of a value. If the model has no struct or enumeration of this name, the contents are included.
+    /// Returns the text for the type of a value. The text includes the fields or enumerators of a struct or enumeration
+    /// that is not part of the model.
     pub(super) fn spell_held(&self, ty: Type<'_>, depth: usize) -> String {
         let canonical = ty.get_canonical_type();
         let plain = self.spell(ty, depth);
-        // This is a closure, because libclang's name of a function type can be practically endless.
+        // A closure delays the search for the name, because libclang's name of a function type can be extremely long.
         let is_ours = || {
             self.tag(canonical)
                 .is_some_and(|name| name.starts_with(PREFIX))
@@ -199,7 +201,7 @@ impl Types<'_> {
 
     /// Returns the text for a type in the model's notation.
     pub(super) fn spell(&self, ty: Type<'_>, depth: usize) -> String {
-        // The dots are never shown, because headers that exceed the limits are refused.
+        // The text `…` is never printed, because headers that exceed the limits are rejected.
         if depth > DEPTH && !self.can_descend(depth) || !self.spend() {
             return "…".to_owned();
         }
@@ -267,7 +269,7 @@ impl Types<'_> {
             }
             _ => {
                 let name = ty.get_display_name();
-                // The crate for libclang does not expose the parts of complex numbers, so the name is parsed.
+                // libclang's Rust bindings do not expose the parts of complex numbers, so the type's name is parsed.
                 match name.split_once("_Complex ") {
                     Some((_, part)) => complex(part, bytes),
                     None => name,
@@ -278,7 +280,7 @@ impl Types<'_> {
     }
 }
 
-/// Spells an array type. A `count` of `None` means an unknown number of elements.
+/// Returns the text for an array type. A `count` of `None` means that the number of elements is unknown.
 fn array(element: &str, count: Option<usize>) -> String {
     match count {
         Some(count) => format!("[{element}; {count}]"),

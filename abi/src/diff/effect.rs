@@ -1,11 +1,12 @@
-//! The effects of changes that depend on surrounding fields and structs.
+//! The effects of changes that depend on fields next to the changed field, or on structs that contain the changed
+//! struct.
 
 use crate::change::{Change, Class, Effect, Severity, Subject};
 use crate::meaning;
 use crate::model::{Abi, Field, Struct};
 use crate::spelling::{array, signature};
 
-/// The largest nesting depth of structs that is examined.
+/// The largest nesting depth of structs that is examined for effects.
 const DEPTH: usize = 8;
 
 pub(super) fn assess(old: &Abi, new: &Abi, changes: &mut [Change]) {
@@ -22,7 +23,7 @@ pub(super) fn assess(old: &Abi, new: &Abi, changes: &mut [Change]) {
     }
 }
 
-/// The layouts before and after a change.
+/// The layouts of the older and the newer header.
 #[derive(Clone, Copy)]
 struct Both<'a> {
     old: &'a Abi,
@@ -35,8 +36,8 @@ impl<'a> Both<'a> {
         Some((was, self.new.structs.get(&change.owner)?))
     }
 
-    /// Returns the effect of an added field, unless the field moves others. A struct that grows may affect structs that
-    /// contain it by value.
+    /// Returns the effect of an added field; `None` if the field moves others. If the struct grew, returns the effect
+    /// on structs that contain it by value.
     fn added(self, change: &Change) -> Option<Effect> {
         let (was, is) = self.structs(change)?;
         if was.size != is.size {
@@ -61,7 +62,7 @@ impl<'a> Both<'a> {
         Some(Effect::both(Severity::None, &why))
     }
 
-    /// Returns the effect of a removed field whose bytes now belong to other fields.
+    /// Returns the effect of a removed field whose bytes belong to different fields in the newer header.
     fn removed(self, change: &Change) -> Option<Effect> {
         let (was, is) = self.structs(change)?;
         let field = was.field(change.member.as_ref()?)?;
@@ -75,7 +76,7 @@ impl<'a> Both<'a> {
         })
     }
 
-    /// Returns the effect if the new header defines a type that was opaque.
+    /// Returns the effect if the newer header defines a type that the older header only declares.
     fn defined(self, change: &Change) -> Option<Effect> {
         let is_body = change.subject == Subject::Struct
             || change.now.as_ref().is_some_and(|now| now.contains('{'));
@@ -90,7 +91,7 @@ impl<'a> Both<'a> {
         })
     }
 
-    /// Returns the effect of a changed type if values of both types have the same bytes.
+    /// Returns the effect of a changed type if values of the old and the new type have the same bytes.
     fn retyped(self, change: &Change) -> Option<Effect> {
         let (was, now) = (change.was.as_ref()?, change.now.as_ref()?);
         // A union and its first member have the same place in a struct, but are passed to functions differently.
@@ -127,7 +128,7 @@ impl<'a> Both<'a> {
                     |one, other| one == "void" || self.is_opaque(one) && !self.is_known(other);
                 return is_any(was, is) || is_any(is, was) || same(was, is);
             }
-            // A handle may be an `uintptr_t` instead of a pointer to an opaque type.
+            // A handle may have the type `uintptr_t` instead of being a pointer to an opaque type.
             (Some(handle), None) => return self.is_opaque(handle) && is == "u64",
             (None, Some(handle)) => return self.is_opaque(handle) && was == "u64",
             (None, None) => {}
@@ -152,7 +153,7 @@ impl<'a> Both<'a> {
     }
 }
 
-/// Returns a type without qualifiers. An array of one element is replaced by its element.
+/// Returns a type without qualifiers; for an array of one element, the type of the element.
 fn core(ty: &str) -> &str {
     let plain = ty
         .trim_start_matches("const ")
@@ -170,7 +171,7 @@ fn target(ty: &str) -> Option<&str> {
     to.map(core).or_else(|| ty.starts_with("fn(").then_some(ty))
 }
 
-/// Returns the type that an enumeration or a struct with only one field is represented by.
+/// Returns the integer type of an enumeration, or the type of the only field of a struct.
 fn held(abi: &Abi, ty: &str) -> Option<String> {
     if let Some(numbers) = abi.enums.get(ty) {
         return Some(numbers.integer());
@@ -190,7 +191,7 @@ fn overlapping(layout: &Struct, field: &Field) -> (String, bool) {
     (names.join(", "), others.iter().all(|other| other.is_bits()))
 }
 
-/// Returns true if all fields that both structs have are at the same offsets.
+/// Returns true if every field that is in both structs has the same offset in both.
 fn has_same_offsets(was: &Struct, is: &Struct) -> bool {
     was.fields.iter().all(|field| {
         is.field(&field.name)

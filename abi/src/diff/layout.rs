@@ -1,4 +1,4 @@
-//! Finds changes of structs: fields, slots and sizes.
+//! Finds the changes of structs: changes of fields, slots and sizes.
 
 use super::rename::renamed_fields;
 use crate::change::{Change, Class, Subject};
@@ -31,7 +31,7 @@ impl Diff<'_> {
         }
         for (name, layout) in &new.structs {
             if !old.structs.contains_key(name) {
-                // The argument struct of a new function follows from the addition of the function.
+                // If a function was added, the addition of its argument struct is a consequence.
                 let has_slot = name.strip_suffix("_Args").is_some_and(|function| {
                     new.functions.contains_key(function) && !old.functions.contains_key(function)
                 });
@@ -88,7 +88,7 @@ impl Diff<'_> {
             if matched.iter().any(|(_, other)| other.name == is.name) {
                 continue;
             }
-            // A field is not at the end if its bytes belonged to a field of the old struct.
+            // A new field is not at the end if a field of the old struct had the same bytes.
             let at_end = last_kept.is_none_or(|last| index > last) && is.offset >= old.fields_end();
             let class = if at_end {
                 Class::AddedAtEnd
@@ -104,7 +104,7 @@ impl Diff<'_> {
         self.kind(name, old, new);
         self.types(name, &matched);
         self.moves(name, &matched, (old, new));
-        // If a field moves without a cause, the struct's new size belongs to that change.
+        // If the move of a field has no cause, the report of the move also covers the struct's new size.
         let is_told = self.changes[start..]
             .iter()
             .any(|change| change.class == Class::Moved && !change.follows);
@@ -119,7 +119,7 @@ impl Diff<'_> {
         self.size_macro(name, old, new, &matched);
     }
 
-    /// Records a change if a struct became a union (or the reverse) or has different base classes.
+    /// Records a change if a struct became a union, a union became a struct, or the base classes changed.
     fn kind(&mut self, name: &str, old: &Struct, new: &Struct) {
         let told = |layout: &Struct| {
             let kind = match layout.is_union {
@@ -144,7 +144,7 @@ impl Diff<'_> {
         for (was, is) in matched {
             let subject = Subject::of(is);
             if was.size != is.size {
-                // A field whose type is a struct or enumeration grows with that type.
+                // If a struct or enumeration grows, the growth of fields of this type is a consequence.
                 let follows = was.ty == is.ty
                     && (self.old.structs.contains_key(&is.ty)
                         || self.old.enums.contains_key(&is.ty));
@@ -186,8 +186,8 @@ impl Diff<'_> {
             let exchanged = matched.iter().any(|(other_was, other_is)| {
                 other_was.offset == is.offset && other_is.offset == was.offset
             });
-            // Without reordering, a field moves because of an added or removed field before it, or because a field
-            // changed its size.
+            // If fields were not reordered, a field moves because a field before it was added, was removed or changed
+            // its size.
             let has_cause = unmatched(old, matched.iter().map(|(was, _)| *was))
                 .any(|gone| gone.offset < was.offset)
                 || unmatched(new, matched.iter().map(|(_, is)| *is))
@@ -244,8 +244,8 @@ fn unmatched<'a>(
     fields.filter(move |field| !matched.clone().any(|other| other.name == field.name))
 }
 
-/// Returns true if the changes of the fields explain the struct's new size and alignment. Otherwise, the packing or the
-/// alignment itself changed.
+/// Returns true if the changes of fields explain the struct's new size and alignment. Otherwise, the packing or the
+/// declared alignment of the struct changed.
 fn fields_explain(old: &Struct, new: &Struct, matched: &[(&Field, &Field)]) -> bool {
     let moved = matched
         .iter()

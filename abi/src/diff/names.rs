@@ -35,7 +35,8 @@ impl Diff<'_> {
                     .now(format!("{} bytes", new.size)),
             );
         } else if old.integer() != new.integer() {
-            // An enumeration becomes signed or unsigned if a negative value is added or removed.
+            // An enumeration becomes signed if a negative value is added, and unsigned if its last negative value is
+            // removed.
             let follows = old.signed == new.signed && old.values != new.values;
             self.push(
                 Change::new(Class::Retyped, Subject::Enum, name)
@@ -93,7 +94,7 @@ impl Diff<'_> {
     pub(super) fn opaque(&mut self) {
         let (old, new) = (self.old, self.new);
         for name in old.opaque.difference(&new.opaque) {
-            // If the type is now defined, the change is reported as an added struct.
+            // If the newer header defines an opaque type, the change is reported as an added struct.
             let completed = new.structs.contains_key(name);
             self.push(Change::new(Class::Removed, Subject::Opaque, name).follows(completed));
         }
@@ -103,7 +104,7 @@ impl Diff<'_> {
         }
     }
 
-    /// Adds the changes between two maps from names to types or numbers.
+    /// Adds the differences between two maps from names to types or numbers.
     fn pairs<T: PartialEq + ToString>(
         &mut self,
         (subject, changed): (Subject, Class),
@@ -134,7 +135,7 @@ impl Diff<'_> {
             let mut structs = abi.structs.values();
             structs.any(|layout| layout.field(name).is_some_and(Field::is_function))
         };
-        // The function type of a slot changes with the slot, so its change follows from the slot's change.
+        // The function type of a slot changes with the slot, so its change is a consequence of the slot's change.
         let slot_too = |changes: &[Change], class: Class, name: &String| match class {
             Class::Retyped => changes.iter().any(|change| {
                 (change.class, change.subject) == (Class::Retyped, Subject::Slot)
@@ -153,7 +154,7 @@ impl Diff<'_> {
             self.pairs((subject, Class::Retyped), both, |_, _, _| false);
         }
         self.links();
-        // The alias was removed because its target took its name, or was added as the old name of a renamed type.
+        // A typedef is removed if its target takes its name, and added if it is the old name of a renamed type.
         let renamed = |changes: &[Change], class: Class, name: &String| {
             let mut renames = changes
                 .iter()
@@ -170,7 +171,7 @@ impl Diff<'_> {
         self.pairs(numbers, [&old.constants, &new.constants], |_, _, _| false);
     }
 
-    /// Adds changed symbols of functions and variables that both headers declare.
+    /// Adds changed linker symbols of functions and variables that both headers declare.
     fn links(&mut self) {
         let (old, new) = (self.old, self.new);
         let kinds = [

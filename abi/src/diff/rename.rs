@@ -1,4 +1,4 @@
-//! Finds declarations whose names changed but whose contents are the same.
+//! Finds declarations that have a new name but the same contents.
 
 use crate::change::{Change, Class, Subject};
 use crate::model::{Abi, Field, Struct, rename_in};
@@ -15,7 +15,7 @@ fn only<'a, V>(a: &'a BTreeMap<String, V>, b: &BTreeMap<String, V>) -> Vec<&'a S
     a.keys().filter(|name| !b.contains_key(*name)).collect()
 }
 
-/// Returns the similarity of two names: the length of their common prefix and suffix in bytes.
+/// Returns the similarity of two names: the total length in bytes of their common prefix and common suffix.
 fn similarity(a: &str, b: &str) -> usize {
     let same = |(x, y): &(u8, u8)| x == y;
     let front = a.bytes().zip(b.bytes()).take_while(same).count();
@@ -84,7 +84,7 @@ impl Renames {
         }
     }
 
-    /// Finds renamed argument structs by their functions, which are in the same slots of a table.
+    /// Finds renamed argument structs. The functions that take the structs are in the same slot of a table.
     fn by_slot(&mut self, old: &Abi, new: &Abi) {
         for (name, layout) in &old.structs {
             let Some(other) = new.structs.get(name) else {
@@ -114,7 +114,7 @@ impl Renames {
         }
     }
 
-    /// Finds renamed structs by their fields, which are equal.
+    /// Finds renamed structs whose fields are equal in both headers.
     fn by_layout(&mut self, old: &Abi, new: &Abi) {
         for gone in only(&old.structs, &new.structs) {
             if self.types.contains_key(gone) || new.opaque.contains(gone) {
@@ -127,7 +127,7 @@ impl Renames {
                     let mut names = self.types.clone();
                     names.insert(gone.clone(), (*come).clone());
                     let was = rename_layout(&old.structs[gone], &names);
-                    // Only equal fields show that a struct was renamed, so structs without fields do not count.
+                    // Equal fields are the evidence that a struct was renamed, so structs without fields are skipped.
                     let is = &new.structs[*come];
                     let same_kind = (was.is_union, &was.bases) == (is.is_union, &is.bases);
                     !was.fields.is_empty() && was.fields == is.fields && same_kind
@@ -203,7 +203,8 @@ impl Renames {
             );
         }
         for (was, now) in &self.functions {
-            // The function type of a slot is renamed with the slot, so its change follows from the slot's change.
+            // The function type of a slot is renamed with the slot, so its change is a consequence of the slot's
+            // change.
             let has_slot = new
                 .structs
                 .values()
@@ -232,8 +233,8 @@ fn rename_layout(layout: &Struct, renames: &BTreeMap<String, String>) -> Struct 
     layout
 }
 
-/// Pairs fields that exist in only one of the structs. A pair has the same bytes, or the same type after the same
-/// preceding field.
+/// Pairs fields that only the old struct has with fields that only the new struct has. Paired fields have the same
+/// bytes, or the same type and the same preceding field.
 pub(super) fn renamed_fields<'a>(old: &'a Struct, new: &'a Struct) -> Vec<(&'a Field, &'a Field)> {
     let is_pointer = |ty: &str| ty.starts_with(['*', '&']) || ty.starts_with("fn(");
     let before = |layout: &'a Struct, field: &Field| {

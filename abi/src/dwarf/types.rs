@@ -1,4 +1,4 @@
-//! Converts the types in the debug information of one compilation unit, with a limit on the cost.
+//! Converts the types in the debug information of one compilation unit, and limits the cost of the conversion.
 
 use crate::header::Error;
 use crate::model::{
@@ -21,21 +21,22 @@ pub(super) type Entry<'a, 'b> = DebuggingInformationEntry<'b, 'b, Slice<'a>>;
 /// The largest nesting depth of types, such as a pointer to an array of constants.
 const DEPTH: usize = 32;
 
-/// The names that typedefs give to unnamed structs and enumerations, by the offset of the unnamed type.
+/// The names of typedefs of unnamed structs and enumerations, by the offset of the unnamed type.
 pub(super) type Given<'a> = BTreeMap<DebugInfoOffset, Cow<'a, str>>;
 
-/// Converts the types of one compilation unit.
+/// Converts the types of one compilation unit to the model's notation.
 #[derive(Clone, Copy)]
 pub(super) struct Types<'a, 'b> {
     pub(super) dwarf: &'b Dwarf<'a>,
     pub(super) unit: &'b Unit<'a>,
-    /// All compilation units of the file, in their order.
+    /// All compilation units of the file, in the order of the file.
     pub(super) units: &'b [Unit<'a>],
     pub(super) budget: &'b Budget,
     pub(super) given: &'b Given<'a>,
 }
 
-/// A reference to a type: its unit, and its offset there. The offset is `None` if the type is in a different file.
+/// A reference to a type: a unit, and the type's offset in the unit. The offset is `None` if the type is in a different
+/// file.
 #[derive(Clone, Copy)]
 pub(super) struct Target<'a, 'b> {
     pub(super) types: Types<'a, 'b>,
@@ -90,8 +91,8 @@ impl<'a, 'b> Types<'a, 'b> {
         Ok(())
     }
 
-    /// Returns the name of an entry. The cost depends on the name's length, because many entries may share one long
-    /// name.
+    /// Returns the name of an entry. The length of the name counts toward the budget, because many entries may share
+    /// one long name.
     pub(super) fn name(&self, entry: &Entry<'a, 'b>) -> Result<Option<Cow<'a, str>>, Error> {
         let Some(value) = entry.attr_value(gimli::DW_AT_name)? else {
             return Ok(None);
@@ -104,18 +105,18 @@ impl<'a, 'b> Types<'a, 'b> {
         Ok(Some(name))
     }
 
-    /// Subtracts `cost` from the budget of the file.
+    /// Subtracts `cost` from the budget for reading the file.
     pub(super) fn spend(&self, cost: usize) -> Result<(), Error> {
         self.budget.spend(cost)
     }
 
-    /// Copies a name, at the cost of its length.
+    /// Copies a name, whose length counts toward the budget.
     pub(super) fn keep(&self, name: &str) -> Result<String, Error> {
         self.budget.spend(name.len())?;
         Ok(name.to_owned())
     }
 
-    /// Returns the name of a type; for an unnamed type, the name that a typedef gives it.
+    /// Returns the name of a type. For an unnamed type, returns the name of its typedef.
     pub(super) fn tag_name(&self, entry: &Entry<'a, 'b>) -> Result<Option<Cow<'a, str>>, Error> {
         Ok(match self.name(entry)? {
             Some(name) => Some(name),
@@ -126,7 +127,7 @@ impl<'a, 'b> Types<'a, 'b> {
         })
     }
 
-    /// Returns the type that an entry refers to, which may be in a different unit.
+    /// Returns the type to which the entry's attribute `DW_AT_type` refers. The type may be in a different unit.
     pub(super) fn target(&self, entry: &Entry<'a, 'b>) -> Result<Option<Target<'a, 'b>>, Error> {
         let at = match entry.attr_value(gimli::DW_AT_type)? {
             None => return Ok(None),
@@ -157,7 +158,7 @@ impl<'a, 'b> Types<'a, 'b> {
         Ok(entry.attr_value(at)?.and_then(|value| value.udata_value()))
     }
 
-    /// Returns the offset of a field in bytes. Very old debug information contains it as an expression.
+    /// Returns the offset of a field in bytes. Old versions of DWARF store the offset as an expression.
     pub(super) fn place(&self, member: &Entry<'a, 'b>) -> Result<u64, Error> {
         let Some(value) = member.attr_value(gimli::DW_AT_data_member_location)? else {
             return Ok(0);
@@ -238,8 +239,8 @@ impl<'a, 'b> Types<'a, 'b> {
         })
     }
 
-    /// Returns the bit in the record at which a bit-field starts. Before version 5, DWARF counts down from the highest
-    /// bit of the field's type, and Clang still does in version 5.
+    /// Returns the offset in bits, from the start of the record, of a bit-field. Before version 5, DWARF counts from
+    /// the highest bit of the field's type; Clang also does so in version 5.
     fn first_bit(
         &self,
         member: &Entry<'a, 'b>,
@@ -251,7 +252,7 @@ impl<'a, 'b> Types<'a, 'b> {
             return Ok(first);
         }
         let at = place.wrapping_mul(8);
-        // The offset is negative if the bit-field extends past one unit of its type.
+        // The offset is negative if the bit-field extends past the first unit of its type.
         let from_highest = match member.attr_value(gimli::DW_AT_bit_offset)? {
             Some(AttributeValue::Sdata(offset)) => offset as u64,
             Some(value) => value.udata_value().unwrap_or(0),
@@ -277,7 +278,7 @@ impl<'a, 'b> Types<'a, 'b> {
                     self.name(child)?,
                     child.attr_value(gimli::DW_AT_const_value)?,
                 ) {
-                    // Unsigned enumerators may have a form of fixed size, which does not state a sign.
+                    // Unsigned enumerators may be stored in a form of fixed size that does not indicate a sign.
                     let value = match value {
                         AttributeValue::Sdata(value) => Some(value),
                         value => value.udata_value().map(|value| value as i64),
@@ -341,21 +342,21 @@ impl<'a, 'b> Types<'a, 'b> {
             _ => return Ok(name),
         };
         Ok(match encoding {
-            // GCC has no standard encoding for complex integers, so the name is parsed.
+            // DWARF has no standard encoding for the complex integers of GCC, so the name of the type is parsed.
             _ if is_complex(entry)? => {
                 let words = name.trim_start_matches('_');
                 let part = words
                     .strip_prefix("Complex")
                     .or(words.strip_prefix("complex"));
                 let is_float = encoding == gimli::DW_ATE_complex_float;
-                // Clang's name for each complex type is only `complex`.
+                // Clang names every complex type `complex`, so the name does not contain the parts' type.
                 match part.map(str::trim) {
                     Some("") | None if is_float => format!("complex f{}", bytes.saturating_mul(4)),
                     Some("") => complex("int", bytes),
                     part => complex(part.unwrap_or(words), bytes),
                 }
             }
-            // The sign of these types depends on the platform, so the name is kept.
+            // The sign of `char` and `wchar_t` depends on the platform, so the name of the type is kept.
             _ if name == "char" || name == "wchar_t" => name,
             gimli::DW_ATE_boolean => "bool".to_owned(),
             gimli::DW_ATE_signed | gimli::DW_ATE_signed_char => integer(bytes, true),
@@ -456,8 +457,8 @@ impl<'a, 'b> Types<'a, 'b> {
         })
     }
 
-    /// Returns the alignment of a type. Debug information contains only explicit alignments, so the platform's rules
-    /// apply otherwise: numbers and pointers are aligned to their size.
+    /// Returns the alignment of a type. Debug information contains only explicit alignments. For other types, numbers
+    /// and pointers are aligned to their size, and structs like their most aligned field.
     pub(super) fn align(&self, at: UnitOffset) -> Result<u64, Error> {
         self.align_within(at, 0)
     }
@@ -514,7 +515,7 @@ impl<'a, 'b> Types<'a, 'b> {
     }
 }
 
-/// Returns true if the array type is a GNU vector.
+/// Returns true if the array type is a GNU vector type.
 fn is_vector(array: &Entry<'_, '_>) -> Result<bool, Error> {
     Ok(array.attr_value(gimli::DW_AT_GNU_vector)?.is_some())
 }
@@ -528,17 +529,18 @@ fn is_complex(base: &Entry<'_, '_>) -> Result<bool, Error> {
     })
 }
 
-/// Returns true if an entry is a non-static field. Static members of C++ have the same tag, but no bytes in the struct.
+/// Returns true if an entry is a non-static field. DWARF also uses the tag for static members of C++, which have no
+/// bytes in the struct.
 fn is_field(member: &Entry<'_, '_>) -> Result<bool, Error> {
     let is_static = member.attr_value(gimli::DW_AT_external)?.is_some()
         || member.attr_value(gimli::DW_AT_declaration)?.is_some();
     Ok(member.tag() == gimli::DW_TAG_member && !is_static)
 }
 
-/// The largest cost of reading a file, per byte of the file. One unit of cost is a byte of text or a visited entry.
+/// The largest cost of reading a file, per byte of the file. One byte of text or one visited entry costs 1.
 const A_BYTE: usize = 64;
 
-/// A limit on the cost of reading types.
+/// A limit on the cost of reading the types of a file.
 ///
 /// Types in debug information may be recursive: a function that takes itself as two parameters needs 2³² entries for 32
 /// levels. A long name that a thousand entries share costs its length a thousand times. The limit depends on the length

@@ -7,14 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub(super) struct UnitReader<'a, 'b> {
     types: Types<'a, 'b>,
-    /// The names of a mirror's types, which may include namespaces. `None` to read types with upstream's names.
+    /// The names of a mirror's types, which may include namespaces. `None` if types with upstream's names are read.
     wanted: Option<&'b BTreeSet<String>>,
     /// The namespaces that contain the current entry, outermost first.
     path: Vec<String>,
     /// Whether the unit contains any types, including types that are not part of the ABI.
     has_types: bool,
     abi: Abi,
-    /// Types whose name already belongs to a different type of the unit. Each is in its own `Abi`.
+    /// Types whose name already belongs to a different type of the unit. Each type is in a separate `Abi`.
     others: Vec<Abi>,
 }
 
@@ -35,8 +35,8 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         self.each(|reader, entry| reader.types.note_typedef(entry, given))
     }
 
-    /// Returns the unit's layouts. Types that share their name with a different type follow, each separately. Returns
-    /// `None` if the unit has no types.
+    /// Returns the layouts of the unit; `None` if the unit has no types. If several types have the same name, each
+    /// additional type is in a separate `Abi`.
     pub(super) fn read(mut self) -> Result<Option<Vec<Abi>>, Error> {
         self.each(|reader, entry| {
             reader.has_types |= entry.attr_value(gimli::DW_AT_byte_size)?.is_some();
@@ -60,7 +60,8 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         }
     }
 
-    /// Returns the name under which the current type is wanted, with as many of its namespaces as that name has.
+    /// Returns the full name in `wanted` that means the current type, which may include some of the type's namespaces;
+    /// `None` if no name does.
     fn wanted_name(&self, name: &str) -> Result<Option<String>, Error> {
         if let Some(wanted) = self.wanted {
             for from in 0..self.path.len() {
@@ -83,12 +84,12 @@ impl<'a, 'b> UnitReader<'a, 'b> {
         mut visit: impl FnMut(&mut Self, &Entry<'a, 'b>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut entries = self.types.unit.entries();
-        // The depth of the current entry, and of the innermost namespace that contains it.
+        // `depth` is the depth of the current entry, and `scope` that of the innermost namespace that contains it.
         let (mut depth, mut scope) = (0, 0);
         while let Some((deeper, entry)) = entries.next_dfs()? {
             depth += deeper;
             scope = scope.min(depth - 1).max(0);
-            // The path has one namespace per level, and the unit itself is level 0.
+            // The path contains one namespace per level of depth; the unit is level 0.
             self.path.truncate(usize::try_from(scope).unwrap_or(0));
             if depth != scope + 1 {
                 continue;
@@ -186,7 +187,7 @@ impl<'a, 'b> UnitReader<'a, 'b> {
     }
 }
 
-/// Inserts a type under its name. If the name belongs to a different type, returns the type instead.
+/// Inserts a type under its name. If a different type already has the name, returns the new type instead.
 fn put<T: PartialEq>(all: &mut BTreeMap<String, T>, name: &str, one: T) -> Option<T> {
     match all.get(name) {
         Some(known) if *known == one => None,

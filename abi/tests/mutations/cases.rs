@@ -1,11 +1,11 @@
-//! Single edits to a header, each with the expected changes. Changes that follow from others are not listed.
+//! Single edits to a header, each with the expected changes. The lists omit changes that follow from other changes.
 
 use crate::edit::Edit;
 
-/// The text of a case, its edit, and the expected changes.
+/// A case of the test: the line that describes the edit, the edit, and the expected changes.
 pub(crate) type Case = (&'static str, Edit, Vec<&'static str>);
 
-/// Returns the edits that the checker must report.
+/// Returns the edits that `abi check` must report.
 pub(crate) fn all() -> impl Iterator<Item = Case> {
     CASES.trim().lines().map(|line| {
         let (edit, told) = line.split_once(" => ").unwrap();
@@ -13,7 +13,7 @@ pub(crate) fn all() -> impl Iterator<Item = Case> {
     })
 }
 
-/// Returns the edits that have no effect, which the checker must not report.
+/// Returns the edits without an effect, which `abi check` must not report.
 pub(crate) fn harmless() -> impl Iterator<Item = (&'static str, Edit)> {
     HARMLESS.trim().lines().map(|line| (line, Edit::of(line)))
 }

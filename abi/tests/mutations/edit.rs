@@ -1,13 +1,14 @@
 //! Applies a single edit to the text of a header.
 
-/// A single edit: its kind, such as `Text` or `Rename`, and the texts for it.
+/// A single edit: its kind, such as `Text` or `Rename`, and the texts that the kind requires.
 pub(crate) struct Edit {
     kind: &'static str,
     texts: Vec<String>,
 }
 
 impl Edit {
-    /// Parses `KIND text ~ text`. In a text, `\n`, `\r` and `\t` are escape sequences, and `-` means an empty text.
+    /// Parses an edit from `KIND text ~ text`. In each text, `\n`, `\r` and `\t` are escape sequences, and `-` means an
+    /// empty text.
     pub(crate) fn of(line: &'static str) -> Self {
         let (kind, texts) = line.split_once(' ').unwrap();
         let plain = |text: &str| match text {
@@ -24,7 +25,8 @@ impl Edit {
     }
 }
 
-/// Normalises a text: no comments, one blank between words, stars next to the type, and each directive on its own line.
+/// Normalises the text of a header: removes comments, puts each directive on a separate line, one blank between words,
+/// and stars next to the type.
 pub(crate) fn normal(text: &str) -> String {
     let mut plain = String::new();
     for line in text.lines() {
@@ -85,7 +87,7 @@ fn body(text: &str, name: &str) -> (usize, usize) {
     (start, end)
 }
 
-/// Returns the declarations in a struct, without their semicolons.
+/// Returns the declarations in the struct `name`, without their semicolons.
 fn declarations(text: &str, name: &str) -> Vec<String> {
     let (start, end) = body(text, name);
     text[start..end]
@@ -124,7 +126,7 @@ pub(crate) fn apply(edit: &Edit, text: &str) -> String {
             text.replacen(from, to, 1)
         }
         ("Everywhere", [from, to]) => text.replace(from, to),
-        // Replaces a name where it is a whole identifier.
+        // Replaces a name wherever it is a whole identifier.
         ("Rename", [from, to]) => {
             let mut out = String::new();
             let mut word = String::new();

@@ -1,7 +1,7 @@
-//! Tests the checker with single edits to a header. It must report each edit in its class, and must not report edits
-//! without an effect.
+//! Tests the comparison of headers with single edits. The comparison must report each edit in the right class, and must
+//! not report edits without an effect.
 //!
-//! The edits are made to our committed header and, if available, to the header of jaxlib 0.12.0. Both are normalised
+//! The tests edit this project's header and, if available, the header of jaxlib 0.12.0. Both headers are normalised
 //! first, so that one list of edits fits both.
 
 mod cases;
@@ -37,7 +37,7 @@ fn subjects() -> Vec<(&'static str, String)> {
     subjects
 }
 
-/// Checks an edited header and returns the verdict; `None` without libclang.
+/// Compares an edited header with all snapshots and returns the verdict; `None` without libclang.
 fn verdict(text: String) -> Option<Verdict> {
     match Source::from_text(&PathBuf::from("edited.h"), text.clone()).read() {
         Ok(abi) => Some(snapshot::identify(&abi).unwrap()),
