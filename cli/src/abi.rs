@@ -72,8 +72,8 @@ enum Threshold {
 }
 
 impl Threshold {
-    /// Returns true if at least one change has this severity or a higher one. Changes that follow from others do not
-    /// count.
+    /// Returns true if at least one change has at least this severity. Changes that are consequences of other changes
+    /// do not count.
     fn is_reached(self, changes: &[Change]) -> bool {
         let least = match self {
             Self::Breaks => Severity::Breaks,
@@ -85,14 +85,14 @@ impl Threshold {
     }
 }
 
-/// The ABI that a header must have, as requested by `--revision`.
+/// The ABI that a checked header must have, as requested by `--revision`.
 #[derive(Clone, Debug)]
 enum Wanted {
-    /// Any header of a revision.
+    /// All editions of this revision's headers.
     Revision(Revision),
-    /// A single edition.
+    /// Only this edition.
     Edition(Edition),
-    /// The edition that this jaxlib version shipped.
+    /// The editions that this jaxlib version shipped.
     Jaxlib(String),
 }
 
@@ -107,7 +107,7 @@ impl Wanted {
         })
     }
 
-    /// Returns the edition of the main header that is requested.
+    /// Returns the requested edition of the main header; for a revision, its newest edition.
     fn edition(&self) -> Edition {
         match self {
             Self::Revision(revision) => Edition::of_revision(*revision),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use xla_ffi_abi::catalogue as abi;
 use xla_ffi_doctor::CATALOGUE;
 
-/// The numbers of findings that something was not judged. Lists cannot allow these findings.
+/// The numbers of findings that report an incomplete check. Lists cannot allow these findings.
 const NOT_JUDGED: [&str; 5] = ["XF001", "XF002", "XF003", "XF331", "XF332"];
 
 /// Options that name lists of known findings.
@@ -38,7 +38,7 @@ impl Files {
         })
     }
 
-    /// Returns true if this run writes a baseline, so that findings do not fail the run.
+    /// Returns true if this run writes a baseline. In such a run, findings do not affect the exit status.
     pub(crate) fn writes(&self) -> bool {
         self.write_baseline.is_some()
     }
@@ -76,19 +76,19 @@ impl Lists {
         })
     }
 
-    /// Returns the lines in the lists that matched no finding.
+    /// Returns the lines of the lists that match no finding of this run.
     pub(crate) fn unused(&self) -> impl Iterator<Item = &String> {
         self.allowed.unused().chain(self.baseline.unused())
     }
 }
 
-/// Returns the line for a finding in a list, such as `XF204 libmine.so/my_op`.
+/// Returns the key of a finding in lists, such as `XF204 libmine.so/my_op`.
 pub(crate) fn key(id: &str, file: &str, subject: &str) -> String {
     format!("{id} {file}/{subject}")
 }
 
-/// The contents of a list: a key per line, followed by a colon and a reason in allow-lists. In keys, `*` stands for any
-/// file or subject.
+/// The contents of a list: one key per line. In allow-lists, a colon and a reason follow the key. In keys, `*` matches
+/// any file or subject.
 #[derive(Debug, Default)]
 struct Known {
     lines: BTreeMap<String, String>,
@@ -143,7 +143,8 @@ impl Known {
         Ok(known)
     }
 
-    /// Returns the reason for a finding if the list contains it. The reason is empty in baselines.
+    /// Returns the reason in the list for a finding; `None` if the list does not contain the finding. In baselines, the
+    /// reason is empty.
     fn reason(&mut self, id: &str, file: &str, subject: &str) -> Option<String> {
         for (file, subject) in [(file, subject), ("*", subject), (file, "*"), ("*", "*")] {
             let wanted = format!("{id} {file}/{subject}");

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// The value of `schema` in the JSON output.
 pub(crate) const SCHEMA: &str = "xla-ffi-bench-1";
 
-/// The shortest interval between two reports to the parent process that calls still return.
+/// The shortest interval between two messages to the parent process that report progress.
 const BEAT: Duration = Duration::from_millis(100);
 
 /// Command line of `bench`.
@@ -48,12 +48,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Measures the calls in this process and writes the result.
+/// Measures the calls in this process, and writes the result to standard output.
 fn here(args: &Args) -> Result<()> {
     if args.output.is_json() {
         output::redirect_stdout()?;
     }
-    // The memory is allocated before foreign code runs, so that a lack of memory is not attributed to the handler.
+    // The memory is allocated before the handler runs, so that a lack of memory is not attributed to the handler.
     let mut nanoseconds: Vec<u64> = vec![];
     let calls = args.calls as usize;
     nanoseconds.try_reserve_exact(calls).with_context(|| {
@@ -66,7 +66,7 @@ fn here(args: &Args) -> Result<()> {
     drop(prepared);
     output::calls(format_args!("the handler"));
     let mut beat = Instant::now();
-    // A report starts the parent's time limit again, so that the limit applies to each call.
+    // A message to the parent restarts the time limit, so that the limit applies to single calls.
     let mut goes_on = |now: Instant| {
         if now.duration_since(beat) > BEAT {
             beat = now;

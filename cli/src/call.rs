@@ -1,4 +1,5 @@
-//! Options that describe one call: library, handler, host and operands. Prepares the call on the embedded runtime.
+//! Options that describe one call (library, handler, host and operands), and the preparation of the call on the
+//! embedded runtime.
 
 use crate::device::{Device, Opened};
 use crate::target::{HandlerName, Target};
@@ -161,7 +162,7 @@ pub(crate) fn parse_type(text: &str) -> Result<UserType, String> {
     })
 }
 
-/// Returns the mangled name of a C++ static member such as `State::id`, for Linux and macOS. Other symbols are
+/// Returns the mangled name of a C++ static member such as `State::id`, for Linux and macOS. Returns other symbols
 /// unchanged.
 fn mangled(symbol: &str) -> String {
     if !symbol.contains("::") {
@@ -175,7 +176,7 @@ fn mangled(symbol: &str) -> String {
 }
 
 impl CallArgs {
-    /// Creates the arguments that the command line describes.
+    /// Creates the arguments of the call from the command line.
     pub(crate) fn arguments(&self) -> Result<Vec<Tensor>> {
         self.args
             .iter()
@@ -184,8 +185,8 @@ impl CallArgs {
             .collect()
     }
 
-    /// Returns the results and their names. Their shapes are those of the command line, or are inferred from the shape
-    /// contract.
+    /// Returns the results of the call and their names. The shapes are those on the command line. Without these, they
+    /// are inferred from the shape contract.
     pub(crate) fn results(
         &self,
         manifest: Option<&manifest::Handler>,
@@ -243,7 +244,7 @@ pub(crate) fn ret_names(count: usize, mut named: impl Iterator<Item = String>) -
     names
 }
 
-/// Returns an error if the runtime found mistakes outside of calls, for example in tasks or deleters.
+/// Returns an error if the runtime found mistakes of the handler outside of calls, for example in tasks or deleters.
 pub(crate) fn check(runtime: &Runtime) -> Result<()> {
     let findings: Vec<_> = runtime
         .take_findings()
@@ -258,7 +259,7 @@ pub(crate) fn check(runtime: &Runtime) -> Result<()> {
 
 /// A call on the embedded runtime that is ready to run.
 pub(crate) struct Prepared {
-    /// The runtime that makes the call.
+    /// The embedded runtime that makes the call.
     pub(crate) runtime: Runtime,
     executable: Executable,
     arguments: Vec<Tensor>,
@@ -275,7 +276,7 @@ pub(crate) enum Ret {
     Alias(usize),
 }
 
-/// The parts of the call's context that the command line sets.
+/// The parts of the call's context that options set.
 struct Environment {
     run_id: i64,
     device_ordinal: i32,
@@ -334,7 +335,7 @@ impl Prepared {
         &self.arguments
     }
 
-    /// Returns the same call with different arguments, which must have the same shapes.
+    /// Returns the prepared call with different arguments, which must have the same shapes.
     pub(crate) fn with_arguments(self, arguments: Vec<Tensor>) -> Self {
         Self { arguments, ..self }
     }

@@ -1,7 +1,7 @@
 //! Runs this program again as a child process, so that a crash or hang in a library becomes an error.
 //!
-//! The child writes messages to a pipe: the name of the code that runs next, so that errors can name it, and the
-//! result.
+//! The child process writes messages to a pipe. The messages contain the name of the code that runs next, for use in
+//! errors, and the result of the work.
 
 use crate::output;
 use anyhow::{Context, Result, anyhow, bail};
@@ -17,20 +17,20 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use xla_ffi_doctor::library::Provided;
 
-/// The option that marks a supervised child process. It is the first option after the subcommand.
+/// The option that marks a supervised child process. The option is the first after the subcommand.
 const CHILD: &str = "--supervised";
-/// The name that errors use for code that runs after the child's work: exit handlers and destructors.
+/// The name in errors of code that runs after the child process has finished its work: exit handlers and destructors.
 const ENDING: &str = "the library, as its process ends,";
-/// Time for loading and reporting, in addition to the time limit.
+/// The time for loading a library and for reporting, in addition to the time limit.
 const GRACE: Duration = Duration::from_secs(5);
-/// Time in which a call may report its own timeout before its process is killed.
+/// The time in which a call may report its own timeout before the child process is killed.
 const LATE: Duration = Duration::from_millis(500);
-/// The upper bound of time limits, so that additions to the clock do not overflow.
+/// The longest time limit. Longer limits are shortened, so that additions to the clock do not overflow.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Environment variables of child processes, which set the library search path and libraries to load first.
 static ENVIRONMENT: OnceLock<Vec<(&str, OsString)>> = OnceLock::new();
 
-/// Sets the folders in which child processes search libraries, and the libraries that they load first.
+/// Sets the folders that child processes search for libraries, and the libraries that they load first.
 pub(crate) fn provide(provided: &Provided) -> Result<()> {
     let mut variables = Vec::new();
     for (name, paths) in [
@@ -55,7 +55,7 @@ pub(crate) fn provide(provided: &Provided) -> Result<()> {
     Ok(())
 }
 
-/// The error that a child process was killed at its time limit.
+/// The error if a child process was killed at its time limit.
 #[derive(Debug, thiserror::Error)]
 #[error("{who} did not return within the time limit of {limit:?} and was stopped")]
 pub(crate) struct TimedOut {
@@ -80,7 +80,7 @@ pub(crate) fn child(pipe: i32, work: impl FnOnce() -> Result<()>) -> ExitCode {
     }
 }
 
-/// Runs the same command line in a child process. Prints the JSON output if there is any.
+/// Runs the same command line in a child process. Prints the JSON output of the child process, if it has any.
 ///
 /// # Errors
 /// See [`ask`].
@@ -92,7 +92,7 @@ pub(crate) fn rerun(limit: Duration) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the same command line with additional options in a child process, and returns the JSON output.
+/// Runs the same command line with additional options in a child process. Returns the JSON output of the child process.
 ///
 /// # Errors
 /// See [`ask`].
@@ -100,7 +100,7 @@ pub(crate) fn rerun_for_answer(limit: Duration, options: &[String]) -> Result<Op
     ask(limit, own_arguments_with(options))
 }
 
-/// Returns the arguments of this process with additional options.
+/// Returns the command-line arguments of this process, with additional options after the subcommand.
 fn own_arguments_with(options: &[String]) -> Vec<OsString> {
     let mut arguments: Vec<_> = std::env::args_os().skip(1).collect();
     let at = 1.min(arguments.len());
@@ -108,12 +108,12 @@ fn own_arguments_with(options: &[String]) -> Vec<OsString> {
     arguments
 }
 
-/// Runs this program in a child process and returns its JSON output. After the child has reported the end of its work,
-/// failures are ignored.
+/// Runs this program in a child process and returns the JSON output. Failures are ignored after the child process has
+/// reported the end of its work.
 ///
 /// # Errors
-/// Returns the child's own error. If the child crashed, ended early or hung, the error has the name of the code that
-/// was running.
+/// Returns the error that the child process reported. If the child process crashed, ended early or hung, the error
+/// names the code that was running.
 pub(crate) fn ask(limit: Duration, arguments: Vec<OsString>) -> Result<Option<Value>> {
     let (status, mut said) = run(limit, arguments)?;
     match said.ends.take() {
@@ -123,7 +123,7 @@ pub(crate) fn ask(limit: Duration, arguments: Vec<OsString>) -> Result<Option<Va
     }
 }
 
-/// Runs a different program in a child process, and returns its JSON output.
+/// Runs a different program in a child process, and returns the JSON output of that program.
 ///
 /// The last two arguments of the program are the number of the pipe's file descriptor and `request`.
 ///
@@ -142,12 +142,13 @@ pub(crate) fn ask_program(
     outcome(status, said)
 }
 
-/// Runs this program in a child process. A call may take `limit`, and other steps may take [`GRACE`] longer.
+/// Runs this program in a child process. Calls of handlers may take the time `limit`, and other steps may take
+/// [`GRACE`] longer.
 fn run(limit: Duration, mut arguments: Vec<OsString>) -> Result<(ExitStatus, ChildOutput)> {
     supervise(limit, |pipe| {
         let at = 1.min(arguments.len());
         arguments.insert(at, format!("{CHILD}={pipe}").into());
-        // On Linux, this path refers to the same program even if its file was replaced.
+        // On Linux, this path refers to the running program, even if the program's file was replaced.
         let program = if cfg!(target_os = "linux") {
             PathBuf::from("/proc/self/exe")
         } else {
@@ -159,14 +160,14 @@ fn run(limit: Duration, mut arguments: Vec<OsString>) -> Result<(ExitStatus, Chi
     })
 }
 
-/// Runs a command as a child process that writes messages to a pipe. Returns its exit status and messages.
+/// Runs a command as a child process that writes messages to a pipe. Returns the exit status and the messages.
 fn supervise(
     limit: Duration,
     command: impl FnOnce(i32) -> Result<Command>,
 ) -> Result<(ExitStatus, ChildOutput)> {
     let (read, write) = rustix::pipe::pipe().context("cannot create a pipe to a child process")?;
     rustix::io::fcntl_setfd(&read, rustix::io::FdFlags::CLOEXEC)?;
-    // Reads must not block, because processes that a handler started may keep the pipe open.
+    // Processes that a handler started may keep the pipe open, so reads must not block.
     rustix::io::ioctl_fionbio(&read, true)?;
     let mut child = command(write.as_raw_fd())?
         .envs(
@@ -184,7 +185,7 @@ fn supervise(
     Ok((status?, said))
 }
 
-/// Waits until the child ends. Kills it at the time limit.
+/// Waits until the child process ends, and kills it at the time limit.
 fn wait(child: &mut Child, said: &mut ChildOutput, limit: Duration) -> Result<ExitStatus> {
     let given = |is_call: bool| match is_call {
         true => limit.min(DAY),
@@ -196,7 +197,7 @@ fn wait(child: &mut Child, said: &mut ChildOutput, limit: Duration) -> Result<Ex
         let ended = child
             .try_wait()
             .context("cannot wait for the child process")?;
-        // Messages are read after the status, so that all messages of an ended child are read.
+        // Messages are read after the status, so that no message of an ended process is missed.
         if said.read() {
             end = Instant::now() + given(said.is_call) + LATE;
         }
@@ -215,7 +216,7 @@ fn wait(child: &mut Child, said: &mut ChildOutput, limit: Duration) -> Result<Ex
     }
 }
 
-/// Returns the JSON output or the error of a child that has ended.
+/// Returns the JSON output, or the error, of a child process that has ended.
 fn outcome(status: ExitStatus, said: ChildOutput) -> Result<Option<Value>> {
     let who = &said.who;
     if let Some(signal) = status.signal() {
@@ -231,7 +232,7 @@ fn outcome(status: ExitStatus, said: ChildOutput) -> Result<Option<Value>> {
     }
 }
 
-/// Returns the name of a signal and its usual cause as text.
+/// Returns the name of a signal and the signal's usual cause.
 fn signal_name(number: i32) -> &'static str {
     use rustix::process::Signal;
     match Signal::from_named_raw(number) {
@@ -245,17 +246,17 @@ fn signal_name(number: i32) -> &'static str {
     }
 }
 
-/// The messages that a child has written so far.
+/// The messages that a child process has written so far.
 struct ChildOutput {
     pipe: File,
-    /// The start of a line that is not complete yet.
+    /// The bytes of an incomplete line, which is the start of a message.
     begun: Vec<u8>,
-    /// The name of the code that the child runs now, for errors.
+    /// The name of the code that the child process runs now, for errors.
     who: String,
-    /// Whether the child now runs a call, to which the time limit applies exactly.
+    /// Whether the child process now runs a call, to which the time limit applies without additional time.
     is_call: bool,
     answer: Option<Value>,
-    /// The result of the child's work, as soon as the child has reported it: an error or `None`.
+    /// The result that the child process has reported. The inner value is an error, or `None` for success.
     ends: Option<Option<String>>,
 }
 
@@ -271,8 +272,8 @@ impl ChildOutput {
         }
     }
 
-    /// Reads all available messages, so that writes of the child do not block. Returns true if the child reported that
-    /// new code runs.
+    /// Reads all available messages, so that the child process can write more. Returns true if a message reports that
+    /// different code runs.
     fn read(&mut self) -> bool {
         let mut entered = false;
         let mut bytes = [0; 4096];

@@ -1,10 +1,11 @@
-//! Infers result shapes from a manifest: from the shape contract, or from the argument whose memory the result shares.
+//! Infers result shapes from a manifest: from the shape contract, or from the argument that shares its memory with the
+//! result.
 
 use xla_ffi_contract::Contract;
 use xla_ffi_doctor::manifest::{Attribute, Handler, Kind, Operand};
 use xla_ffi_runtime::{Attribute as Value, Attributes, DType, Shape};
 
-/// Returns the shapes of the results for these arguments and attributes. The error text contains a remedy.
+/// Returns the shapes of the results for given arguments and attributes. An error text contains a remedy.
 pub(crate) fn infer(
     handler: &Handler,
     args: &[Shape],
@@ -119,7 +120,7 @@ fn wrong_attribute(declared: &[Attribute], given: &Attributes) -> Option<String>
     })
 }
 
-/// Returns true if a handler that declares the attribute accepts the value.
+/// Returns true if the value is valid for the attribute, according to the handler's declaration of the attribute.
 fn is_of_type(value: &Value, attr: &Attribute) -> bool {
     let is_integer = |ty: &str| ty.starts_with(['i', 'u']);
     let same = |ty: &str, dtype: DType| match dtype {
@@ -141,8 +142,8 @@ fn is_of_type(value: &Value, attr: &Attribute) -> bool {
     }
 }
 
-/// Returns the index of the argument whose memory the result at `index` shares, if any. `given` is the number of
-/// arguments.
+/// Returns the index of the argument whose memory the result at `index` shares; `None` if the result shares no memory.
+/// `given` is the number of arguments.
 pub(crate) fn changed_in_place(handler: &Handler, index: usize, given: usize) -> Option<usize> {
     let last = handler.rets.len().checked_sub(1)?;
     let ret = &handler.rets[index.min(last)];
@@ -157,7 +158,8 @@ pub(crate) fn changed_in_place(handler: &Handler, index: usize, given: usize) ->
     Some(arg + further).filter(|arg| *arg < given)
 }
 
-/// Returns the shapes of the results. `dims` contains the dimensions that the contract determines for each result.
+/// Returns the shapes of the results. For each result, `dims` contains the dimensions that the shape contract
+/// determines.
 fn by_operand(
     handler: &Handler,
     args: &[Shape],
@@ -177,7 +179,7 @@ fn by_operand(
             continue;
         }
         if ret.inout {
-            // A variadic result occurs once per argument of the variadic argument with the same name.
+            // A variadic result occurs once for each argument that the variadic operand of the same name receives.
             let end = if ret.variadic { usize::MAX } else { index + 1 };
             let shared = (index..end).map_while(|at| changed_in_place(handler, at, args.len()));
             shapes.extend(shared.map(|arg| args[arg].clone()));
@@ -200,7 +202,7 @@ fn by_operand(
     Ok(shapes)
 }
 
-/// Returns the element type of a result: the only type that it accepts, or the common type of all arguments.
+/// Returns the element type of a result: the result's only declared type, or the common type of all arguments.
 fn dtype_of(ret: &Operand, args: &[Shape]) -> Option<DType> {
     if let Some([only]) = ret.dtypes.as_deref() {
         return DType::from_name(only);
@@ -217,7 +219,7 @@ fn dtype_of(ret: &Operand, args: &[Shape]) -> Option<DType> {
     (accepted && arrays.all(|dtype| dtype == first)).then_some(first)
 }
 
-/// Returns the values of the handler's integer attributes. Missing attributes have their defaults.
+/// Returns the names and values of the handler's integer attributes. Omitted attributes have their default values.
 fn integers<'a>(declared: &'a [Attribute], given: &Attributes) -> Vec<(&'a str, i128)> {
     let value = |attr: &Attribute| match given.get(&attr.name) {
         Some(value) => value.integer(),

@@ -1,4 +1,4 @@
-//! The device on which the embedded runtime runs a handler: the host, or a CUDA device.
+//! The device on which the embedded runtime runs a handler: the CPU, or a CUDA device.
 
 use crate::target::Chosen;
 use anyhow::{Result, bail};
@@ -31,7 +31,7 @@ impl std::str::FromStr for Device {
     }
 }
 
-/// Returns the names of the handler's platforms in XLA's canonical spelling.
+/// Returns the names of the platforms in a handler's manifest entry, in XLA's canonical spelling.
 fn canonical(handler: &manifest::Handler) -> impl Iterator<Item = String> {
     let platforms = handler.platforms.iter();
     platforms.map(|platform| xla_ffi_runtime::canonical_platform(platform))
@@ -52,7 +52,7 @@ impl Device {
         handler.platforms.is_empty() || canonical(handler).any(|name| name == self.platform())
     }
 
-    /// Returns an error if the manifest declares the handler only for other platforms.
+    /// Returns an error if the manifest declares the handler only for platforms other than that of this device.
     pub(crate) fn check(self, chosen: &Chosen<'_>) -> Result<()> {
         let Some(manifest) = chosen.manifest else {
             return Ok(());
@@ -89,7 +89,7 @@ impl Device {
     }
 }
 
-/// A device that has been opened.
+/// A device that is ready for calls.
 pub(crate) enum Opened {
     Host,
     #[cfg(feature = "cuda")]
@@ -97,7 +97,8 @@ pub(crate) enum Opened {
 }
 
 impl Opened {
-    /// Returns an error if a handler for command buffers launches different work in different calls.
+    /// Returns an error if a handler that declares support for command buffers launches different work in different
+    /// calls.
     pub(crate) fn check_capture(&self, call: Call) -> xla_ffi_runtime::Result<()> {
         match self {
             Self::Host => {

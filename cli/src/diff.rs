@@ -112,7 +112,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         (Some(least), Some(step)) => step >= least.step(),
         _ => false,
     };
-    // If neither build loads, their handlers were not compared, so `--fail-on` fails.
+    // If neither build loads, the handlers of the builds were not compared, so `--fail-on` fails the run.
     let dead = builds.iter().all(|build| build.does_not_load().is_some());
     let (code, kind) = match (fails, dead && args.fail_on.is_some()) {
         (true, _) => (1, "findings"),
@@ -150,7 +150,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-/// Examines one build, and makes the metadata calls of its handlers unless `--no-run` is given.
+/// Examines one build. Makes the metadata calls of the build's handlers unless `--no-run` is given.
 fn build(args: &Args, path: &Path) -> anyhow::Result<(Examination, Vec<Candidate>)> {
     let mut examination = Examination::of(path)?;
     let unreadable = |problem| problem == Problem::Manifest;
@@ -183,7 +183,7 @@ fn build(args: &Args, path: &Path) -> anyhow::Result<(Examination, Vec<Candidate
     Ok((examination, candidates))
 }
 
-/// Returns a text for each part of the builds that was not compared, with the reason.
+/// Returns one text per part of the builds that was not compared. Each text contains the reason.
 fn notes(args: &Args, builds: &[Build<'_>; 2]) -> Vec<String> {
     let mut notes = Vec::new();
     for (build, path) in builds.iter().zip([&args.old, &args.new]) {

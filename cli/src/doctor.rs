@@ -92,7 +92,7 @@ struct ExaminedLibrary {
     examination: Examination,
     candidates: Vec<Candidate>,
     verdicts: Vec<Verdict>,
-    /// Jaxlibs that refuse handlers of the library, if a finding about the wheel already explains this.
+    /// The jaxlibs that refuse handlers of the library, if a finding about the wheel already reports these refusals.
     explained: BTreeSet<String>,
 }
 
@@ -186,7 +186,7 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
         if asked.is_empty() {
             wheel.judge_requirements(&mut of_wheel, judging.versions);
         }
-        // One library of the wheel has handlers, so the others are not expected to have any.
+        // If one library of the wheel has handlers, libraries without handlers are not reported.
         if of_wheel.iter().any(|one| !one.candidates.is_empty()) {
             for one in &mut of_wheel {
                 let findings = &mut one.examination.findings;
@@ -242,7 +242,8 @@ fn judge(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-/// Adds a finding for each symbol on the command line that no library exports. The first library has these findings.
+/// Adds a finding for each symbol on the command line that no library exports. The findings are added to the first
+/// library.
 fn add_unmatched(args: &Args, judged: &mut [ExaminedLibrary]) {
     let exported = |symbol: &str| {
         let mut all = judged.iter();
@@ -283,7 +284,7 @@ fn add_unmatched(args: &Args, judged: &mut [ExaminedLibrary]) {
 struct Examiner<'a> {
     args: &'a Args,
     versions: &'a [&'a str],
-    /// Whether `versions` is the default list of jaxlibs.
+    /// Whether the user chose no jaxlibs, so that `versions` is the default list.
     all: bool,
     interpreters: &'a Interpreters,
     provided: &'a Provided,
@@ -305,7 +306,7 @@ impl Examiner<'_> {
         let releases = if all { &RELEASES } else { versions };
         examination.judge_glibc(releases);
         examination.judge_user_data(releases);
-        // Handlers and types on the command line are used for all libraries that contain them.
+        // Handlers and types that the command line names apply to each library that contains them.
         let named: Vec<_> = args
             .handler
             .iter()
@@ -323,7 +324,7 @@ impl Examiner<'_> {
             .filter_map(|version| Revision::of_jaxlib(version))
             .collect();
         if args.no_run || wheel.is_some() {
-            // A library for another machine is expected in a wheel, and causes no failure with `--no-run`.
+            // In a wheel or with `--no-run`, a library for another machine is expected and is not a failure.
             for finding in &mut examination.findings {
                 if finding.problem == Problem::OtherMachine {
                     finding.severity = Severity::Note;
@@ -369,7 +370,8 @@ impl Examiner<'_> {
             asking.all(&mut candidates, &mut examination.findings);
         }
         if !examination.missing.is_empty() && examination.facts.uses_python() && !args.no_run {
-            // The library is missing for the dynamic linker, but the module's Python package may load it first.
+            // The dynamic linker does not find the required library, but the Python package of the module may load the
+            // library first.
             let findings = &mut examination.findings;
             let count = findings.len();
             findings.retain(|finding| finding.problem != Problem::DoesNotLoad);
@@ -389,7 +391,7 @@ impl Examiner<'_> {
             examination.findings.extend(traits);
         }
         examination.findings.sort_by_key(|finding| {
-            // A library for another machine is reported first, because this explains the other findings.
+            // The finding that a library is for another machine is first, because it explains the other findings.
             let first = finding.problem != Problem::OtherMachine;
             (
                 first,
@@ -419,8 +421,8 @@ impl Examiner<'_> {
     }
 }
 
-/// Keeps one finding for the cause of undefined symbols. If the library loads, findings about them are wrong. If it
-/// does not, they replace the loader's message.
+/// Removes findings with the same cause. If the library loads, findings about undefined symbols are wrong and removed.
+/// If the library does not load because of undefined symbols, the finding with the loader's message is removed.
 fn one_cause(findings: &mut Vec<Finding>) {
     let is = |finding: &Finding, problem| {
         finding.problem == problem && finding.subject == Subject::Machine
@@ -439,7 +441,7 @@ fn one_cause(findings: &mut Vec<Finding>) {
     }
 }
 
-/// Returns a text with the findings that fail the run. Equal reasons are combined.
+/// Returns a text with the findings that fail the run. Findings that differ only in their handlers are combined.
 fn conclusion(decision: &Decision) -> String {
     let mut lines = Vec::new();
     for same in grouped(&decision.failing, Item::is_alike) {
@@ -505,7 +507,7 @@ pub(super) fn behaviour_finding(subject: &mut Candidate, findings: &mut Vec<Find
     findings.push(finding);
 }
 
-/// Returns a finding if the manifest and the handler's answers disagree about a trait. Runtimes use the handler's
+/// Returns a finding if the manifest and the handler's answers disagree about a trait. Runtimes use the traits in the
 /// answers.
 pub(super) fn traits_finding(subject: &Candidate, manifests: &[Manifest]) -> Option<Finding> {
     const NAME: &str = "command_buffer_compatible";

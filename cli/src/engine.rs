@@ -52,7 +52,7 @@ pub(crate) fn refuse_what_it_cannot_do(args: &CallArgs) {
     }
 }
 
-/// Ends the program with status 2 if an option needs a function that the chosen revision does not have.
+/// Ends the program with status 2 if an option requires a function that the chosen revision does not have.
 fn refuse_what_it_does_not_have(args: &CallArgs) {
     let revision = args.revision.unwrap_or(Revision::NEWEST);
     for (option, given, slot) in [
@@ -88,8 +88,8 @@ pub(crate) fn only_embedded(args: &CallArgs, command: &str) {
     refuse_what_it_does_not_have(args);
 }
 
-/// Calls the handler on the XLA in a PJRT plugin, in a program with one custom call. Returns the results and their
-/// names.
+/// Calls the handler on the XLA in a PJRT plugin, in a program that consists of one custom call. Returns the names of
+/// the results, and the results.
 pub(crate) fn run_on(plugin: &Path, args: &CallArgs) -> Result<(Vec<String>, Vec<Tensor>)> {
     let target = Target::read(&args.lib)?;
     let chosen = target.choose(args.handler.as_ref())?;

@@ -32,9 +32,9 @@ pub(crate) struct Args {
     pub(crate) output: TextOrJson,
 }
 
-/// The verdicts on a handler, for the first jaxlib of each revision.
+/// The answers of a handler, and the verdicts for the first jaxlib of each revision.
 struct Reception {
-    /// Whether metadata calls were made. They are not possible if the library is for another machine.
+    /// Whether metadata calls were made. They are impossible if the library is for another machine.
     asked: bool,
     candidate: Candidate,
     verdicts: Vec<Verdict>,
@@ -58,7 +58,7 @@ impl Reception {
             None => asking(examination, types).one(&mut candidate),
         }
         candidate.learn_state();
-        // r0 makes no metadata call, so its verdict depends only on whether the library loads.
+        // Runtimes of r0 make no metadata call, so the verdict for r0 depends only on whether the library loads.
         let broken = probe::broken(&examination.findings);
         let verdicts = Revision::ALL.into_iter().map(|revision| {
             let compiled_with = &examination.compiled_with;
@@ -78,8 +78,8 @@ impl Reception {
         pairs.map(|(revision, _)| revision).collect()
     }
 
-    /// Returns the reason why it is unknown whether any jaxlib loads the handler; `None` if this is known. Jaxlibs of r0
-    /// do not count, because r0 makes no metadata call.
+    /// Returns the reason why it is unknown whether any jaxlib loads the handler; `None` if this is known. Jaxlibs of
+    /// r0 do not count, because they make no metadata call.
     fn not_known(&self) -> Option<&str> {
         let unknown = |verdict: &&Verdict| {
             verdict.loads == Loads::Unknown && verdict.revision != Revision::R0.name()
@@ -89,8 +89,8 @@ impl Reception {
         found.map(|verdict| verdict.why.as_str())
     }
 
-    /// Returns the handler's answer to the newest runtime that accepts it: version and traits. If no runtime does,
-    /// returns the reason.
+    /// Returns the API version and the traits in the handler's answer to the newest runtime that accepts the handler.
+    /// If no runtime accepts the handler, returns the reason.
     fn version_and_traits(&self) -> Result<((i32, i32), u32), &str> {
         let mut why = None;
         for answer in self.candidate.answers.iter().rev() {
@@ -170,7 +170,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let types: Vec<&UserType> = args.types.iter().collect();
     let chosen = chosen(&target, args.handler.as_ref());
     let chosen = match &elsewhere {
-        // The error names the other machine first, because this explains other errors.
+        // If the library is for another machine, the error starts with this fact, because it explains other errors.
         Some(why) => chosen.with_context(|| format!("{}: {why}", args.lib.display()))?,
         None => chosen?,
     };
@@ -240,7 +240,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     conclude(&problems)
 }
 
-/// Returns the targets of the original custom calls. If `--handler` names a handler, returns none.
+/// Returns the targets of the original custom calls to show. If `--handler` is given, shows only the handler and no
+/// targets.
 fn legacy<'a>(target: &'a Target, args: &Args) -> impl Iterator<Item = &'a manifest::Target> {
     let shown = args.handler.is_none();
     let manifests = target.manifests.iter().filter(move |_| shown);
@@ -343,12 +344,12 @@ fn chosen<'a>(target: &'a Target, wanted: Option<&HandlerName>) -> anyhow::Resul
         .collect()
 }
 
-/// Returns the handler's entry in the manifest if it describes operands.
+/// Returns the handler's manifest entry; `None` if the manifest does not describe the handler's operands.
 fn described<'a>(handler: &Chosen<'a>) -> Option<&'a manifest::Handler> {
     handler.manifest.filter(|says| says.described)
 }
 
-/// Returns the handler's traits from the manifest if it describes the handler.
+/// Returns the traits that the manifest declares; `None` if the manifest does not describe the handler.
 fn declared_traits(handler: &Chosen<'_>) -> Option<Vec<String>> {
     described(handler).map(|says| says.traits.clone())
 }

@@ -1,7 +1,7 @@
 //! Makes the metadata calls of libraries that use Python's C API, in a Python interpreter as a child process.
 //!
-//! An extension module publishes its handlers as capsules. These are attributes of the module, or results of its
-//! functions without parameters.
+//! An extension module publishes its handlers as capsules. Capsules are attributes of the module, or results of the
+//! module's functions without parameters.
 
 use crate::child_process::{self, TimedOut};
 use crate::output::error_text;
@@ -22,13 +22,13 @@ const PROGRAM: &str = include_str!("interpreter.py");
 /// A Python program that prints the interpreter's version, and the suffixes of modules that it can import.
 const DESCRIBE: &str = "import importlib.machinery, json, sys
 print(json.dumps({'version': sys.version_info[:2], 'suffixes': importlib.machinery.EXTENSION_SUFFIXES}))";
-/// A Python program that prints the first project in a list that is not installed.
+/// A Python program that prints the first project in a list of projects that is not installed.
 const LACKS: &str = "import importlib.metadata, sys
 sys.path[:0] = sys.argv[1].split('\\n')
 for project in sys.argv[2:]:
     try: importlib.metadata.version(project)
     except importlib.metadata.PackageNotFoundError: sys.exit(print(project))";
-/// The newest minor version of Python 3 that is searched on PATH.
+/// The newest minor version of Python 3 whose interpreter is searched on PATH.
 const NEWEST: u32 = 20;
 
 /// A Python interpreter on this machine.
@@ -51,7 +51,7 @@ impl Interpreter {
         Some(Self { program, ..found })
     }
 
-    /// Returns the first of these projects that is not installed for the interpreter.
+    /// Returns the first project in `projects` that is not installed for the interpreter; `None` if all are installed.
     fn lacks(&self, site_packages: &[PathBuf], projects: &[&str]) -> Option<String> {
         let folders: Vec<String> = site_packages
             .iter()
@@ -75,9 +75,9 @@ pub(crate) struct Unpacked<'a> {
     pub(crate) requires: Vec<&'a str>,
 }
 
-/// The interpreters that may be used, and the folders from which they import packages.
+/// The Python interpreters that may be used, and the folders from which they import packages.
 pub(crate) struct Interpreters {
-    /// The interpreters of the command line or of PATH. Each is started when it is first needed.
+    /// The interpreters on the command line or on PATH. Each interpreter is started when it is first needed.
     programs: Vec<(PathBuf, OnceCell<Option<Interpreter>>)>,
     site_packages: Vec<PathBuf>,
     limit: Duration,
@@ -103,7 +103,8 @@ impl Interpreters {
         }
     }
 
-    /// Returns the first interpreter that can import modules with this suffix and, if given, install this wheel.
+    /// Returns the first interpreter that can import modules with the file suffix `suffix`. If a wheel is given, the
+    /// interpreter must be able to install the wheel.
     fn fitting(&self, suffix: &str, wheel: Option<&Name>) -> Option<&Interpreter> {
         let mut found = self.programs.iter().filter_map(|(program, found)| {
             found
@@ -116,8 +117,8 @@ impl Interpreters {
         })
     }
 
-    /// Loads a library in an interpreter and makes its metadata calls. Handlers in capsules are added to `candidates`.
-    /// A function in `guesses` is a handler if it answers.
+    /// Loads a library in an interpreter and makes the metadata calls of its handlers. Handlers in capsules are added
+    /// to `candidates`. A function in `guesses` counts as a handler if it answers.
     pub(crate) fn ask(
         &self,
         examination: &mut Examination,
@@ -175,7 +176,7 @@ impl Interpreters {
             .and_then(|root| path.strip_prefix(root).ok())
             .unwrap_or(path);
         let module = examination.facts.module(member);
-        // A file without a module's suffix can be loaded by any interpreter.
+        // Any interpreter can load a library whose file name does not end with a module's suffix.
         let suffix = match file.find('.') {
             Some(at) if module.is_some() => &file[at..],
             _ => ".so",
@@ -210,7 +211,7 @@ impl Interpreters {
             ))
         };
         let does_not_load = |why: String| {
-            // Without the packages that the wheel requires, a failure to import proves nothing.
+            // If the interpreter lacks packages that the wheel requires, a failed import proves nothing.
             let requires = wheel.map_or(&[][..], |wheel| &wheel.requires);
             if let Some(package) = interpreter.lacks(&self.site_packages, requires) {
                 return needs(&package);
@@ -235,7 +236,7 @@ impl Interpreters {
     }
 }
 
-/// The JSON that the child process sends: an error, or the handlers.
+/// The JSON that the child process sends: an error, or the loaded library's handlers.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Said {
@@ -249,16 +250,16 @@ enum Said {
 #[derive(Deserialize)]
 struct Loaded {
     types: usize,
-    /// The handlers. Those in capsules are first.
+    /// The handlers of the library. Handlers in capsules are first.
     handlers: Vec<Asked>,
 }
 
-/// A handler: its name, its stages with their symbols, and its answer on each revision.
+/// A handler that answered: its name, its stages with their symbols, and its answer on each revision.
 #[derive(Deserialize)]
 struct Asked(String, BTreeMap<String, String>, Vec<Value>);
 
-/// Returns the outcome on each revision from r1 on. A capsule that never answers may contain a target of the original
-/// custom calls.
+/// Returns the outcome of the metadata calls on each revision from r1 on. A capsule that never answers may contain a
+/// target of the original custom calls.
 fn outcomes(name: &str, answers: &[Value], is_capsule: bool) -> Vec<Answer> {
     let is_silent = is_capsule && answers.iter().all(|one| one["silent"] == true);
     let skipped = match is_silent {
@@ -275,7 +276,7 @@ fn outcomes(name: &str, answers: &[Value], is_capsule: bool) -> Vec<Answer> {
         let mut outcome = answers.next().unwrap_or_else(skipped);
         match &mut outcome {
             Outcome::Accepted { version, .. } => {
-                // The embedded runtime makes the same check.
+                // The embedded runtime accepts and refuses the same versions.
                 if let Err(error) = metadata::accept_version(*revision, *version) {
                     outcome = Outcome::Refused {
                         why: format!("metadata of '{name}': {error}"),

@@ -3,7 +3,7 @@
 //! Exit status 0: success. 1: an error or a negative result, with the reason on standard error. 2: the command line
 //! does not parse.
 #![forbid(unsafe_code)]
-// Printing goes through the module `output`, because `print!` panics if standard output is closed or full.
+// All output is printed by the module `output`, because `print!` panics if standard output is closed or full.
 #![deny(clippy::print_stdout)]
 
 mod abi;
@@ -70,7 +70,7 @@ enum Command {
     Completions(CompletionsArgs),
 }
 
-/// The text for `--version`: the version of the SDK, and the newest ABI revision that it supports.
+/// The text that `--version` prints: the version of the SDK, and the newest ABI revision that the SDK supports.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let newest = Revision::NEWEST;
     format!(
@@ -129,8 +129,7 @@ struct StubsArgs {
     python: PathBuf,
 }
 
-/// Writes a Python stub file (`.pyi`) of a library. The Python package writes it, because the package defines the types
-/// in the file.
+/// Runs the Python package, which writes a stub file (`.pyi`) of a library. The package defines the types in the file.
 fn stubs(args: &StubsArgs) -> Result<()> {
     let shown = args.python.display();
     let mut command = process::Command::new(&args.python);
@@ -138,7 +137,7 @@ fn stubs(args: &StubsArgs) -> Result<()> {
     if let Some(file) = &args.output {
         command.arg("-o").arg(file);
     }
-    // After `--`, the path of the library may start with a hyphen.
+    // The option `--` allows that the path of the library starts with a hyphen.
     command.arg("--").arg(&args.lib);
     let done = command.output();
     let done = done.with_context(|| {

@@ -134,7 +134,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     crate::output::text(&text)
 }
 
-/// Writes the files into a new folder. Returns an error if the folder exists.
+/// Writes the files of a project into a new folder. Returns an error if the folder exists.
 fn write(folder: &Path, files: &[(String, String)]) -> Result<()> {
     if folder.symlink_metadata().is_ok() {
         bail!("{} already exists; nothing was written", folder.display());
@@ -149,7 +149,7 @@ fn write(folder: &Path, files: &[(String, String)]) -> Result<()> {
     Ok(())
 }
 
-/// Returns a configuration for cargo, which then uses the crates of the SDK from a checkout.
+/// Returns a configuration with which cargo uses the SDK's crates from a checkout.
 fn replacement(sdk: &str) -> String {
     let path = |crate_: &str| format!("{:?}", format!("{sdk}/{crate_}"));
     format!(
@@ -162,7 +162,7 @@ fn replacement(sdk: &str) -> String {
     )
 }
 
-/// Returns the checkout of the SDK that the project must use; `None` to use published packages.
+/// Returns the SDK's checkout that the project uses; `None` if the project uses published packages.
 fn checkout(given: Option<&Path>) -> Result<Option<String>> {
     let is_sdk = |path: &Path| {
         path.join("include/xla_ffi/handler.h").exists() && path.join("ffi/Cargo.toml").exists()

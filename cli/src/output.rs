@@ -1,4 +1,5 @@
-//! Writes to standard output and standard error. In child processes, also sends messages to the parent.
+//! Writes to standard output and standard error. In child processes, the module also sends messages to the parent
+//! process.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -8,20 +9,20 @@ use std::os::fd::AsFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The standard output of this program after [`redirect_stdout`], which no other code can write to.
+/// The standard output of this program after [`redirect_stdout`]. Foreign code cannot write to this file.
 static STDOUT: OnceLock<File> = OnceLock::new();
 
 /// Whether this process has written its JSON output.
 static ANSWERED: AtomicBool = AtomicBool::new(false);
 
-/// Redirects standard output to standard error, for this process and its children. Foreign code that prints then cannot
-/// break the JSON output.
+/// Redirects standard output to standard error, for this process and its children. Without this, text that foreign code
+/// prints would break the JSON output.
 ///
-/// Call this before any foreign code runs, and only if this process writes the output itself.
+/// Call this function before any foreign code runs, and only if this process writes the JSON output itself.
 pub(crate) fn redirect_stdout() -> Result<()> {
     let why = "cannot redirect the output of libraries";
     if STDOUT.get().is_none() {
-        // This copy of standard output is closed in child processes.
+        // Child processes do not inherit this copy of standard output.
         let own = std::io::stdout().as_fd().try_clone_to_owned();
         let own = File::from(own.context(why)?);
         STDOUT.get_or_init(|| own);
@@ -42,20 +43,20 @@ pub(crate) fn connect(pipe: i32) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Reports to the parent which code runs next, so that errors can name it. The time limit starts again.
+/// Reports to the parent process which code runs next, for the name in errors. The time limit starts again.
 pub(crate) fn enters(who: std::fmt::Arguments<'_>) {
-    // An error means that the parent has ended, so there is no process to inform.
+    // An error means that the parent process has ended, so no process needs the message.
     let _ = say(|| json!({ "enters": who.to_string() }));
 }
 
-/// Reports to the parent that a call runs next. Unlike after [`enters`], `--time-limit` applies without additional
-/// time.
+/// Reports to the parent process that a call runs next. During the call, `--time-limit` applies without the additional
+/// time that [`enters`] allows.
 pub(crate) fn calls(who: std::fmt::Arguments<'_>) {
     let _ = say(|| json!({ "calls": who.to_string() }));
 }
 
-/// Sends the JSON output to the parent, which prints it if this process succeeds. Returns false if this process has no
-/// parent to report to.
+/// Sends the JSON output to the parent process, which prints it if this process succeeds. Returns false if this process
+/// is not a supervised child process.
 fn answers(answer: &Value) -> std::io::Result<bool> {
     say(|| json!({ "answer": answer }))
 }
@@ -85,7 +86,7 @@ pub(crate) fn commands(text: &str) -> Result<()> {
     }
 }
 
-/// Writes the JSON output to standard output, or sends it to the parent.
+/// Writes the JSON output to standard output, or sends it to the parent process.
 pub(crate) fn json(value: &Value) -> Result<()> {
     let own = "cannot write to the parent process; a library has closed its pipe";
     if answers(value).context(own)? {
@@ -97,16 +98,16 @@ pub(crate) fn json(value: &Value) -> Result<()> {
 
 /// Writes a line to standard error, with control characters escaped.
 pub(crate) fn message(text: std::fmt::Arguments<'_>) {
-    // An error here, such as a full disk, must not change the exit status.
+    // An error in writing this line, such as a full disk, must not change the exit status.
     let _ = writeln!(std::io::stderr(), "{}", printable(&text.to_string()));
 }
 
-/// Returns the JSON for a successful exit.
+/// Returns the JSON that describes a successful exit.
 pub(crate) fn ok() -> Value {
     json!({ "code": 0, "kind": "ok" })
 }
 
-/// Writes JSON output about an error, if JSON is requested and the failed command has not written any.
+/// Writes JSON output that describes an error, if JSON is requested and the failed command has written no JSON output.
 pub(crate) fn no_answer(wanted: Option<&str>, error: &anyhow::Error) {
     if let Some(schema) = wanted.filter(|_| !ANSWERED.load(Ordering::Relaxed)) {
         // If this write fails, the exit status still reports the error.

@@ -1,5 +1,4 @@
-//! Makes the metadata calls of each revision in child processes, so that a crash or hang in a library becomes a
-//! finding.
+//! Makes metadata calls of handlers in child processes, so that a crash or hang in a library becomes a finding.
 
 use crate::call::UserType;
 use crate::child_process::{self, TimedOut};
@@ -22,7 +21,7 @@ pub(crate) struct Asking<'a> {
     pub(crate) path: &'a Path,
     /// The time limit for loading the library, and for each metadata call.
     pub(crate) limit: Duration,
-    /// The revisions that the user asked about. Only crashes on these revisions become findings.
+    /// The revisions of the jaxlibs that the user chose. Only crashes on these revisions become findings.
     pub(crate) wanted: &'a [Revision],
     /// User types that are registered before the handlers are loaded.
     pub(crate) types: &'a [&'a UserType],
@@ -45,7 +44,8 @@ impl Asking<'_> {
         Some(finding.about(Subject::Machine))
     }
 
-    /// Loads the library and makes the metadata calls of every handler. Failures become findings.
+    /// Makes the metadata calls of every handler of the library. Failures to load the library and crashes of handlers
+    /// become findings.
     pub(crate) fn all(&self, candidates: &mut [Candidate], findings: &mut Vec<Finding>) {
         if let Some(finding) = self.loading() {
             skip_all(candidates, &finding.what);
@@ -62,8 +62,8 @@ impl Asking<'_> {
                     .any(|wanted| wanted.name() == answer.revision);
                 if let Outcome::Broke { how, .. } = &answer.outcome {
                     if wanted {
-                        // A handler usually fails in the same way on several revisions. Only the revision's name in the
-                        // text differs.
+                        // A handler usually fails in the same way on several revisions, with texts that differ only in
+                        // the revision's name.
                         let same = |known: &str, on: &[&str]| {
                             known.replace(on[0], "rN") == how.replace(answer.revision, "rN")
                         };
@@ -87,8 +87,8 @@ impl Asking<'_> {
         }
     }
 
-    /// Makes a handler's metadata call of each revision from r1 on. The first wanted revision is first, and a timeout
-    /// prevents further calls.
+    /// Makes the metadata calls of a handler on each revision from r1 on. The first revision in `wanted` is called
+    /// first. After a timeout, no further calls are made.
     pub(crate) fn one(&self, candidate: &mut Candidate) {
         let Self { limit, types, .. } = *self;
         let first = self.wanted.first().copied();
@@ -97,7 +97,7 @@ impl Asking<'_> {
             .iter()
             .filter_map(|(stage, symbol)| Some((Stage::from_name(stage)?, symbol.as_str())))
             .collect();
-        // r0 is omitted, because it makes no metadata call.
+        // Runtimes of r0 make no metadata call, so r0 is omitted.
         let mut revisions = Revision::ALL[1..].to_vec();
         revisions.sort_by_key(|revision| Some(*revision) != first);
         let mut answers = Vec::new();
@@ -149,8 +149,8 @@ impl Asking<'_> {
         answer(self.limit, self.path, &question)
     }
 
-    /// Runs the instantiate stage, and adds a description to the outcome if the runtime misreads the stage's state. The
-    /// stage runs without attributes, so other errors are ignored.
+    /// Runs the instantiate stage of an accepted handler. Adds a description to the outcome if the runtime misreads the
+    /// stage's state. The stage runs without attributes, so other errors are ignored.
     fn with_state(
         &self,
         outcome: Outcome,
@@ -183,13 +183,13 @@ impl Asking<'_> {
     }
 }
 
-/// The request to a child process, which the child answers with JSON.
+/// A request to a child process, whose answer is JSON.
 #[derive(Serialize, Deserialize)]
 enum Question {
-    /// Load the library. The answer is null, or the reason why loading failed.
+    /// A request to load the library. The answer is null, or the reason why loading failed.
     Load,
-    /// Make a metadata call. If `state` is true, run the instantiate stage instead. The answer is then null, or
-    /// describes how the runtime misreads the stage's state.
+    /// A request to make a metadata call. If `state` is true, the request is to run the instantiate stage. The answer
+    /// is then null, or a description of how the runtime misreads the stage's state.
     Handler {
         revision: String,
         name: String,
@@ -208,7 +208,7 @@ pub(crate) struct Args {
     supervised: i32,
 }
 
-/// Runs in the child process: reads the request and sends the answer to the parent.
+/// Runs in the child process: reads the request, and sends the answer to the parent process.
 pub(crate) fn child(args: &Args) -> ExitCode {
     child_process::child(args.supervised, || {
         output::calls(format_args!("the library"));
@@ -246,13 +246,14 @@ fn answer(limit: Duration, path: &Path, question: &Question) -> anyhow::Result<V
     Ok(child_process::ask(limit, arguments.into())?.unwrap_or_default())
 }
 
-/// Returns a finding that neither loading nor the handlers' answers were examined.
+/// Returns a finding that the library was not run, so that neither loading nor the handlers' answers were checked.
 pub(crate) fn not_run(why: String) -> Finding {
     let what = "loading and the handlers' answers were not examined";
     Finding::unknown(Problem::NotRun, what, why)
 }
 
-/// Returns a finding that loading reached the time limit, which does not prove that the library fails to load.
+/// Returns a finding that loading the library reached the time limit. The timeout does not prove that the library fails
+/// to load.
 pub(crate) fn too_slow(error: &anyhow::Error) -> Finding {
     let what = "the library does not load on this machine within the time limit";
     let why = crate::output::error_text(error);
@@ -260,7 +261,7 @@ pub(crate) fn too_slow(error: &anyhow::Error) -> Finding {
     finding.fix("raise --time-limit")
 }
 
-/// Returns true if loading and the handlers' answers were examined.
+/// Returns true if no finding reports that the library was not run.
 pub(crate) fn has_run(findings: &[Finding]) -> bool {
     findings
         .iter()
@@ -275,7 +276,7 @@ pub(crate) fn broken(findings: &[Finding]) -> Option<&Finding> {
     broken.min_by_key(|finding| &finding.subject)
 }
 
-/// Records the reason why no metadata calls were made, for every handler.
+/// Records for every handler the reason why no metadata calls were made.
 pub(crate) fn skip_all(candidates: &mut [Candidate], why: &str) {
     for candidate in candidates {
         candidate.answers = skipped(&Revision::ALL[1..], why);
@@ -304,7 +305,7 @@ fn open(
 ) -> xla_ffi_runtime::Result<Handler> {
     let library = Runtime::new(revision).open(path)?;
     for user_type in types {
-        // Up to r6, a type has only an id and no `TypeInfo`, because each state has its own deleter.
+        // Types of r6 and older have only an id and no `TypeInfo`, because each state has its own deleter.
         let info = user_type
             .info
             .as_deref()
@@ -314,8 +315,8 @@ fn open(
     library.handler(name, stages)
 }
 
-/// Runs in the child process: runs the instantiate stage. Returns a description if the runtime misreads its state,
-/// otherwise null.
+/// Runs in the child process: runs the instantiate stage. Returns a description if the runtime misreads the stage's
+/// state; otherwise returns null.
 fn misread(
     path: &Path,
     revision: Revision,
@@ -331,7 +332,7 @@ fn misread(
     }
 }
 
-/// Runs in the child process: makes a metadata call and returns the outcome as JSON.
+/// Runs in the child process: makes a metadata call, and returns the outcome as JSON.
 fn ask(
     path: &Path,
     revision: Revision,
@@ -369,7 +370,7 @@ fn ask(
     }
 }
 
-/// Converts the JSON of a child process to an outcome.
+/// Converts the JSON answer of a child process to the outcome of a metadata call.
 pub(crate) fn outcome(value: &Value) -> Outcome {
     let text = |key: &str| value[key].as_str().map(str::to_owned);
     let number = |key: &str| value[key].as_i64().unwrap_or(0) as i32;

@@ -19,8 +19,8 @@ use xla_ffi_runtime::{
     Library, Revision, Runtime, Shape, Stage, Stages, Tensor, Unwritten,
 };
 
-/// Replays a recorded call, or all calls of a folder in order. Prints whether the results are equal to the recorded
-/// results.
+/// Replays a recorded call, or all recorded calls of a folder in order. Prints whether the results are equal to the
+/// recorded results.
 pub(crate) fn run(args: &CallArgs, unwritten: Unwritten, from: &Path) -> Result<()> {
     let Plan {
         due,
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &CallArgs, unwritten: Unwritten, from: &Path) -> Result<
             Ok((recorded, answer))
         });
         output::enters(format_args!("xla-ffi itself, between calls,"));
-        // The other files are replayed even if one fails.
+        // If one file fails, the other files are still replayed.
         let (recorded, answer) = match replayed {
             Ok(replayed) if reported => replayed,
             Ok(_) => continue,
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &CallArgs, unwritten: Unwritten, from: &Path) -> Result<
     Ok(())
 }
 
-/// A runtime, the library loaded in it, and the handlers of the library that are loaded.
+/// The library, the runtime that loaded the library, and the loaded handlers.
 type Host = (Library, Runtime, BTreeMap<Symbols, Handler>);
 
 /// The state of a replay, shared by all of its calls.
@@ -106,9 +106,9 @@ struct Replay<'a> {
     hosts: BTreeMap<u8, Host>,
     /// Handlers that were instantiated, by the number of the recorded instantiate call.
     instances: BTreeMap<u64, Executable>,
-    /// Whether a call was not repeated that may have changed a state.
+    /// Whether the replay omitted a call that may have changed a state.
     incomplete: bool,
-    /// Handlers whose prepare or initialize stage is in the recording.
+    /// The handlers whose prepare or initialize stage is in the recording.
     staged: BTreeSet<Symbols>,
 }
 
@@ -138,7 +138,8 @@ impl<'a> Replay<'a> {
         let title = call.title();
         if stage == Stage::Instantiate {
             output::calls(format_args!("{title}"));
-            // The recorded host accepted these attributes, even if the manifest does not declare them.
+            // The recorded host accepted these attributes, so attributes that the manifest does not declare are also
+            // allowed.
             return Ok(match handler.instantiate_any(&attributes) {
                 Ok(executable) => {
                     self.instances.insert(call.number, executable);
@@ -156,7 +157,7 @@ impl<'a> Replay<'a> {
         let made = self.call(recorded, &executable)?;
         output::calls(format_args!("{title}"));
         let outcome = made.run();
-        // The time limit of the call does not apply to the comparison.
+        // The time limit applies to the call, but not to the comparison of its results.
         output::enters(format_args!("{title}"));
         let answer = match outcome {
             Err(error) if is_ours(&error) => return Err(error.into()),
@@ -200,7 +201,8 @@ impl<'a> Replay<'a> {
                 let pool: Arc<dyn Executor> = Arc::new(Pool(threads));
                 replayed.executor(pool)
             }
-            // From r3 on, a recording without the pool's size is from a host without a thread pool.
+            // From r3 on, hosts report the size of their thread pool. A recording without a size is from a host without
+            // a thread pool.
             None if call.revision >= Revision::R3 as u8 => replayed.without_thread_pool(),
             None => replayed,
         };
@@ -258,7 +260,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// A thread pool that reports the size of the recorded host's thread pool.
+/// A thread pool that reports the size of the recorded host's thread pool to handlers.
 struct Pool(usize);
 
 impl Executor for Pool {
@@ -271,7 +273,7 @@ impl Executor for Pool {
     }
 }
 
-/// Returns true if the runtime ran out of memory or time, which is not an error of the handler.
+/// Returns true if the runtime ran out of memory or time. Such an error is not an error of the handler.
 fn is_ours(error: &Error) -> bool {
     let short = matches!(
         error.code(),
@@ -280,7 +282,7 @@ fn is_ours(error: &Error) -> bool {
     short && !error.is_from_handler()
 }
 
-/// Returns the reason why a recorded call cannot be repeated; `None` if it can.
+/// Returns the reason why a recorded call cannot be repeated; `None` if the call can be repeated.
 fn unknown(call: &Call) -> Option<String> {
     for (what, operands) in [("argument", &call.args), ("result", &call.rets)] {
         for (index, operand) in operands.iter().enumerate() {

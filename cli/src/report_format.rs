@@ -51,13 +51,13 @@ pub(crate) struct Annotation {
     pub(crate) path: String,
     /// The line in the file, if the line is known.
     pub(crate) line: Option<u32>,
-    /// The line for the finding in allow-lists and baselines.
+    /// The key of the finding in allow-lists and baselines.
     pub(crate) key: String,
     /// The reason why the finding is allowed; `None` if no list allows it.
     pub(crate) known: Option<String>,
 }
 
-/// The catalogue entry for the number of a finding.
+/// The entry of the catalogue for one kind of finding.
 pub(crate) struct Rule {
     pub(crate) id: &'static str,
     pub(crate) name: String,
@@ -65,8 +65,8 @@ pub(crate) struct Rule {
     pub(crate) remedy: &'static str,
 }
 
-/// Returns a SARIF 2.1.0 document with one result per finding. Allowed findings are suppressed, with the reason from
-/// the list.
+/// Returns a SARIF 2.1.0 document with one result per finding. Findings that a list allows are suppressed results, with
+/// the list's reason.
 pub(crate) fn sarif(tool: &str, rules: &[Rule], annotations: &[Annotation]) -> Value {
     let rules: Vec<Value> = rules
         .iter()
@@ -128,9 +128,10 @@ fn uri(path: &str) -> String {
     uri
 }
 
-/// Returns the findings as workflow commands for GitHub, one per line. Notes and allowed findings are omitted.
+/// Returns the findings as workflow commands for GitHub, one per line. Notes and findings that a list allows are
+/// omitted.
 pub(crate) fn github(annotations: &[Annotation]) -> String {
-    // Workflow commands reserve these characters, so they are escaped.
+    // Workflow commands give these characters a special meaning, so they are escaped.
     let data = |text: &str| {
         text.replace('%', "%25")
             .replace('\r', "%0D")

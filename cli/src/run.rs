@@ -88,10 +88,10 @@ fn here(args: &Args) -> Result<()> {
         text = "the handler has no results\n".into();
     }
     let printed = output::text(&text);
-    // A result's name becomes a file name in the archive, so it must not contain path separators.
+    // The name of a result becomes a file name in the archive, so path separators are replaced.
     let members = names.iter().map(|name| name.replace(['/', '\\'], "_"));
     let members = ret_names(names.len(), members);
-    // The file is written even if printing the results failed.
+    // If printing the results failed, the file is still written.
     if let Some(path) = &args.output {
         let named: Vec<_> = members.into_iter().zip(&rets).collect();
         npy::write_npz(path, &named)?;

@@ -1,4 +1,4 @@
-//! The handler that the command line chooses, by a name in the manifest or by symbols.
+//! The handler that the command line chooses, by the handler's name in the manifest or by symbols.
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use xla_ffi_doctor::Examination;
 use xla_ffi_doctor::manifest::{self, Manifest};
 use xla_ffi_runtime::{Bundle, Library, Stage};
 
-/// The remedy in errors if a library has no manifest.
+/// The remedy in error messages about libraries without a manifest.
 pub(crate) const FORGOTTEN: &str =
     "add `xla_ffi::library! { … }` in Rust, XFFI_LIBRARY in C or XLA_FFI_LIBRARY in C++";
 
@@ -20,9 +20,9 @@ pub(crate) struct Target {
 pub(crate) struct Chosen<'a> {
     pub(crate) name: String,
     pub(crate) stages: Vec<(Stage, String)>,
-    /// The handler's entry in the manifest, if it has one.
+    /// The handler's entry in the manifest; `None` if the manifest does not contain the handler.
     pub(crate) manifest: Option<&'a manifest::Handler>,
-    /// The names of all handlers in the manifest, as text for errors.
+    /// The names of all handlers in the manifest, for error messages.
     known: String,
 }
 
@@ -55,7 +55,7 @@ impl Target {
             .join(", ")
     }
 
-    /// Returns the handler that `--handler` names. Without the option, returns the library's only handler.
+    /// Returns the handler that `--handler` names; without `--handler`, the library's only handler.
     pub(crate) fn choose(&self, wanted: Option<&HandlerName>) -> Result<Chosen<'_>> {
         let shown = self.path.display();
         match wanted {
@@ -68,7 +68,7 @@ impl Target {
             Some(HandlerName::Name(name)) => {
                 match self.handlers().find(|handler| handler.name == *name) {
                     Some(handler) => Ok(from_manifest(handler)),
-                    // A name that is not in the manifest is the symbol of an execute stage.
+                    // A name that is not in the manifest is used as the symbol of an execute stage.
                     None => Ok(Chosen {
                         name: name.clone(),
                         stages: vec![(Stage::Execute, name.clone())],
@@ -117,7 +117,8 @@ impl Chosen<'_> {
             .collect()
     }
 
-    /// Returns a text that lists the manifest's handlers, if the manifest does not contain the chosen name.
+    /// Returns a text for errors that lists the handlers in the manifest. The text is empty if the manifest contains
+    /// the chosen handler.
     pub(crate) fn others(&self) -> String {
         match self.known.as_str() {
             "" => String::new(),
@@ -125,7 +126,7 @@ impl Chosen<'_> {
         }
     }
 
-    /// Adds a context to the error if the chosen name is neither a handler nor a symbol.
+    /// Adds a context to the error if the chosen name is neither a handler's name nor a symbol.
     fn explain(&self, error: xla_ffi_runtime::Error) -> anyhow::Error {
         let names_symbols = error.code() == xla_ffi_runtime::ErrorCode::NotFound;
         let error = anyhow::Error::new(error);
@@ -136,7 +137,7 @@ impl Chosen<'_> {
         }
     }
 
-    /// Returns the functions that the handler's symbols refer to.
+    /// Returns the functions of the handler's stages in the loaded library.
     pub(crate) fn bundle(&self, library: &Library) -> Result<Bundle> {
         library
             .bundle(&self.stages())
@@ -151,7 +152,7 @@ impl Chosen<'_> {
     }
 }
 
-/// The value of `--handler`: a name or symbols.
+/// The value of `--handler`: a name, or the symbols of the stages.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum HandlerName {
     /// A name in the manifest, or the symbol of an execute stage.
@@ -161,8 +162,8 @@ pub(crate) enum HandlerName {
 }
 
 impl HandlerName {
-    /// Returns a name for the handler, and the symbol of each stage. Without a name, the symbol of the execute stage is
-    /// the name.
+    /// Returns a name for the handler, and the symbol of each stage. If only symbols are given, the name is the symbol
+    /// of the execute stage.
     pub(crate) fn symbols(&self) -> (String, Vec<(String, String)>) {
         let stages = match self {
             Self::Name(name) => return (name.clone(), vec![("execute".into(), name.clone())]),
@@ -175,7 +176,7 @@ impl HandlerName {
         (name, stages.collect())
     }
 
-    /// Returns true if the library's manifest contains the handler, or if the library exports its symbols.
+    /// Returns true if the library's manifest contains the handler, or if the library exports the handler's symbols.
     pub(crate) fn is_in(&self, examination: &Examination) -> bool {
         let (name, stages) = self.symbols();
         let mut declared = examination.manifests.iter().flat_map(|m| &m.handlers);

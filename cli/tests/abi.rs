@@ -75,7 +75,7 @@ fn what_is_not_there_is_told() {
     assert!(err(&output).contains("r0 has no struct"));
     for arguments in [
         &["show", "r11"][..],
-        // This version is newer than all known releases, so its headers are unknown.
+        // Version 99.1.2 is newer than all known releases, so the headers of this version are unknown.
         &["show", "99.1.2"],
         &["diff", "r1"],
         &["diff", "r1", "0.4.28"],
@@ -160,8 +160,8 @@ fn a_header_is_named() {
     assert!(err(&other).contains("CustomOptions_Get"));
 }
 
-/// `--revision` with a revision accepts all headers of that revision. With an edition or a jaxlib version, it accepts
-/// only one of these headers.
+/// Tests that `--revision` with a revision accepts all headers of that revision. With an edition or a jaxlib version,
+/// it must accept only one header.
 #[test]
 fn an_edition_is_not_another_of_its_revision() {
     let test = "an_edition_is_not_another_of_its_revision";
@@ -241,7 +241,7 @@ fn an_edited_header_is_explained() {
     assert_eq!(header["changes"][0]["class"], "retyped");
 }
 
-/// Writes a copy of our header to a file, changed by `change`, and returns the path.
+/// Writes a copy of this project's `c_api.h`, changed by `change`, to a file and returns the path.
 fn copy(folder: &Path, name: &str, change: impl Fn(&str) -> String) -> String {
     let text = std::fs::read_to_string(root().join("include/xla/ffi/api").join(
         if name.contains("record") {
@@ -305,7 +305,7 @@ fn variants_and_several_headers_are_told_apart() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // Returns the editions of the checked headers, with `none` for an unknown header.
+    // Returns the editions of the checked headers, with `none` for a header that is equal to no edition.
     let editions = |arguments: &[&str]| {
         let output = abi(&[&["check", "--format=json", "--header"], arguments].concat());
         let value: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -325,7 +325,7 @@ fn variants_and_several_headers_are_told_apart() {
     );
     assert_eq!(editions(&[&two]), "r10");
     assert_eq!(editions(&[&two, "-D", "NARROW"]), "none");
-    // If all headers are in one folder, the header of an extension includes the main header from there.
+    // If all headers are in one folder, the header of an extension includes the main header from that folder.
     let record = copy(folder.path(), "flat/record_c_api.h", str::to_owned);
     let main = copy(folder.path(), "flat/c_api.h", str::to_owned);
     assert_eq!(editions(&[&record, &main]), "record-0.2 r10");

@@ -22,8 +22,8 @@ fn write(folder: &Path, name: &str, text: &str) {
     std::fs::write(folder.join(name), text).unwrap();
 }
 
-/// Writes a copy of the newest header with two differences. The sign of a rank changes (severity `breaks`), and a
-/// struct is added (severity `lacks`).
+/// Writes a copy of the newest header with two changes. One changes the sign of a rank (severity `breaks`), and one
+/// adds a struct (severity `lacks`).
 fn edited(folder: &Path) {
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../include/xla/ffi/api/c_api.h");
     let text = std::fs::read_to_string(ours).unwrap();
@@ -89,7 +89,7 @@ fn known_differences_stay_quiet_and_new_ones_fail() {
         "XF306 */XLA_FFI_Buffer.rank: why\nXF301 c_api.h/*: why\n",
     );
     assert_eq!(run(&["--allow", "both"]).0, Some(0));
-    // With the baseline, only findings that are not in it fail the run.
+    // With the baseline, only findings that the baseline does not contain fail the run.
     assert_eq!(run(&["--write-baseline", "base"]).0, Some(0));
     assert_eq!(run(&["--baseline", "base"]).0, Some(0));
     let text = std::fs::read_to_string(folder.join("c_api.h")).unwrap();

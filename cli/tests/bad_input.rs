@@ -1,4 +1,4 @@
-//! Tests that input which cannot be checked gives a clear error and exit status 1, as text and as JSON. The program
+//! Tests that input which cannot be checked causes a clear error and exit status 1, as text and as JSON. The program
 //! must not panic.
 
 use serde_json::Value;
@@ -7,7 +7,7 @@ use std::process::Command;
 use xla_ffi_testing::compiler::{library_of_text, works};
 use xla_ffi_testing::skip;
 
-/// Runs a command for text and for JSON output. Both must exit with status 1, and the error must contain `told`.
+/// Runs a command for text and for JSON output. Both runs must exit with status 1, and the error must contain `told`.
 fn refused(arguments: &[&str], told: &str) {
     let run = |more: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_xla-ffi"))

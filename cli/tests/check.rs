@@ -1,4 +1,4 @@
-//! Tests the output and exit status of `xla-ffi check` and `run --replay`. `tests/jax/check.py` tests wrong handlers
+//! Tests the output and exit status of `xla-ffi check` and `run --replay`. `tests/jax/check.py` tests faulty handlers
 //! with a manifest, and `tests/jax/record.py` tests recordings.
 
 use serde_json::Value;
@@ -49,7 +49,8 @@ fn xla_ffi(command: &str, lib: &Path, rest: &[&str]) -> Output {
     program.arg(command).arg(lib).args(rest).output().unwrap()
 }
 
-/// Runs the checks of one handler, which must exit with `code`. Returns the name, status and text of each check.
+/// Runs the checks of the handlers in a library; the command must exit with `code`. Returns the name, status and text
+/// of each check.
 fn check(code: i32, lib: &Path, rest: &[&str]) -> Vec<(String, String, String)> {
     let out = xla_ffi("check", lib, &[rest, &["--format=json"]].concat());
     let errors = String::from_utf8_lossy(&out.stderr);
@@ -95,7 +96,7 @@ fn libraries_of_the_sdk_pass() {
     }
     let unknown = xla_ffi("check", &axpy, &["--handler", "matmul", "--keep", "none"]);
     assert_eq!(unknown.status.code(), Some(1));
-    // Operands on the command line are for one handler, but this library has two.
+    // Operands on the command line apply to one handler, but this library has two handlers, so the command is refused.
     let norm = rust_examples().join("librms_norm.so");
     for operand in [["--arg", "f32[3]=ones"], ["--ret", "f32[3]"]] {
         let out = xla_ffi("check", &norm, &operand);
@@ -103,7 +104,7 @@ fn libraries_of_the_sdk_pass() {
         assert_eq!(out.status.code(), Some(1));
         assert!(said.contains("choose the handler with --handler"), "{said}");
     }
-    // This handler has state, an attribute without a default, and an operand that it changes in place.
+    // The handler in this library has state, an attribute without a default, and an operand that it changes in place.
     let execution = rust_examples().join("libexecution.so");
     let counter = ["--handler", "counter"];
     let with = |rest: &[&'static str]| check(0, &execution, &[&counter, rest].concat());
@@ -166,7 +167,7 @@ fn each_mistake_is_caught_by_its_line() {
     }
 }
 
-/// Tests handlers that subtract the mean of one row, or wrongly the mean of all rows.
+/// Tests that `check` finds handlers which wrongly subtract the mean of all rows instead of the mean of each row.
 #[test]
 fn rows_that_depend_on_one_another_are_found() {
     let folder = tempfile::tempdir().unwrap();
@@ -207,7 +208,7 @@ XFFI_LIBRARY({name}, XFFI_DESCRIBE(mean,
         let lines = check((status != "passed").into(), &library, &[]);
         let line = lines.iter().find(|line| line.0 == "vmap").unwrap();
         assert_eq!(line.1, status, "{line:?}");
-        // All values are equal here, so only the scales of the rows reveal the mistake.
+        // All values of the operand are equal, so only the different scales of the rows reveal the mistake.
         let lines = check(
             (status != "passed").into(),
             &library,
@@ -240,7 +241,7 @@ fn what_is_no_recording_is_told() {
     assert!(said(2, &["--replay", empty, "--arg", "f32=1"]).contains("cannot be used with"));
 }
 
-/// `Host` is a different name for the CPU, and platforms are compared without case.
+/// Tests that platforms are compared without case, and that `Host` is a name of the CPU.
 #[test]
 fn the_cpu_has_several_names() {
     let folder = tempfile::tempdir().unwrap();

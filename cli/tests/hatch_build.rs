@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use xla_ffi_testing::skip;
 
-/// A shell script that replaces cargo. It reports a library in an unexpected folder.
+/// A shell script that replaces cargo, and reports that the library was built in an unusual folder.
 const CARGO: &str = r#"#!/bin/sh
 mkdir -p elsewhere/triple/release
 echo "$CONTENT" > elsewhere/triple/release/$LIBRARY
@@ -87,7 +87,8 @@ fn tag(done: &Output) -> String {
     String::from_utf8_lossy(&done.stdout).trim().to_owned()
 }
 
-/// Python for macOS may support two architectures, but the wheel's tag must name the only architecture of the library.
+/// Tests the tag of a wheel for macOS. Python may support two architectures, but the tag must name the only
+/// architecture of the library.
 #[test]
 fn a_wheel_for_macos_names_the_architecture_of_its_library() {
     let Some(folder) = project("macos") else {
@@ -110,7 +111,8 @@ fn a_wheel_for_macos_names_the_architecture_of_its_library() {
     }
 }
 
-/// The hook uses the nvcc of a project for GPUs if its package is installed. Other projects build without nvcc.
+/// Tests that the hook uses the nvcc package of a project for GPUs, if the package is installed. Other projects must
+/// build without nvcc.
 #[test]
 fn the_build_of_a_project_for_gpus_finds_nvcc() {
     let Some(folder) = project("nvcc") else {

@@ -63,8 +63,8 @@ fn a_forgotten_list_of_handlers_is_named() {
     }
 }
 
-/// If a handler requires a registered type for its state, it is unknown whether jaxlibs accept the handler. With
-/// `--type`, this can be determined.
+/// Tests that it is unknown whether jaxlibs accept a handler that requires a registered type for its state. With
+/// `--type`, this must be known.
 #[test]
 fn a_type_that_is_not_registered_is_no_refusal() {
     let test = "a_type_that_is_not_registered_is_no_refusal";

@@ -1,5 +1,5 @@
-//! Tests mirrors of the ABI in other languages, with the test that `abi emit` writes and with `abi check`. Each mirror
-//! must pass. With a deliberate mistake, it must fail, and the message must name the mistake.
+//! Tests mirrors of the ABI in other languages with `abi check` and with the test that `abi emit` writes. Each correct
+//! mirror must pass. A mirror with a deliberate mistake must fail, with a message that names the mistake.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -34,7 +34,7 @@ fn emitted(lang: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Runs the emitted test on a mirror, which must pass. Then replaces `right` by `wrong` in the mirror, for which the
+/// Runs the emitted test on a mirror, which must pass. Then replaces `right` by `wrong` in the mirror, with which the
 /// test must fail.
 fn judge(mirror: &str, [right, wrong]: [&str; 2], told: &str, run: impl Fn(&Path, &str) -> Output) {
     let text = std::fs::read_to_string(fixtures().join(mirror)).unwrap();
@@ -66,7 +66,7 @@ fn mirrors_in_c_and_cpp() {
             continue;
         }
         let check = emitted(lang);
-        // The offset of the field is unchanged, so only its size and the following offsets show the mistake.
+        // The mistake does not change the field's offset, only its size and the offsets of later fields.
         judge(
             "mirror.h",
             ["uint32_t kind;", "uint64_t kind;"],
@@ -105,8 +105,7 @@ fn mirrors_in_rust() {
                 "--emit",
                 "metadata",
             ])
-            // The names of the mirror do not follow Rust's conventions, and its items are used only by the emitted
-            // test.
+            // The mirror's names do not follow Rust's conventions, and only the emitted test uses its items.
             .args(["-Anonstandard-style", "-Dunused", "--out-dir"])
             .args([folder, &mirror])
             .output()
@@ -141,7 +140,8 @@ fn a_mirror_with_ctypes() {
     );
 }
 
-/// Returns the program that an environment variable names, or else the program on PATH; `None` if it does not run.
+/// Returns the program that an environment variable names; without the variable, the program on PATH. Returns `None` if
+/// the program does not run.
 fn program(variable: &str, name: &str, argument: &str) -> Option<PathBuf> {
     let program = std::env::var_os(variable).map_or_else(|| PathBuf::from(name), PathBuf::from);
     let output = Command::new(&program).arg(argument).output();
@@ -246,7 +246,8 @@ fn a_layout_that_a_program_printed() {
         assert_eq!(output.status.code(), Some(1), "{to}");
         assert!(words(&output).contains(told), "{told}: {}", words(&output));
     }
-    // A statement without layouts leaves nothing to check. A map with an unknown name would leave an item unchecked.
+    // A layout without structs contains nothing to check. A naming map with an unknown name would leave an item without
+    // a check.
     assert!(words(&check("{}")).contains("contains no struct, enumeration or function of r10"));
     let map = write(
         folder.path(),
@@ -326,7 +327,7 @@ fn a_mirror_in_a_librarys_debug_information() {
         "{}",
         words(&output)
     );
-    // Without debug information, or with types in other files, the library cannot be checked.
+    // Without debug information, or if types are in other files, the library cannot be checked.
     let output = check(&rust(&text, &["-Cdebuginfo=0", "-Cstrip=symbols"]));
     assert_eq!(output.status.code(), Some(1));
     assert!(

@@ -22,8 +22,8 @@ fn new(folder: &Path, rest: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Returns the command `cargo test` for a new project. It uses the target folder and profile of this workspace, which
-/// already has compiled dependencies.
+/// Returns the command `cargo test` for a new project. The command uses the target folder and profile of this
+/// workspace, in which dependencies are already compiled.
 fn cargo_test() -> Command {
     let mut command = Command::new(env!("CARGO"));
     command
@@ -51,7 +51,8 @@ fn present(program: &str) -> bool {
         .is_ok_and(|out| out.status.success())
 }
 
-/// The projects are compiled directly. `cargo xtask ship` builds them with CMake, pip and uv, and calls them in JAX.
+/// Tests that projects in C and C++ compile and run. The test runs the compiler directly; `cargo xtask ship` builds
+/// projects with CMake, pip and uv, and calls them in JAX.
 #[test]
 fn c_and_cxx_projects_compile_and_run_on_every_revision() {
     let folder = folder("native");
@@ -96,7 +97,7 @@ fn c_and_cxx_projects_compile_and_run_on_every_revision() {
     }
 }
 
-/// Files that users commit must work on other machines, so they must not contain paths of this machine.
+/// Tests that files which users commit contain no paths of this machine, because they must work on other machines.
 #[test]
 fn what_is_committed_names_no_checkout() {
     let folder = folder("committed");
@@ -113,7 +114,7 @@ fn what_is_committed_names_no_checkout() {
         for file in files(&project) {
             let text = std::fs::read_to_string(&file).unwrap();
             let mut parts = text.split('@').skip(1);
-            // Placeholders start with a capital letter after `@`, unlike decorators and versions of actions.
+            // Placeholders have a capital letter after `@`, unlike decorators in Python and versions of actions.
             let is_left = parts.any(|part| part.starts_with(|c: char| c.is_ascii_uppercase()));
             assert!(!is_left, "{}: {text}", file.display());
             if file.starts_with(project.join(".cargo")) {
@@ -157,7 +158,7 @@ fn a_rust_project_for_gpus_passes_its_tests_without_one() {
     let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.lock");
     std::fs::copy(lock, folder.join("my-gpu/Cargo.lock")).unwrap();
     let mut test = cargo_test();
-    // If the tests have an nvcc, the project compiles its kernels with it.
+    // If the environment variable names an nvcc, the project compiles its kernels.
     if let Some(nvcc) = std::env::var_os("XLA_FFI_NVCC") {
         test.env("NVCC", nvcc);
     }

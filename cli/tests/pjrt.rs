@@ -56,7 +56,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Returns the exit status, standard output and standard error.
+/// Returns the exit status, standard output and standard error of a process.
 fn told(out: &Output) -> (Option<i32>, String, String) {
     (out.status.code(), text(&out.stdout), text(&out.stderr))
 }
@@ -194,7 +194,7 @@ fn both_engines_say_the_same() {
     assert!(good >= 7 && bad >= 5, "{good} {bad}");
 }
 
-/// If the plugin's XLA lacks a function, the error names the function and XLA's version of the ABI.
+/// Tests that if the plugin's XLA lacks a function, the error names the function and the ABI version of that XLA.
 #[test]
 fn what_the_plugin_is_too_old_for() {
     let test = "pjrt.what_the_plugin_is_too_old_for";
@@ -219,7 +219,7 @@ fn what_the_plugin_is_too_old_for() {
     );
 }
 
-/// If a plugin crashes or hangs in its own code, the error must name the plugin, not the handler.
+/// Tests that if a plugin crashes or hangs in its own code, the error names the plugin instead of the handler.
 #[test]
 fn plugins_that_misbehave_are_named() {
     let test = "pjrt.plugins_that_misbehave_are_named";

@@ -1,5 +1,5 @@
 //! Tests libraries for other machines, which zig builds. The sources must compile without warnings, and the facts read
-//! from the files must be correct. No library is run.
+//! from the files must be correct. No library is executed.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use xla_ffi_testing::wheel::Wheel;
 use xla_ffi_testing::zig::{Target, Zig, fat};
 use xla_ffi_testing::{root, skip};
 
-/// The libraries that the tests share: a C example, built for every machine.
+/// The libraries that the tests of this file share: a C example, built for every machine.
 struct Built {
     _folder: tempfile::TempDir,
     folder: PathBuf,
@@ -135,12 +135,12 @@ fn manifests_are_found_and_the_machine_is_told_first() {
             first.contains("XF116 proved fails") && first.contains(machine),
             "{text}"
         );
-        // With `--no-run`, a library for another machine is examined like any other library.
+        // With `--no-run`, the doctor must examine a library for another machine like any other library.
         let output = xla_ffi(&["doctor", "--no-run"], path);
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         assert!(said(&output).contains("2 handlers"), "{}", said(&output));
 
-        // Commands that run the library must report the wrong machine themselves, before the system's loader fails.
+        // Commands that run the library must report that it is for another machine, before the system's loader fails.
         let output = xla_ffi(&["run", "--handler", "rms_norm"], path);
         assert_eq!(output.status.code(), Some(1), "{}", said(&output));
         assert!(said(&output).contains("built for"), "{}", said(&output));
@@ -202,7 +202,7 @@ fn what_macos_asks_of_a_library() {
         "/opt/lib/libfixed.dylib, which other machines may not have",
     );
 
-    // After this change, the code differs from the code that was signed.
+    // The test changes the code after signing, so that the signature does not match the code.
     let mut bytes = std::fs::read(whole).unwrap();
     let at = bytes
         .windows(8)
@@ -224,8 +224,9 @@ fn what_macos_asks_of_a_library() {
     has(&unsigned, "XF118", "is not signed");
 }
 
-/// The guard catches C++ exceptions in the embedded runtime. If it does not compile, the runtime is silently built
-/// without it. Apple's C++ library, unlike libstdc++, has no type for a cancelled thread.
+/// Tests that the guard compiles, which catches C++ exceptions in the embedded runtime. If the guard did not compile,
+/// the runtime would silently be built without it. Apple's C++ library, unlike libstdc++, has no type for a cancelled
+/// thread.
 #[test]
 fn the_guard_of_the_runtime_compiles_for_macos() {
     let Some(zig) = Zig::find() else {
@@ -241,7 +242,8 @@ fn the_guard_of_the_runtime_compiles_for_macos() {
     }
 }
 
-/// A correct wheel for macOS or Windows has no findings, although the names of system libraries differ there.
+/// Tests that a correct wheel for macOS or Windows has no findings, although the names of system libraries differ from
+/// Linux.
 #[test]
 fn wheels_for_macos_and_windows() {
     let Some(built) = built("wheels_for_macos_and_windows") else {

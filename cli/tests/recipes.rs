@@ -1,5 +1,5 @@
 //! Tests the commands in docs/ci.md and docs/abi.md. Each command runs in a new folder with the files that the pages
-//! name. It must have the documented exit status, and take less than two seconds of processor time.
+//! name. The command must have the documented exit status, and use less than two seconds of processor time.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +7,8 @@ use std::time::Duration;
 use xla_ffi_testing::compiler::works;
 use xla_ffi_testing::{cost, headers, root, skip};
 
-/// A library with a handler that answers with the runtime's version, an instantiate stage, and a type for its state.
+/// A library with a handler that answers with the runtime's version. The handler has an instantiate stage, and a type
+/// for its state.
 const LIBRARY: &str = r#"
 #include "xla/ffi/api/c_api.h"
 struct State { static XLA_FFI_TypeId id; };
@@ -30,13 +31,13 @@ XLA_FFI_Error* my_op(XLA_FFI_CallFrame* frame) { return run(frame); }
 }
 "#;
 
-/// The layout that the program of a mirror of r9 prints, with the names of the test mirrors.
+/// The layout that the program of a mirror of revision r9 prints, with the names of the test mirrors.
 const LAYOUT: &str = r#"{"structs": {
     "Buffer": {"size": 48, "fields": {"struct_size": {"offset": 0}, "extensions": {"offset": 8}, "kind": {"offset": 16},
         "data": {"offset": 24}, "rank": {"offset": 32}, "dims": {"offset": 40}}}},
     "enums": {"Stage": {"values": {"STAGE_EXECUTE": 3, "STAGE_RECORD": 4}}}}"#;
 
-/// Returns the commands on a page: the lines of its shell blocks, and the code in its tables.
+/// Returns the commands on a page of the documentation: the lines of its shell blocks, and the code in its tables.
 fn commands(chapter: &str) -> Vec<String> {
     let text = std::fs::read_to_string(root().join("docs").join(chapter)).unwrap();
     let mut found = Vec::new();
@@ -55,7 +56,7 @@ fn commands(chapter: &str) -> Vec<String> {
             );
         }
     }
-    // Commands for maintainers, and general forms such as `xla-ffi abi …`, cannot be run here.
+    // Commands for maintainers, and general forms such as `xla-ffi abi …`, are not run.
     found.retain(|line| line.starts_with("xla-ffi ") && !line.contains('…'));
     found
 }
@@ -65,7 +66,7 @@ fn write(path: PathBuf, text: impl AsRef<[u8]>) {
     std::fs::write(path, text).unwrap();
 }
 
-/// Creates all files that the commands use.
+/// Creates all files that the commands on the pages use.
 fn prepare(folder: &Path, headers: &Path) {
     let header = std::fs::read(headers.join("xla/ffi/api/c_api.h")).unwrap();
     for place in ["third_party/xla/ffi/api", "path/to", ".", "old", "new"] {
@@ -115,7 +116,7 @@ fn every_line_of_the_book_runs_in_under_two_seconds() {
     let Some(all) = headers::all(name) else {
         return;
     };
-    // The headers in the pages' examples are those of r9.
+    // The commands on the pages use the headers of revision r9.
     let r9 = all.iter().find(|headers| headers.revision.name() == "r9");
     let headers = &r9.expect("headers of r9").include;
     if !works("g++") || !works("gcc") {

@@ -218,8 +218,7 @@ fn every_answer_has_its_form() {
             value["error"].is_string(),
         ));
     }
-    // All forms of the schema must have occurred. Forms for commands that can fail must also have occurred with a
-    // failure.
+    // All forms of the schema must have occurred. Forms for commands that can fail must have occurred with a failure.
     if works("gcc") {
         let told = schema
             .pointer("/$defs/failed/properties/schema/enum")
@@ -235,7 +234,7 @@ fn every_answer_has_its_form() {
             .filter(|(_, failed)| *failed)
             .map(|(form, _)| form.as_str());
         let mut expected = failed.clone();
-        // These two forms report failures per snapshot or header, not with one error for the whole output.
+        // The output in these two forms reports failures per snapshot or header, not as one error.
         for form in ["xla-ffi-abi-check-1", "xla-ffi-abi-snapshots-1"] {
             expected.remove(form);
         }
@@ -249,10 +248,10 @@ fn every_answer_has_its_form() {
     }
 }
 
-/// The line that the library prints, when it is loaded and in each call.
+/// The line that the test library prints, when it is loaded and in each call.
 const LINE: &str = "hello from the library";
 
-/// A C library with a handler that copies `x` to `y`. It prints when it is loaded and in each call.
+/// A C library with a handler that copies `x` to `y`. The library prints a line when it is loaded and in each call.
 const SOURCE: &str = r#"
 #include "xla_ffi/handler.h"
 #include <stdio.h>
@@ -288,7 +287,8 @@ fn run_xla_ffi(arguments: &[&str]) -> Output {
     program.args(arguments).output().unwrap()
 }
 
-/// Asserts that standard output is a single JSON document, and that the lines of the library are on standard error.
+/// Asserts that standard output is a single JSON document, and that standard error contains the lines that the library
+/// prints.
 fn is_one_document(arguments: &[&str]) {
     let output = run_xla_ffi(arguments);
     let told = String::from_utf8_lossy(&output.stdout);

@@ -19,7 +19,7 @@ fn every_shell_completes_every_command() {
             assert!(script.contains(command), "{shell}: no {command}");
         }
     }
-    // A script that bash cannot parse would fail here.
+    // If bash cannot parse the completion script, this command fails.
     let script = xla_ffi(&["completions", "bash"]).stdout;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("completions");

@@ -1,19 +1,19 @@
 //! Follows `docs/first-handler.md` once per language, as a new user does. Runs every command in order, writes every
-//! file, and compares every output with the page. `pip` and CMake need a package index, so these steps are replaced:
-//! the compiler builds the library, which is copied into the package. `cargo xtask ship` runs the real steps.
+//! file, and compares every output with the page. `pip` and CMake need a package index. Instead of these steps, the
+//! compiler builds the library, which is copied into the package. `cargo xtask ship` runs the real steps.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use xla_ffi_testing::{Block, blocks, compiler, page, root, skip};
 
-/// A simulated user who follows a page, in a folder of their own.
+/// A simulated user who follows a page, in a separate folder.
 struct Newcomer {
     folder: PathBuf,
     language: &'static str,
-    /// The source file that the page describes, followed by the path of the library that is built from it.
+    /// The source file that the page describes, and the path of the library that is built from the file.
     source: &'static str,
     library: &'static str,
-    /// The output of all commands since the last output on the page.
+    /// The output of all commands since the previous output on the page.
     said: String,
 }
 
@@ -32,8 +32,8 @@ impl Newcomer {
         let library = self.folder.join(self.library);
         std::fs::create_dir_all(library.parent().unwrap()).unwrap();
         if self.language == "rust" {
-            // The target folder and profile of this workspace are used, because dependencies are already compiled
-            // there.
+            // The test uses the target folder and profile of this workspace, in which dependencies are already
+            // compiled.
             let output = Command::new(env!("CARGO"))
                 .args(["build", "--offline"])
                 .env("CARGO_TARGET_DIR", xla_ffi_testing::target_folder())
@@ -84,7 +84,7 @@ impl Newcomer {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Runs a line of a shell block. A line whose comment names other languages is skipped.
+    /// Runs a line of a shell block. Skips a line whose comment names other languages.
     fn runs(&mut self, line: &str) {
         let (line, languages) = line.split_once("  # ").unwrap_or((line, ""));
         let line = line.trim_end();
@@ -204,15 +204,15 @@ fn follow(test: &str, language: &'static str, source: &'static str, library: &'s
     porting(test, language, &mut newcomer);
 }
 
-/// Returns the new text of a diff, without the removed lines.
+/// Returns the text after applying a diff: its added and unchanged lines.
 fn changed(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.starts_with('-'));
     let plain = lines.map(|line| line.strip_prefix(['+', ' ']).unwrap_or(line));
     plain.flat_map(|line| [line, "\n"]).collect()
 }
 
-/// Checks `docs/porting.md`. The new code of each diff must compile and run, and both Python programs must print the
-/// same.
+/// Checks `docs/porting.md`. The new code of each diff must compile and run, and the Python programs before and after
+/// must print the same.
 fn porting(test: &str, language: &str, newcomer: &mut Newcomer) {
     let page = page("porting.md");
     let blocks = blocks(&page);

@@ -1,6 +1,6 @@
 //! Compares the doctor's verdicts with the measured behaviour of real jaxlibs, for handlers built with XLA's headers.
-//! `cargo xtask verdicts` makes the measurements (tests/jax/verdicts.txt). A verdict may be unknown, but must not be
-//! wrong.
+//! `cargo xtask verdicts` makes the measurements (tests/jax/verdicts.txt). A verdict may be unknown, but must not
+//! contradict the measurement.
 
 use serde_json::Value;
 use std::path::Path;
@@ -12,9 +12,9 @@ use xla_ffi_testing::{cost, target_folder};
 /// The doctor's verdict on a handler for one jaxlib, simplified for the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Claim {
-    /// The handler loads, and calls have no known risks.
+    /// The doctor reports that the handler loads and that its calls have no known risks.
     Works,
-    /// It is proved that the handler does not work.
+    /// The doctor reports proof that the handler does not work.
     Fails,
     /// The doctor does not claim that the handler works or fails.
     Open,
@@ -107,8 +107,8 @@ fn claims_are_what_jaxlibs_do() {
                     let Some(end) = ends[at] else {
                         panic!("{version} {case} was not measured on {jaxlib}");
                     };
-                    // Without `--type`, the doctor cannot know whether users register the type, so the measurement with
-                    // a registered type also counts.
+                    // Without `--type`, the doctor cannot know whether users register the type. The measurement with a
+                    // registered type therefore also counts.
                     let or_registered = *case == "stateful"
                         && row(&table, version, "registered").ends[at] == Some(End::Works);
                     let is_true = match claim {
@@ -134,7 +134,7 @@ fn claims_are_what_jaxlibs_do() {
         wrong.len(),
         wrong.join("\n")
     );
-    // Unknown verdicts are never wrong, so a minimum of other verdicts is required.
+    // Unknown verdicts never contradict a measurement, so a minimum number of known verdicts is required.
     assert!(works > 250 && fails > 300, "{told:?}");
 }
 

@@ -13,7 +13,7 @@ fn yaml(path: &str) -> Value {
     serde_yaml_ng::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The action, and the folders that one run of it uses.
+/// The GitHub action, and the folders that one run of the action uses.
 struct Action {
     definition: Value,
     /// The runner's temporary folder, which contains the installed tool.
@@ -72,7 +72,7 @@ impl Action {
         printed
     }
 
-    /// Runs one step of the action, which must fail and print this text.
+    /// Runs one step of the action. The step must fail and print the text `text`.
     fn fails(&self, name: &str, inputs: &[(&str, &str)], text: &str) {
         let output = self.step(name, inputs).expect("the step runs");
         let printed = printed(&output);
@@ -237,7 +237,7 @@ fn workflows_pass_inputs_that_the_action_has() {
 #[test]
 fn the_hook_checks_what_it_is_given() {
     let hook = &yaml(".pre-commit-hooks.yaml")[0];
-    // pre-commit searches for this pattern in the paths of files.
+    // pre-commit searches for this pattern in the paths of changed files.
     let matches = |path: &str| {
         let mut grep = Command::new("bash");
         grep.args(["-c", r#"grep -qE "$0" <<<"$1""#]);

@@ -20,7 +20,7 @@ use xla_ffi_abi::diff;
 use xla_ffi_abi::snapshot::{self, Snapshot};
 use xla_ffi_abi::xla_ffi_sys::Revision;
 
-/// Options that apply only to headers, so that they conflict with other inputs.
+/// Options that apply only to headers. They conflict with `--layout`, `--dwarf` and `--snapshots`.
 const OF_HEADERS: [&str; 7] = [
     "variant",
     "define",
@@ -125,7 +125,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let edition = args.revision.as_ref().map_or_else(newest, Wanted::edition);
         match mirror::check(source, edition, args.names.as_deref()) {
             Ok(mirror) => checked.push(mirror),
-            // SARIF and GitHub annotations contain only findings, so an error becomes a finding.
+            // The formats SARIF and GitHub annotations contain only findings, so an error is written as a finding.
             Err(error) if matches!(args.form.format, Format::Sarif | Format::Github) => {
                 checked.push(header::unreadable(source.path(), None, &error));
             }
@@ -188,7 +188,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-/// Returns the JSON output, for a list of headers or for one mirror.
+/// Returns the JSON output for the checked headers or for the checked mirror.
 fn answer(form: &str, exit: &Value, checked: &[Checked], is_mirror: bool) -> Value {
     let mut values = checked.iter().map(Checked::to_json);
     let fields = match is_mirror {

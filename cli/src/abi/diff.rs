@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         );
     }
     let mut changes = diff::changes(&old, &new);
-    // The measured facts are about revisions, so none exist for headers and snapshot files.
+    // The measured facts are about revisions, so headers and snapshot files have none.
     let facts = match (&args.old, &args.new) {
         (Input::Edition(old), Input::Edition(new)) => meaning::facts(old.revision, new.revision),
         _ => Vec::new(),
@@ -110,7 +110,7 @@ pub(super) fn report(changes: &[Change], old: &str, new: &str) -> String {
         for change in &changes {
             let what = change.member.as_deref().unwrap_or(owner);
             let number = match change.follows {
-                true => String::new(), // no list has it
+                true => String::new(), // lists do not contain implied changes
                 false => format!("{} ", change.class.rule().id),
             };
             let _ = write!(text, "  {number}{}", change.describe(what));

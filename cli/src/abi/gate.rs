@@ -1,4 +1,4 @@
-//! The findings of `abi check` about a file, and the decision whether they fail the run.
+//! The findings of `abi check` about one file, and the decision whether these findings fail the run.
 
 use super::Threshold;
 use crate::baseline::{self, Lists};
@@ -24,14 +24,14 @@ pub(super) fn rules() -> Vec<report_format::Rule> {
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     rule: &'static Rule,
-    /// The subject's name in allow-lists, such as `XLA_FFI_Buffer.rank`.
+    /// The subject of the finding as written in allow-lists, such as `XLA_FFI_Buffer.rank`.
     subject: String,
     message: String,
     /// The line of the declaration in the file, if the line is known.
     line: Option<u32>,
     /// Whether the finding fails the run unless it is allowed.
     fails: bool,
-    /// The level in CI formats, if the finding does not fail the run.
+    /// The level of the finding in formats for CI if the finding does not fail the run.
     level: &'static str,
 }
 
@@ -77,13 +77,13 @@ impl Found {
 pub(super) struct Checked {
     path: PathBuf,
     found: Vec<Found>,
-    /// The kind of failure in one word, for JSON output.
+    /// The kind of result in one word, for JSON output.
     pub(super) kind: &'static str,
-    /// The report as text.
+    /// The report about the file, as text.
     pub(super) text: String,
-    /// Notes for standard error.
+    /// Notes about the file that are written to standard error.
     pub(super) notes: Vec<String>,
-    /// The findings in the form for CI.
+    /// The findings in the form for CI formats, with the reasons why lists allow them.
     pub(super) annotations: Vec<Annotation>,
     value: Value,
 }
@@ -106,7 +106,7 @@ impl Checked {
         self
     }
 
-    /// Adds the reason to each finding that a list allows.
+    /// Creates the annotations for CI from the findings. If a list allows a finding, adds the list's reason.
     pub(super) fn look_up(&mut self, lists: &mut Lists) {
         let name = self.path.file_name();
         let file = name.map_or_else(String::new, |name| name.to_string_lossy().into_owned());
@@ -138,7 +138,7 @@ impl Checked {
         }
     }
 
-    /// Returns true if the file could be judged, so that lists may allow its findings.
+    /// Returns true if the file could be checked. Lists cannot allow the error that a file could not be checked.
     pub(super) fn is_judged(&self) -> bool {
         self.kind == "findings"
     }
@@ -151,7 +151,8 @@ impl Checked {
             .any(|(found, annotation)| found.fails && annotation.known.is_none())
     }
 
-    /// Returns the baseline lines for this file: all findings that fail the run, including those that a list allows.
+    /// Returns the lines that a baseline contains for this file. The lines are all findings that fail the run,
+    /// including findings that a list allows.
     pub(super) fn keys(&self) -> impl Iterator<Item = String> {
         let pairs = self.found.iter().zip(&self.annotations);
         pairs
@@ -159,7 +160,7 @@ impl Checked {
             .map(|(_, annotation)| annotation.key.clone())
     }
 
-    /// Returns the result as JSON, with the decision.
+    /// Returns the result as JSON, including whether the findings fail the run.
     pub(super) fn to_json(&self) -> Value {
         let known = self.annotations.iter().filter_map(|annotation| {
             Some(json!({ "key": annotation.key, "reason": annotation.known.as_ref()? }))

@@ -1,5 +1,5 @@
-//! `xla-ffi abi emit`, and `xla-ffi abi check` for mirrors. A mirror is checked by the layout that its program prints,
-//! or by debug information.
+//! `xla-ffi abi emit`, and `xla-ffi abi check` for mirrors. The layouts of a mirror are those that its program prints,
+//! or those in debug information.
 
 use super::gate::{Checked, Found};
 use crate::output;
@@ -45,7 +45,7 @@ pub(crate) fn emit(args: &Args) -> anyhow::Result<()> {
     output::text(&text)
 }
 
-/// Reads the naming map. Returns an error if it has names that the revision does not have.
+/// Reads the naming map. Returns an error if the map has names that the revision does not have.
 fn names(path: Option<&Path>, snapshot: &Snapshot) -> anyhow::Result<Names> {
     let Some(path) = path else {
         return Ok(Names::default());
@@ -72,9 +72,9 @@ fn names(path: Option<&Path>, snapshot: &Snapshot) -> anyhow::Result<Names> {
     Ok(names)
 }
 
-/// The layouts of a mirror, which are compared with a revision.
+/// The source of a mirror's layouts, which are compared with a revision.
 pub(super) enum Source<'a> {
-    /// A JSON file that the mirror's program printed.
+    /// A JSON file with layouts, which the mirror's program printed.
     Layout(&'a Path),
     /// A library whose debug information contains the mirror.
     Library(&'a Path),
@@ -107,7 +107,7 @@ pub(super) fn check(
         }
         Source::Library(path) => {
             let bytes = library::bytes(path)?;
-            // All parts of a fat file are compared, because layouts do not depend on the machine.
+            // All parts of a fat file are compared, because the ABI's layouts do not depend on the machine.
             let expected = Layout::of(&snapshot.abi, &names);
             let mut found = Vec::new();
             for part in library::parts(path, &bytes)? {
@@ -146,7 +146,7 @@ pub(super) fn check(
         "mistakes": mistakes,
         "absent": absent,
     });
-    // A mistake starts with the name of the type or field that it is about.
+    // Each text about a mistake starts with the mirror's name of the type or field.
     let found: Vec<Found> = mistakes
         .iter()
         .map(|mistake| {

@@ -125,7 +125,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     output::text(&text)
 }
 
-/// Returns the layouts of a snapshot as JSON, in which each field also has its C declaration.
+/// Returns the layouts of a snapshot as JSON, and adds the C declaration of each field.
 fn abi(snapshot: &Snapshot) -> Value {
     let mut value = json!(snapshot.abi);
     for layout in value["structs"].as_object_mut().into_iter().flatten() {
@@ -134,7 +134,7 @@ fn abi(snapshot: &Snapshot) -> Value {
     value
 }
 
-/// Adds its C declaration to each field of a struct in JSON.
+/// Adds the C declaration of each field to a struct in JSON.
 fn with_c(mut layout: Value) -> Value {
     for field in layout["fields"].as_array_mut().into_iter().flatten() {
         if let (Some(ty), Some(name)) = (field["type"].as_str(), field["name"].as_str()) {
@@ -144,8 +144,8 @@ fn with_c(mut layout: Value) -> Value {
     layout
 }
 
-/// Returns the older snapshots of the same header file, oldest first. For a file, returns all snapshots of that header
-/// file.
+/// Returns the snapshots that are older than `snapshot` and of the same header file, oldest first. If `is_file` is
+/// true, returns all snapshots of that header file.
 fn older(snapshot: &Snapshot, is_file: bool) -> anyhow::Result<Vec<&'static Snapshot>> {
     Ok(snapshot::all()?
         .iter()

@@ -1,4 +1,4 @@
-//! The checks of `xla-ffi check`. Each check is a function and runs in its own process.
+//! The checks of `xla-ffi check`. Each check is a function, and runs in a separate process.
 
 use super::subject::{Subject, bytes};
 use anyhow::Result;
@@ -12,7 +12,7 @@ use xla_ffi_runtime::{DType, Displaced, Error, ErrorCode, Revision, Shape, Tenso
 pub(super) enum Status {
     Passed(String),
     Failed(String),
-    /// An observation that is not a failure.
+    /// An observation that is not a failure, for the report.
     Note(String),
     Skipped(String),
 }
@@ -50,12 +50,13 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("wrong-ranks", |subject| status_of(wrong_ranks(subject))),
 ];
 
-/// Returns the status of a check. If the check returned an error, the status is a failure.
+/// Returns the status of a check, or a failure if the check returned an error.
 fn status_of(status: Result<Status>) -> Status {
     status.unwrap_or_else(|error| Status::Failed(crate::output::error_text(&error)))
 }
 
-/// Runs a check that compares the results of calls. Handlers that are declared nondeterministic are skipped.
+/// Runs a check that compares the results of several calls. The check is skipped if the handler is declared
+/// nondeterministic.
 fn if_deterministic(subject: &Subject, check: fn(&Subject) -> Result<Status>) -> Status {
     match is_deterministic(subject) {
         true => status_of(check(subject)),
@@ -94,8 +95,8 @@ fn runs(subject: &Subject) -> Result<Status> {
     }))
 }
 
-/// Checks that the handler writes every byte of every result. Two calls are compared, whose result memory initially
-/// contains different bytes.
+/// Checks that the handler writes every byte of every result. Compares two calls whose result memory initially contains
+/// different bytes.
 fn written(subject: &Subject) -> Result<Status> {
     let run = || {
         subject
@@ -133,7 +134,7 @@ fn operands(subject: &Subject) -> Result<Status> {
 }
 
 fn repeats(subject: &Subject) -> Result<Status> {
-    // All calls are made in one process, so that state which survives between calls is found.
+    // Because all calls run in one process, the comparison detects state that persists between calls.
     let first = bytes(&subject.prepare()?.call().run()?.rets);
     for turn in 2..=4 {
         let again = subject.prepare()?.call().run()?;
@@ -188,7 +189,7 @@ fn threads(subject: &Subject) -> Result<Status> {
 /// The number of rows in the batched call that the check [`vmap`] makes.
 const ROWS: usize = 4;
 
-/// Checks that one call with several rows, as `vmap` makes it, has the same results as one call per row.
+/// Checks that a single call with several rows, as `vmap` makes it, has the same results as one call per row.
 fn vmap(subject: &Subject) -> Result<Status> {
     let leading = match subject.leading() {
         Ok(leading) => leading,
@@ -261,8 +262,8 @@ fn vmap(subject: &Subject) -> Result<Status> {
     )))
 }
 
-/// Returns an operand's values for one row of a batch. Row 0 has the given values, the last row repeats one of them,
-/// and other rows are random selections. Floats have a different scale in each row.
+/// Returns an operand's values for one row of a batch. Row 0 contains the given values, the last row repeats a single
+/// value, and other rows are random selections. Floats have a different scale in each row.
 fn drawn(arg: &Tensor, row: usize, random: &mut u64) -> Result<Tensor> {
     let size = arg.shape().elements();
     if row == 0 || size == 0 {
@@ -301,7 +302,7 @@ fn with_rows(shape: &Shape) -> Result<Shape> {
     Ok(Shape::new(shape.dtype(), dims)?)
 }
 
-/// Returns true if two values are so close that rounding in a different order can explain the difference.
+/// Returns true if the difference between two values can result from rounding in a different order.
 fn is_close(dtype: DType, got: Number, wanted: Number) -> bool {
     let near = |a: f64, b: f64, bits: usize| {
         let digits = match bits {
@@ -398,7 +399,8 @@ fn misaligned(subject: &Subject) -> Result<Status> {
     })
 }
 
-/// Checks calls in which a size of the shape contract is changed. Each must return an error, or the same results twice.
+/// Checks calls in which one size of the shape contract is changed. Each call must return an error, or the same results
+/// when it is repeated.
 fn sizes(subject: &Subject, sizes: &[i64]) -> Result<Status> {
     let (mut calls, mut refused) = (0, 0);
     for size in sizes {
@@ -484,7 +486,7 @@ fn wrong_types(subject: &Subject) -> Result<Status> {
     wrong(subject, others, "the handler accepts every element type")
 }
 
-/// Checks that the handler refuses each operand with one more dimension.
+/// Checks that the handler refuses each operand if the operand has an additional dimension.
 fn wrong_ranks(subject: &Subject) -> Result<Status> {
     let Some(manifest) = &subject.manifest else {
         return Ok(Status::Skipped(
@@ -523,7 +525,8 @@ fn wrong(subject: &Subject, others: Vec<(Vec<Shape>, String)>, none: &str) -> Re
     let mut accepted = vec![];
     for (shapes, what) in others {
         let prepared = subject.prepare_with(&shapes, Some(rets.clone()));
-        // Preparing the call already fails if an operand shares memory with a result of a different type.
+        // If an operand shares memory with a result of a different type, preparing the call fails, which counts as a
+        // refusal.
         let outcome = prepared.and_then(|prepared| Ok(prepared.call().run()?));
         if outcome.is_ok() {
             accepted.push(what);

@@ -1,4 +1,5 @@
-//! The handler that is checked, and its call. Operands are those of the command line, or generated from the manifest.
+//! The handler that is checked, and the call for the checks. The operands are those on the command line, or are
+//! generated from the manifest.
 
 use crate::call::{CallArgs, Prepared};
 use crate::target::{HandlerName, Target};
@@ -9,12 +10,13 @@ use xla_ffi_runtime::dtype::Class;
 use xla_ffi_runtime::spec::Spec;
 use xla_ffi_runtime::{DType, Revision, Shape, Tensor};
 
-/// Sizes that are given in turn to the names in a shape contract.
+/// The sizes of dimensions that a shape contract names, in the order of the names.
 const SIZES: [i64; 6] = [5, 3, 4, 2, 7, 6];
-/// Sizes of the dimensions that `...` in a shape contract stands for.
+/// The sizes of the dimensions that match `...` in a shape contract.
 const BATCH: [i64; 2] = [2, 3];
 
-/// A name in the shape contract, and the shapes of the arguments after its size was changed.
+/// A name in the shape contract, and the shapes of all arguments if the dimensions with this name have a different
+/// size.
 pub(super) type Resized = (String, Vec<Shape>);
 
 /// The handler that is checked, and its call.
@@ -25,7 +27,7 @@ pub(super) struct Subject {
     pub(super) is_ours: bool,
     /// The names of each argument's dimensions, from the shape contract.
     names: Option<Vec<Vec<String>>>,
-    /// The names of operands whose values must not be changed.
+    /// The names of operands whose values the checks must not change, from `--keep`.
     keep: Vec<String>,
 }
 
@@ -107,20 +109,20 @@ impl Subject {
         Ok(Ok(subject))
     }
 
-    /// Prepares the call on a new runtime.
+    /// Prepares the call on a new embedded runtime.
     pub(super) fn prepare(&self) -> Result<Prepared> {
         Prepared::new(&self.args)
     }
 
-    /// Prepares the call on a new runtime of this revision.
+    /// Prepares the call on a new embedded runtime of the given revision.
     pub(super) fn prepare_on(&self, revision: Revision) -> Result<Prepared> {
         let mut args = self.args.clone();
         args.revision = Some(revision);
         Prepared::new(&args)
     }
 
-    /// Prepares a call whose arguments have these shapes. If `rets` is `None`, the result shapes are inferred from the
-    /// contract.
+    /// Prepares a call whose arguments have the given shapes. If `rets` is `None`, the result shapes are inferred from
+    /// the shape contract.
     pub(super) fn prepare_with(
         &self,
         shapes: &[Shape],
@@ -136,7 +138,7 @@ impl Subject {
         shapes(&self.args)
     }
 
-    /// Calls the handler with different arguments and returns the results.
+    /// Calls the handler with different arguments, and returns the results of the call.
     pub(super) fn call(&self, args: Vec<Tensor>, rets: Vec<Shape>) -> Result<Vec<Tensor>> {
         let shapes: Vec<_> = args.iter().map(|arg| arg.shape().clone()).collect();
         let prepared = self.prepare_with(&shapes, Some(rets))?;
@@ -189,7 +191,7 @@ impl Subject {
         }
     }
 
-    /// Returns the reason why [`resized`](Self::resized) cannot change sizes.
+    /// Returns the reason why [`resized`](Self::resized) returns `None`.
     pub(super) fn why_not_resized(&self) -> &'static str {
         match &self.manifest {
             _ if !self.args.rets.is_empty() => "--ret fixes the sizes of the results",
@@ -204,16 +206,17 @@ impl Subject {
         self.keep.contains(&self.argument(index))
     }
 
-    /// Returns the name of the argument at this index.
+    /// Returns the name of the argument at the index `index`.
     pub(super) fn argument(&self, index: usize) -> String {
         let args = self.manifest.as_ref().map(|manifest| &manifest.args);
         let named = args.and_then(|args| args.get(index.min(args.len().wrapping_sub(1))));
         named.map_or_else(|| format!("argument {index}"), |arg| arg.name.clone())
     }
 
-    /// Returns one set of argument shapes per name in the contract, in which that name has the size `size`.
+    /// Returns one set of argument shapes per name in the shape contract. In each set, the dimensions with that name
+    /// have the size `size`. Returns `None` if sizes cannot be changed.
     pub(super) fn resized(&self, size: i64) -> Result<Option<Vec<Resized>>> {
-        // Result shapes from the command line would not fit the changed sizes.
+        // If the command line sets the result shapes, these would not fit the changed sizes.
         let Some(all) = self.names.as_ref().filter(|_| self.args.rets.is_empty()) else {
             return Ok(None);
         };
@@ -259,7 +262,8 @@ fn spec(shape: &Shape) -> Result<Spec> {
     Ok(Spec::parse(&format!("{shape}={value}"))?)
 }
 
-/// Returns the words in each argument's entry of a contract; `None` if an argument is optional or repeated.
+/// Returns the dimensions in each argument's entry of a shape contract, as written; `None` if an argument is optional
+/// or repeated.
 fn words(contract: &str) -> Option<Vec<Vec<&str>>> {
     let args = contract.split("->").next()?;
     if args.contains(['?', '*']) {
@@ -272,7 +276,7 @@ fn words(contract: &str) -> Option<Vec<Vec<&str>>> {
     Some(words.collect())
 }
 
-/// Returns the names that the contract gives to the dimensions of each argument. `None` if it does not fit `shapes`.
+/// Returns the contract's name of each dimension of each argument; `None` if the contract does not fit `shapes`.
 fn names(contract: &str, shapes: &[Shape]) -> Option<Vec<Vec<String>>> {
     let words = words(contract)?;
     if words.len() != shapes.len() {
@@ -343,7 +347,7 @@ fn generated(handler: &manifest::Handler) -> Result<Vec<Spec>, String> {
         .collect()
 }
 
-/// Copies the bytes of each array.
+/// Returns a copy of each array's bytes.
 pub(super) fn bytes(tensors: &[Tensor]) -> Vec<Vec<u8>> {
     tensors
         .iter()

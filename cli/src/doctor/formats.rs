@@ -26,7 +26,7 @@ pub(super) fn rules() -> Vec<Rule> {
     rules.chain([unreadable]).collect()
 }
 
-/// Returns a finding for an error, because SARIF and GitHub annotations contain only findings.
+/// Returns a finding that reports an error, because SARIF and GitHub annotations contain only findings.
 pub(super) fn unreadable(args: &Args, error: &anyhow::Error) -> Annotation {
     let message = crate::output::error_text(error);
     let paths = args
@@ -68,7 +68,7 @@ pub(super) fn for_ci(items: &[Item], decision: &Decision) -> Vec<Annotation> {
         }
     });
     let mut annotations: Vec<Annotation> = annotations.collect();
-    // Sorted by level, because a finding that something was not judged is a warning whatever its severity is.
+    // The order is by level instead of severity, because a finding about an incomplete check is always a warning.
     annotations.sort_by_key(|one| {
         ["error", "warning", "note"]
             .iter()
@@ -144,7 +144,7 @@ pub(super) fn to_json(judged: &[ExaminedLibrary], decision: &Decision, code: u8)
         };
         items.iter().map(of).collect()
     };
-    // With `--write-baseline`, the exit status is 0 even if there are failing findings.
+    // With `--write-baseline`, the exit status is 0 even if findings would fail other runs.
     let kind = if code == 0 { "ok" } else { decision.kind() };
     json!({
         "schema": SCHEMA,

@@ -1,4 +1,4 @@
-//! Decides which findings fail the run. Findings in an allow-list or a baseline do not.
+//! Decides which findings fail the run. Findings in an allow-list or a baseline do not fail the run.
 
 use super::ExaminedLibrary;
 use super::report::are_alike;
@@ -20,22 +20,22 @@ pub(crate) enum Threshold {
 pub(crate) struct Item {
     /// The library's path in its wheel, or its file name.
     pub(crate) library: String,
-    /// The library's path on the command line.
+    /// The path of the library, as on the command line.
     pub(crate) path: String,
     pub(crate) finding: Finding,
     /// The jaxlibs on which the finding applies; empty for all jaxlibs.
     pub(crate) jaxlibs: Vec<String>,
-    /// Whether the finding reports that something was not judged.
+    /// Whether the finding reports an incomplete check.
     pub(crate) open: bool,
 }
 
 impl Item {
-    /// Returns the line for the finding in a list, such as `XF204 libmine.so/my_op`.
+    /// Returns the key of the finding in lists, such as `XF204 libmine.so/my_op`.
     pub(crate) fn key(&self) -> String {
         baseline::key(self.finding.problem.id(), &self.library, self.subject())
     }
 
-    /// Returns the name of the finding's subject in lists.
+    /// Returns the subject of the finding as written in lists.
     fn subject(&self) -> &str {
         match &self.finding.subject {
             Subject::Library => "library",
@@ -54,7 +54,7 @@ impl Item {
         }
     }
 
-    /// Returns true if two findings about one library differ only in the handler that they are about.
+    /// Returns true if two findings about the same library differ only in the handler that they report.
     pub(crate) fn is_alike(&self, other: &Self) -> bool {
         self.library == other.library
             && self.jaxlibs == other.jaxlibs
@@ -73,8 +73,8 @@ impl Item {
     }
 }
 
-/// Returns the findings about one library. If `asked` is true, the user named the jaxlibs, so declared refusals also
-/// count.
+/// Returns the findings about one library. If `asked` is true, the user chose the jaxlibs, so that refusals which the
+/// manifest declares also count.
 pub(crate) fn items(judged: &ExaminedLibrary, asked: bool) -> Vec<Item> {
     let item = |finding: &Finding, jaxlibs: Vec<String>, open: bool| Item {
         library: judged.name(),
@@ -86,7 +86,7 @@ pub(crate) fn items(judged: &ExaminedLibrary, asked: bool) -> Vec<Item> {
     let findings = &judged.examination.findings;
     let mut items: Vec<Item> = findings
         .iter()
-        // Crashes are reported below, with the jaxlibs on which they occur.
+        // Crashes in metadata calls are added below, with the jaxlibs on which they occur.
         .filter(|finding| finding.problem != Problem::Breaks)
         .map(|finding| {
             let nothing_judged =
@@ -95,7 +95,7 @@ pub(crate) fn items(judged: &ExaminedLibrary, asked: bool) -> Vec<Item> {
             item(finding, Vec::new(), open)
         })
         .collect();
-    // A refusal whose cause has its own finding is not reported again.
+    // If a finding already reports the cause of a refusal, the refusal is not reported.
     let is_reported = |handler: &str| {
         let own = Subject::Handler(handler.to_owned());
         crate::probe::broken(findings).is_some()
@@ -151,14 +151,14 @@ pub(crate) fn items(judged: &ExaminedLibrary, asked: bool) -> Vec<Item> {
     items
 }
 
-/// The findings that fail the run, and those that do not although they reach the threshold.
+/// The findings that fail the run, and the findings that do not although their severity reaches the threshold.
 #[derive(Debug, Default)]
 pub(crate) struct Decision {
     /// The findings that fail the run.
     pub(crate) failing: Vec<Item>,
     /// The findings that a list allows, each with the reason in the list.
     pub(crate) known: Vec<(Item, String)>,
-    /// Findings that something was not judged, which do not fail the run without `--strict`.
+    /// The findings about incomplete checks that do not fail the run without `--strict`.
     pub(crate) open: Vec<Item>,
 }
 
@@ -178,7 +178,7 @@ impl Decision {
                 continue;
             }
             let id = item.finding.problem.id();
-            // Lists cannot allow a finding that something was not judged.
+            // Lists cannot allow a finding about an incomplete check.
             let known = match item.open {
                 true => None,
                 false => lists.reason(id, &item.library, item.subject()),
@@ -200,15 +200,15 @@ impl Decision {
         }
     }
 
-    /// Returns the lines of a baseline: the findings that fail the run or are allowed, except those that something was
-    /// not judged.
+    /// Returns the lines of a baseline. These are the findings that fail the run or that a list allows. Findings about
+    /// incomplete checks are omitted.
     pub(crate) fn keys(&self) -> impl Iterator<Item = String> {
         let known = self.known.iter().map(|(item, _)| item);
         let judged = self.failing.iter().filter(|item| !item.open);
         judged.chain(known).map(Item::key)
     }
 
-    /// Returns true if the run fails because something was not judged.
+    /// Returns true if the run fails because of an incomplete check.
     pub(crate) fn lacks_judgement(&self) -> bool {
         self.failing.iter().any(|item| item.open)
     }

@@ -26,7 +26,7 @@ pub(super) fn report(judged: &ExaminedLibrary) -> String {
     }
     text.push_str("\nfindings\n");
     let mut findings = examination.findings.clone();
-    // Failures and risks of a wheel's libraries are in the wheel's report.
+    // The wheel's report contains the failures and risks of the wheel's libraries, so they are omitted here.
     if wheel.is_some() {
         findings.retain(|finding| finding.severity == Severity::Note);
     }
@@ -76,7 +76,7 @@ pub(super) fn report(judged: &ExaminedLibrary) -> String {
         risks.map(|risk| (risk, verdict.jaxlib.as_str()))
     });
     let reported: Vec<(&Finding, &str)> = reported.collect();
-    // First combines the jaxlibs of each risk, then the handlers that have the same risk on the same jaxlibs.
+    // First combines the jaxlibs with the same risk, then the handlers with the same risk on the same jaxlibs.
     let risks: Vec<(&Finding, Vec<&str>)> = grouped(&reported, |one, other| one.0 == other.0)
         .into_iter()
         .map(|same| (same[0].0, same.iter().map(|(_, jaxlib)| *jaxlib).collect()))
@@ -94,7 +94,7 @@ pub(super) fn report(judged: &ExaminedLibrary) -> String {
     text
 }
 
-/// Groups items that are the same according to `same`, in the order of their first occurrence.
+/// Groups items for which `same` returns true. The groups are in the order of their first items.
 pub(super) fn grouped<T>(all: &[T], same: impl Fn(&T, &T) -> bool) -> Vec<Vec<&T>> {
     let mut groups: Vec<Vec<&T>> = vec![];
     for one in all {
@@ -106,7 +106,7 @@ pub(super) fn grouped<T>(all: &[T], same: impl Fn(&T, &T) -> bool) -> Vec<Vec<&T
     groups
 }
 
-/// Returns true if two findings differ only in the handler that they are about.
+/// Returns true if two findings differ only in the handler that they report.
 pub(super) fn are_alike(one: &Finding, other: &Finding) -> bool {
     let name = |finding: &Finding| match &finding.subject {
         Subject::Handler(name) => Some(name.clone()),
@@ -121,14 +121,15 @@ pub(super) fn are_alike(one: &Finding, other: &Finding) -> bool {
         && same_words(&one.why, &name, &other.why, &others)
 }
 
-/// Returns true if two texts differ only in the names of their handlers, `name` and `others`.
+/// Returns true if two texts are equal apart from the names of their handlers, `name` and `others`.
 fn same_words(one: &str, name: &str, other: &str, others: &str) -> bool {
     let plain =
         |text: &str, name: &str| without_name(text, name).replace(&format!("'{name}'"), "''");
     plain(one, name) == plain(other, others)
 }
 
-/// Removes the handler's name from phrases such as "the handler 'name'" in a text. A symbol of the same name is kept.
+/// Removes the handler's name from phrases such as "the handler 'name'". A symbol that has the handler's name is not
+/// removed.
 pub(super) fn without_name(text: &str, handler: &str) -> String {
     let quoted = format!("'{handler}'");
     text.replace(&format!("the handler {quoted}"), "the handler")
@@ -136,7 +137,7 @@ pub(super) fn without_name(text: &str, handler: &str) -> String {
         .replace(&format!("metadata of {quoted}"), "its metadata")
 }
 
-/// Returns the names as text. A long list is shortened and ends with the number of names.
+/// Returns the names as text. A long list is shortened, and ends with the number of all names.
 pub(super) fn list(names: &[&str]) -> String {
     if names.len() > 6 {
         format!("{}, … ({} in all)", names[..4].join(", "), names.len())

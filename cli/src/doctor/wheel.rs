@@ -1,4 +1,5 @@
-//! Wheels for the doctor. Their libraries are unpacked and examined, and are named by their paths in the wheel.
+//! Wheels that the doctor examines. Their libraries are unpacked, examined, and reported under their paths in the
+//! wheel.
 
 use super::ExaminedLibrary;
 use super::gate::Item;
@@ -21,7 +22,7 @@ use xla_ffi_doctor::{
 pub(super) struct Opened {
     pub(super) path: PathBuf,
     wheel: Wheel,
-    /// Findings about the wheel, other than those about its libraries.
+    /// The findings about the wheel, without the findings about its libraries.
     findings: Vec<Finding>,
     inside: Vec<Inside>,
     folder: tempfile::TempDir,
@@ -29,7 +30,7 @@ pub(super) struct Opened {
     identifiers: OnceCell<BTreeSet<String>>,
 }
 
-/// The size in bytes of a wheel that takes long, so that progress is reported.
+/// The size in bytes from which the progress of examining a wheel is reported.
 const LARGE: u64 = 20 << 20;
 
 /// Adds the identifiers in all Python sources of a folder to `found`.
@@ -71,12 +72,12 @@ impl Opened {
         own.map(|inside| inside.place.clone())
     }
 
-    /// Returns the package in the wheel's requirements that provides a library.
+    /// Returns the package that provides a library, according to the wheel's requirements.
     pub(super) fn provider(&self, name: &str, search: &[String]) -> Option<String> {
         self.wheel.provider(name, search)
     }
 
-    /// Returns the parts of the wheel that are needed to import its modules.
+    /// Returns the parts of the wheel that are needed to import the wheel's modules.
     pub(super) fn unpacked(&self) -> Unpacked<'_> {
         Unpacked {
             root: self.folder.path(),
@@ -90,8 +91,8 @@ impl Opened {
         }
     }
 
-    /// Returns functions that may be handlers in a library built with XLA's headers. The wheel's Python sources must
-    /// contain their names, or the start of their names.
+    /// Returns the exported functions of a library that may be handlers. The library must be built with XLA's headers,
+    /// and the wheel's Python sources must contain the functions' names or the start of them.
     pub(super) fn possible_handlers(&self, examination: &Examination) -> Vec<String> {
         if !examination.uses_headers {
             return Vec::new();
@@ -110,7 +111,7 @@ impl Opened {
     }
 
     /// Returns the jaxlib releases that the wheel's requirements allow. Returns `None` if the wheel does not require
-    /// jax, or if no such release is published.
+    /// jax, or if no allowed release is published.
     pub(super) fn releases(&self) -> Option<Vec<&'static str>> {
         let name = &self.wheel.name;
         if name.project == "jaxlib" {
@@ -122,8 +123,8 @@ impl Opened {
         releases(&self.wheel.requires).filter(|found| !found.is_empty())
     }
 
-    /// Returns the ABI revision of the header in a jaxlib wheel. A nightly build may have a newer revision than its
-    /// version suggests.
+    /// Returns the ABI revision of the header in a jaxlib wheel. The revision of a nightly build may be newer than that
+    /// of the release with the same version.
     fn header(&self) -> Option<Revision> {
         let file = self
             .folder
@@ -141,8 +142,8 @@ impl Opened {
         Revision::ALL.into_iter().rfind(known)
     }
 
-    /// Adds a finding if the requirements allow jaxlibs that refuse a handler. Refusals that this finding covers are
-    /// not reported again. Refusals are also ignored if a different copy of the library is for that jaxlib.
+    /// Adds a finding if the wheel's requirements allow jaxlibs that refuse a handler. Refusals that this finding
+    /// reports are not reported again. A refusal is ignored if a different copy of the library supports the jaxlib.
     pub(super) fn judge_requirements(&mut self, judged: &mut [ExaminedLibrary], versions: &[&str]) {
         let refuses = |one: &ExaminedLibrary, handler: &str, version: &str| {
             let mut verdicts = one.verdicts.iter();
@@ -227,12 +228,12 @@ impl Opened {
         .fix(fix)
     }
 
-    /// Returns true if the wheel is so large that progress is reported.
+    /// Returns true if the wheel is so large that the progress of examining it is reported.
     pub(super) fn is_large(&self) -> bool {
         self.wheel.bytes > LARGE
     }
 
-    /// Returns the path in the wheel of an unpacked file.
+    /// Returns the path in the wheel of a file that was unpacked at `place`.
     pub(super) fn member(&self, place: &Path) -> String {
         let member = place.strip_prefix(self.folder.path());
         member.unwrap_or(place).display().to_string()
@@ -240,7 +241,7 @@ impl Opened {
 
     /// Adds a finding about a file in the wheel that is not a library.
     pub(super) fn is_broken(&mut self, place: &Path, why: &anyhow::Error) {
-        // Findings about files for other machines already exist.
+        // If the file is for another machine, the wheel already has a finding about the file.
         let mut inside = self.inside.iter();
         if inside.any(|inside| inside.place == place && inside.foreign.is_some()) {
             return;
@@ -257,16 +258,16 @@ impl Opened {
         );
     }
 
-    /// Replaces paths of unpacked files in a text by paths in the wheel.
+    /// Replaces the path of the folder with unpacked files by the path of the wheel in a text.
     fn named(&self, text: &str) -> String {
         let unpacked = self.folder.path().display().to_string();
         text.replace(&unpacked, &self.path.display().to_string())
     }
 
-    /// Replaces paths of unpacked files in the results of a library by paths in the wheel. Removes findings that the
-    /// wheel's findings repeat.
+    /// Replaces paths of unpacked files in the results about a library by paths in the wheel. Removes findings that the
+    /// findings about the wheel repeat.
     pub(super) fn renamed(&mut self, mut judged: ExaminedLibrary) -> ExaminedLibrary {
-        // Findings about the wheel cover the machine, and the systems in its tag.
+        // The findings about the wheel report wrong machines, and systems that do not fit the wheel's tag.
         let name = &self.wheel.name;
         let is_tagged = name.glibc().is_some() || name.platform("macosx").is_some();
         let is_member = |name: &String| {
@@ -280,7 +281,7 @@ impl Opened {
         let findings = &mut judged.examination.findings;
         findings.retain(|finding| match finding.problem {
             Problem::OtherMachine => false,
-            // The required library is in the same wheel, or is the Python library of the wheel's tag.
+            // The required library is in the same wheel, or is the Python library that the wheel's tag requires.
             Problem::LinkedTo => match &finding.library {
                 Some(needed) => !is_member(needed),
                 None => for_every_python,
@@ -290,8 +291,8 @@ impl Opened {
             Problem::Processor => false,
             _ => true,
         });
-        // A missing library has one finding. It is about the library if nothing provides the missing one, and about the
-        // wheel otherwise.
+        // A missing library has one finding. If no package provides the missing library, the finding is about the
+        // library that requires it; otherwise, about the wheel.
         for name in &judged.examination.missing {
             let is_about = |finding: &Finding| {
                 finding.problem == Problem::MissingLibrary && finding.library.as_ref() == Some(name)
@@ -329,7 +330,7 @@ impl Opened {
         judged
     }
 
-    /// Returns the findings about the wheel. In lists, the wheel has the name of its project.
+    /// Returns the findings about the wheel. Lists name the wheel by the name of its project.
     pub(super) fn items(&self) -> impl Iterator<Item = Item> {
         self.findings.iter().map(|finding| Item {
             library: format!("{}.whl", self.wheel.name.project),
@@ -340,7 +341,8 @@ impl Opened {
         })
     }
 
-    /// Returns the failures and risks of the wheel and its libraries, combined and with the most severe first.
+    /// Returns the failures and risks of the wheel and its libraries. Equal findings are combined, and the most severe
+    /// finding is first.
     fn to_fix<'a>(&self, items: &'a [Item]) -> Vec<Vec<&'a Item>> {
         let start = self.path.display().to_string();
         let mine: Vec<&Item> = items

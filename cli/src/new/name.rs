@@ -1,9 +1,9 @@
-//! Checks the name of a project's library. It must be valid and unused in Rust, C, CMake, Python and the linker.
+//! Checks the name of a project's library. The name must be valid and unused in Rust, C, CMake, Python and the linker.
 
 use anyhow::{Result, bail};
 use std::path::Path;
 
-/// Names that a library cannot have, because they are already used. Each list has a description of its users.
+/// Names that a library cannot have, because they have a meaning elsewhere. Each list of names has a description.
 const TAKEN: &[(&str, &str)] = &[
     (
         "a crate that the project needs",
@@ -49,7 +49,7 @@ const MODULES: &str = "\
     uuid venv warnings wave weakref webbrowser winreg winsound wsgiref xdrlib xml xmlrpc zipapp zipfile \
     zipimport zlib zoneinfo";
 
-/// Returns the name of the library for a project folder, or an error if the name cannot be used.
+/// Returns the name of the library for a project folder. Returns an error if the name cannot be used.
 pub(super) fn library_name(path: &Path) -> Result<String> {
     let name = path
         .file_name()
@@ -58,7 +58,7 @@ pub(super) fn library_name(path: &Path) -> Result<String> {
     let name = name.replace('-', "_");
     let mut bytes = name.bytes();
     let begins = bytes.next().is_some_and(|first| first.is_ascii_lowercase());
-    // Package indexes refuse names that end with `_`.
+    // Package indexes refuse projects whose names end with `_`.
     let ends = !name.ends_with('_');
     if !begins || !ends || !bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
     {

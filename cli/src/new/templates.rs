@@ -1,4 +1,4 @@
-//! The files of a new project: those of all projects, those of its language, and those for GPUs.
+//! The files of a new project: the files of every project, the files for its language, and the files for GPUs.
 
 use super::{Language, Project};
 
@@ -35,19 +35,20 @@ fn common(project: &Project) -> Files {
             include_str!("../../templates/native/ci-wheel.yml"),
         ),
     };
-    // Projects in C and C++ compile the ABI's header, so CI checks the header. In Rust, a crate contains the ABI.
+    // Projects in C and C++ compile the ABI's header, so their CI checks that header. In Rust projects, the ABI is part
+    // of a crate, so CI checks the crate's definitions.
     let abi = match project.language {
         Language::Rust => "xla-ffi abi check --snapshots",
         Language::C | Language::Cpp => {
             r#"xla-ffi abi check --header "$(python -m xla_ffi --include-dir)/xla/ffi/api/c_api.h""#
         }
     };
-    // Machines for CI have no GPU, so they cannot run the handler.
+    // The machines that run CI have no GPU, so they cannot run handlers for GPUs.
     let check = match project.cuda {
         true => "",
         false => include_str!("../../templates/common/ci-check.yml"),
     };
-    // JAX supports NVIDIA GPUs only on Linux, so CI needs no other system.
+    // JAX supports NVIDIA GPUs only on Linux, so CI uses only Linux.
     let systems = match project.cuda {
         true => "ubuntu-latest, ubuntu-24.04-arm",
         false => "ubuntu-latest, ubuntu-24.04-arm, macos-latest, macos-15-intel, windows-latest",
@@ -154,7 +155,7 @@ fn kernels() -> (&'static str, String) {
     ("src/kernels.cu", text.to_owned())
 }
 
-/// Returns the Python packages that a build for GPUs also requires: nvcc and its headers, all of one release.
+/// Returns the additional Python packages that a build for GPUs requires: nvcc and nvcc's headers, all of one release.
 fn nvcc(project: &Project) -> &'static str {
     match project.cuda {
         true => {

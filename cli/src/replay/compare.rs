@@ -3,12 +3,12 @@
 use xla_ffi_record::{Outcome, Recorded};
 use xla_ffi_runtime::{Error, ErrorCode, Tensor};
 
-/// The result of a comparison, with a text for the report.
+/// The result of comparing two outcomes, with a text for the report.
 #[derive(Debug)]
 pub(super) enum Answer {
     Equal(String),
     Differs(String),
-    /// The recording contains nothing that could be compared.
+    /// The recording contains no outcome to compare.
     NotCompared(String),
 }
 
@@ -45,7 +45,7 @@ fn same_error(code: Option<u32>, message: &str, error: &Error) -> Answer {
         known.map_or_else(|| code.to_string(), |code| code.name().to_owned())
     };
     let same_code = code.is_none_or(|code| code == error.code().to_raw().0);
-    // Before r9, hosts do not report the error's code, but write its name at the start of the text.
+    // Before revision r9, hosts do not report an error's code separately. Their error texts start with the code's name.
     let prefixed = || format!("{}: {}", error.code().name(), error.message());
     let same_text = message == error.message() || (code.is_none() && message == prefixed());
     if same_code && same_text {
@@ -83,8 +83,8 @@ fn same_results(recorded: &Recorded, rets: &[Tensor]) -> Answer {
     Answer::Equal(format!("{count} result{s}, {bytes} bytes"))
 }
 
-/// Describes the difference between a result and the recorded result; `None` if they are equal. Elements smaller than a
-/// byte are compared one by one, because the padding after the last element is undefined.
+/// Returns a description of the difference between a result and the recorded result; `None` if they are equal. Elements
+/// smaller than a byte are compared one by one, because the padding after the last element is undefined.
 fn difference(index: usize, ret: &Tensor, wanted: &[u8]) -> Option<String> {
     let shape = ret.shape();
     let wanted = match Tensor::from_bytes(shape.clone(), wanted) {
@@ -110,7 +110,7 @@ fn difference(index: usize, ret: &Tensor, wanted: &[u8]) -> Option<String> {
     ))
 }
 
-/// Returns the reason why the recorded call has no outcome; `None` if it has one.
+/// Returns the reason why the recording contains no outcome of the call; `None` if it contains an outcome.
 fn nothing_recorded(recorded: &Recorded) -> Option<&'static str> {
     match recorded.end.as_ref().map(|end| &end.outcome) {
         None => Some(

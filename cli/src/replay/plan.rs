@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use xla_ffi_record::{Call, Recorded, file};
 
-/// The name of a handler and the symbols of its stages. The name is not sufficient, because a program may record
-/// several handlers under one name.
+/// The name of a handler and the symbols of its stages. The symbols are needed because a program may record several
+/// handlers under one name.
 pub(super) type Symbols = (String, BTreeMap<String, String>);
 
 /// A recorded call, and the path of its file.
@@ -16,7 +16,7 @@ pub(super) struct Entry {
     pub(super) call: Call,
 }
 
-/// A call to repeat. The flag is true if the outcome is reported.
+/// A recorded call to repeat. The flag is true if the outcome of the call is reported.
 pub(super) type PlannedCall = (Entry, bool);
 
 /// The calls that a replay repeats.
@@ -24,7 +24,7 @@ pub(super) struct Plan {
     pub(super) due: Vec<PlannedCall>,
     /// The errors of files that cannot be read.
     pub(super) damaged: Vec<anyhow::Error>,
-    /// Whether a file cannot be read whose call may have changed a state.
+    /// Whether the call in an unreadable file may have changed a state.
     pub(super) incomplete: bool,
     /// The handlers whose prepare or initialize stage is in the recording.
     pub(super) staged: BTreeSet<Symbols>,
@@ -60,7 +60,7 @@ fn folder(path: &Path) -> Result<(Vec<Entry>, Vec<anyhow::Error>)> {
 pub(super) fn chosen(from: &Path, library: &Path) -> Result<Plan> {
     if from.is_dir() {
         let (entries, damaged) = folder(from)?;
-        // If all files are unreadable, the first error is returned instead of an empty plan.
+        // If no file is readable, the first error is returned instead of an empty plan.
         if let (true, [error, ..]) = (entries.is_empty(), damaged.as_slice()) {
             bail!("{}", crate::output::error_text(error));
         }
@@ -119,7 +119,7 @@ pub(super) fn chosen(from: &Path, library: &Path) -> Result<Plan> {
 }
 
 /// Returns the handlers whose prepare or initialize stage is in the recording. Other handlers run without these stages,
-/// as in XLA on CPU.
+/// as in XLA on the CPU.
 fn staged(entries: &[Entry]) -> BTreeSet<Symbols> {
     let of_stage = |entry: &&Entry| matches!(entry.call.stage.as_str(), "prepare" | "initialize");
     let staged = entries.iter().filter(of_stage);
@@ -130,12 +130,12 @@ pub(super) fn symbols(call: &Call) -> Symbols {
     (call.handler.clone(), call.stages.clone())
 }
 
-/// Returns the recorded calls of `library`: of the same file or, for a newer build, of a library with the same file
-/// name. If the recording contains only one library, all calls are returned.
+/// Returns the recorded calls of the library `library`. If the recording does not contain this file, returns the calls
+/// of a library with the same file name. If the recording contains only one library, returns all calls.
 fn calls_of(from: &Path, entries: Vec<Entry>, library: &Path) -> Result<Vec<Entry>> {
     let from = from.display();
     let processes: BTreeSet<u32> = entries.iter().map(|entry| entry.call.process).collect();
-    // Paths are resolved, because links may give several names to one file.
+    // Paths are resolved, because one file may have several paths through links.
     let mut recorded: BTreeMap<PathBuf, PathBuf> = BTreeMap::new();
     for entry in &entries {
         let path = Path::new(&entry.call.library);
@@ -174,7 +174,7 @@ fn calls_of(from: &Path, entries: Vec<Entry>, library: &Path) -> Result<Vec<Entr
     Ok(entries.into_iter().filter(of_it).collect())
 }
 
-/// Returns the resolved path of a file. If the file does not exist, returns the path unchanged.
+/// Returns the path of a file with links resolved. If the file does not exist, returns the path unchanged.
 fn canonical_path(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

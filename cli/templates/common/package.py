@@ -5,7 +5,7 @@ import sys
 
 import xla_ffi
 
-# libNAME.so on Linux, libNAME.dylib on macOS, NAME.dll on Windows.
+# The library is libNAME.so on Linux, libNAME.dylib on macOS, and NAME.dll on Windows.
 _prefix = "" if sys.platform == "win32" else "lib"
 _suffix = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 _file = f"{_prefix}@NAME@{_suffix}"

@@ -1,5 +1,5 @@
-//! Compiles the kernels with nvcc: the one that NVCC names, that of CUDA_HOME, or the first on PATH. Without nvcc, the
-//! library contains their source, and NVRTC compiles it on the GPU's machine.
+//! Compiles the kernels with the nvcc in NVCC, in CUDA_HOME, or the first on PATH. Without nvcc, the library contains
+//! the kernels' source, and NVRTC compiles it on the GPU's machine.
 
 use std::path::PathBuf;
 use std::process::Command;

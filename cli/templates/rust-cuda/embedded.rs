@@ -29,7 +29,7 @@ fn a_host_without_a_device_is_rejected() {
 fn wrong_operands_are_named() {
     let x = Tensor::from_slice([2], &[1, 2]).unwrap();
     let shape = x.shape().clone();
-    // SAFETY: the call fails before anything uses the address.
+    // SAFETY: The call fails before any code uses the stream's address.
     let stream = unsafe { Stream::borrowed(0x5000 as *mut c_void) };
     let call = scale(2.0).call().stream(stream).arg(x).ret(shape);
     let error = call.run().unwrap_err();

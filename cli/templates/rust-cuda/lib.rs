@@ -10,7 +10,7 @@ static SCALE: Kernel = MODULE.kernel("scale_kernel");
 #[xla_ffi::handler(platforms = ["cuda"], shape = "... -> ...")]
 fn scale(x: DeviceBuffer<f32>, y: DeviceOut<f32>, factor: f32, stream: Stream) -> Result<()> {
     let arguments = (&x, &y, x.len() as u64, factor);
-    // SAFETY: these are the kernel's parameters, and it touches `len` elements of each.
+    // SAFETY: The arguments are the kernel's parameters, and the kernel accesses `len` elements of each array.
     unsafe { SCALE.launch(&stream, Launch::over(x.len(), 256), arguments) }
 }
 

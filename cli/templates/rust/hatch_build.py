@@ -16,7 +16,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 PREFIX = "" if sys.platform == "win32" else "lib"
 SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 
-# GLIBC=2.17 builds for Linux as old as that, with cargo-zigbuild.
+# GLIBC=2.17 builds with cargo-zigbuild, for Linux systems that have at least glibc 2.17.
 GLIBC = os.environ.get("GLIBC")
 
 
@@ -69,7 +69,7 @@ class CustomBuildHook(BuildHookInterface):
         package = next(root.glob("python/*/__init__.py")).parent
         name = f"{PREFIX}{package.name}{SUFFIX}"
         place = package / name
-        # Replaces the file, because processes may have loaded the previous library.
+        # Replaces the file instead of overwriting it, because processes may have loaded the previous library.
         beside = place.with_name(f".{name}.{os.getpid()}")
         try:
             shutil.copyfile(built(command, name), beside)

@@ -1,4 +1,4 @@
-//! A manifest, and edits of it. Each edit requires a known step of the version number.
+//! A manifest, and edits of the manifest. Each edit requires a known step of the version number.
 
 use serde_json::{Value, json};
 
@@ -31,8 +31,8 @@ pub(crate) fn manifest() -> Value {
     })
 }
 
-/// Returns edits as the edited place, the new value, the required step and the differing property. An empty step means
-/// that `diff` reports nothing.
+/// Returns the edits: the place in the manifest, the new value, the required step and the property that differs. An
+/// empty step means that `diff` reports no difference.
 pub(crate) fn edits() -> impl Iterator<Item = (&'static str, Value, &'static str, &'static str)> {
     EDITS.trim().lines().map(|line| {
         let parts: Vec<&str> = line.split(" | ").collect();
@@ -121,7 +121,8 @@ const EDITS: &str = r#"
 /legacy/0/args | null | major | described operands
 "#;
 
-/// Sets the value at a place in the manifest. `-` appends to a list, and null removes an item of a list.
+/// Sets the value at a place in the manifest. In places, `-` appends to a list. The value null removes an item of a
+/// list.
 pub(crate) fn edit(value: &mut Value, at: &str, with: &Value) {
     let (owner, key) = at.rsplit_once('/').unwrap();
     let owner = value.pointer_mut(owner).unwrap();

@@ -24,7 +24,8 @@ XLA_FFI_Error* one(XLA_FFI_CallFrame* frame) {
 XLA_FFI_Error* make(XLA_FFI_CallFrame* frame) { return one(frame); }
 "#;
 
-/// Builds a library of the handlers, with a manifest if one is given. Returns `None` without a compiler.
+/// Builds a library with the test's handlers, and with a manifest if `manifest` is given. Returns `None` without a
+/// compiler.
 fn library(folder: &Path, name: &str, manifest: Option<&Value>, flags: &[&str]) -> Option<PathBuf> {
     with_manifest(folder, name, HANDLERS, manifest, flags)
 }
@@ -210,7 +211,7 @@ fn answers_and_symbols_count_without_a_manifest() {
     );
 }
 
-/// Builds a library that does not load, for a reason in the C code `how`.
+/// Builds a library that does not load, because of the C code `how`.
 fn broken(folder: &Path, name: &str, how: &str) -> Option<PathBuf> {
     let flags = ["-DMINOR=5", "-Wl,-z,now"];
     let source = format!("{}\n{how}\n", HANDLERS);
@@ -246,13 +247,13 @@ fn a_build_that_does_not_load_breaks_every_call() {
             (json!("findings"), json!("major")),
             "{name}"
         );
-        // If only the old build fails to load, no working call breaks.
+        // If only the old build fails to load, the new build breaks no working call.
         assert_eq!(
             gate(&new, &old, &arguments),
             (json!("ok"), json!("minor")),
             "{name}"
         );
-        // If neither build loads, they cannot be compared, so `--fail-on` fails.
+        // If neither build loads, the builds cannot be compared, so `--fail-on` fails the run.
         assert_eq!(gate(&new, &new, &arguments).0, "not-judged", "{name}");
         assert_eq!(gate(&new, &new, &["--time-limit", "1"]).0, "ok", "{name}");
     }

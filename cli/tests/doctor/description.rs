@@ -4,7 +4,8 @@ use crate::{build, doctor};
 use std::process::Command;
 use xla_ffi_testing::{root, skip};
 
-/// Returns C code for a handler `h` with this description. The handler itself works on all jaxlibs.
+/// Returns C code for a handler `h` with a description in the manifest. The function of the handler works on all
+/// jaxlibs.
 fn source(description: &str) -> String {
     let template = root().join("cli/templates/c/source.c");
     let template = std::fs::read_to_string(template).unwrap();
@@ -108,8 +109,8 @@ fn user_data_is_told_of_where_jax_has_none() {
     }
 }
 
-/// Returns C code with descriptions of `h`, which has the argument `x` and the result `y`, and of a related handler
-/// `g`.
+/// Returns C code with the descriptions of two handlers: `h`, which has the argument `x` and the result `y`, and a
+/// related handler `g`.
 fn two(y: &str, of_h: &str, args_of_g: &str, rets_of_g: &str, attrs_of_g: &str) -> String {
     source(&format!(
         "XFFI_DESCRIBE(h, XFFI_ARGS({X}), XFFI_RETS(XFFI_OPERAND(\"y\", {y})), XFFI_ATTRS(), {of_h}),
@@ -121,8 +122,8 @@ fn two(y: &str, of_h: &str, args_of_g: &str, rets_of_g: &str, attrs_of_g: &str) 
 #[test]
 fn handlers_that_do_not_fit_are_told() {
     let folder = tempfile::tempdir().unwrap();
-    // The columns are the result of `h`, its reference to `g`, the arguments, results and attributes of `g`, and the
-    // expected text. V is a vector and M a matrix.
+    // The columns are the result of `h`, the attribute of `h` that names `g`, the arguments, results and attributes of
+    // `g`, and the expected text. V is a vector and M a matrix.
     let cases = r#"
 F32, 1 | XFFI_VJP("g") | V | V | | expected 2 arguments (x, y), got 1
 F32, 1 | XFFI_VJP("g") | V, V | V, V | | expected 1 result (x), got 2
@@ -182,8 +183,8 @@ ANY, 1 | XFFI_VJP("g") | V | V | |
     }
 }
 
-/// Runtimes use the traits in a handler's answer, but readers of a manifest use those in the manifest, so they must be
-/// equal.
+/// Tests that the doctor compares the traits in a manifest with those in the handler's answer. Runtimes use the answer,
+/// but readers of manifests use the manifest.
 #[test]
 fn traits_are_those_of_the_answer() {
     let test = "traits_are_those_of_the_answer";

@@ -1,5 +1,5 @@
-//! Tests libraries whose requirements are missing on this machine but exist on the user's machine. Such findings are
-//! not proved.
+//! Tests libraries whose required libraries are missing on this machine but exist on the user's machine. Findings about
+//! such libraries are not proved.
 
 use crate::{FIXED, Report, build, doctor};
 use serde_json::Value;
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use xla_ffi_testing::skip;
 use xla_ffi_testing::wheel::Wheel;
 
-/// Builds libraries with these names in the folder `pre`, and a library of handlers that requires them. Returns the
-/// library of handlers.
+/// Builds libraries with the names `names` in the folder `pre`, and a library with handlers that requires them. Returns
+/// the library with handlers.
 fn needs(folder: &Path, names: &[&str], test: &str) -> Option<PathBuf> {
     let pre = folder.join("pre");
     std::fs::create_dir_all(&pre).unwrap();
@@ -84,7 +84,7 @@ fn a_library_that_the_process_has_is_provided() {
         return;
     };
     let arguments = ["--handler", "negotiating", "--jaxlib", "0.12.0"];
-    // A missing library is reported once, without its consequences.
+    // A missing library must be reported once, without findings that follow from it.
     let told = doctor(&library, &arguments);
     assert_eq!(
         failing(&told),
@@ -198,8 +198,8 @@ fn a_required_package_provides_its_library() {
     }
 }
 
-/// Some findings must not be reported: shared names of the C++ runtime, and requirements that the tag already states.
-/// The most severe finding must be first.
+/// Tests that some findings are not reported: shared names of the C++ runtime, and requirements that the wheel's tag
+/// already states. The most severe finding must be first.
 #[test]
 fn findings_are_few_and_in_order() {
     let folder = tempfile::tempdir().unwrap();

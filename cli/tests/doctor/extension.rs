@@ -1,5 +1,5 @@
-//! Tests Python extension modules. The doctor imports them in an interpreter, and makes the metadata calls of the
-//! handlers in their capsules.
+//! Tests the doctor with Python extension modules. The doctor imports the modules in an interpreter, and makes the
+//! metadata calls of the handlers in their capsules.
 
 use crate::{FIXED, Report, build, doctor};
 use serde_json::Value;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use xla_ffi_testing::skip;
 use xla_ffi_testing::wheel::Wheel;
 
-/// Declarations of Python's C API, which are the same in all versions of Python. With them, the tests need no Python
+/// Declarations of Python's C API that are the same in all versions of Python, so that the tests need no Python
 /// headers.
 const PYTHON: &str = r#"
 typedef struct { long base[5]; const char* name; void* doc; long size; void* rest[5]; } Definition;
@@ -49,7 +49,8 @@ void* PyInit_libext(void) {
 }
 "#;
 
-/// Builds an extension module with handlers that always answer version 0.`minor`. Without a compiler, reports a skip.
+/// Builds an extension module with handlers that always answer version 0.`minor`. Without a compiler, reports a skip
+/// and returns `None`.
 fn module(folder: &Path, minor: u8, test: &str) -> Option<PathBuf> {
     let source = [FIXED, PYTHON, MODULE].concat();
     let minor = format!("-DMINOR={minor}");
@@ -60,7 +61,7 @@ fn module(folder: &Path, minor: u8, test: &str) -> Option<PathBuf> {
     built
 }
 
-/// Returns the numbers of all findings in a report.
+/// Returns the numbers of all findings in the doctor's report.
 fn ids(told: &Report) -> Vec<&str> {
     let findings = told.value["findings"].as_array().unwrap();
     findings
@@ -108,7 +109,7 @@ fn the_capsules_of_a_module_are_asked() {
     for id in ["XF002", "XF105", "XF106", "XF112", "XF113"] {
         assert!(!ids(&told).contains(&id), "{id}: {:#}", told.value);
     }
-    // With `--no-run`, the doctor only reads the file.
+    // With `--no-run`, the doctor must not import the module.
     let told = doctor(&library, &["--no-run"]);
     assert_eq!(told.code, Some(0), "{}", told.stderr);
     assert!(ids(&told).contains(&"XF001") && !ids(&told).contains(&"XF106"));
@@ -143,14 +144,14 @@ fn a_module_without_an_interpreter_or_a_package_is_not_judged() {
         &["--site-packages", site.parent().unwrap().to_str().unwrap()],
     );
     assert!(!ids(&told).contains(&"XF001"), "{:#}", told.value);
-    // If importing the module crashes, the library does not load.
+    // If importing the module crashes, the doctor must report that the library does not load.
     let crash = "void PyErr_Clear(void);
         void* PyInit_libcrash(void) { PyErr_Clear(); __builtin_trap(); }";
     let library = build(folder.path(), "crash", "gcc", crash, &[]).unwrap();
     doctor(&library, &[]).proved_to_fail("does not load on this machine");
 }
 
-/// The doctor imports a module from a wheel even if the wheel's package cannot be imported.
+/// Tests that the doctor imports a module of a wheel even if the wheel's package cannot be imported.
 #[test]
 fn a_module_in_a_wheel_is_asked() {
     let folder = tempfile::tempdir().unwrap();
@@ -169,7 +170,8 @@ fn a_module_in_a_wheel_is_asked() {
     assert_eq!(told.loads("0.12.0", "get_fixed"), "yes");
 }
 
-/// Packs a wheel with the module, examines it for the jaxlibs that it requires, and returns the JSON output.
+/// Packs a wheel with the extension module, and examines the wheel for the jaxlibs that it requires. Returns the JSON
+/// output.
 fn wheel(
     folder: &Path,
     library: &Path,
@@ -234,7 +236,7 @@ fn the_jax_that_a_wheel_requires_is_judged() {
             "{requires}: {fixes}"
         );
     }
-    // Without a requirement, the wheel does not claim to work on old jaxlibs, so the finding is only a risk.
+    // If the wheel requires no jaxlib, it does not claim to support old jaxlibs, so the finding is only a risk.
     let told = wheel(
         folder.path(),
         &library,
@@ -249,8 +251,8 @@ fn the_jax_that_a_wheel_requires_is_judged() {
         (found["severity"].as_str(), failing(&told)),
         (Some("risk"), vec![])
     );
-    // If even the newest allowed jaxlib refuses a handler, raising the requirement does not help, so the refusal itself
-    // is reported.
+    // If the newest allowed jaxlib also refuses a handler, raising the requirement does not help, so the refusal is
+    // reported.
     let told = wheel(
         folder.path(),
         &library,
@@ -288,7 +290,7 @@ fn the_python_tag_fits_the_modules() {
     }
 }
 
-/// A Python package may load a library before it imports the module that needs this library.
+/// Tests a Python package that loads a library before it imports the module that requires this library.
 #[test]
 fn a_package_may_load_what_its_module_needs() {
     let folder = tempfile::tempdir().unwrap();
@@ -332,7 +334,7 @@ fn a_package_may_load_what_its_module_needs() {
     );
 }
 
-/// If the interpreter lacks a package that the wheel requires, a failed import proves nothing.
+/// Tests that a failed import is not a proof if the interpreter lacks a package that the wheel requires.
 #[test]
 fn required_packages_must_be_there() {
     let folder = tempfile::tempdir().unwrap();

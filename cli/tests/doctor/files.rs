@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use xla_ffi_testing::skip;
 
-/// Structs from headers of extensions are recognised like those of the main header. Layouts that no jaxlib shipped are
-/// reported.
+/// Tests that structs of extensions' headers are recognised like structs of the main header, and that layouts which no
+/// jaxlib shipped are reported.
 #[test]
 fn headers_of_extensions_are_layouts_that_jaxlibs_shipped() {
     let test = "headers_of_extensions_are_layouts_that_jaxlibs_shipped";
@@ -77,7 +77,7 @@ fn a_process_that_dies_or_hangs_is_a_finding() {
         assert!(told.stderr.contains("XF202"), "{symbol}: {}", told.stderr);
     }
     assert!(start.elapsed() < Duration::from_secs(60));
-    // A handler that does not exist is reported once, and other handlers are still examined.
+    // A symbol that does not exist must be reported once, and other handlers must still be examined.
     for nowhere in ["nowhere", "execute=silent,instantiate=nowhere"] {
         let told = doctor(&library, &["--handler", nowhere, "--handler", "silent"]);
         told.proved_to_fail("does not export the symbol 'nowhere'");
@@ -91,7 +91,7 @@ fn a_process_that_dies_or_hangs_is_a_finding() {
     let source = "#include <unistd.h>\n\
         __attribute__((constructor)) static void start(void) { for (;;) sleep(1); }";
     let library = build(folder.path(), "stuck", "gcc", source, &[]).unwrap();
-    // The library may only be slow to load, so a timeout proves nothing.
+    // A timeout does not prove that the library fails to load, because loading may only be slow.
     let told = doctor(&library, &["--time-limit", "1"]);
     assert_eq!(told.code, Some(0), "{}", told.stderr);
     let findings = told.value["findings"].as_array().unwrap();

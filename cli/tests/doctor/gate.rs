@@ -1,4 +1,4 @@
-//! Tests which findings fail a run: findings that something was not judged, known findings, and findings about several
+//! Tests which findings fail a run: findings about incomplete checks, known findings, and findings about several
 //! libraries. Also tests the output formats for CI.
 
 use crate::{FIXED, build, doctor, run};
@@ -22,7 +22,8 @@ fn nothing_is_green_that_was_not_judged() {
             &["--handler", "negotiating", "--no-run"],
             "XF001",
         ),
-        // The handler may work on r0, which makes no metadata call, but all other revisions refuse it.
+        // Runtimes of r0 make no metadata call and may load the handler, but runtimes of all other revisions refuse the
+        // handler.
         (
             &refused,
             ["--jaxlib", "0.4.31"],
@@ -44,8 +45,8 @@ fn nothing_is_green_that_was_not_judged() {
         assert_eq!(told.code, Some(1), "{id}");
         assert_eq!(told.whole["exit"]["kind"], "not-judged", "{id}");
         assert!(told.stderr.contains(id), "{}", told.stderr);
-        // Lists cannot allow a finding that something was not judged. Such a line is an error, and a baseline omits the
-        // finding.
+        // Lists cannot allow a finding about an incomplete check. In a list, a line for such a finding is an error. A
+        // baseline omits the finding.
         let list = folder.path().join("list").display().to_string();
         let with = |more: &[&str]| doctor(library, &[arguments, &newest, more].concat());
         drop(std::fs::remove_file(&list));
@@ -129,12 +130,12 @@ fn what_is_known_stays_quiet_and_what_is_new_fails() {
         "{}",
         quiet.stderr
     );
-    // A line of an allow-list without a reason is an error.
+    // In an allow-list, a line without a reason is an error.
     let bare = file("bare", "XF109 libknown.so/library\n");
     let refused = run(&library, &[&base[..], &["--allow", &bare]].concat());
     assert_eq!(refused.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("REASON"));
-    // A number that no finding has is an error.
+    // In an allow-list, a number that no finding has is an error.
     let strange = file(
         "strange",
         "XF109 libknown.so/library: fine\nXF910 libknown.so/library: fine\n",
@@ -206,7 +207,7 @@ fn several_libraries_have_handlers_of_their_own() {
     assert_eq!(libraries.len(), 2);
     assert_eq!(libraries[0]["handlers"][0]["name"], "negotiating");
     assert_eq!(libraries[1]["handlers"][0]["name"], "mine");
-    // A symbol that no library exports is reported once, not once per library.
+    // A symbol on the command line that no library exports must be reported once, not once per library.
     for wanted in [["--handler", "nowhere"], ["--type", "S=nowhere"]] {
         let told = doctor(
             &one,

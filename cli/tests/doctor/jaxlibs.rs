@@ -40,7 +40,7 @@ fn versions_decide_where_it_loads() {
     let one = |version| doctor(&library, &["--handler", "fixed", "--jaxlib", version]);
     assert_eq!(one("0.10.2").code, Some(0));
     assert_eq!(one("0.8.1").code, Some(1));
-    // Without running the library, the verdict is unknown.
+    // With `--no-run`, the library is not loaded, so the verdict is unknown.
     let still = doctor(&library, &["--handler", "fixed", "--no-run"]);
     assert_eq!(still.loads("0.12.0", "fixed"), "unknown");
     assert_eq!(still.code, Some(0));
@@ -48,8 +48,8 @@ fn versions_decide_where_it_loads() {
 
 #[test]
 fn an_answer_past_the_metadata_is_a_proved_risk() {
-    // Handlers with the headers of jaxlib 0.8.0 answer version 0.1 and also write the type of their state, on every
-    // runtime.
+    // Handlers with the headers of jaxlib 0.8.0 answer with version 0.1 and also write the type of their state, on
+    // every runtime.
     let source = FIXED.replace(
         "extension->metadata->traits = 0;",
         "extension->metadata->traits = 0; extension->metadata->state_type_id.type_id = 0;",
@@ -62,8 +62,8 @@ fn an_answer_past_the_metadata_is_a_proved_risk() {
         );
     };
     let told = doctor(&library, &["--handler", "fixed"]);
-    // The runtime accepts the handler, but the effect of the overwritten memory is unknown. All measured processes
-    // survived (tests/jax/verdicts.txt), so failure is not proved.
+    // The runtime accepts the handler, but the effect of the overwritten memory is unknown. In all measurements, the
+    // process survived (tests/jax/verdicts.txt), so failure is not proved.
     assert_eq!(told.loads("0.5.1", "fixed"), "unknown");
     assert!(told.risks("0.5.1", "fixed").contains(&(
         "proved".to_owned(),

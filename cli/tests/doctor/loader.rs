@@ -9,7 +9,7 @@ use xla_ffi_testing::wheel::Wheel;
 
 const TAG: &str = "manylinux_2_34_x86_64";
 
-/// Returns the severity of the finding with this number; `None` if there is none. The finding must contain all of
+/// Returns the severity of the finding with the number `id`; `None` if there is none. The finding must contain all of
 /// `words`.
 fn severity<'v>(findings: &'v Value, id: &str, words: &[&str]) -> Option<&'v str> {
     let mut all = findings.as_array().unwrap().iter();
@@ -19,12 +19,12 @@ fn severity<'v>(findings: &'v Value, id: &str, words: &[&str]) -> Option<&'v str
     one["severity"].as_str()
 }
 
-/// Returns the findings about a library outside a wheel.
+/// Returns the findings about a library that is not in a wheel.
 fn alone(library: &Path) -> Value {
     doctor(library, &["--no-run"]).value["findings"].clone()
 }
 
-/// Packs the library in a wheel with this tag. Returns the report, and the findings about the wheel.
+/// Packs the library in a wheel with the platform tag `tag`. Returns the report, and the findings about the wheel.
 fn in_wheel(library: &Path, tag: &str) -> (Report, Value) {
     let folder = tempfile::tempdir().unwrap();
     let wheel = Wheel::named(&format!("mine-1.0-py3-none-{tag}"))
@@ -56,8 +56,8 @@ fn versions_without_a_symbol_raise_the_floor() {
         (severity(&findings, "XF401", &[]), told.code),
         (None, Some(0))
     );
-    // The loader ignores a missing version if only weak references need it. The flag VER_FLG_WEAK follows the hash of
-    // the version's name.
+    // The loader ignores a missing version that only weak references require. In the file, the flag VER_FLG_WEAK
+    // follows the hash of the version's name.
     let mut bytes = std::fs::read(&library).unwrap();
     let hash = "GLIBC_ABI_DT_RELR".bytes().fold(0_u32, |hash, letter| {
         let hash = (hash << 4) + u32::from(letter);
@@ -114,7 +114,8 @@ fn private_symbols_of_glibc_are_named() {
     }
 }
 
-/// Removes the section headers, like `strip --strip-section-headers`, which older versions of binutils lack.
+/// Removes the section headers of a library, like `strip --strip-section-headers`. Older versions of binutils lack this
+/// option.
 fn without_section_headers(library: &Path) {
     let mut bytes = std::fs::read(library).unwrap();
     bytes[40..48].fill(0);

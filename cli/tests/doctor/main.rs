@@ -18,7 +18,7 @@ use xla_ffi_testing::compiler::library_of_text as build;
 
 struct Report {
     code: Option<i32>,
-    /// The part of the JSON output about the first library.
+    /// The first library's part of the JSON output.
     value: Value,
     whole: Value,
     stderr: String,

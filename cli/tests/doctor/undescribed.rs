@@ -1,4 +1,4 @@
-//! Tests handlers that a manifest lists without a description. Properties that are not described are unknown, not
+//! Tests handlers that a manifest lists without a description. Properties without a description are unknown, not
 //! absent.
 
 use crate::{build, doctor};
@@ -6,8 +6,8 @@ use serde_json::Value;
 use std::process::Command;
 use xla_ffi_testing::skip;
 
-/// A handler like one built with XLA's headers of version 0.1. It always answers 0.1, has state, and is compatible with
-/// command buffers.
+/// A handler that behaves like handlers built with XLA's headers of version 0.1. It always answers 0.1, has state, and
+/// is compatible with command buffers.
 const OLD: &str = r#"
 #include "xla_ffi/handler.h"
 static int answer(XLA_FFI_CallFrame* frame) {

@@ -60,7 +60,7 @@ impl Report {
         keys.iter().map(|key| key.as_str().unwrap()).collect()
     }
 
-    /// Returns the severity and text of the finding about the wheel with this number.
+    /// Returns the severity and text of the finding about the wheel that has the number `id`.
     fn of_wheel(&self, id: &str) -> (&str, String) {
         let findings = self.wheel["findings"].as_array().unwrap();
         let found = findings.iter().find(|finding| finding["id"] == id);
@@ -79,7 +79,7 @@ fn a_good_wheel_has_nothing_to_fix() {
     assert_eq!(told.code, Some(0), "{:#}", told.whole);
     assert!(told.to_fix().is_empty(), "{:?}", told.to_fix());
     assert_eq!(told.wheel["python"], "py3-none");
-    // The library in the wheel was examined, and the report calls it by its path in the wheel.
+    // The report must contain the library in the wheel, under the library's path in the wheel.
     let of = &told.whole["libraries"][0];
     let path = of["library"].as_str().unwrap();
     assert!(path.ends_with(&format!("{GOOD}.whl/{MEMBER}")), "{path}");
@@ -159,13 +159,13 @@ fn libraries_of_other_machines_are_named() {
     let Some(library) = library("", &[]) else {
         return skip("libraries_of_other_machines_are_named", "gcc is not there");
     };
-    // The library is for AArch64 if the machine in its ELF header is EM_AARCH64 instead of EM_X86_64.
+    // The test sets the machine in the ELF header to EM_AARCH64, so that the library is for AArch64.
     let mut foreign = library.clone();
     foreign[18..20].copy_from_slice(&183_u16.to_le_bytes());
     let told = judge(Wheel::named(GOOD).member(MEMBER, &foreign), &[]);
     assert!(told.of_wheel("XF401").1.contains("Linux on aarch64"));
     assert_eq!(told.code, Some(1));
-    // In a wheel for AArch64, the library is correct, but it cannot run here.
+    // In a wheel for AArch64, the library for AArch64 is correct, but this machine cannot load the library.
     let there = Wheel::named("mine-1.0-py3-none-manylinux_2_17_aarch64").member(MEMBER, &foreign);
     let folder = tempfile::tempdir().unwrap();
     let there = there.pack(folder.path());
@@ -182,8 +182,8 @@ fn libraries_of_other_machines_are_named() {
     assert_eq!((none.of_wheel("XF403").0, none.code), ("fails", Some(1)));
 }
 
-/// A wheel may leave CUDA's libraries to a package of NVIDIA, if it requires the package and its RPATH contains the
-/// package's folder.
+/// Tests a wheel that requires an NVIDIA package for CUDA's libraries. The RPATH of the wheel's library must contain
+/// the package's folder.
 #[test]
 fn nvidia_wheels_bring_the_libraries_of_cuda() {
     let test = "nvidia_wheels_bring_the_libraries_of_cuda";
@@ -244,7 +244,7 @@ fn the_worst_comes_first() {
     };
     assert!(place("to fix, the most severe first") < place("1. XF401 proved fails: wheel: "));
     assert!(place("3. XF114 possible risk: mine/libmine.so: ") < place("jaxlib     revision"));
-    // The report mentions the path only once.
+    // The report must contain the path of the search path only once.
     assert_eq!(text.matches("/opt/mine/lib").count(), 1, "{text}");
 }
 

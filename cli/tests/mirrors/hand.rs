@@ -1,4 +1,4 @@
-//! A handwritten mirror.
+//! A mirror of the ABI in Rust, as written by hand.
 
 use core::ffi::c_void;
 

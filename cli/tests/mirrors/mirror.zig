@@ -1,4 +1,4 @@
-//! A mirror, as a Zig program declares it.
+//! A mirror of the ABI, as a Zig program declares it.
 
 pub const STAGE_EXECUTE: u32 = 3;
 pub const STAGE_RECORD: u32 = 4;

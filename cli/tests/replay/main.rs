@@ -50,7 +50,8 @@ fn all_equal(done: &Output, count: usize) {
     says(0, done, &[&all]);
 }
 
-/// The instantiate stage has no thread pool. Executions that use its state must have thread pools of the recorded size.
+/// Tests that executions have thread pools of the recorded size. The instantiate stage, whose state they use, has no
+/// thread pool.
 #[test]
 fn calls_have_the_threads_of_the_recorded_host() {
     let test = "replay.calls_have_the_threads_of_the_recorded_host";
@@ -72,7 +73,7 @@ fn calls_have_the_threads_of_the_recorded_host() {
         )
     };
     state(1, "instantiate", None).write(&folder);
-    // The handler must receive the recorded size, even if it is larger than any real pool.
+    // The handler must receive the recorded size of the pool, even if the size is larger than any real pool.
     for (number, threads) in [(2, 5), (3, 7), (4, 3000)] {
         state(number, "execute", Some(threads)).write(&folder);
     }
@@ -107,7 +108,7 @@ fn a_host_without_a_pool_has_none() {
         ..Recorded::of(number, "size", &library, -1)
     };
     of(1, None, 10).write(&folder);
-    // Revision r2 has no function that returns the pool's size.
+    // Hosts of revision r2 have no function that returns the pool's size.
     of(2, None, 2).write(&folder);
     let file = library.to_str().unwrap();
     all_equal(&replay(&folder, file, &[]), 2);
@@ -153,7 +154,7 @@ fn libraries_of_one_file_name_are_told_apart() {
     let second = library(test, &other, 2).unwrap();
     Recorded::of(1, "down", &first, 1).write(&folder);
     Recorded::of(2, "down", &second, 2).write(&folder);
-    // The library may be named by different paths.
+    // The command line may name the same library by different paths.
     for path in ["libreplayed.so", "./other/../libreplayed.so"] {
         all_equal(&replay(&folder, path, &[]), 1);
     }
@@ -165,7 +166,7 @@ fn libraries_of_one_file_name_are_told_apart() {
         &replay(&folder, copy.to_str().unwrap(), &[]),
         &[first.to_str().unwrap(), second.to_str().unwrap()],
     );
-    // If only one library was recorded, a library with any name can replay the calls.
+    // If the recording contains one library, a library with any file name can replay the calls.
     Recorded::of(2, "down", &first, 1).write(&folder);
     all_equal(&replay(&folder, copy.to_str().unwrap(), &[]), 2);
 }
@@ -188,8 +189,8 @@ fn the_time_limit_is_of_each_call() {
     );
 }
 
-/// On CPU, XLA runs no stage between instantiate and execute. A replay runs such a stage only if it was recorded, by
-/// another host.
+/// Tests that a replay runs the prepare or initialize stage only if the stage was recorded. XLA on the CPU does not run
+/// these stages.
 #[test]
 fn stages_that_the_recorded_host_did_not_run_are_not_run() {
     let test = "replay.stages_that_the_recorded_host_did_not_run_are_not_run";
@@ -205,7 +206,7 @@ fn stages_that_the_recorded_host_did_not_run_are_not_run() {
     call(2, "execute").write(&folder);
     let file = library.to_str().unwrap();
     all_equal(&replay(&folder, file, &[]), 1);
-    // A recorded prepare stage of a different handler with the same name does not count.
+    // A recorded prepare stage must not affect a different handler with the same name.
     let other = Recorded {
         stages: json!({"execute": "up", "prepare": "down"}),
         ..call(3, "prepare")
@@ -223,8 +224,8 @@ fn stages_that_the_recorded_host_did_not_run_are_not_run() {
     }
 }
 
-/// A call that cannot be replayed may have changed its state. Later calls with this state are not compared if their
-/// results differ.
+/// Tests that a call which cannot be replayed counts as a change of its state. Later calls with this state are not
+/// compared if their results differ.
 #[test]
 fn calls_behind_one_that_was_left_out_are_not_compared() {
     let test = "replay.calls_behind_one_that_was_left_out_are_not_compared";
@@ -251,14 +252,14 @@ fn calls_behind_one_that_was_left_out_are_not_compared() {
     let counted = "4 calls: 2 equal, 0 differ, 2 not compared";
     let said = ["call 5, counts (execute): not compared", why, counted];
     says(0, &replay(&folder, file, &[]), &said);
-    // With a single file, only the outcome of that file's call is reported.
+    // If the command line names a single file, only the outcome of the call in that file is reported.
     let said = ["call 5, counts (execute): not compared", why];
     let last = "calls/000005-counts.xlacall";
     says(1, &replay_of(&folder, file, last, &[]), &said);
 }
 
-/// If the recording has the error's code separately, the whole text is compared, even if it starts with the name of a
-/// code.
+/// Tests errors whose code is recorded separately. The whole text is compared, even if the text starts with the name of
+/// a code.
 #[test]
 fn an_error_that_begins_with_a_code_is_compared_whole() {
     let test = "replay.an_error_that_begins_with_a_code_is_compared_whole";
@@ -274,8 +275,8 @@ fn an_error_that_begins_with_a_code_is_compared_whole() {
         ..Recorded::of(number, "fails", &library, 0)
     };
     call(1, 10, Some(3), whole).write(&folder);
-    // Hosts before r9 add the code's name to the text, as in the second call. The handler's own text, as in the third
-    // call, is also accepted.
+    // Hosts before r9 add the code's name to the error text, as in the second call. The handler's own text, as in the
+    // third call, must also be accepted.
     call(2, 8, None, twice).write(&folder);
     call(3, 8, None, whole).write(&folder);
     let file = library.to_str().unwrap();

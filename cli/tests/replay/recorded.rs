@@ -1,17 +1,17 @@
-//! Writes recorded calls as files, and builds the library that they call.
+//! Writes recorded calls as files, and builds the library whose handlers are called.
 
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use xla_ffi_testing::compiler::{compiler, library_of_text};
 
-/// A C library of handlers, each of which returns one property of its call as `s32[1]`.
+/// A C library of handlers. Each handler returns one property of its call as `s32[1]`.
 const SOURCE: &str = r#"
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
 #include <unistd.h>
 #include "xla_ffi/handler.h"
 static xffi_type type = XFFI_TYPE("replayed.State", free);
-/* A result, and in it a number. */
+/* Writes `number` to the call's result. */
 static XLA_FFI_Error* tell(xffi_call* call, int32_t number) {
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 1);
   XLA_FFI_Error* error = xffi_decoded(call);
@@ -67,7 +67,7 @@ XFFI_HOST_HANDLER(wanders, wanders_impl);
 XFFI_HOST_HANDLER(late, late_impl);
 "#;
 
-/// Builds the library in a folder. Its handler `down` returns `which`, to distinguish builds.
+/// Builds the library in a folder. The handler `down` returns `which`, which distinguishes builds of the library.
 pub(crate) fn library(test: &str, folder: &Path, which: i32) -> Option<PathBuf> {
     let program = compiler(false, test)?;
     let which = format!("-DWHICH={which}");
@@ -90,7 +90,7 @@ fn crc32(bytes: &[u8]) -> u32 {
     })
 }
 
-/// A recorded call, written as a file by `write`.
+/// A recorded call, which the method `write` writes as a file.
 pub(crate) struct Recorded {
     pub(crate) number: u64,
     pub(crate) handler: &'static str,
@@ -101,18 +101,18 @@ pub(crate) struct Recorded {
     pub(crate) library: PathBuf,
     /// The number of the instantiate call that created the call's state.
     pub(crate) instance: Option<u64>,
-    /// The value that the handler returned; `None` if the call did not end.
+    /// The value that the handler returned; `None` if the call did not complete.
     pub(crate) told: Option<i32>,
-    /// The text of the call's error, with its code if the host reports codes (from r9 on).
+    /// The text of the call's error. The code is `None` if the host does not report codes, which hosts do from r9 on.
     pub(crate) error: Option<(Option<u32>, &'static str)>,
-    /// Whether an argument is missing in the recording because of the size limit.
+    /// Whether the recording lacks an argument because of the size limit.
     pub(crate) left_out: bool,
-    /// The number of elements of the result. If it is not 1, the recording omits the result.
+    /// The number of elements of the result. If the number is not 1, the recording omits the result.
     pub(crate) ret: i64,
 }
 
 impl Recorded {
-    /// Returns an execution of the handler whose name and symbol are `handler`, and which returned `told`.
+    /// Returns a recorded execution of a handler that returned `told`. `handler` is the handler's name and symbol.
     pub(crate) fn of(number: u64, handler: &'static str, library: &Path, told: i32) -> Self {
         Self {
             number,

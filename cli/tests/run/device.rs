@@ -1,5 +1,5 @@
-//! Tests `run --device cuda` with a simulated CUDA driver. Its device memory is host memory, so handlers for the host
-//! can use it.
+//! Tests `run --device cuda` with a simulated CUDA driver. The driver's device memory is host memory, so handlers for
+//! the CPU can use it.
 
 use super::{library, tmp, xla_ffi};
 use std::process::Command;
@@ -17,7 +17,7 @@ const ADD_ONE: [&str; 6] = [
 
 #[test]
 fn without_a_driver_libcuda_is_named() {
-    // The program uses the same list of libraries to find the driver.
+    // `xla-ffi` uses the same list of libraries to find the CUDA driver.
     let listed = Command::new("ldconfig").arg("-p").output();
     if listed.is_ok_and(|out| String::from_utf8_lossy(&out.stdout).contains("libcuda.so")) {
         skip(

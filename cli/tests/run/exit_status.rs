@@ -35,7 +35,7 @@ fn command_lines_that_do_not_parse_end_with_2() {
     fails(2, &lib, &["--engine", "other"]);
 }
 
-/// If a revision has no function for a value, handlers cannot read the value. The option that sets it must be refused.
+/// Tests that an option is refused if the revision has no function by which handlers can read the option's value.
 #[test]
 fn options_that_the_revision_lacks_end_with_2() {
     let Some(lib) = library("options_that_the_revision_lacks_end_with_2") else {
@@ -160,7 +160,7 @@ fn no_call_takes_longer_than_its_limit() {
             "{command} {handler}: {took:?}"
         );
     }
-    // With `--in-this-process`, there is no time limit, because a debugger may stop the process.
+    // With `--in-this-process`, the time limit does not apply, because a debugger may stop the process.
     let alone = [
         "--handler",
         "slow",
@@ -172,7 +172,8 @@ fn no_call_takes_longer_than_its_limit() {
     succeeds(&lib, &["--handler", "slow", "--time-limit", "3"]);
 }
 
-/// `bench` must report the cost of reading the clock, and must not attribute its own lack of memory to the handler.
+/// Tests that `bench` reports the cost of reading the clock, and does not attribute its own lack of memory to the
+/// handler.
 #[test]
 fn bench_knows_its_own_costs() {
     let Some(lib) = library("bench_knows_its_own_costs") else {
@@ -269,7 +270,7 @@ fn documents_say_how_the_process_ended() {
             "{handler}: {error} {errors}"
         );
     }
-    // These handlers close or limit the files of their process, but the output must still be written.
+    // These handlers close or limit the files of their process. The output of `bench` must still be written.
     for handler in ["limit_files", "close_output"] {
         let (document, code, errors) = benched(&lib, handler);
         assert_eq!(

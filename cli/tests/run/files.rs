@@ -171,7 +171,7 @@ fn a_full_disk_and_a_closed_pipe_are_told() {
     }
 }
 
-/// Tests input files that are cut at every length, and output files that cannot be written.
+/// Tests input files that are truncated at every length, and output files that cannot be written.
 #[test]
 fn files_that_end_early_and_outputs_that_fail() {
     let test = "files_that_end_early_and_outputs_that_fail";

@@ -10,7 +10,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use xla_ffi_testing::{rust_examples, skip};
 
-/// A C library that does not use our headers. One handler adds 1 to floats, and the other handlers misbehave.
+/// A C library that does not use this project's headers. One handler adds 1 to floats, and the other handlers
+/// misbehave.
 const SOURCE: &str = r#"
 #include <signal.h>
 #include <stdint.h>
@@ -83,7 +84,7 @@ fn tmp() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
 }
 
-/// Builds the library. Without a C compiler, reports a skip and returns `None`.
+/// Builds the library of this test. Without a C compiler, reports a skip and returns `None`.
 fn library(test: &str) -> Option<PathBuf> {
     static BUILDING: Mutex<Option<Option<PathBuf>>> = Mutex::new(None);
     let mut built = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -195,7 +196,7 @@ fn what_a_handler_leaves_unwritten_is_told() {
         succeeds(&lib, &allowed),
         "ret0: f32[6] [1, 1, 1, 0, 0, 0]\n"
     );
-    // `bench` does not check for unwritten results.
+    // `bench` accepts results that the handler leaves unwritten, unlike `run`.
     let bench = xla_ffi("bench", &lib, &[&args[..], &["--calls", "3"]].concat());
     assert_eq!(bench.status.code(), Some(0));
 }
@@ -210,7 +211,7 @@ fn inspect_asks_symbols_and_tells_the_first_jaxlib() {
     let answer: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
     let handler = &answer["handlers"][0];
     assert_eq!(handler["answers"], "0.1");
-    // r0 makes no metadata call, so it accepts every handler.
+    // Runtimes of r0 make no metadata call, so they accept every handler.
     assert_eq!(handler["first_jaxlib"], "0.4.31");
     assert_eq!(handler["accepted_by"].as_array().unwrap().len(), 11);
     let newer = xla_ffi("inspect", &lib, &["--handler", "newer", "--format=json"]);
@@ -225,7 +226,7 @@ fn inspect_asks_symbols_and_tells_the_first_jaxlib() {
             .unwrap()
             .contains("newer ABI")
     );
-    // The exit status and standard error also report that no jaxlib loads the handler.
+    // The exit status and standard error must also report that no jaxlib loads the handler.
     assert_eq!(newer.status.code(), Some(1));
     let errors = String::from_utf8_lossy(&newer.stderr);
     assert!(
@@ -235,7 +236,7 @@ fn inspect_asks_symbols_and_tells_the_first_jaxlib() {
     assert_eq!(xla_ffi("inspect", &lib, &[]).status.code(), Some(1));
 }
 
-/// Runs the commands in the README, with the path of an example library.
+/// Tests the commands in the README, with the path of an example library.
 #[test]
 fn the_commands_of_the_readme() {
     let readme = std::fs::read_to_string(xla_ffi_testing::root().join("README.md")).unwrap();
@@ -268,7 +269,7 @@ fn the_commands_of_the_readme() {
     assert!(inspect.contains("rms_norm"), "{inspect}");
 }
 
-/// Without `--ret`, the size of a result may depend on an attribute, according to the contract `n -> n degree+1`.
+/// Tests the inferred sizes of results that depend on an attribute, with the contract `n -> n degree+1`.
 #[test]
 fn sizes_from_attributes() {
     let lib = rust_examples().join("libattributes.so");
@@ -285,7 +286,7 @@ fn sizes_from_attributes() {
     let said = fails(1, &lib, &with(&["--attrs", "{degree = -1 : i64}"]));
     let wanted = "attribute `degree`: expected a size, got -1; the contract is `n -> n degree+1`";
     assert!(said.contains(wanted), "{said}");
-    // The error must not suggest `--ret`, because the attribute itself is wrong.
+    // The attribute is invalid, so an error that suggests `--ret` would not help.
     assert!(said.contains("powers (execute): "), "{said}");
     assert!(!said.contains("--ret"), "{said}");
     let said = fails(1, &lib, &["--handler", "powers"]);
@@ -302,7 +303,7 @@ fn sizes_from_attributes() {
         &with(&["--attrs", "{degree = 9223372036854775807 : i64}"]),
     );
     assert!(said.contains("degree+1 is too large"), "{said}");
-    // The handler itself also refuses a result of a different size.
+    // The handler must also refuse a result whose size on the command line is wrong.
     let said = fails(1, &lib, &with(&["--ret", "f32[2,4]"]));
     let wanted = "with n = 2 from argument `x`, degree = 2 from attribute `degree`, degree+1 = 3, got F32[2, 4]";
     assert!(said.contains(wanted), "{said}");

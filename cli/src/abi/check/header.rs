@@ -21,7 +21,7 @@ fn title(path: &Path, variant: Option<&Variant>) -> String {
     }
 }
 
-/// Returns the result for a file that cannot be read. The error becomes a finding.
+/// Returns the result for a header that cannot be read, in which the error is a finding.
 pub(super) fn unreadable(path: &Path, variant: Option<&Variant>, error: &anyhow::Error) -> Checked {
     let error = crate::output::error_text(error);
     let value = json!({
@@ -118,7 +118,7 @@ pub(super) fn described(snapshot: &Snapshot) -> Value {
     })
 }
 
-/// Compares the layouts with the requested ABI. If a revision is requested, any of its headers is accepted.
+/// Compares the layouts with the requested ABI. For a requested revision, every edition of its header is accepted.
 fn against(wanted: &Wanted, abi: &Abi) -> anyhow::Result<Verdict> {
     let header = abi.header();
     let known = EDITIONS.into_iter().chain([Edition::BEFORE_R0]);
