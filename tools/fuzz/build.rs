@@ -1,5 +1,5 @@
-//! Builds the C code of the target `shape-proto`, with undefined behaviour as an error. Under the fuzzer, also with
-//! coverage counters if clang is available.
+//! Builds the C code of the target `shape-proto`, in which undefined behaviour is an error. For the fuzzer, the code
+//! also has coverage counters if clang is available.
 
 use std::process::Command;
 

@@ -1,7 +1,7 @@
-/* The handlers of the benchmark in hand-written C, with the same checks as the Rust API: the best that a
+/* The handlers of the benchmark in hand-written C, with the same checks as the Rust API: the fastest code that a
  * careful author can write with only c_api.h. ../src/handlers.rs has the same handlers.
  *
- * With UNCHECKED defined, the handlers are those of a careless author: they check kinds, element types,
+ * With UNCHECKED defined, the handlers make only the checks of a careless author: kinds, element types,
  * ranks, counts and names, but not the sizes of structs or the validity of memory. */
 #include <stddef.h>
 #include <stdint.h>
@@ -12,7 +12,7 @@
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 
-/* A number derived from the values that the last call decoded. */
+/* A number derived from the values that the last call decoded; all languages must agree on it. */
 static volatile size_t sink;
 
 size_t bench_sink(void) { return sink; }
@@ -59,7 +59,7 @@ __attribute__((cold, noinline)) static int metadata(const XLA_FFI_CallFrame* fra
 }
 
 #ifndef UNCHECKED
-/* The slow path of to_array: dimensions of any size, and empty arrays, which may have any address. */
+/* The slow path of to_array, for dimensions of any size and for empty arrays, which may have any address. */
 __attribute__((cold, noinline)) static int to_any_array(const XLA_FFI_Buffer* b, array* out) {
   size_t count = 1;
   int over = 0, empty = 0;
@@ -104,14 +104,14 @@ static inline int to_array(const XLA_FFI_Buffer* b, array* out) {
   return 1;
 }
 
-/* Returns whether two arrays overlap. */
+/* Returns 1 if two arrays overlap. */
 static inline int overlap(array a, array b) {
   uintptr_t a0 = (uintptr_t)a.data, b0 = (uintptr_t)b.data;
   uintptr_t a1 = a0 + a.count * sizeof(float), b1 = b0 + b.count * sizeof(float);
   return (a0 < b1) & (b0 < a1) & (a.count != 0) & (b.count != 0);
 }
 
-/* Returns whether a result overlaps an argument or a different result. */
+/* Returns 1 if a result overlaps an argument or a different result. */
 static inline int overlaps(const array* args, int arg_count, const array* rets, int ret_count) {
   int bad = 0;
 #ifdef UNCHECKED
@@ -164,7 +164,7 @@ static inline int to_i32(const XLA_FFI_Attrs* attrs, int64_t guess, const char* 
   return 1;
 }
 
-/* The checks at the start of every handler. */
+/* The checks that every handler makes first. */
 #ifdef UNCHECKED
 #define SIZES()
 #define ON_HOST()
@@ -372,7 +372,7 @@ XLA_FFI_Error* async_inline(XLA_FFI_CallFrame* frame) {
   BEGIN("async_inline", 1, 0, 0);
   ARG(0, x);
   const XLA_FFI_Api* api = frame->api;
-  /* Shorter tables lack the three functions that this handler calls. */
+  /* A shorter function table lacks the three functions for futures that this handler calls. */
   if (api->struct_size < XLA_FFI_STRUCT_SIZE(XLA_FFI_Api, XLA_FFI_Future_SetError))
     return fail(frame, self, "future", "not offered by this host");
   XLA_FFI_Future_Create_Args create = {XLA_FFI_Future_Create_Args_STRUCT_SIZE, NULL, NULL};

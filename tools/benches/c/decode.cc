@@ -1,4 +1,4 @@
-// The handlers of the benchmark in C++, built with upstream's header and with ours.
+// The handlers of the benchmark in C++, built with upstream's header and with this project's header.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -79,7 +79,8 @@ XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(
 
 extern "C" size_t bench_sink() { return sink.load(std::memory_order_relaxed); }
 
-// Features of our header that upstream's lacks: contracts, and declaring handlers for host memory.
+// Features of this project's header that upstream's header lacks: shape contracts, and declaring handlers for host
+// memory.
 #ifdef XLA_FFI_SHAPE
 #define BIND(...) __VA_ARGS__.HostOnly()
 #define SHAPED(binding, contract) BIND(binding.Shape(XLA_FFI_SHAPE(contract)))

@@ -10,15 +10,15 @@ static volatile size_t sink;
 XFFI_EXPORT size_t bench_sink(void);
 size_t bench_sink(void) { return sink; }
 
-/* If an operand could not be fetched, the number is meaningless but harmless: xffi_decoded fails before the number is
- * stored. */
+/* If an operand cannot be decoded, the number is meaningless. KEEP then returns the error of xffi_decoded, and does not
+ * store the number. */
 static inline size_t seen(xffi_buffer b) { return (size_t)b.data + (size_t)b.count; }
 
 #define ARG(name) xffi_arg(call, name, XLA_FFI_DataType_F32, 2)
 #define RET(name) xffi_ret(call, name, XLA_FFI_DataType_F32, 2)
 #define ATTR(name) (size_t)xffi_attr_i32(call, name)
 
-/* Stores the number unless the call is invalid. */
+/* Stores the number for bench_sink, unless the call is invalid. */
 #define KEEP(number)                                  \
   do {                                                \
     XLA_FFI_Error* error = xffi_decoded(call);        \

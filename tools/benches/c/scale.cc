@@ -1,5 +1,5 @@
-// The handlers that accept any number of operands or attributes (the last ones of
-// ../src/handlers.rs), in C++ with our header.
+// The handlers that accept any number of operands or attributes (the last handlers in ../src/handlers.rs), in C++ with
+// this project's header.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>

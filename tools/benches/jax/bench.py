@@ -121,7 +121,7 @@ def newton(x):
 
 
 def threads():
-    """Measures two loops over elements, limited by memory and by computation, on different threads and pools."""
+    """Measures a loop limited by memory and a loop limited by computation, on one thread and on thread pools."""
     ways = {
         "one thread": (RUST, "one"),
         "for_each_chunk": (RUST, "host"),
@@ -152,7 +152,7 @@ def threads():
                     cpu[way] = min(cpu[way], (time.process_time() - spent) / 10)
             row = {"body": body, "elements": elements}
             row["us"] = {way: seconds * 1e6 for way, seconds in wall.items()}
-            # Unlike elapsed time, the CPU time of all threads does not depend on other work on the machine.
+            # Unlike elapsed time, the CPU time of all threads is independent of other work on the machine.
             row["processor_us"] = {way: seconds * 1e6 for way, seconds in cpu.items()}
             rows.append(row)
     return rows
@@ -172,7 +172,7 @@ def main():
     for name, make in makers.items():
         try:
             ways[name] = make()
-        except Exception as error:  # missing alternatives are reported
+        except Exception as error:  # alternatives that cannot be loaded are reported
             absent[name] = f"{type(error).__name__}: {error}"
     rows = []
     # Callbacks are so slow that a few measurements are enough.
@@ -205,7 +205,7 @@ def main():
                     dispatch[way] = min(dispatch[way], least(lambda: jax.block_until_ready(single(*xs)), 20))
             row = {"operands": operands, "elements": size, "loop_ns": {}, "dispatch_ns": {}}
             for way, (_, few) in loops.items():
-                if size > 1000:  # one loop is exact enough; a difference would be mostly noise
+                if size > 1000:  # a long loop is exact; a difference of two loops would be mostly noise
                     row["loop_ns"][way] = long[way] / few * 1e9
                 else:
                     row["loop_ns"][way] = (long[way] - short[way]) / (few - few // 10) * 1e9
@@ -239,7 +239,7 @@ def main():
             for _ in range(ROUNDS):
                 for way, run in work.items():
                     best[way] = min(best[way], least(run, 5))
-            # Each element is read once and written once.
+            # The call reads each element once and writes each element once.
             gigabytes = 2 * given.nbytes / 1e9
             bandwidth.append(
                 {

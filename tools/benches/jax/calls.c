@@ -1,4 +1,4 @@
-/* The copying handlers of calls.rs in C, and its two loops over elements on the host's thread pool. With TVM defined,
+/* The copying handlers of calls.rs in C, and the two loops over elements on the host's thread pool. With TVM defined,
  * the copying handlers are packed functions of TVM FFI, which jax-tvm-ffi calls. */
 #ifdef TVM
 #include <stdint.h>

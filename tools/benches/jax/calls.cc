@@ -1,5 +1,6 @@
-// The copying handlers of calls.rs in C++, built with our header and with upstream's. With our header, it also has the
-// two loops over elements on the host's thread pool, which upstream's header does not support.
+// The copying handlers of calls.rs in C++, built with this project's header and with upstream's header. With this
+// project's header, also the two loops over elements on the host's thread pool, which upstream's header does not
+// support.
 #include <cstring>
 
 #include "xla/ffi/api/ffi.h"
@@ -36,7 +37,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(copy_1, Copy1, ffi::Ffi::Bind().Arg<Array>().Ret<A
 XLA_FFI_DEFINE_HANDLER_SYMBOL(copy_8, Copy8, ffi::Ffi::Bind().ARGS_4.ARGS_4.RETS_4.RETS_4);
 
 #ifdef XLA_FFI_SDK_FFI_H_
-// Calls `body` for each element, in tasks of the same size as in calls.rs.
+// Calls `body` for each element, in tasks of the same size as the tasks in calls.rs.
 template <typename Body>
 static ffi::Error OnPool(ffi::ThreadPool pool, Array x, ffi::Result<Array> y, const Body& body) {
   const float* const from = x.typed_data();

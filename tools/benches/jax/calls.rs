@@ -1,7 +1,7 @@
 //! The Rust handlers for `cargo xtask bench --jax`: handlers that only copy, two functions over rows, and two loops.
 //!
-//! The functions over rows use the host's thread pool; the loops use that pool and rayon's. `calls.cc` and `calls.c`
-//! have the same copying handlers.
+//! The functions over rows use the host's thread pool; the loops use this pool and the pool of rayon. `calls.cc` and
+//! `calls.c` have the same copying handlers.
 
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
@@ -22,7 +22,8 @@ macro_rules! copies {
 copies!(copy_1: x y);
 copies!(copy_8: a i, b j, c k, d l, e m, f n, g o, h p);
 
-/// Reduces a row with eight accumulators, because a single one cannot be vectorized: the order of operations matters.
+/// Combines the elements of a row with eight accumulators. Compilers cannot vectorize a loop with one accumulator,
+/// because the order of operations would change.
 fn reduce(row: &[f32], start: f32, of: impl Fn(f32) -> f32, join: impl Fn(f32, f32) -> f32) -> f32 {
     let mut lanes = [start; 8];
     let chunks = row.chunks_exact(8);
@@ -57,7 +58,8 @@ fn rms_norm(x: Buffer<f32>, mut y: Out<f32>, pool: ThreadPool) -> Result<()> {
 
 /// Returns e^x for x up to 0, with a relative error below 3e-7.
 ///
-/// Unlike `f32::exp`, compilers can vectorize it: the bits of n give 2^n, and a polynomial approximates the rest.
+/// Unlike `f32::exp`, compilers can vectorize this function. For x = n ln 2 + r, the bits of n form 2^n, and a
+/// polynomial approximates e^r.
 fn exp(x: f32) -> f32 {
     const ROUND: f32 = 12_582_912.0; // 1.5 * 2^23: adding it rounds to an integer
     let x = if x < -87.0 { -87.0 } else { x };
@@ -92,7 +94,7 @@ fn softmax(x: Buffer<f32>, mut y: Out<f32>, pool: ThreadPool) -> Result<()> {
     Ok(())
 }
 
-/// Number of elements per task.
+/// The number of elements per task of the loops.
 const GRAIN: usize = 16_384;
 
 /// A cheap loop body, limited by memory bandwidth.
@@ -100,7 +102,7 @@ fn scale(x: f32) -> f32 {
     2.0 * x + 1.0
 }
 
-/// An expensive loop body: steps towards the square root, with one division each.
+/// An expensive loop body: steps of Newton's method for the square root, with one division per step.
 fn newton(x: f32) -> f32 {
     let mut root = x;
     for _ in 0..16 {
@@ -115,7 +117,7 @@ fn each(x: &[f32], y: &mut [MaybeUninit<f32>], body: impl Fn(f32) -> f32) {
     }
 }
 
-/// Defines handlers that run a body on the calling thread, on the host's pool, and on rayon's.
+/// Defines handlers that run a loop body on the calling thread, on the host's thread pool, and on the pool of rayon.
 macro_rules! on_threads {
     ($body:ident: $one:ident $host:ident $rayon:ident) => {
         #[xla_ffi::handler(shape = "n -> n")]

@@ -1,5 +1,5 @@
-//! Checks that handlers in several languages decode the same values and reject the same frames with the same
-//! codes.
+//! Checks that the versions of a handler in several languages decode the same values, and reject the same frames with
+//! the same error codes.
 
 use anyhow::{Result, bail, ensure};
 use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error_Code};
@@ -8,19 +8,19 @@ use crate::cases::{self, Case, Kind};
 use crate::frame::Host;
 use crate::host::{self, Call, Sink};
 
-/// The checks that a handler makes.
+/// The checks that a handler makes before it decodes values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Checks {
-    /// All checks.
+    /// The handler makes all checks.
     All,
-    /// All checks except one: a result may have the address of an argument with the same type and shape, as if
-    /// the handler declared that the two are aliases.
+    /// All checks except the check for undeclared aliases: a result may have the address of an argument with the same
+    /// type and shape.
     ButCoincidence,
-    /// Only the checks that its author wrote.
+    /// The handler makes only the checks that its author wrote.
     Some,
 }
 
-/// A handler in one language.
+/// The version of a handler in one language.
 pub(crate) struct Handler<'a> {
     pub(crate) name: &'a str,
     pub(crate) call: Call,
@@ -28,25 +28,26 @@ pub(crate) struct Handler<'a> {
     pub(crate) checks: Checks,
 }
 
-/// The outcome of a call: an error, or whether there was a future and whether it was completed.
+/// The outcome of a call: an error, or whether the call's future was completed; `None` if the call created no future.
 type Outcome = std::result::Result<Option<bool>, (XLA_FFI_Error_Code, String)>;
 
 fn call(handler: Call, frame: *mut XLA_FFI_CallFrame) -> Outcome {
-    // SAFETY: the frame belongs to a live host; if it is malformed, handlers can detect that.
+    // SAFETY: the frame's host still exists, and handlers detect the malformed frames of this benchmark.
     let error = unsafe { handler(frame) };
-    // SAFETY: the frame belongs to a call that has returned.
+    // SAFETY: the call that used the frame has returned.
     let future = unsafe { host::take_future(frame) };
     if error.is_null() {
         return Ok(future);
     }
-    // SAFETY: the error belongs to our host.
+    // SAFETY: the benchmark's host created the error.
     let told = unsafe { host::told(error) };
-    // SAFETY: the error belongs to our host and is not used again.
+    // SAFETY: the benchmark's host created the error, and no code uses the error again.
     unsafe { host::destroy(error) };
     Err(told)
 }
 
-/// Compares handlers on a case and on all malformed variants of its frame; returns the number of rejected frames.
+/// Compares the versions of a handler on a case and on all malformed variants of the case's frame. Returns the number
+/// of rejected frames.
 pub(crate) fn judge(case: &Case, handlers: &[Handler<'_>], host: &Host) -> Result<usize> {
     let frame = (case.frame)(host);
     let mut sinks = Vec::new();
@@ -54,7 +55,7 @@ pub(crate) fn judge(case: &Case, handlers: &[Handler<'_>], host: &Host) -> Resul
         let outcome = call(handler.call, frame.raw);
         match (case.kind, &outcome) {
             (Kind::Success | Kind::Device, Ok(future)) => {
-                // A handler that is finished when it returns need not create a future.
+                // A handler that completes before it returns need not create a future.
                 let is_async = case.symbol == "async_inline";
                 ensure!(
                     future.is_none() || (is_async && *future == Some(true)),
@@ -62,7 +63,7 @@ pub(crate) fn judge(case: &Case, handlers: &[Handler<'_>], host: &Host) -> Resul
                     case.name,
                     handler.name
                 );
-                // SAFETY: the function only reads a number.
+                // SAFETY: the function has no preconditions, because it only reads a number.
                 sinks.push(unsafe { (handler.sink)() });
             }
             (Kind::Error, Err(_)) => {}

@@ -23,15 +23,15 @@ static COUNTING: Counting = Counting;
 
 exported!("allocations__");
 
-/// Returns the allocations of a hundred calls, after one call that may do one-time work.
+/// Returns the number of allocations of a hundred calls. A previous call does work that is done only once.
 fn count(handler: host::Call, frame: *mut XLA_FFI_CallFrame) -> usize {
     let call = || {
-        // SAFETY: the frame is complete and belongs to a live host.
+        // SAFETY: the frame is complete, and its host still exists.
         let error = unsafe { handler(frame) };
-        // SAFETY: the frame belongs to a call that has returned.
+        // SAFETY: the call that used the frame has returned.
         unsafe { host::take_future(frame) };
         if !error.is_null() {
-            // SAFETY: the error belongs to our host and is not used again.
+            // SAFETY: the benchmark's host created the error, and no code uses the error again.
             unsafe { host::destroy(error) };
         }
     };
@@ -46,7 +46,7 @@ fn calls_that_succeed_allocate_nothing() {
         let frame = (case.frame)(&host);
         let allocations = count(exported(case.symbol), frame.raw);
         let is_free = case.kind != Kind::Error && case.symbol != "async_inline";
-        // The other cases show that allocations are counted.
+        // Calls of the other cases allocate, which shows that allocations are counted.
         assert_eq!(
             allocations == 0,
             is_free,

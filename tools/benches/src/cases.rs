@@ -1,4 +1,4 @@
-//! The measured cases, and malformed frames that show that all languages make the same checks.
+//! The measured cases, and malformed frames that test whether handlers in all languages make the same checks.
 
 use crate::frame::{Attrs, Frame, Host, frame};
 use xla_ffi_sys::*;
@@ -23,7 +23,7 @@ impl Kind {
     }
 }
 
-/// A handler and the frame that it gets.
+/// A handler and the frame of its call.
 pub(crate) struct Case {
     /// Name of the case in the printed table.
     pub(crate) name: &'static str,
@@ -59,9 +59,10 @@ fn mixed(host: &Host) -> Frame {
     frame(host, 1, 1, Attrs::numbers(&["alpha"]))
 }
 
-/// Returns a stream that is never used.
+/// Returns an address that is not null as the stream, so that the operands count as device memory. The stream is never
+/// used.
 unsafe extern "C" fn stream_of_device(args: *mut XLA_FFI_Stream_Get_Args) -> *mut XLA_FFI_Error {
-    // SAFETY: the handler passes valid arguments.
+    // SAFETY: handlers pass valid arguments to the functions of their host.
     unsafe { (*args).stream = std::ptr::without_provenance_mut(0x5000) };
     std::ptr::null_mut()
 }
@@ -70,7 +71,7 @@ fn on_device(host: &Host) -> Frame {
     let frame = mixed(host);
     let mut api = *host.api;
     api.XLA_FFI_Stream_Get = Some(stream_of_device);
-    // SAFETY: the frame is ours, and nothing else accesses it yet.
+    // SAFETY: the benchmark owns the frame, and no other code accesses the frame yet.
     unsafe { (*frame.raw).api = Box::leak(Box::new(api)) };
     frame
 }
@@ -78,16 +79,16 @@ fn on_device(host: &Host) -> Frame {
 fn wrong_dtype(host: &Host) -> Frame {
     let frame = operands::<4, 0>(host);
     let third = frame.args[2];
-    // SAFETY: the buffer is ours, and nothing else accesses it yet.
+    // SAFETY: the benchmark owns the buffer, and no other code accesses the buffer yet.
     unsafe { (*third).dtype = XLA_FFI_DataType::F64 };
     frame
 }
 
-/// Returns a frame with a dimension so large that a product with it may overflow.
+/// Returns a frame in which one dimension is so large that the number of elements may overflow.
 fn large(host: &Host) -> Frame {
     let frame = operands::<4, 0>(host);
     let third = frame.args[2];
-    // SAFETY: the buffer is ours, and nothing else accesses it yet.
+    // SAFETY: the benchmark owns the buffer, and no other code accesses the buffer yet.
     unsafe { (*third).dims = dims([1 << 30, 4]) };
     frame
 }
@@ -151,7 +152,7 @@ pub(crate) const CASES: [Case; 18] = {
 
 type Spoil = fn(&mut XLA_FFI_Buffer);
 
-/// Ways to make a buffer invalid.
+/// The defects of a buffer that handlers must reject.
 const BUFFERS: [(&str, Spoil); 10] = [
     ("struct size", |b| b.struct_size -= 1),
     ("dtype", |b| b.dtype = XLA_FFI_DataType::S32),
@@ -171,13 +172,13 @@ fn dims(dims: [i64; 2]) -> *mut i64 {
     Box::leak(Box::new(dims)).as_mut_ptr()
 }
 
-/// Returns frames of a case with one defect each, which careful handlers reject.
+/// Returns frames of a case, each with one defect, which handlers that make all checks reject.
 pub(crate) fn malformed(case: &Case, host: &Host) -> Vec<(String, Frame)> {
     let mut all = Vec::new();
     let good = (case.frame)(host);
     let mut add = |what: &str, spoil: &dyn Fn(&mut XLA_FFI_CallFrame)| {
         let frame = (case.frame)(host);
-        // SAFETY: the frame is ours, and nothing else accesses it yet.
+        // SAFETY: the benchmark owns the frame, and no other code accesses the frame yet.
         spoil(unsafe { &mut *frame.raw });
         all.push((what.to_owned(), frame));
     };
@@ -192,34 +193,34 @@ pub(crate) fn malformed(case: &Case, host: &Host) -> Vec<(String, Frame)> {
     add("negative counts", &|f| {
         (f.args.size, f.rets.size, f.attrs.size) = (-1, -1, -1);
     });
-    // SAFETY: the frame is ours.
+    // SAFETY: the benchmark owns the frame.
     let attrs = unsafe { (*good.raw).attrs.size } as usize;
     for index in 0..attrs {
         add(&format!("type of attribute {index}"), &|f| {
             // SAFETY: the index is within the frame's list.
             let kind = unsafe { f.attrs.types.add(index) };
-            // SAFETY: the element is within the frame's list.
+            // SAFETY: the pointer is to an element of the frame's list.
             unsafe { *kind = XLA_FFI_AttrType::ARRAY };
         });
         add(&format!("name of attribute {index}"), &|f| {
             // SAFETY: the index is within the frame's list.
             let name = unsafe { f.attrs.names.add(index) };
-            // SAFETY: the element is within the frame's list.
+            // SAFETY: the pointer is to an element of the frame's list.
             let name = unsafe { *name };
-            // SAFETY: the name is valid and ours; it only becomes one byte shorter.
+            // SAFETY: the benchmark owns the name, which becomes one byte shorter and stays valid.
             unsafe { (*name).len -= 1 };
         });
         add(&format!("null attribute {index}"), &|f| {
             // SAFETY: the index is within the frame's list.
             let value = unsafe { f.attrs.attrs.add(index) };
-            // SAFETY: the element is within the frame's list.
+            // SAFETY: the pointer is to an element of the frame's list.
             unsafe { *value = std::ptr::null_mut() };
         });
         if case.symbol != "struct_dictionary" {
             add(&format!("dtype of attribute {index}"), &|f| {
                 // SAFETY: the index is within the frame's list.
                 let scalar = unsafe { f.attrs.attrs.add(index) };
-                // SAFETY: the element is within the frame's list.
+                // SAFETY: the pointer is to an element of the frame's list.
                 let scalar = unsafe { *scalar };
                 // SAFETY: the attributes of all other cases are scalars.
                 unsafe { (*scalar.cast::<XLA_FFI_Scalar>()).dtype = XLA_FFI_DataType::F32 };
@@ -231,20 +232,20 @@ pub(crate) fn malformed(case: &Case, host: &Host) -> Vec<(String, Frame)> {
             let frame = (case.frame)(host);
             let buffers: Vec<_> = frame.operands().collect();
             let buffer = buffers[index];
-            // SAFETY: the buffer is ours, and nothing else accesses it yet.
+            // SAFETY: the benchmark owns the buffer, and no other code accesses the buffer yet.
             spoil(unsafe { &mut *buffer });
             all.push((format!("operand {index}: {what}"), frame));
         }
     }
-    // Makes one frame per pair of results, in which both have the same address.
+    // For each pair of results, adds a frame in which both results have the same address.
     for ret in 0..good.rets.len() {
         for other in good.args.len()..good.args.len() + ret {
             let frame = (case.frame)(host);
             let buffers: Vec<_> = frame.operands().collect();
-            // SAFETY: the buffer is ours, and nothing else accesses it yet.
+            // SAFETY: the benchmark owns the buffer, and no other code accesses the buffer yet.
             let data = unsafe { (*buffers[other]).data };
             let result = buffers[good.args.len() + ret];
-            // SAFETY: the buffer is ours, and nothing else accesses it yet.
+            // SAFETY: the benchmark owns the buffer, and no other code accesses the buffer yet.
             unsafe { (*result).data = data };
             all.push((
                 format!("result {ret} in the place of operand {other}"),
@@ -255,7 +256,7 @@ pub(crate) fn malformed(case: &Case, host: &Host) -> Vec<(String, Frame)> {
     all
 }
 
-/// Returns frames of a case in which one result has the address and size of an argument.
+/// Returns frames of a case in which one result has the same address and size as one argument.
 pub(crate) fn coincident(case: &Case, host: &Host) -> Vec<(String, Frame)> {
     let good = (case.frame)(host);
     let mut all = Vec::new();
@@ -263,9 +264,9 @@ pub(crate) fn coincident(case: &Case, host: &Host) -> Vec<(String, Frame)> {
         for arg in 0..good.args.len() {
             let frame = (case.frame)(host);
             let result = frame.rets[ret];
-            // SAFETY: the buffer is ours, and nothing else accesses it yet.
+            // SAFETY: the benchmark owns the buffer, and no other code accesses the buffer yet.
             let data = unsafe { (*frame.args[arg]).data };
-            // SAFETY: the buffer is ours, and nothing else accesses it yet.
+            // SAFETY: the benchmark owns the buffer, and no other code accesses the buffer yet.
             unsafe { (*result).data = data };
             all.push((
                 format!("result {ret} in the place of argument {arg}"),

@@ -1,12 +1,12 @@
-//! Call frames in the C layout. They are never freed, because there are only a few.
+//! Call frames in the C layout. The frames are never freed, because there are only a few.
 
 use std::ffi::c_void;
 use xla_ffi_sys::*;
 
-/// Dimensions of every buffer.
+/// The dimensions of every buffer.
 const DIMS: [i64; 2] = [4, 4];
 
-/// Minimum distance in bytes between the start addresses of two buffers.
+/// The minimum distance in bytes between the start addresses of two buffers.
 const STEP: usize = 64;
 
 fn leak<T>(value: T) -> *mut T {
@@ -48,8 +48,8 @@ impl Random {
     }
 }
 
-/// Returns buffers in 64-byte aligned memory; the seed determines their order and the gaps between
-/// them.
+/// Returns buffers in memory aligned to 64 bytes. The seed determines the order of the buffers in memory, and the gaps
+/// between them.
 fn shuffled(count: usize, seed: u64) -> Vec<*mut XLA_FFI_Buffer> {
     let mut random = Random(seed);
     let mut order: Vec<usize> = (0..count).collect();
@@ -69,7 +69,7 @@ fn shuffled(count: usize, seed: u64) -> Vec<*mut XLA_FFI_Buffer> {
 
 /// Attributes, sorted by name as hosts pass them.
 ///
-/// All lists here have a spare element at the end, so that a test can increase the size by one.
+/// All lists of a frame have a spare element at the end, so that a test can increase the stated size by one.
 pub(crate) struct Attrs(pub(crate) XLA_FFI_Attrs);
 
 impl Attrs {
@@ -120,15 +120,15 @@ impl Attrs {
     }
 }
 
-/// The caller of the handlers.
+/// The host that calls the handlers: its API table, and the settings of its frames.
 #[derive(Clone, Copy)]
 pub(crate) struct Host {
     pub(crate) api: &'static XLA_FFI_Api,
-    /// Seed for the memory order of operands.
+    /// The seed for the order of operands in memory.
     pub(crate) seed: u64,
 }
 
-/// A call frame with its parts, so that a test can make it invalid.
+/// A call frame, and pointers to its operands, with which a test can make the frame invalid.
 pub(crate) struct Frame {
     pub(crate) raw: *mut XLA_FFI_CallFrame,
     pub(crate) args: Vec<*mut XLA_FFI_Buffer>,
@@ -136,13 +136,13 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// Returns the arguments, then the results.
+    /// Returns the buffers of the arguments, followed by the buffers of the results.
     pub(crate) fn operands(&self) -> impl Iterator<Item = *mut XLA_FFI_Buffer> + '_ {
         self.args.iter().chain(&self.rets).copied()
     }
 }
 
-/// Returns a frame of the execute stage, with arguments and results interleaved in memory.
+/// Returns a frame of the execute stage, whose arguments and results are interleaved in memory.
 pub(crate) fn frame(host: &Host, args: usize, rets: usize, attrs: Attrs) -> Frame {
     let mut buffers = shuffled(args + rets + 1, host.seed);
     let spare = buffers.pop();

@@ -1,6 +1,7 @@
 //! The handlers of the benchmark in Rust.
 //!
-//! `c/decode.c` and `c/decode.cc` have the same handlers; the last five are in `c/header.c` and `c/scale.cc`.
+//! `c/decode.c` and `c/decode.cc` contain the same handlers. `c/header.c` and `c/scale.cc` contain the last five
+//! handlers.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +10,7 @@ use xla_ffi::{Attribute, DeviceBuffer, DeviceOut, Later, Stream, prelude::*};
 
 /// A number derived from the values that the last call decoded.
 ///
-/// It makes every handler read its operands, and it must be the same in all languages.
+/// Because of this number, compilers cannot omit reading the operands. All languages must compute the same number.
 static SINK: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns the number that the last call stored.
@@ -48,7 +49,7 @@ impl Seen for i32 {
     }
 }
 
-/// Defines a handler whose parameters have one type, or two types in two groups.
+/// Defines a handler whose parameters have the same type, or form two groups of parameters with the same type.
 macro_rules! alike {
     ($name:ident $($ty:ty: $($param:ident)*),*) => {
         #[allow(clippy::too_many_arguments, reason = "a handler has as many parameters as its call has operands")]

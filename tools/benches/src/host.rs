@@ -1,4 +1,5 @@
-//! The host of the benchmark: an API table of the newest revision with the functions that the cases call.
+//! The host of the benchmark: an API table of the newest revision, with the functions that the benchmark's handlers
+//! call.
 //!
 //! Errors copy their message, as in a real host.
 
@@ -22,17 +23,17 @@ struct HostError {
 
 /// A future that a handler created.
 ///
-/// Any thread may complete the future while the host polls it or registers a callback. Therefore completion is one
-/// atomic exchange, which is the minimum for a real host.
+/// Any thread may complete the future while the host polls it or registers a callback. Therefore completing the future
+/// is one atomic exchange, which is the minimum for a real host.
 #[derive(Default)]
 struct HostFuture {
     available: AtomicBool,
 }
 
 unsafe extern "C" fn create_error(args: *mut XLA_FFI_Error_Create_Args) -> *mut XLA_FFI_Error {
-    // SAFETY: the handler passes valid arguments.
+    // SAFETY: handlers pass valid arguments to the functions of their host.
     let text = unsafe { (*args).message };
-    // SAFETY: the handler passes valid arguments.
+    // SAFETY: handlers pass valid arguments to the functions of their host.
     let code = unsafe { (*args).errc };
     // SAFETY: the ABI requires a C string.
     let text = unsafe { CStr::from_ptr(text) };
@@ -44,13 +45,13 @@ unsafe extern "C" fn create_error(args: *mut XLA_FFI_Error_Create_Args) -> *mut 
 }
 
 unsafe extern "C" fn destroy_error(args: *mut XLA_FFI_Error_Destroy_Args) {
-    // SAFETY: the caller passes valid arguments.
+    // SAFETY: handlers pass valid arguments to the functions of their host.
     let error = unsafe { (*args).error };
     // SAFETY: the ABI requires that an error is destroyed only once.
     unsafe { destroy(error) };
 }
 
-/// Destroys an error, as a host does after getting it from a handler.
+/// Destroys an error, as a host does after a handler returned the error.
 ///
 /// # Safety
 /// The error belongs to this host and is not used afterwards.
@@ -72,7 +73,7 @@ pub(crate) unsafe fn told(error: *mut XLA_FFI_Error) -> (XLA_FFI_Error_Code, Str
 
 unsafe extern "C" fn create_future(args: *mut XLA_FFI_Future_Create_Args) -> *mut XLA_FFI_Error {
     let future = Box::into_raw(Box::<HostFuture>::default());
-    // SAFETY: the handler passes valid arguments.
+    // SAFETY: handlers pass valid arguments to the functions of their host.
     unsafe { (*args).future = future.cast() };
     std::ptr::null_mut()
 }
@@ -80,7 +81,7 @@ unsafe extern "C" fn create_future(args: *mut XLA_FFI_Future_Create_Args) -> *mu
 unsafe extern "C" fn set_available(
     args: *mut XLA_FFI_Future_SetAvailable_Args,
 ) -> *mut XLA_FFI_Error {
-    // SAFETY: the handler passes valid arguments.
+    // SAFETY: handlers pass valid arguments to the functions of their host.
     let future = unsafe { (*args).future };
     // SAFETY: `create_future` allocated the future, and it is completed only once.
     let future = unsafe { &*future.cast::<HostFuture>() };
@@ -89,21 +90,21 @@ unsafe extern "C" fn set_available(
 }
 
 unsafe extern "C" fn set_error(args: *mut XLA_FFI_Future_SetError_Args) -> *mut XLA_FFI_Error {
-    // SAFETY: the handler passes valid arguments.
+    // SAFETY: handlers pass valid arguments to the functions of their host.
     let error = unsafe { (*args).error };
     // SAFETY: the call transfers ownership of the error to the host.
     unsafe { destroy(error) };
     std::ptr::null_mut()
 }
 
-/// Takes the future out of a call frame and drops it; returns whether it was completed, or `None` if there was no
-/// future.
+/// Removes the future from a call frame and drops the future. Returns whether the future was completed; `None` if the
+/// frame has no future.
 ///
 /// # Safety
 /// The frame's `future` is null, or a handler of this host has set it.
 #[inline]
 pub(crate) unsafe fn take_future(frame: *mut XLA_FFI_CallFrame) -> Option<bool> {
-    // SAFETY: the frame belongs to a call that has returned.
+    // SAFETY: the call that used the frame has returned.
     let future = unsafe { std::mem::replace(&mut (*frame).future, std::ptr::null_mut()) };
     if future.is_null() {
         return None;
@@ -113,21 +114,21 @@ pub(crate) unsafe fn take_future(frame: *mut XLA_FFI_CallFrame) -> Option<bool> 
     Some(future.available.into_inner())
 }
 
-/// Returns a null stream, as on CPU.
+/// Returns a null stream, as hosts on the CPU do.
 unsafe extern "C" fn stream(args: *mut XLA_FFI_Stream_Get_Args) -> *mut XLA_FFI_Error {
-    // SAFETY: the handler passes valid arguments.
+    // SAFETY: handlers pass valid arguments to the functions of their host.
     unsafe { (*args).stream = std::ptr::null_mut() };
     std::ptr::null_mut()
 }
 
-/// Returns a host whose frames have operands in a memory order that depends on the seed.
+/// Returns a host. The seed determines the order of the operands of its frames in memory.
 pub(crate) fn with_seed(seed: u64) -> Host {
     Host { api: table(), seed }
 }
 
 /// Returns the API table, which is never freed.
 fn table() -> &'static XLA_FFI_Api {
-    // SAFETY: the struct consists of numbers, pointers and optional functions, for which zero is valid.
+    // SAFETY: the API table consists of numbers, pointers and optional functions, for which zero is valid.
     let mut api: XLA_FFI_Api = unsafe { std::mem::zeroed() };
     api.struct_size = XLA_FFI_Api::STRUCT_SIZE;
     api.api_version.struct_size = XLA_FFI_Api_Version::STRUCT_SIZE;
@@ -142,7 +143,7 @@ fn table() -> &'static XLA_FFI_Api {
     Box::leak(Box::new(api))
 }
 
-/// Declares `fn exported(symbol: &str)`, which returns the handler of this name from `handlers.rs`.
+/// Declares `fn exported(symbol: &str)`, which returns the handler of `handlers.rs` with the name `symbol`.
 ///
 /// The program must be linked with the handlers; `$prefix` is the crate's name and two underscores.
 #[allow(unused_macros, reason = "only the tests are linked with the handlers")]

@@ -1,10 +1,10 @@
-//! Times the same handlers, written in several languages, on the same call frames.
+//! Measures calls of the same handlers, written in several languages, with the same call frames.
 //!
 //! `decode SEED VARIANT=LIBRARY…` prints the cost of each case in each library as JSON; the seed determines the memory
 //! order of operands. `cargo xtask bench` builds the libraries and runs this program. Before the measurements, all
 //! libraries must decode the same values, and those with all checks must reject the same frames.
 //!
-//! `decode count CASE SEED VARIANT=LIBRARY` calls the handler of one case 1,000 times without timing. It is meant for
+//! `decode count CASE SEED VARIANT=LIBRARY` calls the handler of one case 1,000 times without timing. This form is for
 //! `valgrind --tool=callgrind`, because other processes do not affect instruction counts.
 
 mod agreement;
@@ -25,12 +25,13 @@ use variant::{Variant, measure, pin};
 
 const USAGE: &str = "the command line is [count CASE] SEED VARIANT=LIBRARY…";
 
-/// Calls per measurement.
+/// The number of calls per measurement.
 const CALLS: u32 = 2_000;
-/// Measurements per case and library; the minimum counts.
+/// The number of measurements per case and library; the fastest measurement counts.
 const ROUNDS: usize = 400;
 
-/// Returns the checks that a library makes; upstream's header leaves some checks to the author.
+/// Returns the checks that the handlers of a library make. Upstream's header leaves some checks to the author of a
+/// handler.
 fn checks(variant: &Variant) -> Checks {
     match variant.name.split('_').next() {
         Some("rust" | "c") => Checks::All,
@@ -39,7 +40,8 @@ fn checks(variant: &Variant) -> Checks {
     }
 }
 
-/// Checks that all libraries decode the same values, and that those with all checks reject the same frames.
+/// Checks that the handlers of all libraries decode the same values, and that handlers with all checks reject the same
+/// frames.
 fn agree(case: &Case, variants: &[Variant], host: &Host) -> Result<()> {
     let mut same = Vec::new();
     for variant in variants {
@@ -89,7 +91,7 @@ fn main() -> Result<()> {
             .map(|variant| variant.handler(case.symbol))
             .collect::<Result<_>>()?;
         let mut best = vec![f64::INFINITY; variants.len()];
-        // Libraries are measured alternately, so that a disturbance does not affect only one of them.
+        // Libraries are measured alternately, so that a disturbance affects all of them.
         for _ in 0..ROUNDS {
             for (handler, best) in handlers.iter().zip(&mut best) {
                 *best = best.min(measure(*handler, frame.raw, CALLS));
@@ -97,14 +99,15 @@ fn main() -> Result<()> {
         }
         report(case.name, case.kind.name(), best);
     }
-    // The next two cases: the memory order of operands changes with every call, and an array is passed twice.
+    // In the two additional cases, the order of operands in memory changes with every call, and two arguments have the
+    // same array.
     let (frame, moved) = (CASES[6].frame, host::with_seed(seed + 100));
     let twice = || {
         let frame = frame(&host);
         let (first, second) = (frame.args[0], frame.args[1]);
-        // SAFETY: the buffer is ours, and nothing else accesses it yet.
+        // SAFETY: the benchmark owns the buffer, and no other code accesses the buffer yet.
         let data = unsafe { (*first).data };
-        // SAFETY: the buffer is ours, and nothing else accesses it yet.
+        // SAFETY: the benchmark owns the buffer, and no other code accesses the buffer yet.
         unsafe { (*second).data = data };
         frame
     };
@@ -120,7 +123,7 @@ fn main() -> Result<()> {
                 let start = Instant::now();
                 for call in 0..CALLS {
                     let frame = &frames[(call % 2) as usize];
-                    // SAFETY: the frame is complete and belongs to a live host; handlers do not modify it.
+                    // SAFETY: the frame is complete, its host still exists, and handlers do not modify the frame.
                     let error = unsafe { handler(black_box(frame.raw)) };
                     ensure!(error.is_null(), "{}: {name}: refused", variant.name);
                 }

@@ -1,6 +1,6 @@
 //! Tests that Rust, C and C++ reject the same frames with the same codes.
 //!
-//! These are the benchmark's comparisons without its timing.
+//! The tests make the comparisons of the benchmark, without the measurements.
 
 mod agreement;
 #[expect(dead_code, reason = "the comparison uses the rest")]
@@ -21,7 +21,7 @@ use xla_ffi_testing::{once, root, target_folder};
 
 exported!("malformed__");
 
-/// Builds and loads one of the benchmark's sources; reports a skip and returns `None` without a compiler.
+/// Builds and loads one of the benchmark's sources. Without a compiler, reports a skip and returns `None`.
 fn open(source: &str, test: &str) -> Option<Library> {
     let is_cpp = source.ends_with(".cc");
     let include = root().join("include");
@@ -49,7 +49,7 @@ fn of_many(name: &str, test: &str) -> Option<[(&'static str, Call); 3]> {
     let [Some(c), Some(cpp)] = ["header.c", "scale.cc"].map(|source| open(source, test)) else {
         return None;
     };
-    // The libraries remain loaded because their handlers are returned.
+    // The libraries are never unloaded, because the returned handlers are code in them.
     let [c, cpp] = [c, cpp].map(|library| &*Box::leak(Box::new(library)));
     Some([
         ("Rust", exported(name)),
@@ -60,16 +60,16 @@ fn of_many(name: &str, test: &str) -> Option<[(&'static str, Call); 3]> {
 
 /// Returns true if a handler accepts a frame.
 fn accepts(handler: Call, frame: &Frame) -> bool {
-    // SAFETY: the frame belongs to a live host.
+    // SAFETY: the frame is complete, and its host still exists.
     let error = unsafe { handler(frame.raw) };
     if !error.is_null() {
-        // SAFETY: the error belongs to our host and is not used again.
+        // SAFETY: the benchmark's host created the error, and no code uses the error again.
         unsafe { host::destroy(error) };
     }
     error.is_null()
 }
 
-/// Many operands are sorted instead of compared in pairs; overlaps are still found.
+/// Tests that overlaps are found if a call has many operands, which are sorted instead of compared in pairs.
 #[test]
 fn many_operands_clash_where_two_of_them_do() {
     let test = "many_operands_clash_where_two_of_them_do";
@@ -90,9 +90,9 @@ fn many_operands_clash_where_two_of_them_do() {
         let all: Vec<_> = frame.operands().collect();
         if let Some((one, other)) = moved {
             let (one, other) = (all[one], all[other]);
-            // SAFETY: the buffer is ours, and nothing else accesses it yet.
+            // SAFETY: the benchmark owns the buffer, and no other code accesses the buffer yet.
             let data = unsafe { (*other).data };
-            // SAFETY: the buffer is ours, and nothing else accesses it yet.
+            // SAFETY: the benchmark owns the buffer, and no other code accesses the buffer yet.
             unsafe { (*one).data = data };
         }
         for ((language, handler), is_refused) in handlers.into_iter().zip(is_refused) {
@@ -115,9 +115,9 @@ fn attributes_are_found_in_any_order() {
         let entries = Attrs::numbers(&names).0;
         let options = Attrs::dictionary("options", Attrs(entries));
         let frame = frame::frame(&host::with_seed(1), 0, 0, options);
-        // SAFETY: the list of names has this length, is never freed, and has no other user.
+        // SAFETY: the list of names has `count` elements, is never freed, and has no other user.
         let names = unsafe { std::slice::from_raw_parts_mut(entries.names, count) };
-        // SAFETY: the list of values has this length, is never freed, and has no other user.
+        // SAFETY: the list of values has `count` elements, is never freed, and has no other user.
         let values = unsafe { std::slice::from_raw_parts_mut(entries.attrs, count) };
         for turn in [0, count / 3] {
             names.rotate_left(turn);
@@ -126,7 +126,7 @@ fn attributes_are_found_in_any_order() {
                 assert!(accepts(handler, &frame), "{language}, {count} from {turn}");
             }
         }
-        // SAFETY: the name is valid, and nothing accesses it concurrently.
+        // SAFETY: the name is valid, and no other code accesses the name concurrently.
         unsafe { (*names[count / 2]).len -= 1 };
         for (language, handler) in handlers {
             assert!(

@@ -5,7 +5,7 @@
 //! the memory order of operands. `cargo xtask bench` builds the libraries in several languages and runs this program.
 //!
 //! Before the measurements, the libraries must decode the same values. Each library must also reject a result that
-//! overlaps the last operand, which shows that this check is made at every size.
+//! overlaps the last operand, which shows that overlaps are checked at every size.
 
 mod frame;
 mod host;
@@ -23,26 +23,27 @@ const USAGE: &str = "the command line is SEED VARIANT=LIBRARY…";
 const SIZES: &[usize] = &[64, 128, 256, 512, 1024, 2048, 4096];
 const DEPTHS: &[usize] = &[1, 2, 4, 8, 16, 32];
 
-/// Measurements per size and library; the minimum counts.
+/// The number of measurements per size and library; the fastest measurement counts.
 const ROUNDS: usize = 60;
-/// Time after which three measurements per library are enough.
+/// The time after which three measurements per library are sufficient.
 const LONGEST: Duration = Duration::from_secs(1);
-/// Operands, attributes or dictionaries decoded per measurement, so that each measurement takes about the same time.
+/// The number of operands, attributes or dictionaries that are decoded per measurement, so that each measurement takes
+/// about the same time.
 const DECODED: usize = 20_000;
 
-/// A handler and the frames that it gets.
+/// A handler, and the frames of its calls by size.
 struct Case {
     name: &'static str,
     symbol: &'static str,
     /// The quantity that the cost depends on, such as the number of operands.
     of: &'static str,
-    /// How the cost should grow: sorting and searching take a logarithmic number of steps per element.
+    /// The expected growth of the cost: `n`, or `n log n` for sorting and searching.
     grows: &'static str,
     frame: fn(&Host, usize) -> Frame,
 }
 
-/// Name of the case whose results have the addresses of arguments. Rust rejects these results; C and C++ accept them as
-/// declared aliases.
+/// The name of the case whose results have the addresses of arguments. Rust rejects these results; C and C++ accept
+/// them as declared aliases.
 const ALIASES: &str = "results in the places of arguments";
 
 const CASES: [Case; 6] = {
@@ -99,15 +100,15 @@ fn aliases(host: &Host, size: usize) -> Frame {
     frame
 }
 
-/// Gives a buffer the address of a different buffer.
+/// Sets the address of the array in `buffer` to that of the array in `other`.
 fn put_on(buffer: *mut XLA_FFI_Buffer, other: *mut XLA_FFI_Buffer) {
-    // SAFETY: the buffer is ours, and nothing else accesses it yet.
+    // SAFETY: the benchmark owns the buffer, and no other code accesses the buffer yet.
     let data = unsafe { (*other).data };
-    // SAFETY: the buffer is ours, and nothing else accesses it yet.
+    // SAFETY: the benchmark owns the buffer, and no other code accesses the buffer yet.
     unsafe { (*buffer).data = data };
 }
 
-/// Returns a frame with a dictionary of `size` numbers, whose names the handlers know.
+/// Returns a frame with a dictionary of `size` numbers under the names that the handlers accept.
 fn attributes(host: &Host, size: usize) -> Frame {
     let names: Vec<&'static str> = (0..size)
         .map(|index| &*format!("a{index:04}").leak())
@@ -116,8 +117,8 @@ fn attributes(host: &Host, size: usize) -> Frame {
     frame::frame(host, 0, 0, options)
 }
 
-/// Returns a frame whose attribute `options` contains dictionaries named `next`, nested `size` deep, with a number in
-/// the innermost.
+/// Returns a frame whose attribute `options` contains dictionaries named `next`, nested `size` deep. The innermost
+/// dictionary contains a number.
 fn depth(host: &Host, size: usize) -> Frame {
     let mut inner = Attrs::numbers(&["value"]);
     for _ in 1..size {
@@ -126,19 +127,19 @@ fn depth(host: &Host, size: usize) -> Frame {
     frame::frame(host, 0, 0, Attrs::dictionary("options", inner))
 }
 
-/// Checks that all libraries decode the same values and reject the same invalid frame.
+/// Checks that the handlers of all libraries decode the same values and reject the same invalid frame.
 fn agree(case: &Case, size: usize, variants: &[&Variant], host: &Host) -> Result<()> {
     let at = format!("{} of {size}", case.name);
     let frame = (case.frame)(host, size);
     let refused = |variant: &Variant| {
-        // SAFETY: the frame belongs to a live host.
+        // SAFETY: the frame is complete, and its host still exists.
         let error = unsafe { variant.handler(case.symbol)?(frame.raw) };
         if error.is_null() {
             return anyhow::Ok(None);
         }
-        // SAFETY: the error belongs to our host.
+        // SAFETY: the benchmark's host created the error.
         let told = unsafe { host::told(error) };
-        // SAFETY: the error belongs to our host and is not used again.
+        // SAFETY: the benchmark's host created the error, and no code uses the error again.
         unsafe { host::destroy(error) };
         Ok(Some(told))
     };
@@ -146,7 +147,7 @@ fn agree(case: &Case, size: usize, variants: &[&Variant], host: &Host) -> Result
     for variant in variants {
         let told = refused(variant)?;
         ensure!(told.is_none(), "{}, {at}: {told:?}", variant.name);
-        // SAFETY: the function only reads a number.
+        // SAFETY: the function has no preconditions, because it only reads a number.
         seen.push(unsafe { (variant.sink()?)() });
     }
     let is_same = seen.windows(2).all(|pair| pair[0] == pair[1]);
@@ -189,7 +190,7 @@ fn main() -> Result<()> {
             let frame = (case.frame)(&host, size);
             let calls = u32::try_from(DECODED.div_ceil(size))?;
             let mut best = vec![f64::INFINITY; variants.len()];
-            // Libraries are measured alternately, so that a disturbance does not affect only one of them.
+            // Libraries are measured alternately, so that a disturbance affects all of them.
             let start = Instant::now();
             for round in 0..ROUNDS {
                 if round > 2 && start.elapsed() > LONGEST {

@@ -28,19 +28,20 @@ impl Variant {
     }
 
     pub(crate) fn handler(&self, symbol: &str) -> Result<Call> {
-        // SAFETY: the libraries export handlers under these names.
+        // SAFETY: the benchmark's libraries export handlers under these names.
         let handler = unsafe { self.library.get::<Call>(symbol.as_bytes()) };
         Ok(*handler.with_context(|| format!("{}: no handler {symbol}", self.name))?)
     }
 
-    /// Returns the library's `bench_sink`, which reports the values that the last call decoded.
+    /// Returns the function `bench_sink` of the library, which returns a number derived from the values that the last
+    /// call decoded.
     pub(crate) fn sink(&self) -> Result<Sink> {
-        // SAFETY: the libraries export a function of this type under this name.
+        // SAFETY: the benchmark's libraries export a function of the type `Sink` under this name.
         Ok(*unsafe { self.library.get::<Sink>(b"bench_sink") }?)
     }
 }
 
-/// Parses the last arguments of both programs: SEED VARIANT=LIBRARY…
+/// Parses the last arguments of the programs `decode` and `scale`: SEED VARIANT=LIBRARY…
 pub(crate) fn seed_and_variants(
     mut arguments: impl Iterator<Item = String>,
 ) -> Result<(u64, Vec<Variant>)> {
@@ -52,31 +53,31 @@ pub(crate) fn seed_and_variants(
     Ok((seed, variants))
 }
 
-/// Returns the nanoseconds per call of one measurement.
+/// Measures `calls` calls of a handler, and returns the nanoseconds per call.
 pub(crate) fn measure(handler: Call, frame: *mut XLA_FFI_CallFrame, calls: u32) -> f64 {
     let start = Instant::now();
     for _ in 0..calls {
-        // SAFETY: the frame is complete and belongs to a live host; handlers do not modify it.
+        // SAFETY: the frame is complete, its host still exists, and handlers do not modify the frame.
         let error = unsafe { handler(black_box(frame)) };
         if !error.is_null() {
-            // SAFETY: the error belongs to our host and is not used again.
+            // SAFETY: the benchmark's host created the error, and no code uses the error again.
             unsafe { host::destroy(error) };
         }
-        // SAFETY: the frame belongs to a call that has returned.
+        // SAFETY: the call that used the frame has returned.
         black_box(unsafe { host::take_future(frame) });
     }
     start.elapsed().as_nanos() as f64 / f64::from(calls)
 }
 
-/// Pins this program to its current core, so that all measurements use the same core.
+/// Pins this program to the core on which it runs, so that all measurements use the same core.
 pub(crate) fn pin() -> Result<()> {
     // SAFETY: sched_getcpu has no preconditions.
     let core = usize::try_from(unsafe { libc::sched_getcpu() }).unwrap_or(0);
-    // SAFETY: the set consists of bits, for which zero is valid.
+    // SAFETY: the type `cpu_set_t` consists of bits, for which zero is valid.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the set is ours; the macro ignores cores beyond its size.
+    // SAFETY: `set` is a local variable; the macro ignores cores beyond the size of the set.
     unsafe { libc::CPU_SET(core, &mut set) };
-    // SAFETY: the set is ours, and its size is passed.
+    // SAFETY: `set` is a local variable, and the size of the set is passed.
     let failed = unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) };
     ensure!(failed == 0, "cannot bind the program to core {core}");
     Ok(())

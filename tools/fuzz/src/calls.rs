@@ -5,12 +5,13 @@ use xla_ffi_contract::Contract;
 use xla_ffi_legacy::ShapeProto;
 use xla_ffi_record::{Call, Data, Operand, Recorded};
 
-/// Value of the attribute `k`.
+/// The value of the attribute `k`, which contracts may use as a size.
 const K: i128 = 3;
 
 /// Fuzzes shape contracts.
 ///
-/// The input is two contracts, one per line, and then for each argument a byte with its rank and a byte per dimension.
+/// The input contains two contracts, one per line. For each argument, a byte with the rank and a byte per dimension
+/// follow.
 pub(crate) fn contract(input: &[u8]) {
     let mut lines = input.splitn(3, |byte| *byte == b'\n');
     let mut contract = || parse_contract(lines.next().unwrap_or_default());
@@ -28,7 +29,7 @@ pub(crate) fn contract(input: &[u8]) {
     }
 }
 
-/// Parses a contract from a line, if it is valid.
+/// Parses a contract from a line; `None` if the line is not a valid contract.
 fn parse_contract(line: &[u8]) -> Option<Contract> {
     let text = std::str::from_utf8(line).ok()?;
     match Contract::parse(text) {
@@ -49,7 +50,8 @@ fn shapes(bytes: &[u8]) -> Vec<Vec<i64>> {
     let mut shapes = vec![];
     while let Some(rank) = bytes.next() {
         let dims = bytes.by_ref().take((rank % 8).into());
-        // Most sizes are small, so that names often match; some sizes cannot be represented exactly as a double.
+        // Most sizes are small, so that sizes with the same name often agree. Some sizes cannot be represented exactly
+        // as a double.
         let size = |dim: u8| match dim {
             0..250 => i64::from(dim % 7),
             _ => i64::MAX - i64::from(dim),
@@ -60,15 +62,15 @@ fn shapes(bytes: &[u8]) -> Vec<Vec<i64>> {
 }
 
 unsafe extern "C" {
-    /// Writes a shape as at most `room` numbers and returns how many there are, or `usize::MAX` if the bytes are not a
-    /// shape.
+    /// Writes a shape as at most `room` numbers. Returns the number of numbers that the shape needs, or `usize::MAX` if
+    /// the bytes are not a shape.
     fn fuzz_shape_proto(bytes: *const c_void, size: usize, numbers: *mut i64, room: usize)
     -> usize;
 }
 
-/// Fuzzes `xla::ShapeProto` in opaque bytes: Rust and C return the same shape, or both reject the bytes.
+/// Fuzzes `xla::ShapeProto` in opaque bytes. Rust and C must return the same shape, or both must reject the bytes.
 ///
-/// The function is unsafe because it calls C code.
+/// The function calls C code, in which undefined behaviour ends the process.
 pub(crate) fn shape_proto(input: &[u8]) {
     let mut wanted = vec![];
     let parsed = ShapeProto::parse(input);
@@ -86,7 +88,7 @@ pub(crate) fn shape_proto(input: &[u8]) {
         }
     };
     let mut got = vec![0; wanted.len()];
-    // SAFETY: the sizes of the input and of the output are passed.
+    // SAFETY: the C function receives the sizes of the input and of the output, and does not exceed them.
     let count = unsafe {
         fuzz_shape_proto(
             input.as_ptr().cast(),
@@ -100,7 +102,7 @@ pub(crate) fn shape_proto(input: &[u8]) {
     assert_eq!(got, wanted, "{parsed:?}");
 }
 
-/// Writes a shape as numbers: for each node its kind, and for each list its length and elements.
+/// Writes a shape as numbers: the kind of each node, and the length and elements of each list.
 fn flatten(shape: &ShapeProto, to: &mut Vec<i64>) {
     let mut list = |values: &[i64]| {
         to.push(i64::try_from(values.len()).expect("few"));
@@ -124,11 +126,10 @@ fn flatten(shape: &ShapeProto, to: &mut Vec<i64>) {
     }
 }
 
-/// Offset of the first section, after magic and version.
+/// The offset of the first section in a recording, after the magic and the version.
 const HEAD: usize = 12;
 
-/// Fuzzes recorded calls. Replaces the input's checksums by correct ones, because almost every random input has wrong
-/// ones.
+/// Fuzzes recorded calls. Corrects the checksums of the input, because almost every random input has wrong checksums.
 pub(crate) fn recorded_call(input: &[u8]) {
     let mut file = input.to_vec();
     mend(&mut file);
@@ -139,7 +140,7 @@ pub(crate) fn recorded_call(input: &[u8]) {
     let kept = |operands: &[Operand], bytes: &[Option<Vec<u8>>]| {
         assert_eq!(operands.len(), bytes.len());
         for (operand, bytes) in operands.iter().zip(bytes) {
-            // The recording of a call that did not finish may lack the bytes of some operands.
+            // If a call did not complete, its recording may lack the bytes of some operands.
             if let Some(bytes) = bytes {
                 assert_eq!(operand.data, Data::Kept(bytes.len() as u64));
             }
@@ -152,7 +153,7 @@ pub(crate) fn recorded_call(input: &[u8]) {
     assert_eq!(again, recorded.call);
 }
 
-/// Writes the correct checksum of each section.
+/// Writes the correct checksum of each section into a recording.
 fn mend(file: &mut [u8]) {
     let mut at = HEAD;
     while let Some(length) = file.get(at + 4..at + 12) {

@@ -1,13 +1,14 @@
 //! Fuzz targets for parsers of external text and files, one per parser.
 //!
 //! For every input, a parser must return a value or an error, and printed values must parse again. `cargo xtask soak`
-//! runs a fuzzer over the targets with limits on time and memory. The tests here replay inputs that failed before.
+//! runs a fuzzer over the targets with limits on time and memory. The tests of this crate replay inputs that failed
+//! before.
 
 mod calls;
 mod libraries;
 mod values;
 
-/// A fuzz target: its name, and the function that reads an input and panics if a property does not hold.
+/// A fuzz target: a name, and a function that reads an input and panics if a checked property does not hold.
 ///
 /// The name is also the name of the target's folders and the argument of `cargo xtask soak NAME`.
 pub type Target = (&'static str, fn(&[u8]));
@@ -28,7 +29,7 @@ pub const TARGETS: &[Target] = &[
     ("snapshot", libraries::snapshot),
 ];
 
-/// Returns the input as text, or `None` if it is not UTF-8 and therefore cannot be on a command line.
+/// Returns the input as text; `None` if the input is not UTF-8 and therefore cannot be on a command line.
 fn text(input: &[u8]) -> Option<&str> {
     std::str::from_utf8(input).ok()
 }
@@ -44,7 +45,7 @@ fn check_error(text: &str, error: &xla_ffi_runtime::ParseError) {
     assert!(error.to_string().lines().count() == 3, "{error}");
 }
 
-/// Replays the inputs next to the targets: the initial corpus, and inputs that failed before.
+/// Replays the inputs in the folders next to `src`: the initial corpus, and inputs that failed before.
 #[cfg(test)]
 mod tests {
     use super::{TARGETS, Target};
@@ -57,7 +58,7 @@ mod tests {
         let entries = std::fs::read_dir(folder).into_iter().flatten();
         let each = entries.map(|entry| {
             let file = entry.unwrap().path();
-            // Prints the file name before a possible panic message.
+            // Prints the file name first, so that the name precedes a possible panic message.
             println!("{}", file.display());
             attack(&std::fs::read(&file).unwrap());
         });
@@ -77,7 +78,7 @@ mod tests {
         }
     }
 
-    /// A folder whose name is not a target would never be replayed.
+    /// Tests that every folder is named after a target. The inputs of other folders would never be replayed.
     #[test]
     fn every_folder_is_a_targets() {
         for folder in ["corpus", "regressions", "words"] {

@@ -14,8 +14,8 @@ use xla_ffi_testing::wheel::Wheel as Packed;
 
 /// Fuzzes libraries as `inspect` and `doctor` read them: symbols, dependencies, manifests.
 ///
-/// For libraries of other systems, it includes everything that the doctor checks without running. The dependencies of
-/// ELF files are on the machine and not part of the input.
+/// For Mach-O files and DLLs, the target includes everything that the doctor checks without running the library. For
+/// ELF files, it omits the required libraries, which are on the machine and not part of the input.
 pub(crate) fn library(input: &[u8]) {
     let path = Path::new("fuzzed.so");
     match library::read(path, input) {
@@ -23,7 +23,8 @@ pub(crate) fn library(input: &[u8]) {
         Ok(facts) => {
             assert!(facts.functions.is_subset(&facts.exports));
             if facts.machine.system != System::Linux {
-                // The parts of a fat file (a file for several processors) that were not read yet may be invalid.
+                // In a fat file, which contains libraries for several processors, only the first part was read. The
+                // other parts may be invalid.
                 let told = Examination::of_bytes(path, input);
                 assert!(told.is_ok_and(|told| told.facts == facts) || !facts.others.is_empty());
             }
@@ -34,7 +35,8 @@ pub(crate) fn library(input: &[u8]) {
     }
 }
 
-/// Fuzzes manifests. The first byte of an input selects a payload or a whole section, and its offset.
+/// Fuzzes manifests. The first byte of an input selects whether a payload or a section follows. For a section, this
+/// byte is the address.
 pub(crate) fn manifest(input: &[u8]) {
     let Some((&first, bytes)) = input.split_first() else {
         return;
@@ -52,12 +54,12 @@ pub(crate) fn manifest(input: &[u8]) {
     }
 }
 
-/// Checks the properties that a loader may rely on.
+/// Asserts the properties of manifests that a loader may rely on.
 fn check_manifest(manifest: &Manifest) {
     let mut names = BTreeSet::new();
     for handler in &manifest.handlers {
         assert!(!handler.name.is_empty() && names.insert(&handler.name));
-        // The revision may be newer than this program; looking it up must not panic.
+        // The floor may be newer than this program, so looking up the floor must not panic.
         let _ = handler.floor_revision();
         for (stage, symbol) in handler.stages.iter() {
             assert!(!stage.is_empty() && !symbol.is_empty() && symbol.is_ascii());
@@ -66,7 +68,7 @@ fn check_manifest(manifest: &Manifest) {
     }
 }
 
-/// Platform tags: one of each system, one without a system, and one for every machine of a system.
+/// Platform tags: one per system, one for any system, and one for every machine of a system.
 const TAGS: [&str; 6] = [
     "manylinux_2_17_x86_64",
     "macosx_11_0_arm64",
@@ -76,7 +78,7 @@ const TAGS: [&str; 6] = [
     "any",
 ];
 
-/// Wheels with these tags, and the path of the library in each.
+/// Wheels, one for each platform tag, and the path of the library in each wheel.
 struct Wheels {
     folder: tempfile::TempDir,
     wheels: Vec<Wheel>,
@@ -105,7 +107,8 @@ thread_local! {
     static WHEELS: Wheels = Wheels::new();
 }
 
-/// Fuzzes a library in a wheel, as `doctor --wheel` compares it with the tag that the first byte selects.
+/// Fuzzes a library in a wheel. The first byte of the input selects the tag with which `doctor --wheel` compares the
+/// library.
 ///
 /// The tests of `doctor` cover damage to the archive itself.
 pub(crate) fn wheel(input: &[u8]) {
@@ -130,14 +133,14 @@ pub(crate) fn debug_information(input: &[u8]) {
     }
 }
 
-/// Fuzzes the text of headers, in the form that is passed to a compiler.
+/// Fuzzes the text of headers, in the form that libclang parses.
 pub(crate) fn header(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let unit = Source::from_text(Path::new("fuzzed.h"), text.into_owned()).unit();
     let (includes, rest): (Vec<&str>, Vec<&str>) =
         unit.lines().partition(|line| line.starts_with("#include "));
     assert_eq!(includes.len(), 3, "two of the language, and the header");
-    // Only names of the header's macros may occur, three lines per macro.
+    // The text may contain only names of the header's macros, in three lines per macro.
     for macros in rest.chunks(3) {
         let name = macros[0].strip_prefix("#ifdef ").expect("a macro");
         assert!(
@@ -154,7 +157,7 @@ pub(crate) fn header(input: &[u8]) {
     }
 }
 
-/// Fuzzes snapshots of ABIs, as `abi import` writes them and `abi check` reads them.
+/// Fuzzes snapshots of headers, as `abi import` writes them and `abi check` reads them.
 pub(crate) fn snapshot(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else {
         return;

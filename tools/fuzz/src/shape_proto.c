@@ -4,7 +4,7 @@
 #include "xla_ffi/legacy/adapt.h"
 #include "xla_ffi/legacy/shape_proto.h"
 
-/* Adds numbers, preceded by their count. */
+/* Writes `count`, followed by `count` numbers. Omits numbers for which `to` has no room. Returns the next position. */
 static size_t fuzz_list(int64_t* to, size_t room, size_t at, const int64_t* values, size_t count) {
   size_t i;
   if (at < room) to[at] = (int64_t)count;

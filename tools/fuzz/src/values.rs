@@ -23,8 +23,8 @@ pub(crate) fn attributes(input: &[u8]) {
     }
 }
 
-/// Returns true for a text such as `dense<0> : tensor<1000000xi8>`, which legitimately needs memory
-/// for a million elements.
+/// Returns true for a text such as `dense<0> : tensor<1000000xi8>`, which needs memory for a million elements without
+/// an error of the parser.
 fn has_large_splat(text: &str) -> bool {
     text.split("tensor<").skip(1).any(|rest| {
         let end = rest.find(|c: char| !(c.is_ascii_digit() || c == 'x' || c.is_whitespace()));
@@ -34,7 +34,7 @@ fn has_large_splat(text: &str) -> bool {
     })
 }
 
-/// Largest arrays that are created, because a short text may ask for gigabytes.
+/// The largest size of arrays that are created, because a short text may describe gigabytes.
 const LARGEST: usize = 1 << 12;
 
 /// Fuzzes SPECs (`--arg` and `--ret` on the command line) and shapes of programs.
@@ -59,7 +59,7 @@ fn argument(text: &str, spec: &Spec) {
     if shape.dtype() == DType::Token {
         return;
     }
-    // A valid argument is a valid SPEC, then `=` and a value.
+    // The part of a valid argument before `=` must be a valid SPEC; a value follows.
     let (alone, value) = text.split_once('=').expect("an argument has a value");
     assert_eq!(parse_result(alone).as_ref(), Ok(shape));
     if value.trim_start().starts_with('@') || shape.bytes() > LARGEST || shape.elements() > LARGEST
@@ -69,7 +69,7 @@ fn argument(text: &str, spec: &Spec) {
     let tensor = spec.tensor().expect("a small array fits");
     assert_eq!(tensor.shape(), shape);
     assert!(tensor.to_string().starts_with(&shape.to_string()));
-    // Every printed element parses to the same element.
+    // Every printed element must parse to the same element.
     let values: Vec<String> = (0..shape.elements())
         .map(|index| tensor.text(index).expect("an element"))
         .collect();
@@ -80,7 +80,7 @@ fn argument(text: &str, spec: &Spec) {
     assert!(same, "{again} is not {tensor}, from {printed}");
 }
 
-/// Fuzzes NumPy files. An input is the SPEC of a result, a line break, and the file.
+/// Fuzzes NumPy files. An input consists of the SPEC of a result, a line break, and the file.
 pub(crate) fn npy(input: &[u8]) {
     let Some(end) = input.iter().position(|byte| *byte == b'\n') else {
         return;

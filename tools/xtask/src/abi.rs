@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         args.jaxlib
     );
     if std::env::var_os(LIBCLANG).is_none() {
-        // libclang is found through the environment, which a program cannot safely change for itself, so it
+        // libclang is found through an environment variable. A program cannot safely change its own environment, so it
         // restarts with the variable set.
         return again(&uv::libclang()?);
     }
@@ -90,7 +90,7 @@ fn again(libclang: &Path) -> Result<()> {
     std::process::exit(status.code().unwrap_or(1));
 }
 
-/// The result for one header.
+/// The result of comparing one header.
 #[derive(Debug)]
 struct Outcome {
     text: String,
@@ -98,7 +98,7 @@ struct Outcome {
     file: Option<PathBuf>,
 }
 
-/// Compares the headers in `include` with the snapshots and proposes new ones in `out`.
+/// Compares the headers in the folder `include` with the snapshots, and proposes new snapshots in the folder `out`.
 fn import(version: &str, include: &Path, out: &Path) -> Result<Vec<Outcome>> {
     let folder = include.join("xla/ffi/api");
     let main = folder.join(Header::Main.file_name());
@@ -118,7 +118,7 @@ fn import(version: &str, include: &Path, out: &Path) -> Result<Vec<Outcome>> {
     Ok(outcomes)
 }
 
-/// Returns headers of extensions that no known jaxlib ships; upstream puts each extension in a separate file.
+/// Returns headers of extensions that no known jaxlib ships. Each extension has a separate header.
 fn others(folder: &Path) -> Result<Vec<PathBuf>> {
     let is_other = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -134,7 +134,7 @@ fn others(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Proposes a snapshot of an extension's header with all its C declarations.
+/// Proposes a snapshot of an extension's header, with a text that lists all of its declarations.
 fn another(version: &str, path: &Path, out: &Path) -> Result<Outcome> {
     let abi = Source::open(path, &[])?.read()?;
     let shown = path.file_name().unwrap_or_default().to_string_lossy();
@@ -156,7 +156,7 @@ fn another(version: &str, path: &Path, out: &Path) -> Result<Outcome> {
     propose(version, &shown, abi.header(), &abi, text, out)
 }
 
-/// Writes a proposed snapshot, and the messages next to it.
+/// Writes a proposed snapshot, and a text file with the differences next to it.
 fn propose(
     version: &str,
     shown: &str,
@@ -177,9 +177,9 @@ fn propose(
     })
 }
 
-/// Returns true if changes make a new revision.
+/// Returns true if the changes of a header are a new revision of the ABI.
 ///
-/// New data types and compiler annotations make only a new edition of the old revision.
+/// If a header has only new data types or new compiler annotations, it is a new edition of the newest revision.
 fn is_revision(changes: &[Change]) -> bool {
     let mut own = changes.iter().filter(|change| !change.follows);
     own.any(|change| {

@@ -1,6 +1,7 @@
-//! `cargo xtask adopters` builds public projects with handlers, unchanged, with XLA's headers and with ours.
+//! `cargo xtask adopters` builds unchanged public projects with handlers, with XLA's headers and with this project's
+//! headers.
 //!
-//! The projects' own tests run on several jaxlibs with both.
+//! For both kinds of headers, the projects' tests run on several jaxlibs.
 
 mod project;
 mod report;
@@ -45,7 +46,8 @@ const CONFIGURATION: [&str; 5] = [
 /// The headers that a project is built with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Headers {
-    /// XLA's headers: the project's own copy, or those of the newest jaxlib that its tests use.
+    /// XLA's headers: the copy in the project's sources, or the headers of the newest jaxlib that the project's tests
+    /// use.
     Upstream,
     Ours,
 }
@@ -88,7 +90,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Runs the fastest projects as steps, with XLA's headers on the newest jaxlib only.
+/// Runs the fastest projects as steps. Builds with XLA's headers are tested only on the newest jaxlib.
 pub(crate) fn quick(root: &Path, tally: &Tally) {
     let projects = match Project::all(root) {
         Ok(projects) => projects,
@@ -138,7 +140,7 @@ impl<'a> Place<'a> {
         Ok(place)
     }
 
-    /// Returns the command for a step of steps.py.
+    /// Returns the command that runs the step `name` of steps.py.
     fn step(&self, name: &str) -> Command {
         let mut command = Python::command(&self.python.exe);
         command.arg(self.root.join("tests/adopters/steps.py"));
@@ -146,8 +148,8 @@ impl<'a> Place<'a> {
         command
     }
 
-    /// Downloads the source distribution to the cache. uv provides the address; uv itself would only install the built
-    /// package.
+    /// Downloads the source distribution to the cache. uv provides only the address, because uv can only install the
+    /// built package.
     fn fetch(&self) -> Result<PathBuf> {
         let Project {
             name,
@@ -176,8 +178,8 @@ impl<'a> Place<'a> {
         Ok(folder.join("sdist"))
     }
 
-    /// Builds the project with both kinds of headers and runs its tests; if `full` is set, also on older jaxlibs with
-    /// XLA's headers.
+    /// Builds the project with both kinds of headers and runs its tests. If `full` is set, the tests also run on older
+    /// jaxlibs with XLA's headers.
     fn measure(&self, full: bool) -> Result<Report> {
         let jaxlibs = self.project.jaxlibs();
         let (newest, _) = *jaxlibs.last().context("no jaxlib")?;
@@ -284,7 +286,7 @@ impl<'a> Place<'a> {
         jaxlib: &str,
     ) -> Result<Suite> {
         let python = environment.join("bin/python");
-        // `--no-deps` because the test deliberately exceeds the project's own limits on jax.
+        // The option `--no-deps` allows jax versions that the project excludes, which this test needs.
         let wheel = build.wheel.display().to_string();
         uv::install(&python, None, &[&wheel, "--no-deps", "--reinstall"])?;
         let name = format!("test-{jaxlib}-{}", headers.name());
@@ -306,7 +308,7 @@ impl<'a> Place<'a> {
         self.result(&mut test)
     }
 
-    /// Runs a step and returns its result.
+    /// Runs a step and returns the result that the step printed.
     fn result<T: DeserializeOwned>(&self, step: &mut Command) -> Result<T> {
         let of = &self.project.name;
         let printed = python::output(step, of)?;

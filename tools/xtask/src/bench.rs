@@ -1,7 +1,7 @@
 //! `cargo xtask bench` measures the cost of calls and of a library with one handler.
 //!
-//! It compares decoding with hand-written C and C++, and measures how costs grow. It also measures calls on the embedded
-//! runtime, and the size and build time of the library.
+//! The task compares the cost of decoding with that of hand-written C and of C++, and measures the growth of costs. The
+//! task also measures calls on the embedded runtime, and the size and build time of the library.
 
 mod budget;
 mod embedded;
@@ -36,17 +36,18 @@ pub(crate) struct Args {
     scale: bool,
 }
 
-/// The jaxlib whose header the C++ handlers are built with.
+/// The jaxlib that provides upstream's header for the C++ handlers.
 const UPSTREAM: &str = "0.12.0";
 
-/// Factor by which a cost may exceed its limit with `--guard`.
+/// The factor by which a cost may exceed its limit with `--guard`.
 ///
 /// Ratios differ between processors, and only code changes should break a build.
 const OTHER_MACHINES: f64 = 1.25;
-/// Maximum number of measurements before a cost counts as over budget, each with a different memory order of operands.
+/// The maximum number of measurements before a cost counts as over budget. In each measurement, operands have a
+/// different order in memory.
 const TRIES: u64 = 3;
 
-/// Maximum size in bytes of a stripped library with one handler.
+/// The maximum size in bytes of a stripped library with one handler.
 const LIBRARY_BYTES: u64 = 358_992;
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -77,10 +78,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Builds and runs the comparison, and returns the costs that exceed their limits.
+/// Builds and runs the comparison of decoding costs, and returns the costs that exceed their limits.
 ///
-/// If `check` is set, it runs up to [`TRIES`] times, and a cost counts only if it is too high every time. `whole` makes
-/// a missing column an error.
+/// If `check` is set, the comparison runs up to [`TRIES`] times, and a cost counts only if it is too high in every run.
+/// If `whole` is set, a missing column is an error.
 fn decode(root: &Path, out: &Path, check: bool, whole: bool) -> Result<Vec<String>> {
     let release = handlers(root)?;
     let mut libraries = vec![format!(
@@ -140,7 +141,7 @@ fn decode(root: &Path, out: &Path, check: bool, whole: bool) -> Result<Vec<Strin
     Ok(misses.iter().map(ToString::to_string).collect())
 }
 
-/// Runs a program that prints its measurements as JSON.
+/// Runs a program that prints its measurements as JSON, and returns them.
 fn report(command: &mut Command) -> Result<Value> {
     Ok(serde_json::from_str(&python::output(
         command,
@@ -163,12 +164,12 @@ fn build(root: &Path, package: &str) -> Result<PathBuf> {
     Ok(root.join("target/release"))
 }
 
-/// Builds the Rust handlers and the programs that time them, and returns the folder of both.
+/// Builds the Rust handlers and the programs that measure them, and returns the folder with the results.
 fn handlers(root: &Path) -> Result<PathBuf> {
     build(root, "xla-ffi-benches")
 }
 
-/// Builds the C and C++ handlers with each available compiler.
+/// Builds the C and C++ handlers with each available compiler. Returns the names and paths of the libraries.
 fn foreign(root: &Path, out: &Path) -> Result<Vec<(String, PathBuf)>> {
     let ours = root.join("include");
     let upstream = uv::headers(UPSTREAM);
@@ -201,7 +202,7 @@ fn foreign(root: &Path, out: &Path) -> Result<Vec<(String, PathBuf)>> {
     Ok(libraries)
 }
 
-/// Builds a C or C++ library with one of the header folders; reports a skip and returns `None` without the compiler.
+/// Builds a C or C++ library with the headers in one folder. Without the compiler, reports a skip and returns `None`.
 fn compile(
     out: &Path,
     name: &str,
@@ -249,12 +250,12 @@ fn rms_norm(x: Buffer<f32>, mut y: Out<f32>, #[attr(default = 1e-5)] eps: f32) -
 xla_ffi::library! { rms_norm }
 ";
 
-/// Builds a library with one handler from scratch, as a user does, and returns which limits it exceeds.
+/// Builds a library with one handler from scratch, as a user does, and returns the limits that it exceeds.
 fn library(root: &Path, out: &Path) -> Result<Vec<String>> {
     let place = &out.join("one_handler");
     let _ = fs::remove_dir_all(place);
     fs::create_dir_all(place)?;
-    // Uses the same profile as projects from `xla-ffi new`.
+    // The library has the same profile as projects from `xla-ffi new`.
     let template = fs::read_to_string(root.join("cli/templates/rust/Cargo.toml"))?;
     let profile = template.split("[profile.release]\n").nth(1);
     let profile = profile.and_then(|rest| rest.split('[').next());
@@ -269,7 +270,7 @@ fn library(root: &Path, out: &Path) -> Result<Vec<String>> {
     );
     fs::write(place.join("Cargo.toml"), manifest)?;
     fs::write(place.join("lib.rs"), ONE_HANDLER)?;
-    // Uses the dependency versions that this project is tested with.
+    // The library uses the dependency versions with which this project is tested.
     fs::copy(root.join("Cargo.lock"), place.join("Cargo.lock"))?;
     python::output(cargo(place).arg("fetch"), "cargo fetch")?;
     let start = Instant::now();
@@ -301,7 +302,8 @@ fn library(root: &Path, out: &Path) -> Result<Vec<String>> {
         .collect())
 }
 
-/// Packages that call TVM FFI functions from JAX and compile Python to C functions, with their requirements.
+/// The packages that call TVM FFI functions from JAX and compile Python to C functions, with the packages that they
+/// require.
 const PACKAGES: [&str; 6] = [
     "apache-tvm-ffi==0.1.15.post2",
     "jax-tvm-ffi==0.1.3",
@@ -313,8 +315,8 @@ const PACKAGES: [&str; 6] = [
 
 /// Measures the cost of a call in a real XLA, compared with alternatives (`--jax`).
 ///
-/// This function builds and downloads the requirements; `tools/benches/jax/bench.py` does the measurements. `version` is
-/// the jaxlib.
+/// This function builds and downloads the required libraries and packages; `tools/benches/jax/bench.py` makes the
+/// measurements. `version` is the jaxlib.
 fn in_jax(root: &Path, out: &Path, version: &str) -> Result<()> {
     let mut build = cargo(root);
     build

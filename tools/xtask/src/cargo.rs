@@ -1,4 +1,4 @@
-//! Runs cargo and the Python of the environments.
+//! Runs cargo, and the Python interpreters of virtual environments.
 
 use crate::python::{self, Python};
 use crate::uv;
@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// Returns a command for the cargo that runs this task, in the checkout.
+/// Returns a command for the cargo that runs this task. The working directory is the checkout.
 pub(crate) fn cargo(root: &Path) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root);
-    // `cargo run` sets this variable for xtask itself. If it were passed on, cargo would rebuild packages
+    // `cargo run` sets this variable for xtask. If other commands inherited the variable, cargo would rebuild packages
     // unnecessarily.
     command.env_remove("CARGO_MANIFEST_DIR");
-    // Tests that start Python also use the stored bytecode.
+    // The stored bytecode is also for tests that start Python.
     python::keep_bytecode(&mut command);
     // All steps use the same compiler for GPU kernels, so that no kernel is built twice.
     if let Some(nvcc) = uv::nvcc_at_hand() {
@@ -38,14 +38,14 @@ pub(crate) struct Package {
     #[serde(default)]
     pub(crate) version: String,
     pub(crate) features: BTreeMap<String, Vec<String>>,
-    /// Registries that may publish the package; empty means none, `None` means all.
+    /// The registries that may publish the package. An empty list means no registry; `None` means all registries.
     pub(crate) publish: Option<Vec<String>>,
     #[cfg(test)]
     #[serde(default)]
     pub(crate) manifest_path: std::path::PathBuf,
 }
 
-/// Queries cargo for the workspace's own packages.
+/// Queries cargo for the packages of the workspace.
 pub(crate) fn metadata(root: &Path) -> Result<Metadata> {
     let output = cargo(root)
         .args(["metadata", "--no-deps", "--format-version", "1"])
@@ -78,7 +78,8 @@ pub(crate) fn build_examples(root: &Path) -> Command {
     command
 }
 
-/// Returns a command that runs a driver of `tests/jax` in an environment; the driver finds the loader in `python`.
+/// Returns a command that runs a driver of `tests/jax` in an environment. The driver imports the loader from the folder
+/// `python`.
 pub(crate) fn python_driver(root: &Path, venv: &Venv, driver: &str) -> Command {
     let mut command = Python::command(&venv.python);
     command
@@ -97,10 +98,11 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    // The published crates build with the Rust in their `rust-version`. Clippy's `incompatible_msrv` detects newer
-    // functions, but no lint detects newer syntax. `if let … && …` (Rust 1.88) is the most likely mistake.
+    // The published crates must build with the Rust version in their `rust-version`. Clippy's `incompatible_msrv`
+    // detects newer functions, but no lint detects newer syntax. `if let … && …` (Rust 1.88) is the most likely
+    // mistake.
 
-    /// Returns true if a condition contains `let … && …`.
+    /// Returns true if a condition in the source text contains `let … && …`.
     fn has_chain(text: &str) -> bool {
         let begins_with_let = ["if let ", "while let "].iter().any(|words| {
             text.split(words).skip(1).any(|rest| {

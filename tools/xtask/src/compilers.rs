@@ -1,6 +1,6 @@
 //! `cargo xtask compilers` compiles handlers with each compiler of the table in docs/platforms.md, and calls them.
 //!
-//! It fails if the table differs from the results.
+//! The task fails if the table differs from the results.
 
 mod native;
 mod rust;
@@ -20,14 +20,14 @@ pub(crate) struct Args {
     names: Vec<String>,
 }
 
-/// The page with the table, and the heading before it.
+/// The page that contains the table of compilers.
 const PAGE: &str = "docs/platforms.md";
 const HEADING: &str = "\n## Compilers\n";
 
-/// The row for Visual C++, which is not available on Linux.
+/// The table's row for Visual C++, which is not available on Linux.
 const MSVC: &str = "| Visual C++ | | not run; `.github/workflows/platforms.yml` |";
 
-/// A row of the table as measured in this run, or the reason why it was not checked.
+/// A row of the table: its start, and the row as measured or the reason why it was not checked.
 type Row = (&'static str, Result<String, String>);
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let mut build = cargo(root);
         build.args(["build", "-p", "xla-ffi-cli", "-p", "xla-ffi-runtime-c"]);
         let done = tally::run("cargo build", &mut build, log)?;
-        // Programs look for the library by its SONAME.
+        // The programs find the shared library by its SONAME.
         let folder = root.join("target/compilers");
         fs::create_dir_all(&folder)?;
         let link = folder.join("libxla_ffi_runtime.so.0");
@@ -107,22 +107,22 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     steps.finish(matrix::in_ci())
 }
 
-/// Returns a row of the table.
+/// Returns a row of the table of compilers.
 fn line(row: &str, version: &str, standards: &str, ran: &str) -> String {
     let name = row.rsplit_once(' ').map_or(row, |(name, _)| name);
     format!("| {name} {version} | {standards} | {ran} |")
 }
 
-/// Returns true if `part` is a prefix of the version's components.
+/// Returns true if the components of the version `version` start with those of `part`.
 fn is_of(version: &str, part: &str) -> bool {
     version
         .strip_prefix(part)
         .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Returns the differences between the page's table and this run.
+/// Returns the differences between the table on the page and the rows of this run.
 ///
-/// Rows that were not checked may have any content, but must exist.
+/// The page must contain rows that were not checked, with any content.
 fn differences(page: &str, rows: &[Row]) -> Result<Vec<String>> {
     let (_, section) = page
         .split_once(HEADING)

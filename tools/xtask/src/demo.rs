@@ -1,4 +1,4 @@
-//! `cargo xtask demo` runs each example in each language on the embedded runtime, then in JAX.
+//! `cargo xtask demo` runs each example in each language, first on the embedded runtime and then in JAX.
 
 use crate::cargo::{cargo, python_driver};
 use crate::examples::{self, Built, Call, Language};
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 pub(crate) fn run() -> Result<()> {
     let root = folders::checkout();
-    // A debug build shares most dependencies with this program.
+    // A debug build is faster, because it shares most dependencies with this program.
     let mut command = cargo(&root);
     command.args(["build", "--package", "xla-ffi-examples", "--examples"]);
     command.args([
@@ -46,12 +46,12 @@ pub(crate) fn run() -> Result<()> {
     bail!("{}", wrong.join("\n"));
 }
 
-/// Prints a row of the table.
+/// Prints a row of the demo's table.
 fn row(example: &str, call: &str, languages: &str, answer: &str) {
     println!("{example:<14}{call:<58}{languages:<14}{answer}");
 }
 
-/// Runs the examples without XLA and Python, and returns the failures. `cargo xtask test` compares the numbers.
+/// Runs the examples without XLA and Python, and returns the failures. `cargo xtask test` compares the printed numbers.
 fn embedded(root: &Path, built: &Built, cli: &Path) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     println!("\nOn the embedded runtime (no XLA, no Python)");
@@ -102,14 +102,13 @@ fn embedded(root: &Path, built: &Built, cli: &Path) -> Result<Vec<String>> {
     Ok(wrong)
 }
 
-/// Returns the arguments for `xla-ffi run`. Rust libraries need no `--ret`, because their manifest declares the
-/// results.
+/// Returns the arguments for `xla-ffi run`. The results are declared with `--ret`.
 fn command_line(call: &Call, language: Language) -> Result<Vec<String>> {
     let name = &call.handler;
     let handler = if language == Language::Rust || call.stages.is_empty() {
         name.clone()
     } else {
-        // Without a manifest, a library is called by its symbols.
+        // The handlers of a library without a manifest are named by their symbols.
         let stages = call.stages.iter();
         stages.fold(format!("execute={name}"), |all, stage| {
             format!("{all},{stage}={name}_{stage}")
@@ -131,7 +130,7 @@ fn command_line(call: &Call, language: Language) -> Result<Vec<String>> {
     Ok(line)
 }
 
-/// Returns the output as one line without the results' names, which require a manifest.
+/// Returns the output as one line without the names of results, which only libraries with a manifest have.
 fn unnamed(text: &str) -> String {
     let lines = text.lines().map(|line| {
         let rest = line
@@ -142,7 +141,7 @@ fn unnamed(text: &str) -> String {
     lines.collect::<Vec<_>>().join(", ")
 }
 
-/// Runs `xla-ffi run` and returns whether it succeeded, and its output or error.
+/// Runs `xla-ffi run`. Returns true if the command succeeded, and its output or error.
 fn tool(cli: &Path, library: &Path, arguments: &[String]) -> Result<(bool, String)> {
     let mut command = Command::new(cli);
     command

@@ -1,6 +1,7 @@
 //! `cargo xtask dist` builds the packages that users install in `target/dist`, with checksums.
 //!
-//! These are the crates, and the Python packages `xla-ffi` and `xla-ffi-tools` as wheels and source distributions.
+//! The packages are the crates, and the Python packages `xla-ffi` and `xla-ffi-tools` as wheels and source
+//! distributions.
 
 use crate::cargo::{Package, cargo, metadata};
 use crate::python::{self, Python};
@@ -23,7 +24,7 @@ pub(crate) struct Args {
     arch: Option<String>,
 }
 
-/// The oldest glibc that the wheel's binaries support, which is also the oldest for Rust's standard library.
+/// The oldest glibc that the binaries in the wheel support. Rust's standard library supports no older glibc.
 pub(crate) const GLIBC: &str = "2.17";
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -42,7 +43,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Builds all packages from scratch and returns their folder: the crates, and the Python packages for a processor.
+/// Builds all packages from scratch: the crates, and the Python packages for the processor `arch`. Returns the folder
+/// of the packages.
 pub(crate) fn make(root: &Path, arch: Option<&str>) -> Result<PathBuf> {
     version::check(root, &version::current(root)?)?;
     let dist = root.join("target/dist");
@@ -61,7 +63,8 @@ pub(crate) fn make(root: &Path, arch: Option<&str>) -> Result<PathBuf> {
             fs::remove_dir_all(&prefix).with_context(|| prefix.display().to_string())?;
         }
         install::place(root, &prefix, Some(&built), true)?;
-        // Removes the debug information of Rust's standard library, which linkers omit everywhere else.
+        // The debug information of Rust's standard library is removed from the static library. In programs and shared
+        // libraries, the linker omits it.
         let strip = tool(arch, "strip");
         let mut command = Command::new(&strip);
         command.arg("--strip-debug");
@@ -73,7 +76,7 @@ pub(crate) fn make(root: &Path, arch: Option<&str>) -> Result<PathBuf> {
     Ok(dist)
 }
 
-/// Packages the crates as for an index.
+/// Packages the crates as for publication in a registry.
 fn crates(root: &Path) -> Result<Vec<PathBuf>> {
     let metadata = metadata(root)?;
     let published: Vec<&Package> = metadata
@@ -81,7 +84,8 @@ fn crates(root: &Path) -> Result<Vec<PathBuf>> {
         .iter()
         .filter(|package| package.publish.is_none())
         .collect();
-    // Packages the working tree, committed or not. `cargo xtask ship` builds the packages.
+    // The crates contain the files of the working tree, even if they are not committed. The crates are not built,
+    // because `cargo xtask ship` does this.
     let mut command = cargo(root);
     command.args(["package", "--quiet", "--no-verify", "--allow-dirty"]);
     let target = root.join("target");
@@ -97,7 +101,8 @@ fn crates(root: &Path) -> Result<Vec<PathBuf>> {
         .collect())
 }
 
-/// Builds the contents of the tools' wheel for systems with [`GLIBC`] or newer, and returns their folder.
+/// Builds the contents of the wheel of the tools, for systems with [`GLIBC`] or newer. Returns the folder with the
+/// contents.
 fn build(root: &Path, arch: &str) -> Result<PathBuf> {
     ensure!(
         cfg!(target_os = "linux"),
@@ -108,8 +113,9 @@ fn build(root: &Path, arch: &str) -> Result<PathBuf> {
     let zig = uv::zig()?;
     let zigbuild = uv::zigbuild()?;
     let folder = root.join("target/dist-build");
-    // With zig, the guard against C++ exceptions would have zig's own C++ runtime, which cannot catch exceptions of
-    // handlers built by g++. Therefore g++ compiles the guard, and it is linked to the system's runtime.
+    // If zig compiled the guard against C++ exceptions, the guard would contain zig's C++ runtime. That runtime cannot
+    // catch exceptions of handlers built by g++. Therefore g++ compiles the guard, which is linked to the system's
+    // runtime.
     let libraries = folder.join("libstdc++").join(arch);
     fs::create_dir_all(&libraries).with_context(|| libraries.display().to_string())?;
     let link = libraries.join("libstdc++.so.6");
@@ -136,7 +142,7 @@ fn build(root: &Path, arch: &str) -> Result<PathBuf> {
     Ok(folder.join(target).join("release"))
 }
 
-/// Returns the name of a GNU tool for a processor.
+/// Returns the name of a GNU tool for the processor `arch`.
 fn tool(arch: &str, name: &str) -> String {
     match arch == ARCH {
         true => name.to_owned(),
@@ -144,7 +150,7 @@ fn tool(arch: &str, name: &str) -> String {
     }
 }
 
-/// Returns the path of the C++ runtime for one of this system's compilers.
+/// Returns the path of the C++ runtime library of one of this system's compilers.
 fn system_libstdcxx(compiler: &str) -> Result<PathBuf> {
     let mut ask = Command::new(compiler);
     let path = python::output(ask.arg("-print-file-name=libstdc++.so.6"), compiler)?;
@@ -153,13 +159,13 @@ fn system_libstdcxx(compiler: &str) -> Result<PathBuf> {
         .with_context(|| format!("{compiler} has no libstdc++.so.6 ({})", path.display()))
 }
 
-/// Packs the wheels and the source distributions.
+/// Packs the wheels and the source distributions into the folder `dist`.
 fn pack(root: &Path, prefix: &Path, dist: &Path, arch: &str) -> Result<()> {
     const PROGRAM: &str = "import sys, tools_backend as tools, build_backend as pure\n\
          print(pure.build_wheel(sys.argv[1]), pure.build_sdist(sys.argv[1]))\n\
          print(tools.build_wheel(sys.argv[1], {'prefix': sys.argv[2], 'platform': sys.argv[3]}))\n\
          print(tools.build_sdist(sys.argv[1]))";
-    // pip's platform tags for systems with glibc 2.17 or later.
+    // The wheel has pip's platform tags for systems with glibc 2.17 or later.
     let platform = format!(
         "manylinux_{}_{arch}.manylinux2014_{arch}",
         GLIBC.replace('.', "_")
@@ -174,7 +180,7 @@ fn pack(root: &Path, prefix: &Path, dist: &Path, arch: &str) -> Result<()> {
     python::output(&mut pack, "packing the Python packages").map(drop)
 }
 
-/// Writes SHA256SUMS for `sha256sum --check`.
+/// Writes the file SHA256SUMS, for `sha256sum --check`.
 fn checksums(dist: &Path) -> Result<()> {
     let mut names: Vec<_> = fs::read_dir(dist)?
         .flatten()

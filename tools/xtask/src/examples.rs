@@ -34,7 +34,7 @@ impl Language {
 pub(crate) struct Example {
     #[serde(rename = "example")]
     pub(crate) name: String,
-    /// Name of the library with the handlers, which is the stem of the sources.
+    /// The name of the library with the handlers, which is also the file name of the sources without an extension.
     pub(crate) library: String,
     #[serde(default = "every_language")]
     pub(crate) languages: Vec<Language>,
@@ -47,12 +47,12 @@ pub(crate) struct Call {
     pub(crate) handler: String,
     #[serde(default = "every_language")]
     pub(crate) languages: Vec<Language>,
-    /// The stages other than execute; their symbols are `HANDLER_STAGE`.
+    /// The stages other than execute. The symbol of a stage is `HANDLER_STAGE`.
     #[serde(default)]
     pub(crate) stages: Vec<String>,
-    /// Description of the computation, if the demo shows the call.
+    /// The description of the computation; `None` if the demo does not show the call.
     pub(crate) says: Option<String>,
-    /// Arguments in the command line's notation.
+    /// The arguments of the call, in the command line's notation.
     #[serde(default)]
     pub(crate) args: Vec<String>,
     /// The attributes as an MLIR dictionary.
@@ -77,14 +77,14 @@ pub(crate) fn table(root: &Path) -> Result<Vec<Example>> {
 #[derive(Debug)]
 pub(crate) struct Built {
     root: PathBuf,
-    /// Folder of the Rust libraries.
+    /// The folder of the Rust libraries.
     rust: PathBuf,
-    /// Folder of the C and C++ libraries; a library is missing if there is no compiler.
+    /// The folder of the C and C++ libraries. Without a compiler, libraries are missing.
     native: PathBuf,
 }
 
 impl Built {
-    /// Compiles the C and C++ examples next to the Rust ones of a debug build.
+    /// Compiles the C and C++ examples, and uses the Rust examples of a debug build.
     pub(crate) fn of_demo(root: &Path) -> Result<Self> {
         let built = Self {
             root: root.to_owned(),
@@ -119,7 +119,7 @@ impl Built {
         Ok(built)
     }
 
-    /// Runs the root package's build script and reads the folder of its libraries.
+    /// Runs the root package's build script, which builds the C and C++ examples, and reads the path of their folder.
     pub(crate) fn new(root: &Path) -> Result<Self> {
         let mut command = cargo(root);
         command.args(["run", "--quiet", "--package", "xla-ffi-tests"]);
@@ -138,8 +138,7 @@ impl Built {
         })
     }
 
-    /// Returns a library by the stem of its sources, or `None` if there is no compiler for its
-    /// language.
+    /// Returns the library with the name `name` in a language; `None` if the language has no compiler on this machine.
     pub(crate) fn library(&self, name: &str, language: Language) -> Result<Option<PathBuf>> {
         let folder = match language {
             Language::Rust => &self.rust,
@@ -152,8 +151,7 @@ impl Built {
         Ok(path.is_file().then_some(path))
     }
 
-    /// Returns every example as `LANGUAGE:EXAMPLE=LIBRARY` for the JAX drivers; without a compiler,
-    /// the library is omitted.
+    /// Returns every example as `LANGUAGE:EXAMPLE=LIBRARY` for the JAX drivers. Without a compiler, LIBRARY is empty.
     ///
     /// The Rust libraries must already be built.
     pub(crate) fn arguments(&self) -> Result<Vec<String>> {

@@ -6,37 +6,38 @@
 //! run id = absent before r4 "0.5.1"
 //! nested = absent before r2 "Unsupported"; absent jaxlib 0.4.35..0.4.36 "passes no"
 //! ```
-//! A rule consists of a cell and a condition:
+//! A rule consists of a cell and one of these conditions:
 //!
 //! - `before rN`, `from rN`, or `rA..rB` with both ends included;
 //! - the same with `jaxlib X.Y.Z` instead of a revision;
 //! - `on HOST [X.Y.Z]` for a host other than jaxlib;
 //! - nothing, which matches everywhere.
 //!
-//! The first rule that matches applies; without a match, the cell is `ok`. For an absent feature, the message must
-//! contain the quoted text, so that a different missing feature is a different cell.
+//! The first rule whose condition matches applies; if no rule matches, the cell is `ok`. For an absent feature, the
+//! error message must contain the quoted text.
 
 use crate::uv;
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use xla_ffi_sys::Revision;
 
-/// The outcome in a cell.
+/// The outcome of one feature on one runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Cell {
-    /// The feature works.
+    /// The feature works on the runtime.
     Ok,
-    /// The runtime lacks the feature, and a clear error reports that.
+    /// The runtime lacks the feature, and a clear error reports this.
     Absent,
-    /// The test does not apply: the library's language or headers lack the feature.
+    /// The test does not apply, because the library's language or headers lack the feature.
     Moot,
     /// The runtime rejects the handler's registration.
     Refused,
-    /// The result or error is wrong.
+    /// The result or error of the call is wrong.
     Wrong,
     /// The process crashes or hangs.
     Crash,
-    /// `Wrong` or `Crash`, depending on memory contents outside of our control. Only expected, never measured.
+    /// `Wrong` or `Crash`, depending on the contents of memory that the test cannot control. This cell is only
+    /// expected, never measured.
     Broken,
 }
 
@@ -51,17 +52,17 @@ impl Cell {
         (Self::Broken, "broken"),
     ];
 
-    /// Returns the word for the cell.
+    /// Returns the word for the cell in `expected.txt`.
     pub(crate) fn name(self) -> &'static str {
         Self::ALL[self as usize].1
     }
 
-    /// Returns true if a result matches the expected cell.
+    /// Returns true if a measured cell matches the expected cell.
     pub(crate) fn is_expected(self, expected: Self) -> bool {
         self == expected || (expected == Self::Broken && matches!(self, Self::Wrong | Self::Crash))
     }
 
-    /// Returns the cell for a word.
+    /// Returns the cell for a word in `expected.txt`.
     pub(crate) fn parse(word: &str) -> Option<Self> {
         let known = Self::ALL.into_iter().find(|(_, name)| *name == word);
         known.map(|(cell, _)| cell)
@@ -81,7 +82,7 @@ pub(crate) struct Runtime {
 }
 
 impl Runtime {
-    /// Returns the runtime for a jaxlib version.
+    /// Returns the runtime for the jaxlib version `version`.
     pub(crate) fn of(version: &str) -> Result<Self> {
         let numbers = uv::version_numbers(version)?;
         let revision = Revision::of_jaxlib(version).with_context(|| {
@@ -118,9 +119,9 @@ impl Runtime {
 #[derive(Clone, Debug)]
 struct Rule {
     cell: Cell,
-    /// Text that the message must contain.
+    /// The text that the error message must contain.
     words: String,
-    /// The condition, as written in the file.
+    /// The condition of the rule, as written in the file.
     place: String,
 }
 
@@ -143,7 +144,7 @@ impl Rule {
             (rule.cell == Cell::Absent) != words.is_empty(),
             "{text:?}: what is absent, and that alone, says so in some words"
         );
-        // Evaluates the condition once, so that an invalid condition is an error in the file.
+        // The condition is evaluated once, so that an invalid condition is an error in reading the file.
         rule.holds(&Runtime::of("0.4.31")?)?;
         Ok(rule)
     }
@@ -182,7 +183,7 @@ impl Rule {
     }
 }
 
-/// The contents of the file.
+/// The contents of `expected.txt`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Expected {
     rules: BTreeMap<(String, String), Vec<Rule>>,
@@ -226,8 +227,8 @@ impl Expected {
         Ok(expected)
     }
 
-    /// Returns the expected cell of a feature and the text that its message must contain, or `None` if the file does not
-    /// list the feature.
+    /// Returns the expected cell of a feature, and the text that its error message must contain. Returns `None` if the
+    /// file does not list the feature.
     pub(crate) fn cell(
         &self,
         library: &str,

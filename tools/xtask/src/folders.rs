@@ -1,4 +1,4 @@
-//! The checkout, and the user's cache folder outside of it with packages, environments and headers.
+//! The folder of the checkout, and the user's cache folder with packages, environments and headers.
 //!
 //! | folder | content |
 //! |---|---|
@@ -12,10 +12,10 @@ use anyhow::{Context, Result, ensure};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
-/// Environment variable with a different path for the cache.
+/// The environment variable that sets a different path of the cache.
 const MOVED_BY: &str = "XLA_FFI_CACHE";
 
-/// File that marks a folder as complete.
+/// The name of the file that marks a folder of the cache as complete.
 const COMPLETE: &str = ".complete";
 
 /// Returns the path of the checkout.
@@ -38,13 +38,13 @@ pub(crate) fn cache() -> Result<PathBuf> {
     Ok(home.join(".cache/xla-ffi"))
 }
 
-/// Returns the folder `name` of the cache if it is complete and still contains `file`.
+/// Returns the path of the folder `name` in the cache, if the folder is complete and still contains `file`.
 pub(crate) fn find(name: &str, file: &str) -> Option<PathBuf> {
     let place = cache().ok()?.join(name);
     (place.join(COMPLETE).is_file() && place.join(file).exists()).then_some(place)
 }
 
-/// Creates the folder `name` of the cache once; an interrupted creation starts again.
+/// Creates the folder `name` of the cache once. If the creation was interrupted, the next call starts again.
 ///
 /// # Errors
 /// Returns the error of `make`. Also fails if the cache is not writable, or if `make` does not create

@@ -1,7 +1,7 @@
 //! `cargo xtask gpu-test` and `gpu-bench` run the GPU examples in JAX on a machine with an NVIDIA GPU.
 //!
-//! Building and running are separate: `--build-only DIR` creates a folder on any machine. A GPU machine
-//! needs only Python and JAX to run it (`python3 DIR/run.py test`).
+//! Building and running are separate: `--build-only DIR` creates a folder on any machine. To run the tests in this
+//! folder (`python3 DIR/run.py test`), a GPU machine needs only Python and JAX.
 
 mod pack;
 
@@ -65,7 +65,7 @@ pub(crate) fn test(args: &TestArgs) -> Result<()> {
 
 pub(crate) fn bench(args: &BenchArgs) -> Result<()> {
     let root = folders::checkout();
-    // Measurements on a CPU do not count as results.
+    // Measurements on a CPU are written to a different folder, because they are not results.
     let out = match (&args.out, args.common.platform) {
         (Some(out), _) => out.clone(),
         (None, Platform::Cuda) => root.join("tools/benches/results"),
@@ -94,7 +94,7 @@ fn run(root: &Path, task: &str, common: &Common, rest: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Returns a command that runs the folder's `run.py` with a Python that has JAX.
+/// Returns a command that runs `run.py` in the folder, with a Python that has JAX.
 fn command(folder: &Path, platform: Platform) -> Result<Command> {
     let script = folder.join("run.py");
     if !script.is_file() {
@@ -106,7 +106,7 @@ fn command(folder: &Path, platform: Platform) -> Result<Command> {
     let named = std::env::var_os("XLA_FFI_PYTHON").filter(|name| !name.is_empty());
     let python = match (named, platform) {
         (Some(python), _) => python,
-        // A GPU machine's own Python has JAX with the plugin for GPUs.
+        // On a GPU machine, the default Python has JAX with the plugin for GPUs.
         (None, Platform::Cuda) => "python3".into(),
         (None, Platform::Cpu) => venv::newest()?.python.into_os_string(),
     };
@@ -118,7 +118,8 @@ fn command(folder: &Path, platform: Platform) -> Result<Command> {
     Ok(command)
 }
 
-/// Returns commands that run on this machine everything that a GPU machine runs, for `cargo xtask test`.
+/// Returns commands for `cargo xtask test` that run the tests and benchmarks for a GPU machine on this machine, without
+/// a GPU.
 pub(crate) fn dry_runs(root: &Path) -> Result<Vec<(&'static str, Command)>> {
     let folder = root.join("target/gpu/pack");
     pack::build(root, &folder)?;

@@ -1,6 +1,6 @@
 //! `cargo xtask headers [--check]` generates the C headers in `include/`, and the facts for C++ and Python.
 //!
-//! The sources are the reflection data and doc comments of ffi-sys.
+//! The task generates the text from the reflection data and doc comments of ffi-sys.
 
 mod facts;
 mod template;
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Fails if a file in `root` differs from the generated text.
+/// Returns an error if a file in `root` differs from the generated text.
 fn check(root: &Path, files: &[(PathBuf, String)]) -> Result<()> {
     let stale: Vec<String> = files
         .iter()
@@ -49,7 +49,7 @@ fn check(root: &Path, files: &[(PathBuf, String)]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the generated files: path within the repository, and text.
+/// Returns the path within the repository and the text of each generated file.
 fn generate(root: &Path) -> Result<Vec<(PathBuf, String)>> {
     let entries = read_docs(&root.join("ffi-sys/src"))?;
     let headers = Header::ALL.map(|header| {
@@ -65,8 +65,8 @@ fn generate(root: &Path) -> Result<Vec<(PathBuf, String)>> {
     Ok(headers.into_iter().chain(facts).collect())
 }
 
-/// The documentation of a source item: a struct, enumeration, constant or type (`NAME`), a field (`STRUCT.FIELD`), or an
-/// enumerator.
+/// The documentation of an item in the source: a struct, enumeration, constant or type (`NAME`), a field
+/// (`STRUCT.FIELD`), or an enumerator.
 #[derive(Default)]
 struct Entry {
     /// The lines of the doc comment, adapted for C.
@@ -77,7 +77,7 @@ struct Entry {
 
 type Entries = BTreeMap<String, Entry>;
 
-/// Reads every source file of ffi-sys.
+/// Reads the documentation of all items in the source files of ffi-sys.
 fn read_docs(folder: &Path) -> Result<Entries> {
     let mut entries = Entries::new();
     for file in std::fs::read_dir(folder).with_context(|| folder.display().to_string())? {
@@ -95,7 +95,7 @@ fn add(text: &str, entries: &mut Entries) {
         } else if in_attribute || line.starts_with("#[") {
             in_attribute = !line.ends_with(']');
         } else if docs.is_empty() {
-            // The declaration of a function field continues until its own line ends.
+            // The declaration of a function field may continue on this line.
             if let Some(entry) = entries.get_mut(&key) {
                 entry.parameters.extend(parameters(line));
             }
@@ -132,7 +132,7 @@ fn add(text: &str, entries: &mut Entries) {
     }
 }
 
-/// Returns the names before colons in a function type or in one of its lines.
+/// Returns the parameter names, which precede colons, in a function type or in one line of it.
 fn parameters(line: &str) -> Vec<String> {
     let line = line.split_once("fn(").map_or(line, |(_, rest)| rest);
     let names = line.split(',').filter_map(|one| one.split_once(": "));

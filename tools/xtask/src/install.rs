@@ -1,6 +1,6 @@
 //! `cargo xtask install` installs the headers with their CMake and pkg-config files.
 //!
-//! On request, it also installs the embedded runtime, static and shared, and the tools.
+//! Options also install the embedded runtime, as a static and as a shared library, and the tools.
 
 use crate::cargo::cargo;
 use crate::libraries::file_name;
@@ -23,14 +23,14 @@ pub(crate) struct Args {
     tools: bool,
 }
 
-/// The packages of the tools. A single build compiles shared crates once.
+/// The packages of the tools. All are built together, so that their common dependencies are compiled once.
 ///
-/// Therefore the runtime has the program's feature `cuda`; the shared library omits its code, but the archive contains
-/// it.
+/// In a common build, the runtime also has the feature `cuda` of the program. The shared library omits the code for
+/// CUDA, but the static library contains it.
 pub(crate) const TOOLS: [&str; 3] = ["xla-ffi-runtime-c", "xla-ffi-record", "xla-ffi-cli"];
 
-/// Files generated from the template `include/cmake/NAME.in`: CMake files go to `lib/cmake/xla_ffi`, pkg-config files to
-/// `lib/pkgconfig`.
+/// The files that are generated from the templates `include/cmake/NAME.in`. CMake files are installed in
+/// `lib/cmake/xla_ffi`, and pkg-config files in `lib/pkgconfig`.
 const TEMPLATES: [&str; 3] = [
     "xla_ffi-config.cmake",
     "xla_ffi-config-version.cmake",
@@ -45,11 +45,11 @@ const RUNTIME_TEMPLATES: [&str; 4] = [
     "xla_ffi_internal_absl.pc",
 ];
 
-/// The name of the shared library, followed by the number in its SONAME (`runtime/c/build.rs`).
+/// The name of the shared library. The constant after it is the number in the SONAME (`runtime/c/build.rs`).
 const RUNTIME: &str = "xla_ffi_runtime";
 const NUMBER: &str = "0";
 
-/// Returns this system's file name of a library with a number: `libNAME.so.0` or `libNAME.0.dylib`.
+/// Returns this system's file name of a shared library with a number: `libNAME.so.0` or `libNAME.0.dylib`.
 fn numbered(name: &str, number: &str) -> String {
     match cfg!(target_os = "macos") {
         true => file_name(&format!("{name}.{number}")),
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     place(&root, &args.prefix, built.as_deref(), args.tools)
 }
 
-/// Installs the files in a prefix, with the runtime from its build folder.
+/// Installs the files in a prefix. `built` is the build folder of the runtime, if the runtime is installed.
 pub(crate) fn place(root: &Path, prefix: &Path, built: Option<&Path>, tools: bool) -> Result<()> {
     if prefix.exists() && !prefix.is_dir() {
         bail!("{} is there and no folder", prefix.display());
@@ -95,7 +95,7 @@ pub(crate) fn place(root: &Path, prefix: &Path, built: Option<&Path>, tools: boo
         }
     }
     let soname = numbered(RUNTIME, NUMBER);
-    // The name that the shared library records for loaders: an install name on macOS, a SONAME elsewhere.
+    // The name that the shared library contains for loaders: an install name on macOS, and a SONAME on other systems.
     let recorded = match cfg!(target_os = "macos") {
         true => format!("@rpath/{soname}"),
         false => soname.clone(),
@@ -143,7 +143,7 @@ fn build(root: &Path, packages: &[&str]) -> Result<PathBuf> {
     Ok(target.join("release"))
 }
 
-/// Installs both libraries of the runtime in `lib`.
+/// Installs the static and the shared library of the runtime in the folder `lib`.
 fn runtime(built: &Path, lib: &Path, version: &str) -> Result<()> {
     ensure!(
         cfg!(unix),
@@ -183,13 +183,13 @@ fn headers(root: &Path, below: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// Writes a file and creates its parent folders.
+/// Writes a file, and creates the folders that contain the file.
 fn write(path: &Path, text: &[u8]) -> Result<()> {
     let told = || path.display().to_string();
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).with_context(told)?;
     }
-    // Running programs keep the deleted library mapped.
+    // Deleting the file first is safe for running programs, which keep the deleted library mapped.
     let _ = fs::remove_file(path);
     fs::write(path, text).with_context(told)
 }

@@ -18,7 +18,7 @@ pub(crate) fn build_rust(root: &Path) -> Result<()> {
 
 /// Builds the command-line tool and returns its path.
 pub(crate) fn build_cli(root: &Path) -> Result<PathBuf> {
-    // A debug build, because it shares most dependencies with this program and the tests.
+    // A debug build is faster, because it shares most dependencies with this program and the tests.
     run(
         cargo(root).args(["build", "--package", "xla-ffi-cli"]),
         "cargo build of the CLI",
@@ -38,16 +38,16 @@ pub(crate) fn rust(root: &Path, name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Compiles one of our C sources with the headers in `include/`.
+/// Compiles a C source of this project with the headers in `include/`.
 pub(crate) fn c(root: &Path, source: &str) -> Result<PathBuf> {
     let flags = ["-std=c99", "-O2", "-fvisibility=hidden"];
     library(root, source, Compiler::C, &flags, &root.join("include"))
 }
 
-/// Compiles the C++ conformance handlers with the headers of the newest listed jaxlib; with `-DTWIN`, the second
-/// library.
+/// Compiles the C++ conformance handlers with the headers of the newest listed jaxlib. With `-DTWIN`, compiles a second
+/// library with the same names of handlers and types.
 ///
-/// Warnings are off because those headers cause some.
+/// Warnings are disabled, because jaxlib's headers cause warnings.
 pub(crate) fn upstream(root: &Path, define: Option<&str>) -> Result<PathBuf> {
     let newest = venv::listed().pop().context("no jaxlib is listed")?;
     let flags: Vec<&str> = ["-std=c++17", "-O2", "-w"]
@@ -95,7 +95,7 @@ pub(crate) enum Compiler {
 }
 
 impl Compiler {
-    /// Returns the compiler in CC or CXX, or else cc or c++.
+    /// Returns the compiler in the environment variable CC or CXX; by default, cc or c++.
     pub(crate) fn command(self) -> Command {
         let (variable, default) = match self {
             Self::C => ("CC", "cc"),
@@ -109,7 +109,7 @@ impl Compiler {
     }
 }
 
-/// Runs a compiler; its messages become the error.
+/// Runs a compiler. If the compiler fails, the error contains the compiler's messages.
 pub(crate) fn compile(command: &mut Command, source: &str, language: &str) -> Result<()> {
     let output = command.output().with_context(|| {
         format!("no {language} compiler: install gcc or clang, or name one in CC and CXX")
@@ -122,7 +122,7 @@ pub(crate) fn compile(command: &mut Command, source: &str, language: &str) -> Re
     Ok(())
 }
 
-/// Runs a command and reports its elapsed time.
+/// Runs a command and reports the elapsed time.
 pub(crate) fn run(command: &mut Command, what: &str) -> Result<()> {
     let start = std::time::Instant::now();
     let status = command

@@ -8,19 +8,19 @@ use std::path::PathBuf;
 use std::process::Command;
 use xla_ffi_sys::JAXLIBS;
 
-/// External files that the tests use.
+/// The external files that the tests use, after they were downloaded.
 #[derive(Debug, Default)]
 pub(crate) struct Material {
     pub(crate) venv: Option<Venv>,
-    /// Environment variables with the paths of the files.
+    /// Environment variables whose values are the paths of the files.
     variables: Vec<(&'static str, PathBuf)>,
 }
 
-/// Environment variable for the packages that `jax.export` imports.
+/// The environment variable with the folder of the packages that `jax.export` imports.
 const EXPORT: &str = "XLA_FFI_EXPORT_PACKAGES";
 
 impl Material {
-    /// Downloads the files for the plain tests, or for all tests. Files in the cache require no network.
+    /// Downloads the files for the plain tests, or for all tests. Files in the cache require no network access.
     pub(crate) fn fetch(all: bool, log: &mut Log) -> Result<Self> {
         let venv = venv::newest()?;
         log.push_str(&format!("JAX tests use {venv}\n"));
@@ -30,7 +30,8 @@ impl Material {
             ("LIBCLANG_PATH", uv::libclang()?),
             ("XLA_FFI_PYTHON", venv.python.clone()),
         ];
-        // The index may lack packages for this machine; tests that use them are skipped with a reason.
+        // The package index may lack packages for this machine. Tests that use these packages are skipped with a
+        // reason.
         let mut optional = |variable, found: Result<PathBuf>| match found {
             Ok(path) => variables.push((variable, path)),
             Err(error) => log.push_str(&format!("no {variable}: {error:#}\n")),
@@ -60,7 +61,7 @@ impl Material {
         })
     }
 
-    /// Sets the variables for a driver on an older jaxlib.
+    /// Sets the environment variables for a driver that runs on an older jaxlib.
     pub(crate) fn for_older(&self, command: &mut Command) {
         command.envs(
             self.variables
@@ -70,13 +71,13 @@ impl Material {
         );
     }
 
-    /// Sets all variables in a command's environment.
+    /// Sets the environment variables of all files for a command.
     pub(crate) fn name_in(&self, command: &mut Command) {
         command.envs(self.variables.iter().cloned());
     }
 }
 
-/// Returns the search path with CMake from the index, if this machine has no CMake.
+/// Returns the value of PATH with CMake from the package index; `None` if this machine has CMake.
 fn with_cmake() -> Option<Result<PathBuf>> {
     let here = Command::new("cmake").arg("--version").output();
     if here.is_ok_and(|output| output.status.success()) {

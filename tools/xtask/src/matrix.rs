@@ -33,7 +33,7 @@ pub(crate) struct Args {
     host: Vec<String>,
 }
 
-/// The libraries, in the order of the table.
+/// The libraries in the order of the table, each with a title.
 const LIBRARIES: [(&str, &str); 4] = [
     ("rust", "Rust, this SDK"),
     ("c", "plain C, this SDK's helpers"),
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         expected("tests/hosts/expected.txt")?,
     );
     let subjects = Subjects::build(&root, !hosts.is_empty())?;
-    // The hosts are first because they take longest.
+    // The hosts other than jaxlib run first, because they take the longest time.
     let all: Vec<Runtime> = hosts.iter().chain(&runtimes).cloned().collect();
     let mut columns = columns(&root, &all, &subjects)?;
     let rest = columns.split_off(hosts.len());
@@ -94,12 +94,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The libraries under test.
+/// The libraries with which the matrix tests runtimes.
 struct Subjects {
     libraries: Vec<(&'static str, PathBuf)>,
     /// Libraries with the original custom calls.
     legacy: Vec<(&'static str, PathBuf)>,
-    /// For each of `libraries`, a second library with the same handler and type names.
+    /// For each library in `libraries`, a second library whose handlers and types have the same names.
     twins: Vec<(&'static str, PathBuf)>,
     bootstrap: PathBuf,
     /// The program that runs rows on PJRT plugins; empty if no host is requested.
@@ -107,7 +107,7 @@ struct Subjects {
 }
 
 impl Subjects {
-    /// Passes the libraries on a driver's command line.
+    /// Adds the libraries to the command line of a driver.
     fn name_in(&self, command: &mut Command, with_upstream: bool) {
         for (flag, list) in [
             ("--library", &self.libraries),
@@ -134,7 +134,7 @@ impl Subjects {
             PathBuf::new()
         };
         let built = Built::new(root)?;
-        // Returns the example or fixture of this name in each language.
+        // Returns the example or fixture with the name `name` in each language.
         let named = |rust: &str, name: &str| {
             let native = |language| {
                 let path = built.library(name, language)?;
@@ -162,7 +162,7 @@ impl Subjects {
     }
 }
 
-/// Runs the hosts in parallel.
+/// Runs the features on all hosts in parallel. Returns the results of each host.
 fn columns(root: &Path, runtimes: &[Runtime], subjects: &Subjects) -> Result<Vec<Column>> {
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicUsize::new(0);
@@ -257,7 +257,7 @@ fn cells(output: &std::process::Output) -> Result<Column> {
     Ok(Column::Cells { order, cells })
 }
 
-/// Returns true in CI, where everything that is listed has to exist.
+/// Returns true in CI, where every listed host and package must be available.
 pub(crate) fn in_ci() -> bool {
     std::env::var_os("CI")
         .is_some_and(|value| !value.is_empty() && value != "false" && value != "0")

@@ -6,20 +6,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// Minor versions for which listed jaxlibs have wheels. 3.12 is first because every revision has a wheel for it.
+/// The minor versions of Python for which listed jaxlibs have wheels. 3.12 is first, because every revision has a wheel
+/// for it.
 pub(crate) const MINORS: [u32; 4] = [12, 13, 14, 11];
 
 /// A Python for which jaxlib has wheels.
 #[derive(Clone, Debug)]
 pub(crate) struct Python {
-    /// The interpreter itself, not a shim.
+    /// The path of the interpreter, not of a shim that starts the interpreter.
     pub(crate) exe: PathBuf,
     /// The minor version: 12 for Python 3.12.
     pub(crate) minor: u32,
 }
 
 impl Python {
-    /// Returns a command for the interpreter, without the caller's Python settings.
+    /// Returns a command for the interpreter, without environment variables of Python such as PYTHONPATH.
     pub(crate) fn command(exe: &Path) -> Command {
         let mut command = Command::new(exe);
         for name in ["PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV"] {
@@ -30,8 +31,8 @@ impl Python {
     }
 }
 
-/// Makes Python store bytecode outside of the checkout. Without stored bytecode, importing jax takes three times
-/// as long.
+/// Configures Python to store bytecode outside of the checkout. Without stored bytecode, importing jax takes three
+/// times as long.
 pub(crate) fn keep_bytecode(command: &mut Command) -> &mut Command {
     command.env_remove("PYTHONDONTWRITEBYTECODE").env(
         "PYTHONPYCACHEPREFIX",
@@ -42,9 +43,9 @@ pub(crate) fn keep_bytecode(command: &mut Command) -> &mut Command {
 /// Returns all usable Pythons, one per minor version, in the order of [`MINORS`].
 ///
 /// # Errors
-/// Fails if there are none.
+/// Fails if this machine has no usable Python.
 pub(crate) fn all() -> Result<Vec<Python>> {
-    // pyenv's shims take a second to start, so they run only once.
+    // The search runs only once, because pyenv's shims take a second to start.
     static FOUND: OnceLock<Vec<Python>> = OnceLock::new();
     let found = FOUND.get_or_init(|| MINORS.into_iter().filter_map(find).collect());
     if found.is_empty() {
@@ -56,7 +57,7 @@ pub(crate) fn all() -> Result<Vec<Python>> {
     Ok(found.clone())
 }
 
-/// Returns the first interpreter of a minor version: in `PATH`, in pyenv, or the plain `python3`.
+/// Returns the first interpreter of a minor version: from `PATH`, from pyenv, or the program `python3`.
 fn find(minor: u32) -> Option<Python> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -74,7 +75,7 @@ fn find(minor: u32) -> Option<Python> {
     candidates.iter().find_map(|exe| probe(exe, minor))
 }
 
-/// Returns the interpreter if jaxlib has wheels for it. Free-threaded and 32-bit builds have none.
+/// Returns the interpreter if jaxlib has wheels for it. jaxlib has no wheels for free-threaded and 32-bit builds.
 fn probe(exe: &Path, minor: u32) -> Option<Python> {
     const ASK: &str = "\
 import sys, sysconfig
@@ -91,7 +92,8 @@ print(sys.version_info[0], sys.version_info[1], sys.executable)";
     })
 }
 
-/// Runs a command until it exits and returns its output; on failure, the last lines become the error.
+/// Runs a command until it exits, and returns its standard output. If the command fails, the error contains the last
+/// lines of standard error.
 pub(crate) fn output(command: &mut Command, what: &str) -> Result<String> {
     let output = command
         .output()

@@ -1,7 +1,7 @@
 //! `cargo xtask ship` tests the packages as users do, without access to the checkout.
 //!
-//! It installs them, creates a project in each language, builds its wheel, and runs its tests in fresh environments. pip
-//! installs the oldest jaxlib, uv the newest.
+//! The task installs the packages, creates a project in each language, builds the project's wheel, and runs the
+//! project's tests in fresh environments. The environments of pip have the oldest jaxlib, those of uv the newest.
 
 use crate::cargo::cargo;
 use crate::python::{self, Python};
@@ -34,13 +34,13 @@ const CRATES: [&str; 5] = [
     "xla-ffi-runtime",
 ];
 
-/// The temporary folder for all work; removed on success.
+/// The temporary folder for all work, and the settings of the test.
 struct Ship {
     place: PathBuf,
-    /// Whether the checkout is hidden, if the system allows that.
+    /// Whether the checkout is hidden from commands, which the system may not allow.
     hides: bool,
     root: PathBuf,
-    /// The uv command with its settings.
+    /// The command that runs uv, with the settings for this machine.
     uv: Command,
     /// Whether slow tests also run.
     all: bool,
@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if !ship.hides {
         tally::note("unshare --mount is not allowed here: the checkout stays readable");
     }
-    // Checks only that the crates can be published; the projects below build them.
+    // The dry run checks only whether the crates can be published; the projects build the crates later.
     let begun = Instant::now();
     let mut publish = cargo(&ship.root);
     publish.args(["publish", "--workspace", "--dry-run", "--quiet"]);
@@ -86,8 +86,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 impl Ship {
-    /// Copies the packages to a folder outside the checkout, and unpacks the crates, which cargo uses instead of the
-    /// index's.
+    /// Copies the packages to a folder outside the checkout, and unpacks the crates. Cargo uses the unpacked crates
+    /// instead of those of the registry.
     fn unpack(&self, packages: &Path) -> Result<()> {
         for folder in ["dist", "crates", "cargo", "home", "tmp"] {
             fs::create_dir_all(self.place.join(folder))?;
@@ -119,9 +119,9 @@ impl Ship {
         Ok(())
     }
 
-    /// Runs a shell line in a folder without access to the checkout and returns its output.
+    /// Runs a line of shell code in a folder, without access to the checkout. Returns the output.
     ///
-    /// The programs of an environment are first in the search path.
+    /// The folder `bin`, which contains the programs of an environment, is first in the search path.
     fn run(&self, folder: &Path, bin: &Path, line: &str) -> Result<String> {
         let mut command = Command::new("sh");
         if self.hides {
@@ -167,7 +167,7 @@ impl Ship {
         Ok(said)
     }
 
-    /// Performs all steps of a user with one Python.
+    /// Performs all steps of a user with one version of Python.
     fn with(&self, python: &Python) -> Result<()> {
         let (oldest, newest) = ends(python)?;
         let work = &self.place.join(format!("3.{}", python.minor));
@@ -233,7 +233,8 @@ impl Ship {
         Ok(())
     }
 
-    /// Tests a project without JAX, and builds its wheel with the tag of the oldest supported systems.
+    /// Tests a project without JAX. Then builds the project's wheel, with the tag of the oldest systems that the wheel
+    /// supports.
     fn build(&self, project: &Path, tools: &Path, language: &str) -> Result<()> {
         let test = match language {
             "rust" => "cargo test --quiet",
@@ -249,8 +250,8 @@ impl Ship {
             "check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/ci.yml",
         )?;
         if language != "rust" {
-            // cibuildwheel builds in containers and on other systems; this only checks that it can read the
-            // configuration.
+            // cibuildwheel builds in containers and on other systems, so this test only checks that cibuildwheel can
+            // read the configuration.
             let line = "for system in linux macos windows; do cibuildwheel --platform $system --print-build-identifiers; done";
             let builds = self.run(project, tools, line)?;
             let builds: Vec<&str> = builds.lines().collect();
@@ -274,8 +275,8 @@ impl Ship {
             tools,
             "auditwheel repair --wheel-dir ../wheels dist/*.whl",
         )?;
-        // Each wheel supports every Python. The doctor checks it for every listed jaxlib; the tests only use the oldest
-        // and the newest.
+        // Each wheel supports every Python. The doctor checks the wheel for every listed jaxlib, but the tests use only
+        // the oldest and the newest jaxlib.
         let name = project.file_name().unwrap_or_default().to_string_lossy();
         let wheel = format!(
             "../wheels/{}-*-py3-none-manylinux*.whl",
@@ -291,8 +292,7 @@ impl Ship {
 
     /// Builds the wheel of a GPU project on a machine without CUDA.
     ///
-    /// A second project depends on NVIDIA's wheel of the CUDA runtime as its only CUDA library, and finds the library
-    /// there.
+    /// A second build depends on NVIDIA's wheel of the CUDA runtime, and must find the CUDA runtime in this wheel.
     fn for_gpus(&self, work: &Path, tools: &Path, fresh: &Path) -> Result<()> {
         let python = format!("'{}/python'", tools.display());
         let pack = |folder: &str, options: &str| {
@@ -306,7 +306,7 @@ impl Ship {
         for line in [
             &pack("static", ""),
             "xla-ffi doctor --strict --wheel static/repaired/*.whl",
-            // Makes the same changes as "Wheels for GPUs" in docs/shipping.md.
+            // The next three commands make the changes in "Wheels for GPUs" of docs/shipping.md.
             "sed -i 's/CUDA_RUNTIME_LIBRARY Static/CUDA_RUNTIME_LIBRARY None/' CMakeLists.txt",
             r#"echo 'target_link_libraries(ship_gpu PRIVATE "${cuda}/lib/libcudart.so.13")' >> CMakeLists.txt"#,
             r#"sed -i 's/^dependencies = \[/&"nvidia-cuda-runtime==13.*", /' pyproject.toml"#,
@@ -327,15 +327,15 @@ impl Ship {
         Ok(())
     }
 
-    /// Checks the packages with `twine`, `auditwheel` and the system's compiler. Also checks that the packaged runtime catches
-    /// exceptions of handlers built by this system's g++.
+    /// Checks the packages with `twine`, `auditwheel` and the system's compiler. Also checks that the runtime in the
+    /// packages catches exceptions of handlers built by the system's g++.
     fn own_packages(&self, work: &Path, tools: &Path) -> Result<()> {
         let tag = format!("manylinux_{}_x86_64", dist::GLIBC.replace('.', "_"));
         for line in [
             "twine check --strict ../dist/*.whl ../dist/*.tar.gz",
             &format!("auditwheel show ../dist/xla_ffi_tools-*.whl | grep {tag}"),
             "xla-ffi doctor --wheel ../dist/xla_ffi_tools-*.whl",
-            // Runs the same commands as the projects' workflows.
+            // The next two commands are also in the workflows of new projects.
             "xla-ffi abi check --header $(python -m xla_ffi --include-dir)/xla/ffi/api/c_api.h",
             "xla-ffi abi check --snapshots",
             "g++ -shared -fPIC -pthread -I$(python -m xla_ffi --include-dir) ../misuse.cc -o libmisuse.so",
@@ -346,13 +346,14 @@ impl Ship {
         Ok(())
     }
 
-    /// Checks that `find_package(xla_ffi)` requires only the package that pip builds from the sources of `xla-ffi`.
+    /// Checks that `find_package(xla_ffi)` requires only the package `xla-ffi`, which pip builds from its source
+    /// distribution.
     fn without_tools(&self, work: &Path, python: &Python) -> Result<()> {
         let bin = self.environment(work, python, "without-tools", &["cmake", "ninja"])?;
         for line in [
             "python -m pip install -q ../dist/xla_ffi-*.tar.gz",
             r#"python -m xla_ffi --lib-dir 2>&1 | grep -F "pip install 'xla-ffi[tools]'""#,
-            // OFF, because PATH may contain a tool of this machine.
+            // The option XLA_FFI=OFF disables the tool, because PATH may contain the tool of this machine.
             r#"cmake -S ship-cpp -B without -G Ninja -D XLA_FFI=OFF | grep -F "pip install 'xla-ffi[tools]'""#,
             "cmake --build without && test -f without/libship_cpp.so",
         ] {
@@ -361,12 +362,13 @@ impl Ship {
         Ok(())
     }
 
-    /// Checks that uv installs a project with its test requirements, runs its tests, and rebuilds it after a change.
+    /// Checks that uv installs a project with the requirements of its tests, runs its tests, and rebuilds it after a
+    /// change.
     fn with_uv(&self, project: &Path, python: &Python, jaxlib: &str) -> Result<()> {
         let minor = python.minor;
         let pins = ["jax", "jaxlib"]
             .map(|name| format!("\"{name}=={jaxlib} ; python_version == '3.{minor}'\""));
-        // uv locks for all Pythons of the project, but this jaxlib does not support all of them.
+        // uv locks versions for all Pythons that the project supports, but this jaxlib does not support all of them.
         let pin = format!("constraint-dependencies = [{}]\n", pins.join(", "));
         let file = project.join("pyproject.toml");
         let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
@@ -383,8 +385,8 @@ impl Ship {
         Ok(())
     }
 
-    /// Follows the first page of the book from an empty folder to a result in JAX. pip builds `xla-ffi` from its source
-    /// distribution.
+    /// Follows the first page of the book, from an empty folder to a result in JAX. In one project, pip builds
+    /// `xla-ffi` from its source distribution.
     fn first_result(&self, work: &Path, python: &Python, jaxlib: &str) -> Result<()> {
         let packages = [&*format!("jax=={jaxlib}"), &format!("jaxlib=={jaxlib}")];
         for (language, install) in [
@@ -406,7 +408,8 @@ impl Ship {
         Ok(())
     }
 
-    /// Builds projects for old systems as their README describes, and checks that the libraries require no newer glibc.
+    /// Builds projects for old systems as their README describes, and checks that the libraries require no glibc newer
+    /// than that of these systems.
     fn older(&self, work: &Path, tools: &Path) -> Result<()> {
         let target = format!("-target x86_64-linux-gnu.{}", dist::GLIBC);
         fs::write(
@@ -414,7 +417,7 @@ impl Ship {
             format!("{}\n{}\n", uv::ZIG, uv::ZIGBUILD),
         )?;
         for language in LANGUAGES {
-            // C++ works like C, and zig needs two minutes to build its C++ runtime.
+            // C++ is tested only with `--all`. It works like C, but zig needs two minutes to build the C++ runtime.
             if language == "cpp" && !self.all {
                 continue;
             }
@@ -446,7 +449,7 @@ impl Ship {
         Ok(())
     }
 
-    /// Creates a fresh environment with packages from uv's cache and returns the folder of its programs.
+    /// Creates a fresh environment with packages from uv's cache. Returns the folder of the environment's programs.
     fn environment(
         &self,
         folder: &Path,
@@ -462,7 +465,7 @@ impl Ship {
     }
 }
 
-/// Returns the oldest and the newest listed jaxlib that supports a Python.
+/// Returns the oldest and the newest listed jaxlib that support a version of Python.
 fn ends(python: &Python) -> Result<(String, String)> {
     let published = uv::published(python)?;
     let mut listed = venv::listed();

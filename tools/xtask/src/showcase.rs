@@ -1,7 +1,7 @@
 //! `cargo xtask showcase` tests the libraries in `examples/showcase/` as their users install them.
 //!
-//! It builds them, tests them on the embedded runtime, and installs their wheels in a fresh environment. There it runs
-//! the examples of the READMEs, the tests in JAX and the benchmarks.
+//! The task builds the libraries, tests them on the embedded runtime, and installs their wheels in a fresh environment.
+//! In this environment, the task runs the examples of the READMEs, the tests in JAX and the benchmarks.
 
 use crate::cargo::cargo;
 use crate::python::{self, Python};
@@ -26,20 +26,20 @@ pub(crate) struct Args {
     pictures: bool,
 }
 
-/// The libraries, each with the picture that its benchmark draws.
+/// The libraries in `examples/showcase/`. Each has the picture that its benchmark draws.
 const LIBRARIES: [(&str, Option<&str>); 3] = [
     ("sparse_solve", Some("docs/times.svg")),
     ("neighbours", Some("docs/neighbours.svg")),
     ("images", None),
 ];
 
-/// Number of libraries that `--quick` tests.
+/// The number of libraries that `--quick` tests.
 const QUICK: usize = 2;
 
-/// The folders and programs of a run.
+/// The folders and programs of a run of this task.
 struct Place {
     root: PathBuf,
-    /// Build folder, shared by the libraries.
+    /// The build folder that the libraries share.
     target: PathBuf,
     /// The interpreter of the fresh environment.
     python: PathBuf,
@@ -112,7 +112,8 @@ impl Place {
         let tools = ["flatbuffers", "hatchling", "pillow", "pytest", "scipy"];
         let packages = [&jax.each_ref().map(String::as_str), &tools[..]].concat();
         uv::install(&self.python, None, &packages)?;
-        // A benchmark compares with klujax, which does not have wheels for every machine.
+        // A benchmark makes a comparison with klujax if possible, because klujax does not have wheels for every
+        // machine.
         if let Err(error) = uv::install(&self.python, None, &["klujax"]) {
             log.push_str(&format!("without klujax: {error:#}\n"));
         }
@@ -121,7 +122,7 @@ impl Place {
         tally::run("pip install", &mut loader, log)
     }
 
-    /// Runs the format check, the release build and the tests on the embedded runtime.
+    /// Runs the format check, the release build, and the tests on the embedded runtime of one library.
     fn rust(&self, name: &str, log: &mut Log) -> Outcome {
         for arguments in [
             &["fmt", "--check"][..],
@@ -138,7 +139,7 @@ impl Place {
         Ok(vec![])
     }
 
-    /// Builds the wheel, installs it and checks it with the doctor.
+    /// Builds the wheel of a library, installs the wheel, and checks the wheel with the doctor.
     fn wheel(&self, name: &str, log: &mut Log) -> Outcome {
         let wheels = self.target.join("wheels").join(name);
         let _ = fs::remove_dir_all(&wheels);
@@ -148,7 +149,7 @@ impl Place {
         build.args(["--no-build-isolation", ".", "-w"]).arg(&wheels);
         tally::run("pip wheel", &mut build, log)?;
         let file = fs::read_dir(&wheels)?.next().context("no wheel")??.path();
-        // Python must find only the wheel, not the library next to the sources.
+        // The library next to the sources is removed, so that Python can only find the library in the wheel.
         let library = libraries::file_name(name);
         fs::remove_file(project.join("python").join(name).join(library))?;
         let mut install = self.python(&project);
@@ -159,7 +160,7 @@ impl Place {
         tally::run("doctor", &mut doctor, log)
     }
 
-    /// Runs the README's example and pytest.
+    /// Runs the example of the library's README, and pytest.
     fn jax(&self, name: &str, log: &mut Log) -> Outcome {
         let readme = fs::read_to_string(self.project(name).join("README.md"))?;
         let (example, shown) = example(&readme).context("README.md has no example")?;
@@ -175,7 +176,7 @@ impl Place {
     }
 }
 
-/// Returns the README's first Python example and the output that the README shows after it.
+/// Returns the first Python example of a README, and the output that the README shows after the example.
 fn example(readme: &str) -> Option<(&str, &str)> {
     let (_, rest) = readme.split_once("```python\n")?;
     let (program, rest) = rest.split_once("```")?;

@@ -26,13 +26,13 @@ pub(crate) struct Args {
     minutes: u64,
 }
 
-/// Compiler flags: counters in every branch, comparisons for the fuzzer, and the checks of a debug build. Stable
-/// compilers include this pass of LLVM.
+/// Compiler flags for coverage counters in every branch, comparisons for the fuzzer, and the checks of a debug build.
+/// Stable compilers include this pass of LLVM.
 const FLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions -Coverflow-checks";
 
-/// Options for libFuzzer in addition to the folders: input size in bytes, seconds per input, memory in MiB.
+/// The options for libFuzzer: the input size in bytes, the seconds per input, and the memory in MiB.
 const LIMITS: [&str; 3] = ["-max_len=16384", "-timeout=20", "-rss_limit_mb=1024"];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -102,7 +102,7 @@ fn fuzz(root: &Path, target: &str, turn: Duration) -> Result<()> {
     let built = cargo(root)
         .args(["build", "--quiet", "--release", "-p", "xla-ffi-fuzz"])
         .args(["--bin", "fuzz", "--features", "libfuzzer"])
-        // With an explicit target, cargo does not pass the flags to build scripts.
+        // If the target is explicit, cargo does not apply the flags to build scripts.
         .args(["--target", host, "--target-dir", "target/fuzz"])
         .env("RUSTFLAGS", FLAGS)
         .env("CARGO_PROFILE_RELEASE_DEBUG", "line-tables-only")

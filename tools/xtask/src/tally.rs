@@ -1,4 +1,5 @@
-//! Runs steps concurrently: each is timed, its skips are listed, and its output is shown if it fails.
+//! Runs steps concurrently. The time and the skipped tests of each step are reported, and the output of a failed step
+//! is printed.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeSet;
@@ -9,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Skips that are allowed in CI, as parts of their reasons. In CI, any other skip is a failure.
+/// The skipped tests that are allowed in CI, as parts of the reasons. In CI, any other skipped test is a failure.
 const CI_MAY_SKIP: &[&str] = &[
     // These tests require a GPU.
     "no GPU",
@@ -19,10 +20,10 @@ const CI_MAY_SKIP: &[&str] = &[
     "there is nothing of a GPU to check",
     "this machine has one device",
     "its kernel is the host's here",
-    // A different run of the same step covers these tests.
+    // A different run of the same step includes these tests.
     "command buffers are another run's",
     "the manifest names platform CUDA alone",
-    // Not every machine has wheels of these languages.
+    // These languages do not have wheels for every machine.
     "no zig (set XLA_FFI_ZIG",
     "no go (set XLA_FFI_GO",
     // The oldest jaxlib lacks these features.
@@ -35,33 +36,33 @@ const CI_MAY_SKIP: &[&str] = &[
     "this jaxlib registers no types for Python",
     "this jax has no Explicit axes",
     "this jax exports nothing for an abstract mesh",
-    // A limitation of XLA; the test itself limits how often it may occur.
+    // This is a limitation of XLA. The test limits how often the skip may occur.
     "turn packed arrays, which this XLA's compiler cannot",
 ];
 
-/// The output of a step.
+/// The output of a step, as text.
 pub(crate) type Log = String;
 
-/// The skips of a step, each as `NAME: REASON`, or the error of the step.
+/// The skipped tests of a step, each as `NAME: REASON`, or the error of the step.
 pub(crate) type Outcome = Result<Vec<String>>;
 
-/// Returns the skips that are failures in CI, where everything can be installed.
+/// Returns the skipped tests that are failures in CI, where every required program can be installed.
 fn forbidden(skips: &[String]) -> impl Iterator<Item = &String> {
     let may = |skip: &&String| CI_MAY_SKIP.iter().any(|reason| skip.contains(reason));
     skips.iter().filter(move |skip| !may(skip))
 }
 
-/// A finished step: its name, its skips (`None` if it failed), and its elapsed time.
+/// A finished step: the step's name, the skipped tests (`None` if the step failed), and the elapsed time.
 type Step = (String, Option<Vec<String>>, Duration);
 
-/// The finished steps, and the number of steps that may run concurrently.
+/// The finished steps, and the settings for running steps concurrently.
 #[derive(Debug)]
 pub(crate) struct Tally {
     steps: Mutex<Vec<Step>>,
     free: Mutex<usize>,
     freed: Condvar,
     start: Instant,
-    /// File that records steps that passed.
+    /// The file that records the names of steps that passed.
     notes: Option<PathBuf>,
     /// Steps that already passed for this state of the checkout.
     passed: BTreeSet<String>,
@@ -71,7 +72,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// File with the state of the checkout, followed by the steps that passed for it.
+/// The file with a hash of the checkout, followed by the steps that passed for this state of the checkout.
 const PASSED: &str = "target/xtask/passed";
 
 /// Returns a hash of all files of the checkout that git does not ignore.
@@ -90,7 +91,7 @@ fn tree(root: &Path) -> Option<String> {
 }
 
 impl Tally {
-    /// Returns a tally that runs as many concurrent steps as there are processors.
+    /// Returns a tally that runs as many concurrent steps as the machine has processors.
     pub(crate) fn new() -> Self {
         Self {
             steps: Mutex::default(),
@@ -104,7 +105,7 @@ impl Tally {
 
     /// Returns a tally that records which steps passed.
     ///
-    /// If `resume` is set, steps recorded for the same state of the checkout are skipped.
+    /// If `resume` is set, steps that passed for the same state of the checkout are skipped.
     pub(crate) fn noting(root: &Path, resume: bool) -> Self {
         let tree = tree(root);
         let known = std::fs::read_to_string(root.join(PASSED)).unwrap_or_default();
@@ -122,7 +123,7 @@ impl Tally {
         }
     }
 
-    /// Returns true if a step already passed and is skipped.
+    /// Returns true if a step passed in an earlier run, so that it is skipped.
     pub(crate) fn has_passed(&self, name: &str) -> bool {
         self.passed.contains(name)
     }
@@ -143,7 +144,8 @@ impl Tally {
         }
     }
 
-    /// Like [`Tally::work`], for a function that waits for other steps or limits its own concurrency.
+    /// Runs a function as a step immediately, like [`Tally::work`] with a free processor. For functions that wait for
+    /// other steps or limit their own concurrency.
     pub(crate) fn wide(&self, name: &str, work: impl FnOnce(&mut Log) -> Outcome) {
         note(format_args!("{name}: started"));
         let start = Instant::now();
@@ -167,9 +169,9 @@ impl Tally {
         steps.push((name.to_owned(), outcome.ok(), took));
     }
 
-    /// Prints the steps, all skips, and the failures; a failure is an error.
+    /// Prints the steps, the skipped tests and the failures. Returns an error if a step failed.
     ///
-    /// If `complete` is set, skips because of missing tools are failures.
+    /// If `complete` is set, skipped tests that CI does not allow are failures.
     pub(crate) fn finish(self, complete: bool) -> Result<()> {
         let steps = lock(&self.steps);
         let width = steps.iter().map(|(name, ..)| name.len()).max().unwrap_or(0);
@@ -205,16 +207,16 @@ impl Tally {
     }
 }
 
-/// Runs a command and records its output.
+/// Runs a command and adds its output to the log.
 pub(crate) fn run(of: &str, command: &mut Command, log: &mut Log) -> Outcome {
-    // Both streams share one pipe, so that lines keep their order.
+    // Standard output and standard error share one pipe, so that the order of lines is kept.
     let (mut reader, writer) = std::io::pipe().context("making a pipe")?;
     command
         .stdin(Stdio::null())
         .stdout(writer.try_clone()?)
         .stderr(writer);
     let child = command.spawn();
-    // The command also holds the other end of the pipe, which would remain open.
+    // The command also holds the pipe's write end, which must be closed so that reading ends.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = child.with_context(|| format!("starting {command:?}"))?;
     let mut said = Vec::new();
@@ -225,7 +227,8 @@ pub(crate) fn run(of: &str, command: &mut Command, log: &mut Log) -> Outcome {
     Ok(vec![])
 }
 
-/// Like [`run`], for our own drivers, which print lines such as `ok NAME`, `FAIL NAME: …` and `skipped NAME: …`.
+/// Like [`run`], for drivers of this project, which print lines such as `ok NAME`, `FAIL NAME: …` and `skipped NAME:
+/// …`.
 pub(crate) fn drive(of: &str, command: &mut Command, log: &mut Log) -> Outcome {
     let mut said = Log::new();
     let outcome = run(of, command, &mut said);
@@ -241,7 +244,7 @@ pub(crate) fn drive(of: &str, command: &mut Command, log: &mut Log) -> Outcome {
     Ok(skips)
 }
 
-/// Prints a line of progress to standard error, so that logs stay readable.
+/// Prints a line of progress to standard error, so that standard output contains only results.
 pub(crate) fn note(text: impl Display) {
     eprintln!("   {text}");
 }

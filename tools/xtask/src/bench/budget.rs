@@ -1,9 +1,9 @@
-//! The limits for the cost of a call, and the checks against them.
+//! The limits for the cost of a call, and the comparison of measured costs with the limits.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-/// The columns of the table, in order.
+/// The columns of the table of costs, in order.
 pub(super) const COLUMNS: [&str; 11] = [
     "rust",
     "c_gcc",
@@ -18,19 +18,19 @@ pub(super) const COLUMNS: [&str; 11] = [
     "upstream_clang",
 ];
 
-/// The columns with limits, each with the C column of the same compiler family.
+/// The columns with limits. Each has the column of the C handlers that a compiler of the same family built.
 const OURS: [(&str, &str); 3] = [
     ("rust", "c_clang"),
     ("cpp_gcc", "c_gcc"),
     ("cpp_clang", "c_clang"),
 ];
-/// Known exceptions with higher cost than upstream's header: case, column, and the allowed multiple of upstream's
-/// cost.
+/// Known exceptions whose cost is higher than with upstream's header. Each has a case, a column, and the allowed
+/// multiple of upstream's cost.
 ///
 /// `docs/maintaining/performance.md` lists the measurements.
 const NOT_YET: [(&str, &str, f64); 1] = [("8 arguments, 8 results", "rust", 1.1)];
 
-/// A case: nanoseconds per call, by column.
+/// A case of the benchmark, with the nanoseconds per call in each column.
 pub(super) struct Row {
     case: String,
     is_error: bool,
@@ -60,13 +60,13 @@ impl Row {
         Some(self.cost(column)? / self.cost(other)?)
     }
 
-    /// Returns the cost with upstream's header and the faster of its compilers.
+    /// Returns the cost with upstream's header. Of the two compilers, the faster counts.
     fn upstream(&self) -> Option<f64> {
         let costs = ["upstream_gcc", "upstream_clang"].map(|column| self.cost(column));
         costs.into_iter().flatten().reduce(f64::min)
     }
 
-    /// Returns the case's costs with their limits.
+    /// Returns the costs of the case, each with its limit.
     pub(super) fn judge(&self) -> Vec<Judged> {
         let mut all = vec![];
         for (column, c) in OURS {
@@ -95,7 +95,7 @@ impl Row {
                 let goal = match (self.is_error, self.case.as_str()) {
                     (false, _) => (1.15 * c).max(c + 0.5),
                     (true, "wrong dtype") => 2.0 * c,
-                    // The error includes the handler's name and stage, which the C version omits.
+                    // The error contains the handler's name and stage, which the C handlers omit.
                     (true, _) => 3.0 * c,
                 };
                 add(Against::C, c, goal);
@@ -108,31 +108,32 @@ impl Row {
     }
 }
 
-/// The reference for a limit.
+/// The column with which a cost is compared.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Against {
     C,
     Upstream,
 }
 
-/// A cost and its limit.
+/// A measured cost and its limit.
 pub(super) struct Judged {
     case: String,
     column: &'static str,
     pub(super) cost: f64,
     pub(super) limit: f64,
-    /// The limit without exceptions in [`NOT_YET`].
+    /// The limit without the exceptions in [`NOT_YET`].
     goal: f64,
     against: Against,
 }
 
 impl Judged {
-    /// Returns the distance below the limit, relative to the limit; negative above it.
+    /// Returns the distance of the cost below the limit, relative to the limit. The distance is negative if the cost
+    /// exceeds the limit.
     pub(super) fn room(&self) -> f64 {
         1.0 - self.cost / self.limit
     }
 
-    /// Returns true if the cost exceeds its goal, but not the limit of an exception.
+    /// Returns true if only an exception in [`NOT_YET`] allows the cost.
     pub(super) fn is_behind(&self) -> bool {
         self.limit > self.goal && self.cost > self.goal && self.cost <= self.limit
     }

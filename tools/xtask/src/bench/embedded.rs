@@ -1,11 +1,11 @@
-//! Measures calls on the embedded runtime on one thread and on two.
+//! Measures calls on the embedded runtime, on one thread and on two threads.
 
 use super::{build, report, save};
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::process::Command;
 
-/// The kinds of calls: name in the report, and description.
+/// The kinds of calls. Each has a name in the report and a description.
 const KINDS: [(&str, &str); 5] = [
     ("plain", "a plain handler"),
     ("stateful", "one with state"),
@@ -14,7 +14,7 @@ const KINDS: [(&str, &str); 5] = [
     ("internal", "one of the internal API"),
 ];
 
-/// Costs of frames and requests: path in the report, description, and limit in ns.
+/// The costs of frames and requests. Each has a path in the report, a description, and a limit in nanoseconds.
 const PARTS: [(&str, &str, f64); 5] = [
     (
         "/frames/prepared",
@@ -35,11 +35,11 @@ const PARTS: [(&str, &str, f64); 5] = [
     ("/requests/one_in_16", "one in 16 runs observed", 10.0),
 ];
 
-/// Maximum cost of a call next to another thread's calls, relative to a single thread.
+/// The maximum cost of a call while a second thread makes calls, relative to the cost on a single thread.
 const TWO_THREADS: f64 = 1.5;
-/// Maximum cost of a call with a hundred other runtimes, relative to a single runtime.
+/// The maximum cost of a call if a hundred other runtimes exist, relative to the cost with a single runtime.
 const CROWDED: f64 = 1.5;
-/// Maximum cost of `Call::run`, relative to a prepared call.
+/// The maximum cost of `Call::run`, relative to the cost of a prepared call.
 const RUN: f64 = 40.0;
 
 /// Builds and runs the measurements, and returns the costs that exceed their limits.

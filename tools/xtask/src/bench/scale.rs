@@ -1,6 +1,6 @@
 //! Checks how the cost of a call grows with operands, attributes and the depth of dictionaries.
 //!
-//! `tools/benches/src/scale.rs` measures Rust, C and C++ with our headers.
+//! `tools/benches/src/scale.rs` measures handlers in Rust, C and C++ with this project's headers.
 
 use super::{compile, handlers, report, save};
 use crate::libraries::file_name;
@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Command;
 
-/// Maximum cost per step in the largest call, relative to the smallest.
+/// The maximum cost per step in the largest call, relative to the cost per step in the smallest call.
 ///
 /// Measured ratios are up to 2.3; quadratic growth would give 30 or more.
 const MOST: f64 = 4.0;
 
-/// Measures, prints, writes `scale.json`, and returns the costs that grow too fast.
+/// Measures and prints the costs, and writes them to `scale.json`. Returns the costs that grow too fast.
 pub(super) fn run(root: &Path, out: &Path) -> Result<Vec<String>> {
     let release = handlers(root)?;
     let rust = release.join(file_name("xla_ffi_bench_handlers"));
@@ -42,7 +42,8 @@ pub(super) fn run(root: &Path, out: &Path) -> Result<Vec<String>> {
     Ok(misses)
 }
 
-/// Adds each column's growth to a case, prints it, and returns the columns that grow too fast.
+/// Computes the growth of each column, adds it to the JSON of the case, and prints it. Returns the columns that grow
+/// too fast.
 fn judge(case: &mut Value) -> Result<Vec<String>> {
     let name = case["case"].as_str().context("no name")?.to_owned();
     let of = case["of"].as_str().context("no unit")?.to_owned();
@@ -94,7 +95,7 @@ fn last(list: &[f64]) -> f64 {
     list.last().copied().unwrap_or(f64::NAN)
 }
 
-/// Returns the cost per step in the largest call, relative to the smallest.
+/// Returns the cost per step in the largest call, relative to the cost per step in the smallest call.
 fn growth(steps: &[f64], costs: &[f64]) -> f64 {
     (last(costs) / last(steps)) / (costs[0] / steps[0])
 }

@@ -1,4 +1,4 @@
-//! C and C++ compilers: their sources and command lines.
+//! C and C++ compilers: the sources to compile, and the command lines.
 
 use super::line;
 use crate::libraries::compile;
@@ -18,11 +18,12 @@ const STANDARDS: [(&str, &str); 5] = [
     ("C++23", "-std=c++2b"),
 ];
 
-/// The way to test a compiled source.
+/// The method of testing a compiled source.
 enum Try {
-    /// Calls handlers of the library: arguments for `xla-ffi run`, and a part of the expected output.
+    /// Calls handlers of the compiled library. Each call has arguments for `xla-ffi run`, and a part of the expected
+    /// output.
     Calls(&'static [(&'static [&'static str], &'static str)]),
-    /// Runs the program, which embeds the runtime and checks its own results.
+    /// Runs the compiled program, which embeds the runtime and checks its own results.
     Program,
 }
 
@@ -35,13 +36,13 @@ const RMS_NORM: Try = Try::Calls(&[(
     "[[0.2, 1.4]]",
 )]);
 
-/// A handler, and a program that embeds the runtime, in C.
+/// The sources in C: a handler, and a program that embeds the runtime.
 const C: [(&str, Try); 2] = [
     ("c_examples/rms_norm.c", RMS_NORM),
     ("c_examples/embed_project/embedding.c", Try::Program),
 ];
 
-/// A handler and a program that embeds the runtime, in C++, and handlers written for XLA's own headers.
+/// The sources in C++: a handler, a program that embeds the runtime, and handlers for XLA's headers.
 const CPP: [(&str, Try); 3] = [
     ("c_examples/rms_norm.cc", RMS_NORM),
     (
@@ -68,16 +69,16 @@ const CPP: [(&str, Try); 3] = [
     ("c_examples/embed_project/embedding.cc", Try::Program),
 ];
 
-/// A compiler for C and C++.
+/// A compiler for C and C++ in the table.
 pub(super) struct Native {
-    /// The C compiler and the C++ compiler.
+    /// The programs that compile C and C++, in this order.
     programs: [PathBuf; 2],
     windows: bool,
     root: PathBuf,
 }
 
-/// Returns every C and C++ compiler of the table, by the start of its row, or the reason why it cannot be
-/// checked.
+/// Returns every C and C++ compiler of the table. The text is the start of its row. The error is the reason why the
+/// compiler cannot be checked.
 pub(super) fn natives(root: &Path) -> Vec<(&'static str, Result<Native, String>)> {
     let native = |c: &Path, cpp: &Path, windows| Native {
         programs: [c.to_owned(), cpp.to_owned()],
@@ -115,7 +116,7 @@ impl Native {
         self.programs[1].ends_with("zig")
     }
 
-    /// Asks the compiler for its version.
+    /// Returns the version that the compiler prints.
     fn version(&self) -> Result<String> {
         let name = self.programs[1].display().to_string();
         let question = match () {
@@ -127,7 +128,7 @@ impl Native {
         Ok(version.trim().trim_end_matches("-posix").to_owned())
     }
 
-    /// Compiles and tests everything with every standard. Returns the row with the standards that passed.
+    /// Compiles and tests all sources with every standard. Returns the table's row with the standards that passed.
     pub(super) fn check(
         &self,
         row: &str,
@@ -173,7 +174,7 @@ impl Native {
         Ok(line(row, &version, &passed.join(", "), &ran))
     }
 
-    /// Returns a command that compiles a source.
+    /// Returns a command that compiles a source with the standard that `flag` selects.
     fn command(&self, flag: &str, source: &str) -> Command {
         let is_cpp = source.ends_with(".cc");
         let mut command = Command::new(&self.programs[usize::from(is_cpp)]);
@@ -187,7 +188,7 @@ impl Native {
                 .env("ZIG_GLOBAL_CACHE_DIR", &cache)
                 .env("ZIG_LOCAL_CACHE_DIR", cache);
         }
-        // REVISION is the revision of XLA's own headers, for the handlers written for them.
+        // REVISION is the revision of XLA's headers for which the handlers in `verdicts.cc` are written.
         command.args([flag, "-O1", "-Wall", "-Wextra", "-Werror", "-DREVISION=9"]);
         command
             .arg("-I")
@@ -196,7 +197,7 @@ impl Native {
         command
     }
 
-    /// Compiles a source for this system, and calls its handlers or runs it.
+    /// Compiles a source for Linux. Then calls the handlers of the library, or runs the program.
     fn on_linux(&self, flag: &str, (source, how): &(&str, Try), folder: &Path) -> Result<()> {
         let target = self.root.join("target/debug");
         let name = Path::new(source)
@@ -229,14 +230,14 @@ impl Native {
         Ok(())
     }
 
-    /// Compiles the conformance handlers as a DLL and the host of the races for Windows, and runs the host.
+    /// Compiles the conformance handlers as a DLL, and the host of the test of races, for Windows. Then runs the host.
     fn on_windows(&self, flag: &str, folder: &Path, wine: &Wine) -> Result<()> {
         let is_cpp = flag.contains("c++");
         let source = format!(
             "tests/fixtures/conformance.{}",
             if is_cpp { "cc" } else { "c" }
         );
-        // Without `-static`, MinGW's runtime would be separate DLLs; zig's runtime is always static.
+        // Without `-static`, MinGW's runtime would be in separate DLLs. zig always links its runtime statically.
         let is_static = (!self.is_zig()).then_some("-static");
         let mut library = self.command(flag, &source);
         library.arg("-shared").args(is_static).arg("-o");
@@ -265,7 +266,7 @@ pub(super) struct Wine {
 }
 
 impl Wine {
-    /// Finds wine and creates its folder now, because two concurrent programs would both try to create it.
+    /// Finds wine and creates wine's folder. Two concurrent programs would otherwise both try to create the folder.
     pub(super) fn find(root: &Path) -> Option<Self> {
         let mut programs = ["wine64", "/usr/lib/wine/wine64", "wine"].into_iter();
         let (program, version) = programs.find_map(|program| {
@@ -287,7 +288,7 @@ impl Wine {
         made.is_ok_and(|status| status.success()).then_some(wine)
     }
 
-    /// Returns a wine command that prints to a file; wine's background processes would keep a pipe open.
+    /// Returns a wine command that prints to a file. With a pipe, wine's background processes would keep the pipe open.
     fn command(&self, folder: &Path) -> Result<Command> {
         let output = File::create(folder.join("output"))?;
         let mut command = Command::new("timeout");

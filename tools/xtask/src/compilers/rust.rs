@@ -1,4 +1,4 @@
-//! Rust compilers: the installed one, and other versions that are unpacked next to it.
+//! Rust compilers: the installed compiler, and other versions that are unpacked in a folder.
 
 use super::line;
 use crate::cargo::{cargo, metadata};
@@ -19,12 +19,12 @@ pub(super) const RUSTS: [(&str, &str); 3] = [
 
 /// A Rust compiler.
 pub(super) struct Rust {
-    /// Path of the compiler; `None` for the installed one.
+    /// The path of the compiler; `None` for the installed compiler.
     program: Option<PathBuf>,
     pub(super) version: String,
 }
 
-/// Returns the installed rustc, and those unpacked in `XLA_FFI_RUSTS` or `target/rust`.
+/// Returns the installed Rust compiler, and the compilers unpacked in `XLA_FFI_RUSTS` or `target/rust`.
 pub(super) fn rusts(root: &Path) -> Result<Vec<Rust>> {
     let version = |program: &Path| {
         let said = python::output(Command::new(program).arg("--version"), "rustc")?;
@@ -62,7 +62,7 @@ impl Rust {
         command
     }
 
-    /// Checks the published crates, and tests a new project. Returns the row.
+    /// Checks the published crates, and tests a new project. Returns the compiler's row of the table.
     pub(super) fn check(&self, root: &Path, row: &str, tally: &Tally) -> String {
         let folder = &root.join("target/compilers").join(row.replace(' ', "_"));
         let passed = Mutex::new(vec![]);
@@ -80,7 +80,7 @@ impl Rust {
                     continue;
                 }
                 command.args(["--package", &package.name]);
-                // cudarc requires Rust 1.88.
+                // The feature `cuda` is not checked, because cudarc requires Rust 1.88.
                 let is_checked = |name: &&String| !["default", "cuda"].contains(&name.as_str());
                 let features = package.features.keys().filter(is_checked);
                 command.args(features.flat_map(|name| {
@@ -100,7 +100,7 @@ impl Rust {
         line(row, &self.version, "Rust 2024", &passed.join(", "))
     }
 
-    /// Creates a project as users do, and runs its tests.
+    /// Creates a project with `xla-ffi new`, as users do, and runs the project's tests.
     fn test_project(&self, root: &Path, folder: &Path, log: &mut tally::Log) -> Outcome {
         let project = folder.join("compiled");
         if project.exists() {
@@ -111,7 +111,7 @@ impl Rust {
         new.arg("new").arg(&project).arg("--sdk").arg(root);
         python::output(&mut new, "xla-ffi new")?;
         let mut test = self.cargo(root, folder);
-        // Documentation tests would require a rustdoc of the same version.
+        // Documentation tests are omitted, because they would require a rustdoc of the same version.
         test.args(["test", "--quiet", "--tests"])
             .current_dir(&project);
         if self.program.is_none() {

@@ -1,6 +1,6 @@
 //! Builds the folder that a GPU machine runs: libraries, drivers and a script.
 //!
-//! jaxlib supports NVIDIA GPUs only on Linux, so the libraries have their Linux names.
+//! jaxlib supports NVIDIA GPUs only on Linux, so the libraries have file names for Linux.
 
 use crate::cargo::cargo;
 use crate::libraries::{self, Compiler};
@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use xla_ffi_testing::compiler::cuda_driver;
 
-/// The jaxlib whose header the compared C++ handler uses; old enough for the JAX of GPU machines.
+/// The jaxlib whose header the C++ handler for comparison uses. It is old enough for the JAX of GPU machines.
 const UPSTREAM: &str = "0.11.1";
 
-/// Libraries that exist in Rust and in C++.
+/// The names of libraries that exist in Rust and in C++.
 const EXAMPLES: [&str; 3] = ["kernels", "rms_norm", "tuples"];
 
-/// The drivers with their names in the folder.
+/// The drivers in `tests/jax`, each with its name in the folder.
 const DRIVERS: [(&str, &str); 6] = [
     ("gpu_run.py", "run.py"),
     ("gpu.py", "gpu.py"),
@@ -32,7 +32,7 @@ const DRIVERS: [(&str, &str); 6] = [
 const NVCC: &str = "-x cu -std=c++17 -Werror all-warnings -O3 -shared -cudart static -Xcompiler -fPIC,-fvisibility=hidden,-Wall \
     -gencode arch=compute_75,code=compute_75 -gencode arch=compute_90,code=sm_90";
 
-/// Builds the folder from scratch.
+/// Builds the folder for a GPU machine from scratch.
 pub(super) fn build(root: &Path, folder: &Path) -> Result<()> {
     let folder = &std::path::absolute(folder)?;
     if folder.exists() {
@@ -71,7 +71,7 @@ struct Pack<'a> {
 }
 
 impl Pack<'_> {
-    /// Records a library with its platforms and its name.
+    /// Adds a library with its platforms and its name to the list in the folder.
     fn note(&mut self, platforms: &str, name: &str, file: &str) {
         let _ = writeln!(self.list, "{platforms} {name}={file}");
     }
@@ -97,7 +97,7 @@ impl Pack<'_> {
         Ok(())
     }
 
-    /// Builds the Rust libraries, which are the same on GPU and CPU.
+    /// Builds the Rust libraries, which are the same for the GPU and the CPU.
     fn rust(&mut self) -> Result<()> {
         // The two packages are built separately, because a single build would combine their features.
         libraries::build_rust(self.root)?;
@@ -117,7 +117,7 @@ impl Pack<'_> {
         Ok(())
     }
 
-    /// Builds the C++ libraries: with nvcc for the GPU, with emulated kernels for the CPU.
+    /// Builds the C++ libraries: with nvcc for the GPU, and with emulated kernels for the CPU.
     fn cpp(&mut self) -> Result<()> {
         let examples = self.root.join("cuda_examples");
         let include = self.root.join("include");
@@ -158,12 +158,12 @@ impl Pack<'_> {
         libraries::compile(&mut command, source, "C or C++")
     }
 
-    /// Builds the empty handler with our headers and with upstream's.
+    /// Builds the empty handler with this project's headers and with upstream's headers.
     fn dispatch(&mut self) -> Result<()> {
         let upstream = uv::headers(UPSTREAM)?;
         for (language, include) in [("cpp", Path::new("include")), ("upstream", &upstream)] {
             let file = format!("lib/lib{language}_dispatch.so");
-            // Upstream's macros do not export symbols, so visibility must not be hidden.
+            // Upstream's macros do not export symbols, so all symbols must have the default visibility.
             let flags =
                 format!("-std=c++17 -O2 -w -shared -fPIC -pthread -DHANDLER={language}_dispatch");
             let source = "cuda_examples/dispatch.cc";
@@ -173,7 +173,7 @@ impl Pack<'_> {
         Ok(())
     }
 
-    /// Builds the emulation of a GPU.
+    /// Builds the libraries that emulate a GPU.
     fn stand_ins(&self) -> Result<()> {
         let driver = cuda_driver(&xla_ffi_testing::target_folder().join("gpu"), "gpu")
             .context("a C++ compiler, for the stand-in of the driver")?;
@@ -183,8 +183,8 @@ impl Pack<'_> {
         self.compile(Compiler::C, flags, "include".as_ref(), source, file)
     }
 
-    /// Adds the command-line program and the embedded runtime's tests as stripped binaries, because a GPU machine may
-    /// not have cargo.
+    /// Adds the command-line program and the embedded runtime's tests. They are added as stripped programs, because a
+    /// GPU machine may not have cargo.
     fn programs(&self) -> Result<()> {
         let tests = unit_tests(self.root, "xla-ffi-runtime", "cuda")?;
         for (from, to) in [
@@ -202,7 +202,7 @@ impl Pack<'_> {
     }
 }
 
-/// Builds the unit tests of a package with one feature and returns the program.
+/// Builds the unit tests of a package with one feature, and returns the path of the test program.
 fn unit_tests(root: &Path, package: &str, feature: &str) -> Result<PathBuf> {
     let mut command = cargo(root);
     command.args(["test", "--no-run", "--lib", "--message-format", "json"]);

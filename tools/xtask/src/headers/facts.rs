@@ -1,7 +1,7 @@
 //! Generates the facts that C, C++ and Python share with Rust.
 //!
-//! Revisions, stages, element types, codes, and each feature's first revision are from ffi-sys; their
-//! texts are from ffi.
+//! The generated files contain the revisions, stages, element types, codes, and the first revision of each feature from
+//! ffi-sys. Texts are from ffi.
 
 use std::fmt::Write;
 use xla_ffi::__private::wording;
@@ -182,7 +182,7 @@ pub(super) fn python() -> String {
     out + "}\n"
 }
 
-/// Returns `NAME, "name"`.
+/// Returns the entry `NAME, "name"` of a list, in which a missing name is empty.
 fn names(name: Option<&str>, lower: Option<&str>) -> String {
     format!(
         "{}, {:?}",
@@ -191,7 +191,7 @@ fn names(name: Option<&str>, lower: Option<&str>) -> String {
     )
 }
 
-/// Writes a macro that applies a given macro to each entry.
+/// Writes a macro that applies its argument, which is a macro, to each entry of a list.
 fn list(out: &mut String, about: &str, name: &str, entries: impl Iterator<Item = String>) {
     comment(out, about);
     let _ = write!(out, "#define XLA_FFI_SDK_{name}(X)");
@@ -205,7 +205,7 @@ fn define(out: &mut String, name: &str, value: impl std::fmt::Display) {
     let _ = writeln!(out, "#define XLA_FFI_SDK_{name} {value}");
 }
 
-/// Writes a text macro; long texts are on a separate line.
+/// Writes a macro whose value is a text. A long text is on a separate line.
 fn text(out: &mut String, name: &str, words: &str) {
     let gap = if words.len() > 60 { "\\\n  " } else { "" };
     define(out, &format!("TEXT_{name}"), format!("{gap}{words:?}"));

@@ -8,14 +8,14 @@ use xla_ffi_abi::spelling::{declaration, function_type};
 use xla_ffi_sys as sys;
 use xla_ffi_sys::{EnumLayout, Revision, Slot, StructLayout};
 
-/// The properties in which the headers differ.
+/// The properties by which the generated headers differ.
 struct Of {
     guard: &'static str,
     about: &'static str,
     layouts: &'static [StructLayout],
     enums: &'static [EnumLayout],
     opaque: &'static [&'static str],
-    /// A struct whose size changes if it is packed.
+    /// A struct whose size changes if the struct is packed.
     padded: &'static str,
 }
 
@@ -85,8 +85,9 @@ pub(super) fn render(header: Header, entries: &Entries) -> String {
         Header::Main => format!("//\n{REVISIONS}"),
         _ => String::new(),
     };
-    // If our header follows upstream's, everything would be defined twice, so an #error explains the reason. If
-    // upstream's header follows ours, its include guard is already defined, and our header declares every name.
+    // If this project's header follows upstream's header, everything would be defined twice, so an `#error` explains
+    // the reason. In the other order, upstream's include guard is already defined, and this project's header declares
+    // every name.
     let mut out = format!(
         "// {about}
 // Generated from ffi-sys by `cargo xtask headers`; do not edit.
@@ -190,7 +191,7 @@ const XLA_FFI_Api* XLA_FFI_GetApi(void);
     out
 }
 
-/// Rejects systems for which there are no jaxlibs, because their layouts were never compared.
+/// Rejects systems for which no jaxlib exists, because their layouts were never compared.
 const SUPPORTED: &str = "\
 #if defined(UINTPTR_MAX) && UINTPTR_MAX != 0xFFFFFFFFFFFFFFFFu
 #error \"XLA's FFI is laid out for 64-bit systems, and jaxlib has no 32-bit build\"
@@ -227,7 +228,7 @@ const MACROS: &str = "
 
 ";
 
-/// Writes the doc comment of an item, if it has one.
+/// Writes the doc comment of an item, if the item has a doc comment.
 fn comment(text: &mut String, indent: &str, entries: &Entries, key: &str) {
     for doc in entries.get(key).into_iter().flat_map(|it| &it.docs) {
         let _ = writeln!(text, "{indent}//{doc}");
@@ -239,7 +240,7 @@ fn enumeration(text: &mut String, layout: &EnumLayout, entries: &Entries) {
     comment(text, "", entries, name);
     let _ = writeln!(text, "enum {name} {{");
     for value in layout.values {
-        // If a type is not an `enumeration!`, its enumerators are constants in the source.
+        // If a type is not declared with `enumeration!`, its enumerators are associated constants in the source.
         let is_its = |key: &&String| {
             let constant = key.strip_prefix(name).and_then(|key| key.strip_prefix('.'));
             constant.is_some_and(|constant| value.name.ends_with(constant))
@@ -258,7 +259,7 @@ fn structure(text: &mut String, layout: &StructLayout, abi: &Abi, entries: &Entr
     for (field, own) in abi.structs[name].fields.iter().zip(layout.fields) {
         let key = format!("{name}.{}", field.name);
         comment(text, "  ", entries, &key);
-        // The model resolves type aliases to plain numbers.
+        // The model replaces type aliases by plain numbers, so some types are taken from the source.
         let mut declared = match own.ty {
             "usize" => format!("size_t {}", field.name),
             "XLA_FFI_Handler_Traits" => format!("{} {}", own.ty, field.name),

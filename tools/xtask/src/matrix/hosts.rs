@@ -1,4 +1,4 @@
-//! The hosts other than jaxlib, and how each runs the rows of `tests/hosts`.
+//! The hosts other than jaxlib. Each host runs the rows of `tests/hosts`.
 
 use super::table::Column;
 use super::{Subjects, cells};
@@ -17,9 +17,9 @@ use xla_ffi_sys::Revision;
 /// The interface of a host.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    /// TensorFlow, in a Python that has the package.
+    /// The host is TensorFlow, in a Python that has the package.
     TensorFlow,
-    /// A PJRT plugin, with the path of its library in the Linux package.
+    /// The host is a PJRT plugin, with the path of its library in the Linux package.
     Plugin(&'static str),
 }
 
@@ -31,7 +31,7 @@ const XLA_PLUGIN: Kind = Plugin("xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so");
 const ATOMS_PLUGIN: Kind = Plugin("fastatomstruct_xla_cpu/libpjrt_cpu.so");
 const LAMMPS_PLUGIN: Kind = Plugin("lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so");
 
-/// The hosts other than the jaxlibs that `ffi-sys` lists; for each package, the newest first.
+/// The hosts other than jaxlib. For each package, the newest version is first.
 const HOSTS: [Host; 7] = [
     ("tensorflow-cpu", "2.21.0", TensorFlow, R7, true),
     ("tensorflow-cpu", "2.20.0", TensorFlow, R5, false),
@@ -48,7 +48,7 @@ const HOSTS: [Host; 7] = [
     ("lammps-jax-pjrt-cpu", "0.11.2", LAMMPS_PLUGIN, R9, false),
 ];
 
-/// Returns the hosts that run by default.
+/// Returns the hosts that run without `--host`.
 pub(super) fn usual() -> Vec<Runtime> {
     let usual = HOSTS.iter().filter(|(.., in_ci)| *in_ci);
     usual
@@ -56,8 +56,8 @@ pub(super) fn usual() -> Vec<Runtime> {
         .collect()
 }
 
-/// Returns the host that `--host NAME[=VERSION]` requests. An unlisted version gets the revision of the newest listed
-/// version that is older.
+/// Returns the host that `--host NAME[=VERSION]` requests. An unlisted version gets the revision of the next older
+/// listed version.
 pub(super) fn asked(text: &str) -> Result<Runtime> {
     let (name, version) = match text.split_once('=') {
         Some((name, version)) => (name, Some(version)),
@@ -76,7 +76,7 @@ pub(super) fn asked(text: &str) -> Result<Runtime> {
     Ok(Runtime::of_host(name, version, revision))
 }
 
-/// Builds the program that runs rows on plugins.
+/// Builds the program that runs the rows on PJRT plugins.
 pub(super) fn build(root: &Path) -> Result<PathBuf> {
     let mut command = cargo(root);
     command.args(["build", "--quiet", "--package", "xla-ffi-tests"]);
@@ -85,7 +85,7 @@ pub(super) fn build(root: &Path) -> Result<PathBuf> {
     Ok(root.join("target/debug/examples/pjrt_rows"))
 }
 
-/// Runs the rows on a host.
+/// Runs the rows on a host, and returns the cells of the host's column.
 pub(super) fn column(root: &Path, runtime: &Runtime, subjects: &Subjects) -> Column {
     match drive(root, runtime, subjects) {
         Ok(column) => column,
@@ -109,8 +109,8 @@ fn drive(root: &Path, runtime: &Runtime, subjects: &Subjects) -> Result<Column> 
         }
     };
     command.arg(root.join("tests/hosts/rows.json"));
-    // Libraries built with upstream's headers are compared only on jaxlibs; other hosts run libraries built with this
-    // SDK.
+    // Libraries built with upstream's headers run only on jaxlibs; on other hosts, only libraries built with this SDK
+    // run.
     subjects.name_in(&mut command, false);
     let output = command
         .stderr(Stdio::piped())

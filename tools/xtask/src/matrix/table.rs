@@ -1,18 +1,17 @@
-//! The table of a matrix: actual results next to expected ones.
+//! The table of a matrix, which compares actual results with expected results.
 
 use super::in_ci;
 use crate::expected::{Cell, Expected, Runtime};
 use std::collections::BTreeMap;
 
-/// A result: the cell, and its message.
+/// A measured result: the cell, and the message.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
     pub(super) cell: Cell,
     pub(super) message: String,
 }
 
-/// The cells of a jaxlib by library and feature, in the order of the driver; or the reason why there
-/// are none.
+/// The cells of a runtime by library and feature, in the order of the driver, or the reason why no cells exist.
 #[derive(Debug)]
 pub(super) enum Column {
     Cells {
@@ -32,9 +31,9 @@ impl Column {
     }
 }
 
-/// Actual results, and the expected ones.
+/// The actual results of all runtimes, and the expected results.
 pub(super) struct Table<'a> {
-    /// The groups of rows, and each group's title.
+    /// The groups of rows: the name of a library and the title of its group.
     pub(super) libraries: &'a [(&'a str, &'a str)],
     pub(super) runtimes: Vec<Runtime>,
     pub(super) columns: Vec<Column>,
@@ -42,7 +41,7 @@ pub(super) struct Table<'a> {
 }
 
 impl Table<'_> {
-    /// Returns all rows: those that ran, in the driver's order, then those that are only expected.
+    /// Returns all rows: first the rows that ran, in the driver's order, then the rows that are only expected.
     fn rows(&self) -> Vec<(String, String)> {
         let mut rows: Vec<(String, String)> = Vec::new();
         for (library, _) in self.libraries {
@@ -70,7 +69,7 @@ impl Table<'_> {
         rows
     }
 
-    /// Returns the text of a cell, and a complaint if it differs from the expected one.
+    /// Returns the text of a cell. If the cell differs from the expected cell, also returns an error text.
     fn judge(
         &self,
         row: &(String, String),
@@ -101,7 +100,7 @@ impl Table<'_> {
         ("FAIL", Some(complaint))
     }
 
-    /// Prints the table and all differences from the expected cells; returns true if there are none.
+    /// Prints the table and all differences from the expected cells. Returns true if there are no differences.
     pub(super) fn show(&self) -> bool {
         let rows = self.rows();
         let width = rows.iter().map(|(_, feature)| feature.len()).max();
@@ -131,7 +130,7 @@ impl Table<'_> {
         }
         for (runtime, column) in self.runtimes.iter().zip(&self.columns) {
             match column {
-                // A developer's machine may lack a Python version; CI must have all.
+                // A developer's machine may lack a Python version, but CI must have all versions.
                 Column::NoWheel(why) if !in_ci() => println!("{}: {why}", named(runtime)),
                 Column::NoWheel(why) | Column::Failed(why) => {
                     complaints.push(format!("{}: {why}", named(runtime)));
@@ -146,7 +145,7 @@ impl Table<'_> {
         complaints.is_empty() && columns.any(|column| matches!(column, Column::Cells { .. }))
     }
 
-    /// Returns one plain line with all counts.
+    /// Returns one line of text with the number of cells of each kind.
     pub(super) fn summary(&self, what: &str) -> String {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for row in self.rows() {
@@ -173,7 +172,7 @@ impl Table<'_> {
     }
 }
 
-/// Returns the width of a column: the longer of its heading and its longest cell.
+/// Returns the width of the column of a runtime, which is at least the width of the longest cell.
 fn column_width(runtime: &Runtime) -> usize {
     runtime.label().len().max(7)
 }

@@ -1,4 +1,5 @@
-//! Builds test programs with one cargo and runs them concurrently, with the tests of each program in sequence.
+//! Builds test programs with one cargo command, and runs the programs concurrently. The tests of each program run in
+//! sequence.
 
 use crate::cargo::cargo;
 use crate::material::Material;
@@ -9,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The integration tests that run without `--all`, besides the unit tests; each covers one part of the project quickly.
+/// The integration tests that run without `--all`, in addition to the unit tests. Each test covers one part of the
+/// project quickly.
 ///
 /// `TARGET::MODULE` is a module of a test program of the root package.
 const PLAIN: [&str; 15] = [
@@ -30,12 +32,12 @@ const PLAIN: [&str; 15] = [
     "languages::type_ids",
 ];
 
-/// The package whose test programs have a step per module, because they contain many tests and only steps run
+/// The package whose test programs have one step per module. The programs contain many tests, and only steps run
 /// concurrently.
 const SPLIT: &str = "xla-ffi-tests";
 
-/// Slow programs. They start first, so that the run does not end with a single slow program on an otherwise idle
-/// machine.
+/// The slow test programs. They start first, so that the run does not end with a single slow program on an otherwise
+/// idle machine.
 const LONG: [&str; 18] = [
     "xla-ffi-cli verdicts",
     "xla-ffi-embedding-example programs",
@@ -60,13 +62,13 @@ const LONG: [&str; 18] = [
 /// A test program, or some of its tests.
 #[derive(Clone, Debug)]
 pub(super) struct Binary {
-    /// Package and target, with the module if there is one.
+    /// The package and the target, followed by the module if the binary is one module.
     name: String,
     package: String,
     program: PathBuf,
-    /// The package's folder, which is the working directory of its tests.
+    /// The folder of the package, which is the working directory of the tests.
     folder: PathBuf,
-    /// The tests to run; empty means all.
+    /// The names of the tests to run; empty for all tests.
     tests: Vec<String>,
 }
 
@@ -90,7 +92,7 @@ struct Profile {
     test: bool,
 }
 
-/// Builds all test programs or the plain ones, adds them to `built`, and reports the build as a step.
+/// Builds all test programs, or only the plain programs, and adds them to `built`. Reports the build as a step.
 pub(super) fn build(root: &Path, all: bool, built: &mut Vec<Binary>, log: &mut Log) -> Outcome {
     let mut command = cargo(root);
     command.args(["test", "--workspace"]);
@@ -132,7 +134,7 @@ fn target(name: &str) -> &str {
     name.split("::").next().unwrap_or(name)
 }
 
-/// Returns the test program that a line of cargo's output describes.
+/// Returns the test program that a line of cargo's JSON output describes.
 fn binary(line: &str) -> Option<Binary> {
     let message: Message = serde_json::from_str(line).ok()?;
     let program = message.executable?;
@@ -157,7 +159,7 @@ fn binary(line: &str) -> Option<Binary> {
     })
 }
 
-/// Returns the package's name from `path+file:///…/folder#name@version` or `…/name#version`.
+/// Returns the name of the package from a package id, `path+file:///…/folder#name@version` or `…/name#version`.
 fn package(id: &str) -> Option<String> {
     let (path, rest) = id.rsplit_once('#')?;
     let name = match rest.split_once('@') {
@@ -167,7 +169,7 @@ fn package(id: &str) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// Runs each program as a step, as many concurrently as the tally allows.
+/// Runs each program as a step. The tally limits the number of concurrent steps.
 pub(super) fn run_all(
     root: &Path,
     binaries: &[Binary],
@@ -202,7 +204,7 @@ pub(super) fn run_all(
     });
 }
 
-/// Returns the folder of the shared standard library, which the tests of macros are linked with.
+/// Returns the folder of Rust's shared standard library, to which the tests of macros are linked.
 fn libraries(root: &Path) -> Result<PathBuf> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = Command::new(rustc)
@@ -215,7 +217,7 @@ fn libraries(root: &Path) -> Result<PathBuf> {
 }
 
 impl Binary {
-    /// Splits the program into one binary per module, and one for tests outside of modules.
+    /// Splits the test program into one binary per module, and one binary for tests outside of modules.
     fn by_module(&self, root: &Path) -> Result<Vec<Self>> {
         let output = self
             .command(root)?
@@ -246,13 +248,14 @@ impl Binary {
         Ok(parts)
     }
 
-    /// Returns true if the tests run without `--all`. Cargo builds whole programs, of which some modules are not plain.
+    /// Returns true if the tests run without `--all`. Cargo builds whole programs, even if only some of their modules
+    /// are plain.
     fn is_plain(&self) -> bool {
         let name = self.name.strip_prefix(SPLIT).map(str::trim_start);
         name.is_none_or(|name| PLAIN.contains(&name) || PLAIN.contains(&target(name)))
     }
 
-    /// Returns a command as cargo would run it, except for the order of its tests.
+    /// Returns the command that runs the tests as cargo would run them, but one after the other.
     fn command(&self, root: &Path) -> Result<Command> {
         let mut command = Command::new(&self.program);
         let cargo = cargo(root);

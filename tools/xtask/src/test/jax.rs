@@ -10,7 +10,7 @@ use crate::{adopters, libraries, matrix};
 use anyhow::{Context, Result};
 use std::path::Path;
 
-/// The drivers of the plain tests.
+/// The drivers of the plain tests, which run without `--all`.
 const PLAIN: [&str; 5] = [
     "examples.py",
     "loader.py",
@@ -19,7 +19,7 @@ const PLAIN: [&str; 5] = [
     "gradients.py",
 ];
 
-/// The other drivers, which run on the newest listed jaxlib and on those of `--jaxlib`.
+/// The drivers that run only with `--all`. They run on the newest listed jaxlib and on the jaxlibs of `--jaxlib`.
 const OTHERS: [&str; 13] = [
     CHECK,
     "self_describing.py",
@@ -36,7 +36,7 @@ const OTHERS: [&str; 13] = [
     "record.py",
 ];
 
-/// The drivers for the oldest listed jaxlib, whose results depend on the version of jax. `cargo xtask matrix` runs
+/// The drivers for the oldest listed jaxlib, whose results depend on the version of jax. `cargo xtask matrix` tests
 /// each feature on each jaxlib.
 const ON_OLDEST: [&str; 8] = [
     "loader.py",
@@ -49,17 +49,17 @@ const ON_OLDEST: [&str; 8] = [
     "record.py",
 ];
 
-/// The driver for concurrent first calls, which depend on the copy of XLA; it runs on the oldest and the newest listed
-/// jaxlib.
+/// The driver for concurrent first calls, whose results depend on the copy of XLA. The driver runs on the oldest and
+/// the newest listed jaxlib.
 const RACES: &str = "races.py";
 
-/// The driver for `xla_ffi.check`, most of which is the same on every jaxlib.
+/// The driver for `xla_ffi.check`. Most of its tests have the same result on every jaxlib.
 const CHECK: &str = "check.py";
 
-/// The TensorFlow for the tests of its loader; `cargo xtask matrix` runs the rows of hosts on other versions.
+/// The TensorFlow version for the tests of the loader for TensorFlow. `cargo xtask matrix` tests other versions.
 const TENSORFLOW: (&str, &str) = ("tensorflow-cpu", "2.21.0");
 
-/// Runs only the drivers, all of them, on each of these jaxlibs.
+/// Runs only the drivers, and all of them, on each jaxlib of `--jaxlib`.
 pub(super) fn on(args: &Args, root: &Path, shared: &Shared, tally: &Tally) -> Result<()> {
     let versions = venv::expand(&args.jaxlib)?;
     tally::note(format_args!(
@@ -91,7 +91,7 @@ pub(super) fn on(args: &Args, root: &Path, shared: &Shared, tally: &Tally) -> Re
     Ok(())
 }
 
-/// Runs the JAX drivers of a whole run concurrently.
+/// Runs the JAX drivers of a complete run concurrently.
 pub(super) fn lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
     let Some(venv) = &shared.material.wait().venv else {
         return;
@@ -103,7 +103,7 @@ pub(super) fn lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
         tally.work(&name, |log| {
             let mut command = python_driver(root, venv, driver);
             command.args(examples);
-            // inline.py builds with cargo, so it needs the crates of the examples.
+            // inline.py builds a library with cargo and needs the compiled dependencies of the examples.
             command.env("CARGO_TARGET_DIR", root.join("target"));
             shared.material.wait().name_in(&mut command);
             tally::drive(&name, &mut command, log)
@@ -141,10 +141,10 @@ pub(super) fn lane(root: &Path, all: bool, shared: &Shared, tally: &Tally) {
     });
 }
 
-/// Runs a driver on this jaxlib and this Python, or on the first Python that has a wheel.
+/// Runs a driver on the given jaxlib and Python. Without a given Python, uses the first Python that has a wheel.
 ///
-/// If `beside` is set, tests with the same result on every jaxlib are skipped, because a complete run already includes
-/// them.
+/// If `beside` is set, tests with the same result on every jaxlib are skipped, because the complete run includes them
+/// on a different jaxlib.
 fn on_named(
     driver: &str,
     (jaxlib, python): (&str, Option<&str>),
