@@ -96,7 +96,7 @@ impl Picture<'_> {
         parts
     }
 
-    /// Returns the changes of a field since the older edition, as short texts.
+    /// Returns the changes of a field since the edition in `before`, as short texts.
     fn notes(&self, field: &Field) -> Vec<String> {
         let Some((_, changes)) = &self.before else {
             return Vec::new();

@@ -88,7 +88,7 @@ impl Names {
             .collect()
     }
 
-    /// Returns the mirror's names that stand for two different items of the ABI, of which only one would be checked.
+    /// Returns the mirror's names that mean two different items of the ABI, of which only one would be checked.
     #[must_use]
     pub fn ambiguous(&self, abi: &Abi) -> Vec<String> {
         fn twice<T: PartialEq>(
@@ -185,7 +185,7 @@ impl Names {
 pub struct StatedField {
     /// The field's offset in bytes from the start of the struct.
     pub offset: u64,
-    /// The field's size in bytes.
+    /// The field's size in bytes; `None` if the mirror does not state the size.
     #[serde(default)]
     pub size: Option<u64>,
     /// The field's type if the type is a number: `i64`, `u32` or `f64`. Other types are not compared, because pointers
@@ -211,12 +211,12 @@ pub struct StatedFunction {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatedStruct {
-    /// The size in bytes.
+    /// The size of the struct in bytes.
     pub size: u64,
     /// The alignment in bytes; `None` if the mirror does not state the alignment.
     #[serde(default)]
     pub align: Option<u64>,
-    /// The fields by the mirror's names.
+    /// The fields of the struct, by the mirror's names.
     #[serde(default)]
     pub fields: BTreeMap<String, StatedField>,
 }
@@ -225,10 +225,10 @@ pub struct StatedStruct {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StatedEnum {
-    /// The size in bytes.
+    /// The size of the enumeration in bytes; `None` if the mirror does not state the size.
     #[serde(default)]
     pub size: Option<u64>,
-    /// The values by the mirror's names.
+    /// The values of the enumerators, by the mirror's names.
     #[serde(default)]
     pub values: BTreeMap<String, i64>,
 }
@@ -237,16 +237,16 @@ pub struct StatedEnum {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Layout {
-    /// Structs by name.
+    /// The structs, by the mirror's names.
     #[serde(default)]
     pub structs: BTreeMap<String, StatedStruct>,
-    /// Enumerations by name.
+    /// The enumerations, by the mirror's names.
     #[serde(default)]
     pub enums: BTreeMap<String, StatedEnum>,
-    /// Functions, and the types of functions in slots, by name.
+    /// The functions and the function types of slots, by the mirror's names.
     #[serde(default)]
     pub functions: BTreeMap<String, StatedFunction>,
-    /// Constants outside enumerations by name, including `NAME_STRUCT_SIZE`.
+    /// The constants outside enumerations, including `NAME_STRUCT_SIZE`, by the mirror's names.
     #[serde(default)]
     pub constants: BTreeMap<String, i64>,
 }

@@ -93,7 +93,7 @@ impl Field {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Struct {
-    /// The size in bytes.
+    /// The size of the struct in bytes.
     pub size: u64,
     /// The alignment in bytes. If a reader of layouts cannot determine the alignment, it is derived from the size and
     /// the fields.
@@ -158,7 +158,7 @@ impl Struct {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Enum {
-    /// The size in bytes.
+    /// The size of the enumeration in bytes.
     pub size: u64,
     /// Whether the values are signed; `None` if the values determine this. By default, compilers use signed integers
     /// only for enumerations with a negative value.
@@ -190,15 +190,15 @@ impl Enum {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Abi {
-    /// Structs and unions that are defined.
+    /// The structs and unions that the header defines.
     pub structs: BTreeMap<String, Struct>,
     /// The names of types that are declared but not defined.
     pub opaque: BTreeSet<String>,
-    /// Named enumerations. Enumerators of unnamed enumerations are in `constants`.
+    /// The named enumerations. Enumerators of unnamed enumerations are in `constants`.
     pub enums: BTreeMap<String, Enum>,
-    /// Function types: `typedef R NAME(A)`.
+    /// The function types that the header declares as `typedef R NAME(A)`.
     pub functions: BTreeMap<String, String>,
-    /// Functions that are declared for linking.
+    /// The types of functions that are declared for linking.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub prototypes: BTreeMap<String, String>,
     /// The linker symbols of functions and variables whose symbol differs from their name. Only libclang provides these

@@ -14,7 +14,7 @@ use xla_ffi_sys::JAXLIBS;
 use xla_ffi_testing::headers::{api_folder, folder_or_skip};
 use xla_ffi_testing::{root, skip};
 
-/// A header, as translated by bindgen.
+/// The declarations that bindgen generated from a header.
 #[derive(Default)]
 struct Bindings {
     /// The numbers in bindgen's layout checks, such as `Size of X`, `Alignment of X` or `Offset of field: X::f`.

@@ -23,9 +23,9 @@ use xla_ffi_runtime::{
 /// The value of `--engine`: the XLA implementation that makes the call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Engine {
-    /// The embedded runtime.
+    /// The embedded runtime makes the call.
     Embedded,
-    /// The XLA in a PJRT plugin, by the plugin's path.
+    /// The XLA in a PJRT plugin makes the call. The path is that of the plugin.
     Pjrt(PathBuf),
 }
 

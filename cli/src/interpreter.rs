@@ -276,7 +276,7 @@ fn outcomes(name: &str, answers: &[Value], is_capsule: bool) -> Vec<Answer> {
         let mut outcome = answers.next().unwrap_or_else(skipped);
         match &mut outcome {
             Outcome::Accepted { version, .. } => {
-                // The embedded runtime accepts and refuses the same versions.
+                // The embedded runtime checks versions with the same function.
                 if let Err(error) = metadata::accept_version(*revision, *version) {
                     outcome = Outcome::Refused {
                         why: format!("metadata of '{name}': {error}"),

@@ -38,7 +38,7 @@ pub(crate) enum Format {
     Github,
 }
 
-/// A finding in the form for CI.
+/// A finding in the form that SARIF and GitHub annotations share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Annotation {
     /// The number of the finding, such as `XF204`.

@@ -157,7 +157,7 @@ impl Chosen<'_> {
 pub(crate) enum HandlerName {
     /// A name in the manifest, or the symbol of an execute stage.
     Name(String),
-    /// One symbol per stage.
+    /// The symbol of each stage.
     Stages(Vec<(Stage, String)>),
 }
 

@@ -1,4 +1,4 @@
-//! Tests the steps of `action.yml` with the tool that was built here. Also tests the workflow in the documentation, and
+//! Tests the steps of `action.yml` with the tool of this build. Also tests the workflow in the documentation, and
 //! the pre-commit hook.
 
 use serde_json::Value;

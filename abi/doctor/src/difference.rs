@@ -87,7 +87,7 @@ pub struct Difference {
     pub why: String,
 }
 
-/// One of the two builds to compare.
+/// A build of a library, to compare with a different build.
 #[derive(Clone, Copy, Debug)]
 pub struct Build<'a> {
     /// The examination of the build's file.
@@ -199,7 +199,7 @@ fn jaxlibs(revisions: &[Revision]) -> String {
     ranges.join(", ")
 }
 
-/// The differences found so far.
+/// The differences that the comparison has found so far.
 #[derive(Default)]
 struct List {
     found: Vec<Difference>,

@@ -70,7 +70,7 @@ pub(crate) fn findings(manifests: &[Manifest], facts: &Facts, findings: &mut Vec
     }
 }
 
-/// Returns the first four names as text, and a mark if there are more.
+/// Returns the first four names as text, followed by `…` if the set has more names.
 fn first(names: &BTreeSet<String>) -> String {
     let shown = |name: &String| -> String { name.chars().take(60).collect() };
     let mut list: Vec<String> = names.iter().take(4).map(shown).collect();

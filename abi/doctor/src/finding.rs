@@ -98,7 +98,7 @@ pub struct Finding {
     pub what: String,
     /// The evidence for the finding.
     pub why: String,
-    /// An action that fixes the problem, if there is one.
+    /// An action that fixes the problem; `None` if no action is known.
     pub fix: Option<String>,
     /// The required library that the finding is about.
     #[serde(skip)]

@@ -44,11 +44,11 @@ pub enum Error {
     /// The bytes at the place of a manifest do not start with the magic of manifests.
     #[error("no manifest at byte {at} of {place}: expected the magic XLAFFIMF, found {found:?}")]
     Magic {
-        /// The offset in the section, in bytes.
+        /// The offset of the place in the section, in bytes.
         at: usize,
         /// The name of the section or symbol.
         place: String,
-        /// The bytes that were found.
+        /// The bytes that were found instead of the magic, as text.
         found: String,
     },
     /// The manifest's format version is newer than this tool.
@@ -56,17 +56,17 @@ pub enum Error {
         "manifest format {found} is newer than this tool, which reads formats 1 to {VERSION}: update the tool"
     )]
     Version {
-        /// The format version in the manifest.
+        /// The format version that the manifest states.
         found: u32,
     },
     /// The manifest's stated length exceeds its section.
     #[error("manifest at byte {at}: expected {stated} bytes of payload, got {there}")]
     Length {
-        /// The offset in the section, in bytes.
+        /// The offset of the manifest in the section, in bytes.
         at: usize,
-        /// The stated length in bytes.
+        /// The length that the manifest states, in bytes.
         stated: usize,
-        /// The available length in bytes.
+        /// The length that is available in the section, in bytes.
         there: usize,
     },
     /// The manifest's payload is not valid JSON of the format.
@@ -77,7 +77,7 @@ pub enum Error {
     Content {
         /// The name of the library in the manifest.
         library: String,
-        /// A description of the mistake.
+        /// A description of the mistake in the manifest.
         what: String,
     },
 }

@@ -29,11 +29,11 @@ pub struct Verdict {
     pub handler: String,
     /// Whether the jaxlib loads the handler.
     pub loads: Loads,
-    /// The confidence in the answer.
+    /// The confidence of the verdict.
     pub confidence: Confidence,
     /// Whether the handler's declared floor is newer than this jaxlib.
     pub declared: bool,
-    /// The reason for the answer.
+    /// The reason for the verdict.
     pub why: String,
     /// Findings about the risks of calls on this jaxlib.
     pub risks: Vec<Finding>,

@@ -154,7 +154,7 @@ impl Diff<'_> {
             self.pairs((subject, Class::Retyped), both, |_, _, _| false);
         }
         self.links();
-        // A typedef is removed if its target takes its name, and added if it is the old name of a renamed type.
+        // A typedef is removed if its target is renamed to its name, and added if it is the old name of a renamed type.
         let renamed = |changes: &[Change], class: Class, name: &String| {
             let mut renames = changes
                 .iter()

@@ -22,7 +22,7 @@ pub(super) type PlannedCall = (Entry, bool);
 /// The calls that a replay repeats.
 pub(super) struct Plan {
     pub(super) due: Vec<PlannedCall>,
-    /// The errors of files that cannot be read.
+    /// The errors about recordings that cannot be read.
     pub(super) damaged: Vec<anyhow::Error>,
     /// Whether the call in an unreadable file may have changed a state.
     pub(super) incomplete: bool,

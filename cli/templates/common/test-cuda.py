@@ -1,4 +1,4 @@
-"""The package in JAX, on a GPU."""
+"""Tests the package in JAX, on a GPU."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""The package in JAX."""
+"""Tests the package in JAX."""
 
 import jax
 import jax.numpy as jnp

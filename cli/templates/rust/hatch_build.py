@@ -12,7 +12,7 @@ import sysconfig
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-# The names of cargo's shared libraries on this system.
+# The start and the end of file names of shared libraries on this system.
 PREFIX = "" if sys.platform == "win32" else "lib"
 SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
 
@@ -27,7 +27,7 @@ def tag():
     system = sysconfig.get_platform()
     if system.startswith("macosx-") and system.endswith("-universal2"):
         version = tuple(map(int, system.split("-")[1].split(".")))
-        # The first macOS for arm64 is 11.
+        # macOS 11 is the first version for arm64.
         major, minor = max(version, (11, 0)) if machine == "arm64" else version
         system = f"macosx-{major}.{minor}-{machine}"
     return system.replace("-", "_").replace(".", "_")

@@ -17,7 +17,7 @@ static volatile size_t sink;
 
 size_t bench_sink(void) { return sink; }
 
-/* A buffer that passed every check. */
+/* The contents of a buffer that passed every check. */
 typedef struct {
   float* data;
   const int64_t* dims;
@@ -89,7 +89,7 @@ static inline int to_array(const XLA_FFI_Buffer* b, array* out) {
   if (b->dtype != XLA_FFI_DataType_F32 || b->rank != 2) return 0;
 #ifndef UNCHECKED
   if (b->dims == NULL) return 0;
-  /* The product of small dimensions does not overflow. */
+  /* The product of two dimensions below 2^30 does not overflow. */
   if (!LIKELY((uint64_t)(b->dims[0] | b->dims[1]) >> 30 == 0 && b->data != NULL &&
               (uintptr_t)b->data % _Alignof(float) == 0)) {
     array any;

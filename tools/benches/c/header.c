@@ -1,5 +1,5 @@
-/* The handlers of the benchmark in C with our header. decode.c has handwritten versions, except for those at the end
- * of this file, which accept any number of operands or attributes. */
+/* The handlers of the benchmark in C with this project's header. decode.c contains handwritten versions, except of the
+ * handlers at the end of this file, which accept any number of operands or attributes. */
 #include <stdio.h>
 
 #include "xla_ffi/handler.h"
@@ -171,7 +171,7 @@ static XLA_FFI_Error* as_many_as_come(xffi_call* call) {
   return NULL;
 }
 
-/* The attribute names that "options" may contain. */
+/* The attribute names that the dictionary "options" may contain. */
 static char names[4096][8];
 
 __attribute__((constructor)) static void name_them(void) {

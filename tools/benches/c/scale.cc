@@ -61,7 +61,7 @@ ffi::Error ArgsRets(ffi::RemainingArgs xs, ffi::RemainingRets ys) {
   return rets.has_error() ? std::move(rets).error() : Keep(*args + *rets);
 }
 
-// The attribute names that "options" may contain.
+// The attribute names that the dictionary "options" may contain.
 const std::vector<std::string>& Names() {
   static const auto* names = [] {
     auto* all = new std::vector<std::string>;

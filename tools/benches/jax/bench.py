@@ -104,7 +104,7 @@ def least(work, rounds=ROUNDS):
 
 
 def loop_of(call, count):
-    """Returns a compiled loop of calls."""
+    """Returns a compiled function that makes a given number of calls in a loop."""
 
     @jax.jit
     def loop(times, xs):

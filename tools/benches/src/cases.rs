@@ -3,7 +3,7 @@
 use crate::frame::{Attrs, Frame, Host, frame};
 use xla_ffi_sys::*;
 
-/// The outcome of a case.
+/// The kind of a case, by the expected outcome of its call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Success,
@@ -25,9 +25,9 @@ impl Kind {
 
 /// A handler and the frame of its call.
 pub(crate) struct Case {
-    /// Name of the case in the printed table.
+    /// The name of the case in the printed table.
     pub(crate) name: &'static str,
-    /// Name of the handler's function in every library.
+    /// The name of the handler's function in every library.
     pub(crate) symbol: &'static str,
     pub(crate) kind: Kind,
     /// Creates the frame of the case.

@@ -38,7 +38,7 @@ fn buffer(data: *mut Line) -> *mut XLA_FFI_Buffer {
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    /// Returns a number below `end`.
+    /// Returns a pseudo-random number below `end`.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

@@ -168,7 +168,7 @@ fn args_rets(xs: RemainingArgs, ys: RemainingRets) -> Result<()> {
     keep(seen_args(xs)?.wrapping_add(seen_rets(ys)?))
 }
 
-/// The attribute names that `options` may contain.
+/// The attribute names that the dictionary `options` may contain.
 static NAMES: LazyLock<Vec<String>> =
     LazyLock::new(|| (0..4096).map(|index| format!("a{index:04}")).collect());
 

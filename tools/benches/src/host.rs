@@ -9,7 +9,7 @@ use xla_ffi_sys::*;
 
 use crate::frame::Host;
 
-/// The type of a handler.
+/// The type of a handler's C function.
 pub(crate) type Call = unsafe extern "C" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
 
 /// The type of a function that returns a number derived from the values that a library's last call decoded.

@@ -217,7 +217,7 @@ impl<'a> Place<'a> {
         Ok(report)
     }
 
-    /// Creates a fresh environment with a jaxlib.
+    /// Creates a fresh virtual environment with the jaxlib version `jaxlib`, packages and tools.
     fn environment(&self, jaxlib: &str, packages: &[String], tools: &[&str]) -> Result<PathBuf> {
         let place = self.folder.join("environment");
         let before = format!("--exclude-newer={}", self.project.packages_before);

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Arguments of the task.
+/// Command line of `dist`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Build only the crates, which require no tools from an index.

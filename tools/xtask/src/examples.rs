@@ -55,9 +55,9 @@ pub(crate) struct Call {
     /// The arguments of the call, in the command line's notation.
     #[serde(default)]
     pub(crate) args: Vec<String>,
-    /// The attributes as an MLIR dictionary.
+    /// The attributes of the call, as an MLIR dictionary.
     pub(crate) attrs: Option<String>,
-    /// The expected results, in the command line's notation.
+    /// The expected results of the call, in the command line's notation.
     #[serde(default)]
     pub(crate) expect: Vec<String>,
 }

@@ -72,12 +72,12 @@ impl Cell {
 /// A host with its version and revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Runtime {
-    /// Name of the host's package: `jaxlib` or a different one.
+    /// The name of the host's package, such as `jaxlib`.
     pub(crate) host: String,
-    /// The host's version, as text.
+    /// The version of the host's package, as text.
     pub(crate) version: String,
     numbers: Vec<u32>,
-    /// The host's ABI revision.
+    /// The ABI revision of the host.
     pub(crate) revision: Revision,
 }
 
@@ -241,7 +241,7 @@ impl Expected {
         Some(rule.map_or((Cell::Ok, ""), |rule| (rule.cell, &*rule.words)))
     }
 
-    /// Returns every feature listed for a library.
+    /// Returns every feature that the file lists for a library.
     pub(crate) fn features(&self, library: &str) -> impl Iterator<Item = &str> {
         self.rules
             .keys()

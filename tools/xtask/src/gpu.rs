@@ -43,7 +43,7 @@ struct Common {
     quick: bool,
 }
 
-/// The platform that runs the libraries.
+/// The platform on which the libraries run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Platform {
     Cuda,

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Arguments of the task.
+/// Command line of `install`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Prefix to install to: headers in DIR/include, CMake and pkg-config files in DIR/lib.
@@ -37,7 +37,7 @@ const TEMPLATES: [&str; 3] = [
     "xla_ffi.pc",
 ];
 
-/// Templates that are installed only with the runtime.
+/// The templates whose files are installed only with the runtime.
 const RUNTIME_TEMPLATES: [&str; 4] = [
     "xla_ffi-runtime.cmake",
     "xla_ffi_runtime.pc",

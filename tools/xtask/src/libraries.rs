@@ -6,12 +6,12 @@ use anyhow::{Context, Result, bail, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Returns the folder of the Rust examples.
+/// Returns the folder with the built Rust example libraries.
 pub(crate) fn rust_folder(root: &Path) -> PathBuf {
     root.join("target/release/examples")
 }
 
-/// Builds the Rust examples.
+/// Builds the Rust example libraries in release mode.
 pub(crate) fn build_rust(root: &Path) -> Result<()> {
     run(&mut build_examples(root), "cargo build of the examples")
 }
@@ -87,7 +87,7 @@ pub(crate) fn file_name(name: &str) -> String {
     format!("{DLL_PREFIX}{name}{DLL_SUFFIX}")
 }
 
-/// The host's compiler for a language.
+/// A compiler for C or C++ on this machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Compiler {
     C,

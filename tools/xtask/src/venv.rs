@@ -13,11 +13,11 @@ pub(crate) const JAXLIB: &str = "jaxlib";
 /// A virtual environment with jax or a different framework.
 #[derive(Clone, Debug)]
 pub(crate) struct Venv {
-    /// The environment's interpreter.
+    /// The path of the environment's Python interpreter.
     pub(crate) python: PathBuf,
-    /// The minor version: 12 for Python 3.12.
+    /// The minor version of Python, such as 12 for Python 3.12.
     pub(crate) minor: u32,
-    /// The framework's package.
+    /// The name of the framework's package, such as `jaxlib`.
     pub(crate) package: String,
     /// The version of the framework's package.
     pub(crate) version: String,

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::process::Command;
 
-/// Arguments of the task.
+/// Command line of `version`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Version, for example 0.1.1.

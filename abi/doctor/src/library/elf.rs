@@ -27,7 +27,7 @@ pub(super) fn processor(bytes: &[u8]) -> Result<Processor, Fault> {
     }
 }
 
-/// The bytes of a file, and its program headers.
+/// The bytes of an ELF file, and its program headers.
 struct Loaded<'a> {
     bytes: &'a [u8],
     segments: &'a [ProgramHeader64<Endianness>],

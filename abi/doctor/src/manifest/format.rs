@@ -34,7 +34,7 @@ pub struct Handler {
     /// The rule for calls under `vmap`, if the shape contract does not determine it.
     #[serde(default)]
     pub batch: Option<Batch>,
-    /// Whether the handler ignores unlisted attributes instead of refusing them.
+    /// Whether the handler ignores attributes that the manifest does not list, instead of refusing them.
     #[serde(default)]
     pub open_attrs: bool,
     /// The shape contract, as text.
@@ -210,7 +210,7 @@ pub struct Operand {
     /// Whether callers may omit the operand.
     #[serde(default)]
     pub optional: bool,
-    /// Whether the operand stands for any number of remaining operands.
+    /// Whether the operand accepts any number of remaining operands.
     #[serde(default)]
     pub variadic: bool,
     /// Whether the result shares the memory of the argument with the same name.
@@ -242,10 +242,10 @@ pub struct Attribute {
     /// Whether values of wider types are accepted and converted if the attribute's type can represent them.
     #[serde(default)]
     pub narrow: bool,
-    /// The smallest value that the handler accepts.
+    /// The smallest value of the attribute that the handler accepts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min: Option<serde_json::Number>,
-    /// The largest value that the handler accepts.
+    /// The largest value of the attribute that the handler accepts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<serde_json::Number>,
     /// The name of the dictionary that contains the attribute; `None` if no dictionary contains the attribute.

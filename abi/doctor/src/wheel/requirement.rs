@@ -8,7 +8,7 @@ use pep440_rs::VersionSpecifiers;
 pub struct Requirement {
     /// The name of the project in lower case, with `-` as the separator.
     pub project: String,
-    /// The extras between the brackets, as written.
+    /// The extras of the project that the requirement names in brackets, as written.
     pub extras: String,
     /// The versions of the project that the wheel allows.
     pub versions: VersionSpecifiers,

@@ -20,17 +20,17 @@ struct File {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Project {
-    /// Name of the source distribution in the package index.
+    /// The name of the source distribution in the package index.
     pub(crate) name: String,
     pub(crate) version: String,
-    /// Checksum of the source distribution.
+    /// The SHA-256 checksum of the source distribution.
     pub(crate) sha256: String,
     /// The packages that the module or its tests import, in addition to jax and pytest.
     pub(crate) requires: Vec<String>,
     /// The packages that the build needs, in addition to those in pyproject.toml.
     #[serde(default)]
     pub(crate) build_requires: Vec<String>,
-    /// Environment variables for the build.
+    /// The environment variables that are set for the build.
     #[serde(default)]
     pub(crate) build_env: BTreeMap<String, String>,
     /// The paths of files that the project's tests need.
@@ -52,7 +52,7 @@ pub(crate) struct Project {
     pub(crate) quick: bool,
     /// The jaxlibs to test on, each with the number of tests that pass with this project's headers.
     passed: BTreeMap<String, u64>,
-    /// Date after which uploaded packages are ignored.
+    /// The date of the newest packages to install; packages uploaded later are ignored.
     #[serde(skip)]
     pub(crate) packages_before: String,
 }

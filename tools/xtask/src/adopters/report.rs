@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// The result of a build.
+/// The result of building a project.
 #[derive(Debug, Deserialize, Serialize)]
 pub(super) struct Build {
     pub(super) wheel: PathBuf,
@@ -16,7 +16,7 @@ pub(super) struct Build {
     pub(super) bytes: u64,
 }
 
-/// The result of a test run.
+/// The result of running a project's tests.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub(super) struct Suite {
     pub(super) passed: u64,
@@ -39,7 +39,7 @@ pub(super) struct Row {
     pub(super) ours: Suite,
 }
 
-/// All measurements of a project.
+/// All measurements of one project.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) project: String,

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use xla_ffi_sys::Revision;
 
-/// The interface of a host.
+/// The interface through which the matrix calls a host.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     /// The host is TensorFlow, in a Python that has the package.

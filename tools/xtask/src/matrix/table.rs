@@ -177,7 +177,7 @@ fn column_width(runtime: &Runtime) -> usize {
     runtime.label().len().max(7)
 }
 
-/// Returns the name of a host for error messages.
+/// Returns the name and version of a host, for error messages.
 fn named(runtime: &Runtime) -> String {
     format!("{} {}", runtime.host, runtime.version)
 }

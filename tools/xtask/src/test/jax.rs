@@ -168,7 +168,7 @@ fn on_named(
     });
 }
 
-/// Tests the loader for TensorFlow.
+/// Runs the tests of the loader for TensorFlow.
 fn tensorflow(root: &Path, examples: &[String], log: &mut Log) -> Outcome {
     let (package, version) = TENSORFLOW;
     let venv: Venv = match venv::with(package, version) {
