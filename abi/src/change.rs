@@ -34,7 +34,7 @@ pub enum Class {
     EnumValueRemoved,
     /// The constant `STRUCT_SIZE` of a struct includes a different last field than before.
     SizeMacroChanged,
-    /// The value changed of a macro or of an enumerator outside a named enumeration.
+    /// The value of a macro changed, or of an enumerator outside a named enumeration.
     ConstantChanged,
 }
 

@@ -340,8 +340,8 @@ fn enumeration(entity: Entity<'_>, types: &Types<'_>, found: &mut Declared) {
             note(&name, entity, found);
             for (one, value) in values {
                 note(&format!("{name}.{value}"), one, found);
-                // Enumerators are recorded under their names without the enumeration, because types and messages use
-                // these names.
+                // Types and messages use the names of enumerators without the enumeration, so these names are also
+                // recorded.
                 found
                     .places
                     .note(value, &one.get_name().unwrap_or_default(), None);

@@ -344,7 +344,7 @@ impl Layout {
     /// Compares the stated layouts with a revision.
     ///
     /// A missing field or value is a mistake unless the naming map omits it. Without this rule, a mirror that lacks the
-    /// last field of a struct would be correct.
+    /// last field of a struct would pass.
     #[must_use]
     pub fn compare(&self, abi: &Abi, names: &Names) -> Comparison {
         let expected = Self::of(abi, names);

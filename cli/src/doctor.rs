@@ -87,7 +87,7 @@ pub(crate) struct Args {
 /// A library that was examined, with the verdicts on its handlers.
 struct ExaminedLibrary {
     path: PathBuf,
-    /// The path of the wheel that contains the library, if any.
+    /// The path of the wheel that contains the library; `None` if no wheel does.
     wheel: Option<PathBuf>,
     examination: Examination,
     candidates: Vec<Candidate>,

@@ -80,7 +80,7 @@ impl Behaviour {
         match minors.as_slice() {
             [] => Self::Unknown,
             [only] => {
-                // One answer fits both rules, negotiation and a fixed version, so the rule needs at least two answers.
+                // A single answer does not distinguish a handler that negotiates from a handler with a fixed version.
                 let asked = answers
                     .iter()
                     .filter(|answer| {

@@ -143,7 +143,7 @@ problems! {
     StateType "XF205"
     "The type of the handler's state must be registered before the handler."
     "Register the type with `jax.ffi.register_ffi_type`, and pass it to the doctor with `--type`."
-    /// A handler may call a wrong function, because the future functions have other positions in the runtime's table.
+    /// A handler may call a wrong function, because the runtime's table has the future functions at other positions.
     FutureSlots "XF206"
     "The runtime's table has the future functions at different positions."
     "Rebuild with this SDK, which finds them by the table's length."

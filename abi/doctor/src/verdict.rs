@@ -139,7 +139,7 @@ pub fn verdict(
                 );
             }
         }
-        // The handler is refused if no type was registered, or a different type.
+        // The runtime refuses the handler if no type, or a different type, was registered for the handler's state.
         Some(Outcome::Refused { why }) if asks_for_type(why) => {
             verdict.loads = Loads::Unknown;
             verdict.confidence = Confidence::Possible;

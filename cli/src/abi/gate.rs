@@ -29,7 +29,7 @@ pub(super) struct Found {
     message: String,
     /// The line of the declaration in the file, if the line is known.
     line: Option<u32>,
-    /// Whether the finding fails the run unless it is allowed.
+    /// Whether the finding fails the run unless a list allows the finding.
     fails: bool,
     /// The level of the finding in formats for CI if the finding does not fail the run.
     level: &'static str,

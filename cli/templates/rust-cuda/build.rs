@@ -16,7 +16,7 @@ fn main() {
     let home = env::var_os("CUDA_HOME").map(|home| PathBuf::from(home).join("bin/nvcc"));
     let nvcc = env::var_os("NVCC").map(PathBuf::from).or(home);
     let mut compile = Command::new(nvcc.unwrap_or_else(|| "nvcc".into()));
-    // Machine code for each generation of GPUs that nvcc supports, and PTX for later ones.
+    // Machine code for each generation of GPUs that nvcc supports, and PTX for later generations.
     compile.args(["-fatbin", "-O3", "-arch=all-major"]);
     match compile.arg(SOURCE).arg("-o").arg(&image).status() {
         Ok(status) => assert!(status.success(), "{SOURCE} does not compile"),

@@ -1,4 +1,4 @@
-"""Builds the library and puts it into the package: one wheel for every Python."""
+"""Builds the library and copies it into the package. One wheel supports every Python."""
 
 import importlib
 import json
@@ -21,7 +21,7 @@ GLIBC = os.environ.get("GLIBC")
 
 
 def tag():
-    """Returns the platform tag. Python for macOS may support two architectures; the library supports one."""
+    """Returns the wheel's platform tag. Python for macOS may support two architectures; the library supports one."""
     name = os.environ.get("CARGO_BUILD_TARGET", "").partition("-")[0] or platform.machine()
     machine = {"aarch64": "arm64"}.get(name, name)
     system = sysconfig.get_platform()
@@ -77,6 +77,6 @@ class CustomBuildHook(BuildHookInterface):
         finally:
             beside.unlink(missing_ok=True)
         build_data["artifacts"].append(f"python/{package.name}/{name}")
-        # The library does not use Python's C API: the wheel serves every Python 3 on this platform.
+        # The library does not use Python's C API, so the wheel supports every Python 3 on this platform.
         build_data["tag"] = f"py3-none-{tag()}"
         build_data["pure_python"] = False

@@ -1,4 +1,4 @@
-// Package mirror declares the structs as a Go program does.
+// Package mirror declares structs of the ABI as a Go program does.
 package mirror
 
 import "unsafe"

@@ -1,4 +1,4 @@
-/* A mirror in C and C++, reduced to the needs of one program. */
+/* A mirror of the ABI in C and C++, with only the items that one program needs. */
 #include <stddef.h>
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-"""A ctypes mirror, as in programs that build call frames in Python."""
+"""A mirror of the ABI with ctypes, as in programs that build call frames in Python."""
 
 import ctypes
 

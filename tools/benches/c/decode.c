@@ -147,7 +147,7 @@ static inline int named(const XLA_FFI_ByteSpan* span, const char* name, size_t l
   return span->len == length && span->ptr != NULL && memcmp(span->ptr, name, length) == 0;
 }
 
-/* Reads the attribute `name` as an i32. Hosts sort attributes by name, so it is probably at index `guess`. */
+/* Reads the attribute `name` as an i32. Hosts sort attributes by name, so `guess` is probably its index. */
 static inline int to_i32(const XLA_FFI_Attrs* attrs, int64_t guess, const char* name,
                          size_t length, int32_t* out) {
   int64_t at = guess;

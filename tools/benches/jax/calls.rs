@@ -61,11 +61,11 @@ fn rms_norm(x: Buffer<f32>, mut y: Out<f32>, pool: ThreadPool) -> Result<()> {
 /// Unlike `f32::exp`, compilers can vectorize this function. For x = n ln 2 + r, the bits of n form 2^n, and a
 /// polynomial approximates e^r.
 fn exp(x: f32) -> f32 {
-    const ROUND: f32 = 12_582_912.0; // 1.5 * 2^23: adding it rounds to an integer
+    const ROUND: f32 = 12_582_912.0; // 1.5 * 2^23: adding this number rounds to an integer
     let x = if x < -87.0 { -87.0 } else { x };
     let rounded = x * std::f32::consts::LOG2_E + ROUND;
     let n = rounded - ROUND;
-    let rest = x - n * 0.693_359_4 + n * 2.121_944_4e-4; // ln 2 in two parts
+    let rest = x - n * 0.693_359_4 + n * 2.121_944_4e-4; // x - n ln 2, with ln 2 in two parts
     let mut sum = 1.0 / 720.0;
     for term in [120.0, 24.0, 6.0, 2.0, 1.0, 1.0] {
         sum = sum * rest + 1.0 / term;

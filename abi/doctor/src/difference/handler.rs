@@ -6,7 +6,7 @@ use crate::manifest::{Batch, Gradient, Handler, Manifest, State};
 use std::collections::BTreeMap;
 use xla_ffi_contract::Contract;
 
-/// Compares the handlers of one library in both builds.
+/// Compares the handlers in the old and the new manifest of one library.
 pub(super) fn all(old: Option<&Manifest>, new: Option<&Manifest>, list: &mut List) {
     let by_name = |manifest: Option<&'_ Manifest>| -> BTreeMap<String, Handler> {
         let handlers = manifest.iter().flat_map(|manifest| &manifest.handlers);

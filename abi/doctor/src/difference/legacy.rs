@@ -7,7 +7,7 @@ use crate::finding::Subject;
 use crate::manifest::{Manifest, Shape, Target};
 use std::collections::BTreeMap;
 
-/// Compares the targets of one library in both builds.
+/// Compares the targets in the old and the new manifest of one library.
 pub(super) fn all(old: Option<&Manifest>, new: Option<&Manifest>, list: &mut List) {
     let by_name = |manifest: Option<&'_ Manifest>| -> BTreeMap<String, Target> {
         let targets = manifest.iter().flat_map(|manifest| &manifest.legacy);
