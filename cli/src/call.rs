@@ -185,8 +185,8 @@ impl CallArgs {
             .collect()
     }
 
-    /// Returns the results of the call and their names. The shapes are those on the command line. Without these, they
-    /// are inferred from the shape contract.
+    /// Returns the results of the call and their names. The shapes are those on the command line, or are inferred from
+    /// the shape contract.
     pub(crate) fn results(
         &self,
         manifest: Option<&manifest::Handler>,

@@ -421,8 +421,9 @@ impl Examiner<'_> {
     }
 }
 
-/// Removes findings with the same cause. If the library loads, findings about undefined symbols are wrong and removed.
-/// If the library does not load because of undefined symbols, the finding with the loader's message is removed.
+/// Removes findings that have the same cause as a different finding. If the library loads, findings about undefined
+/// symbols are wrong and removed. If the library does not load because of undefined symbols, the finding with the
+/// loader's message is removed.
 fn one_cause(findings: &mut Vec<Finding>) {
     let is = |finding: &Finding, problem| {
         finding.problem == problem && finding.subject == Subject::Machine

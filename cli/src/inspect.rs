@@ -240,8 +240,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     conclude(&problems)
 }
 
-/// Returns the targets of the original custom calls to show. If `--handler` is given, shows only the handler and no
-/// targets.
+/// Returns the targets of original custom calls that the command shows. With `--handler`, the command shows no targets.
 fn legacy<'a>(target: &'a Target, args: &Args) -> impl Iterator<Item = &'a manifest::Target> {
     let shown = args.handler.is_none();
     let manifests = target.manifests.iter().filter(move |_| shown);

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use xla_ffi_sys::Revision;
 
-/// The step of a semantic version that a difference requires.
+/// The step to the next semantic version that a difference requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Step {

@@ -10,7 +10,8 @@ pub(crate) type Report<'a> = dyn FnMut(String, String, &str) + 'a;
 struct Wanted<'a> {
     args: Vec<&'a Operand>,
     rets: Vec<&'a Operand>,
-    /// The number of dimensions by which the related handler's operands exceed the given operands.
+    /// The number of dimensions that the related handler's operands have in addition to those of the main handler's
+    /// operands.
     deeper: u32,
 }
 

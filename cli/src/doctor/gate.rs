@@ -151,7 +151,7 @@ pub(crate) fn items(judged: &ExaminedLibrary, asked: bool) -> Vec<Item> {
     items
 }
 
-/// The findings that fail the run, and the findings that do not although their severity reaches the threshold.
+/// The findings that fail the run, and the findings that reach the threshold but do not fail the run.
 #[derive(Debug, Default)]
 pub(crate) struct Decision {
     /// The findings that fail the run.

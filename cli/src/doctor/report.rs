@@ -26,7 +26,7 @@ pub(super) fn report(judged: &ExaminedLibrary) -> String {
     }
     text.push_str("\nfindings\n");
     let mut findings = examination.findings.clone();
-    // The wheel's report contains the failures and risks of the wheel's libraries, so they are omitted here.
+    // The wheel's report contains the failures and risks of the wheel's libraries, so this report omits them.
     if wheel.is_some() {
         findings.retain(|finding| finding.severity == Severity::Note);
     }

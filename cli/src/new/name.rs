@@ -3,7 +3,8 @@
 use anyhow::{Result, bail};
 use std::path::Path;
 
-/// Names that a library cannot have, because they have a meaning elsewhere. Each list of names has a description.
+/// Names that a library cannot have, because programs or languages already use them. Each list of names has a
+/// description.
 const TAKEN: &[(&str, &str)] = &[
     (
         "a crate that the project needs",

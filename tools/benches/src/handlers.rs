@@ -49,7 +49,7 @@ impl Seen for i32 {
     }
 }
 
-/// Defines a handler whose parameters have the same type, or form two groups of parameters with the same type.
+/// Defines a handler whose parameters form one or two groups. The parameters of a group have the same type.
 macro_rules! alike {
     ($name:ident $($ty:ty: $($param:ident)*),*) => {
         #[allow(clippy::too_many_arguments, reason = "a handler has as many parameters as its call has operands")]

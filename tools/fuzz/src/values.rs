@@ -23,8 +23,8 @@ pub(crate) fn attributes(input: &[u8]) {
     }
 }
 
-/// Returns true for a text such as `dense<0> : tensor<1000000xi8>`, which needs memory for a million elements without
-/// an error of the parser.
+/// Returns true for a text such as `dense<0> : tensor<1000000xi8>`, which is valid although it needs memory for a
+/// million elements.
 fn has_large_splat(text: &str) -> bool {
     text.split("tensor<").skip(1).any(|rest| {
         let end = rest.find(|c: char| !(c.is_ascii_digit() || c == 'x' || c.is_whitespace()));

@@ -144,8 +144,8 @@ impl Tally {
         }
     }
 
-    /// Runs a function as a step immediately, like [`Tally::work`] with a free processor. For functions that wait for
-    /// other steps or limit their own concurrency.
+    /// Runs a function as a step immediately, unlike [`Tally::work`]. Meant for functions that wait for other steps or
+    /// limit their own concurrency.
     pub(crate) fn wide(&self, name: &str, work: impl FnOnce(&mut Log) -> Outcome) {
         note(format_args!("{name}: started"));
         let start = Instant::now();

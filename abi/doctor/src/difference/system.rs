@@ -141,7 +141,7 @@ fn symbols(old: &Build<'_>, new: &Build<'_>, list: &mut List) {
                 .map(|(_, symbol)| symbol)
                 .chain(manifest.register.as_deref())
                 .chain(targets)
-                // The manifest contains all targets that the exported list of targets contains.
+                // If the manifest has targets, it contains all targets that the exported function lists.
                 .chain((!manifest.legacy.is_empty()).then_some(Manifest::LEGACY_LIST))
         })
         .collect();

@@ -16,7 +16,7 @@ pub struct Inside {
     pub member: String,
     /// The path at which the library was unpacked.
     pub place: PathBuf,
-    /// The reason why this machine cannot load the library; `None` if this machine can.
+    /// The reason why this machine cannot load the library; `None` if this machine can load it.
     pub foreign: Option<String>,
     /// The system and machine of each part of the file, spelled as in tags. Empty if the file is not a loadable
     /// library.

@@ -19,7 +19,8 @@ const PLAIN: [&str; 5] = [
     "gradients.py",
 ];
 
-/// The drivers that run only with `--all`. They run on the newest listed jaxlib and on the jaxlibs of `--jaxlib`.
+/// The drivers that run only with `--all` or `--jaxlib`. They run on the newest listed jaxlib, or on the jaxlibs of
+/// `--jaxlib`.
 const OTHERS: [&str; 13] = [
     CHECK,
     "self_describing.py",
