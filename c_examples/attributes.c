@@ -1,4 +1,4 @@
-/* Attributes: arrays, an enumeration, a dictionary, optional values. */
+/* Handlers with attributes: arrays, an enumeration, a dictionary, and optional attributes. */
 #include "xla_ffi/handler.h"
 
 enum { EDGE_ZERO, EDGE_CLAMP, EDGE_WRAP };
@@ -14,7 +14,7 @@ static float at(const xffi_buffer* x, int64_t i, int edge) {
 }
 
 /* y[i] = gain * sum of weights[k] * x[i + k - len(weights) / 2] + offset
- * x, y: f32[n]; weights: [f32]; edge: i32, the values beyond the ends, default 0;
+ * x, y: f32[n]; weights: [f32]; edge: i32, selects the values of x outside 0 to n - 1, default 0;
  * scale: {gain: f32, offset: optional f32}, optional. */
 static XLA_FFI_Error* filter_impl(xffi_call* call) {
   xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, 1);
@@ -72,7 +72,7 @@ static XLA_FFI_Error* powers_impl(xffi_call* call) {
 
 XFFI_HOST_HANDLER(powers, powers_impl);
 
-/* One number per operand, for any number of operands: y = sum of weights[k] * xs[k].
+/* A weighted sum of any number of arguments, with one weight per argument: y = sum of weights[k] * xs[k].
  * xs, y: f32, all of the same shape; weights: [f32]. */
 static XLA_FFI_Error* weighted_sum_impl(xffi_call* call) {
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_F32, XFFI_ANY_RANK);
@@ -89,7 +89,7 @@ static XLA_FFI_Error* weighted_sum_impl(xffi_call* call) {
   }
   if ((error = xffi_decoded(call)) != NULL) return error;
   for (int64_t i = 0; i < y.count; ++i) ((float*)y.data)[i] = 0;
-  call->next_arg = first; /* all operands are valid, so fetch them again */
+  call->next_arg = first; /* fetch the arguments again, now that all are known to be valid */
   for (int64_t k = 0; k < count; ++k) {
     xffi_buffer x = xffi_arg(call, "xs", XLA_FFI_DataType_F32, XFFI_ANY_RANK);
     for (int64_t i = 0; i < y.count; ++i) {

@@ -1,4 +1,4 @@
-// Attributes: arrays, an enumeration, a dictionary, optional values.
+// Handlers with attributes: arrays, an enumeration, a dictionary, and optional attributes.
 #include <algorithm>
 #include <string>
 
@@ -29,7 +29,7 @@ static float At(Vector x, int64_t i, Edge edge) {
 }
 
 // y[i] = gain * sum of weights[k] * x[i + k - len(weights) / 2] + offset
-// x, y: f32[n]; weights: [f32]; edge: i32, the values beyond the ends, default 0;
+// x, y: f32[n]; weights: [f32]; edge: i32, selects the values of x outside 0 to n - 1, default 0;
 // scale: {gain: f32, offset: optional f32}, optional.
 static ffi::Error Filter(Vector x, ffi::Result<Vector> y, ffi::Span<const float> weights,
                          std::optional<Edge> edge, std::optional<Scale> scale) {
@@ -87,7 +87,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(powers, Powers,
                                   .Shape(XLA_FFI_SHAPE("n -> n degree+1"))
                                   .HostOnly());
 
-// One number per operand, for any number of operands: y = sum of weights[k] * xs[k].
+// A weighted sum of any number of arguments, with one weight per argument: y = sum of weights[k] * xs[k].
 // xs, y: f32, all of the same shape; weights: [f32].
 static ffi::Error WeightedSum(ffi::RemainingArgs xs, ffi::ResultBuffer<ffi::F32> y,
                               ffi::Span<const float> weights) {

@@ -1,7 +1,7 @@
-/* More than a single call: state that is kept between executions, results that are written after the handler
- * has returned, and loops on the host's thread pool. */
+/* Handlers with state between executions, results that are written after the handler has returned, and loops on the
+ * host's thread pool. */
 #ifndef _WIN32
-#define _POSIX_C_SOURCE 200809L /* nanosleep */
+#define _POSIX_C_SOURCE 200809L /* declares nanosleep */
 #include <pthread.h>
 #include <time.h>
 #endif
@@ -9,12 +9,12 @@
 
 #include "xla_ffi/handler.h"
 
-/* State: created when a program is compiled, kept between its executions, destroyed with it. Counts the
+/* A handler with state, which is created when a program is compiled and destroyed with the program. It counts the
  * executions of one call site: start, start + 1, start + 2 … y: s32[]; start: i32. */
-/* The type registers itself with each XLA in the process. */
+/* The state type. The library registers it with each copy of XLA in the process. */
 static xffi_type counter_type = XFFI_TYPE("counter_c.Counter", free);
 
-/* Runs once per call site of a compiled program. */
+/* Creates the state, once per call site of a compiled program. */
 static XLA_FFI_Error* instantiate_impl(xffi_call* call) {
   const int32_t start = xffi_attr_i32(call, "start");
   int32_t* next;
@@ -28,7 +28,7 @@ static XLA_FFI_Error* instantiate_impl(xffi_call* call) {
   return xffi_set_state(call, &counter_type, next);
 }
 
-/* Runs with each execution, perhaps on several threads at once. Every stage receives all attributes. */
+/* Runs in each execution, possibly on several threads at once. Every stage receives all attributes. */
 static XLA_FFI_Error* counter_impl(xffi_call* call) {
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S32, 0);
   void* next;
@@ -46,9 +46,9 @@ XFFI_HOST_HANDLER_WITH(counter_instantiate, instantiate_impl, XLA_FFI_ExecutionS
 XFFI_HOST_HANDLER_WITH(counter, counter_impl, XLA_FFI_ExecutionStage_EXECUTE, XFFI_R1, 0, NULL);
 
 #ifndef _WIN32
-/* A handler that returns before its result is written: y = 2 x, written by another thread.
+/* An asynchronous handler: y = 2 x, written by a separate thread after the handler has returned.
  * x, y: f32, both of the same shape; delay_ms: i64. */
-/* The data for the thread. After the handler has returned, only the memory at `data` is still valid. */
+/* The data of the thread. After the handler has returned, it may only use the elements at x and y. */
 typedef struct job {
   xffi_promise* promise;
   const float* x;
@@ -96,14 +96,14 @@ static XLA_FFI_Error* double_later_impl(xffi_call* call) {
 XFFI_HOST_HANDLER(double_later, double_later_impl);
 #endif
 
-/* A loop on the host's thread pool: y = exp(x) / sum(exp(x)), over the last dimension. No thread waits for the
- * tasks; the last task completes the call. x, y: f32[..., n]. */
+/* A loop on the host's thread pool: y = exp(x) / sum(exp(x)), over the last dimension. No thread waits for the tasks;
+ * the last task to finish completes the call. x, y: f32[..., n]. */
 typedef struct work {
   xffi_promise* promise;
   const float* x;
   float* y;
   int64_t rows, n;
-  int64_t next, left; /* next task to start, tasks left to finish */
+  int64_t next, left; /* the next task to start, and the number of unfinished tasks */
   int64_t tasks;
 } work;
 
@@ -155,7 +155,7 @@ static XLA_FFI_Error* softmax_impl(xffi_call* call) {
     error = xffi_schedule(call, run_task, own);
     if (error == NULL) continue;
     xffi_error_free(call->api, error);
-    run_task(own); /* no pool, or a full one: run it here */
+    run_task(own); /* the host has no pool or a full queue, so the calling thread runs the task */
   }
   return xffi_promise_return(call, promise);
 }

@@ -1,5 +1,5 @@
-// More than a single call: state that is kept between executions, results that are written after the handler
-// has returned, and loops on the host's thread pool.
+// Handlers with state between executions, results that are written after the handler has returned, and loops on the
+// host's thread pool.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -11,9 +11,9 @@
 
 namespace ffi = xla::ffi;
 
-// State: created when a program is compiled, kept between its executions, destroyed with it. Counts the
-// executions of one call site: start, start + 1, start + 2 … y: s32[]; start: i32.
-// The type registers itself with each XLA in the process.
+// A state type. Its object is created when a program is compiled, and destroyed with the program. It counts the
+// executions of one call site: start, start + 1, start + 2 … y: s32[]; start: i32. The library registers the type with
+// each copy of XLA in the process.
 struct Counter {
   static ffi::TypeId id;
   explicit Counter(int32_t start) : next(start) {}
@@ -21,13 +21,13 @@ struct Counter {
 };
 ffi::TypeId Counter::id = {};
 
-// Runs once per call site of a compiled program.
+// Creates the state, once per call site of a compiled program.
 static ffi::ErrorOr<std::unique_ptr<Counter>> Instantiate(int32_t start) {
   if (start < 0) return ffi::Unexpected(ffi::Error::InvalidArgument("'start' is negative"));
   return std::make_unique<Counter>(start);
 }
 
-// Runs with each execution, perhaps on several threads at once. Every stage receives all attributes.
+// Runs in each execution, possibly on several threads at once. Every stage receives all attributes.
 static ffi::Error Count(Counter* counter, ffi::ResultBufferR0<ffi::S32> y, int32_t /*start*/) {
   *y->typed_data() = counter->next++;
   return ffi::Error::Success();
@@ -43,7 +43,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(counter, Count,
                                   .Shape(XLA_FFI_SHAPE("-> ()"))
                                   .HostOnly());
 
-// A handler that returns before its result is written: y = 2 x, written by another thread.
+// An asynchronous handler: y = 2 x, written by a separate thread after the handler has returned.
 // x, y: f32, both of the same shape; delay_ms: i64.
 static ffi::Future DoubleLater(ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F32> y,
                                int64_t delay_ms) {
@@ -57,7 +57,7 @@ static ffi::Future DoubleLater(ffi::Buffer<ffi::F32> x, ffi::ResultBuffer<ffi::F
     promise.SetError(error);
     return future;
   }
-  // The buffer objects are only valid during this call; the memory they refer to stays valid.
+  // The buffer objects are only valid during this call, but their elements stay valid until the promise is completed.
   std::thread([promise, delay_ms, in = x.typed_data(), out = y->typed_data(),
                count = x.element_count()]() mutable {
     std::this_thread::sleep_for(std::chrono::milliseconds(delay_ms));
@@ -75,8 +75,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(double_later, DoubleLater,
                                   .Shape(XLA_FFI_SHAPE("... -> ..."))
                                   .HostOnly());
 
-// A loop on the host's thread pool: y = exp(x) / sum(exp(x)), over the last dimension. No thread waits for the
-// tasks; the last task completes the call. x, y: f32[..., n].
+// A loop on the host's thread pool: y = exp(x) / sum(exp(x)), over the last dimension. No thread waits for the tasks;
+// the last task to finish completes the call. x, y: f32[..., n].
 static void Row(const float* x, float* y, int64_t n) {
   const float max = *std::max_element(x, x + n);
   float sum = 0;

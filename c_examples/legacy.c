@@ -1,5 +1,5 @@
-/* A[i] = B[i % 128] + C[i], the example in XLA's documents, in every calling convention of the original
- * custom calls. One line per function adapts it to a handler of XLA FFI. */
+/* The example in XLA's documents, A[i] = B[i % 128] + C[i], in every calling convention of the original
+ * custom calls. A one-line macro per function adapts it to a handler of XLA FFI. */
 #include "xla_ffi/legacy/adapt.h"
 
 enum { kB = 128, kC = 2048 };
@@ -9,7 +9,7 @@ static void add(float* a, const float* b, const float* c) {
   for (i = 0; i < kC; ++i) a[i] = b[i % kB] + c[i];
 }
 
-/* The function for CPU programs that use API_VERSION_ORIGINAL. */
+/* A target for CPU programs with API_VERSION_ORIGINAL. */
 XFFI_EXPORT void tiled_add_cpu(void* out, const void** in);
 XFFI_EXPORT void tiled_add_cpu(void* out, const void** in) {
   add((float*)out, (const float*)in[0], (const float*)in[1]);
@@ -17,7 +17,7 @@ XFFI_EXPORT void tiled_add_cpu(void* out, const void** in) {
 XFFI_REGISTER_LEGACY_TARGET("tiled_add_cpu", tiled_add_cpu, "Host", XFFI_LEGACY_CPU);
 XFFI_ADAPT_CPU(tiled_add_cpu_ffi, tiled_add_cpu);
 
-/* The results A and A + 1, as in current XLA: an array with one pointer per leaf. */
+/* Computes the two results A and A + 1. `out` is an array with one pointer per result, as in current XLA. */
 XFFI_EXPORT void tiled_add_two(void* out, const void** in);
 XFFI_EXPORT void tiled_add_two(void* out, const void** in) {
   float* const* results = (float* const*)out;
@@ -26,10 +26,11 @@ XFFI_EXPORT void tiled_add_two(void* out, const void** in) {
   for (i = 0; i < kC; ++i) results[1][i] = results[0][i] + 1;
 }
 XFFI_REGISTER_LEGACY_TARGET("tiled_add_two", tiled_add_two, "Host", XFFI_LEGACY_CPU);
-/* ((B, C)) -> (A, (A + 1)): current XLA passes the leaves, which are the same pointers. */
+/* The same function for nested tuples, ((B, C)) -> (A, (A + 1)). Current XLA passes one pointer per leaf, so
+ * the nesting has no effect on the arguments. */
 XFFI_REGISTER_LEGACY_TARGET("tiled_add_nested", tiled_add_two, "Host", XFFI_LEGACY_CPU);
 
-/* CPU, API_VERSION_STATUS_RETURNING: refuses a B that starts with a negative number. */
+/* A CPU target with API_VERSION_STATUS_RETURNING: fails if B[0] is negative. */
 XFFI_EXPORT void tiled_add_status(void* out, const void** in, XlaCustomCallStatus* status);
 XFFI_EXPORT void tiled_add_status(void* out, const void** in, XlaCustomCallStatus* status) {
   static const char message[] = "B[0] is negative";
@@ -42,8 +43,8 @@ XFFI_EXPORT void tiled_add_status(void* out, const void** in, XlaCustomCallStatu
 XFFI_REGISTER_LEGACY_TARGET("tiled_add_status", tiled_add_status, "Host", XFFI_LEGACY_CPU_STATUS);
 XFFI_ADAPT_CPU_STATUS(tiled_add_status_ffi, tiled_add_status);
 
-/* CPU, API_VERSION_STATUS_RETURNING_UNIFIED: `opaque`, if any, is a decimal number that is added to every
- * element. Other bytes are refused, with the bytes in the message. */
+/* A CPU target with API_VERSION_STATUS_RETURNING_UNIFIED: `opaque` is a decimal number that is added to every
+ * element. If it has characters other than digits, the target fails with `opaque` as the message. */
 XFFI_EXPORT void tiled_add_unified(void* out, const void** in, const char* opaque, size_t size,
                                    XlaCustomCallStatus* status);
 XFFI_EXPORT void tiled_add_unified(void* out, const void** in, const char* opaque, size_t size,
@@ -64,13 +65,14 @@ XFFI_EXPORT void tiled_add_unified(void* out, const void** in, const char* opaqu
 XFFI_REGISTER_LEGACY_TARGET("tiled_add_unified", tiled_add_unified, "Host", XFFI_LEGACY_CPU_UNIFIED);
 XFFI_ADAPT_CPU_UNIFIED(tiled_add_unified_ffi, tiled_add_unified, "opaque");
 
-/* ((B, C)) -> A: the root of an operand, as jaxlib 0.4.31 passes it. */
+/* ((B, C)) -> A: `in[0]` is the root of the tuple, an array with the addresses of B and C, as in jaxlib
+ * 0.4.31. */
 static void tiled_add_pair(void* out, const void** in) {
   tiled_add_cpu(out, (const void**)in[0]);
 }
 XFFI_REGISTER_LEGACY_TARGET("tiled_add_pair", tiled_add_pair, "Host", XFFI_LEGACY_CPU);
 
-/* Checks the sizes, which the adapted function does not know. */
+/* Checks the sizes of the operands, which are not passed to the adapted function. */
 static XLA_FFI_Error* check_sizes(xffi_call* call, const xffi_legacy_operands* operands,
                                   xffi_legacy_opaque* opaque) {
   static const int64_t want[] = {kB, kC, kC};
@@ -93,7 +95,7 @@ static const xffi_legacy_adapter checked = {
     XFFI_LEGACY_CPU, (void (*)(void))tiled_add_cpu, NULL, NULL, check_sizes, NULL};
 XFFI_ADAPT(tiled_add_checked_ffi, checked);
 
-/* Operands and results in tuples, as in the documents: ((B, C)) -> (A, (A + 1)). */
+/* Reads and writes tuples through their roots, as in XLA's documents: ((B, C)) -> (A, (A + 1)). */
 static void tuples(void* out, const void** in) {
   const void** pair = (const void**)in[0];
   void** results = (void**)out;

@@ -1,5 +1,5 @@
-// A[i] = B[i % 128] + C[i], the example in XLA's documents, in every calling convention of the original
-// custom calls. One line per function adapts it to a handler of XLA FFI.
+// The example in XLA's documents, A[i] = B[i % 128] + C[i], in every calling convention of the original
+// custom calls. A one-line macro per function adapts it to a handler of XLA FFI.
 #include <stdexcept>
 #include <string>
 
@@ -7,7 +7,7 @@
 #include "xla/service/custom_call_target_registry.h"
 #include "xla_ffi/legacy/adapt.h"
 
-// The function for CPU programs that use API_VERSION_ORIGINAL.
+// A target for CPU programs with API_VERSION_ORIGINAL.
 XFFI_EXPORT void tiled_add_cpu(void* out, const void** in) {
   float* a = reinterpret_cast<float*>(out);
   const float* b = reinterpret_cast<const float*>(in[0]);
@@ -17,18 +17,18 @@ XFFI_EXPORT void tiled_add_cpu(void* out, const void** in) {
 XLA_REGISTER_CUSTOM_CALL_TARGET(tiled_add_cpu, "Host");
 XFFI_ADAPT_CPU(tiled_add_cpu_ffi, tiled_add_cpu);
 
-// The results A and A + 1, as in current XLA: an array with one pointer per leaf.
+// Computes the two results A and A + 1. `out` is an array with one pointer per result, as in current XLA.
 XFFI_EXPORT void tiled_add_two(void* out, const void** in) {
   float* const* results = static_cast<float* const*>(out);
   tiled_add_cpu(results[0], in);
   for (size_t i = 0; i < 2048; ++i) results[1][i] = results[0][i] + 1;
 }
 XLA_REGISTER_CUSTOM_CALL_TARGET(tiled_add_two, "Host");
-// ((B, C)) -> (A, (A + 1)): current XLA passes the leaves, which are the same pointers.
+// The same function for nested tuples, ((B, C)) -> (A, (A + 1)). Current XLA passes one pointer per leaf, so
+// the nesting has no effect on the arguments.
 XLA_REGISTER_CUSTOM_CALL_TARGET_WITH_SYM("tiled_add_nested", tiled_add_two, "Host");
 
-// CPU, API_VERSION_STATUS_RETURNING: refuses a B that starts with a negative number, and throws if it starts
-// with an infinite one.
+// A CPU target with API_VERSION_STATUS_RETURNING: fails if B[0] is negative, and throws if B[0] is infinite.
 XFFI_EXPORT void tiled_add_status(void* out, const void** in,
                                                             XlaCustomCallStatus* status) {
   const float first = reinterpret_cast<const float*>(in[0])[0];
@@ -43,8 +43,8 @@ XFFI_EXPORT void tiled_add_status(void* out, const void** in,
 XLA_REGISTER_CUSTOM_CALL_TARGET(tiled_add_status, "Host");
 XFFI_ADAPT_CPU_STATUS(tiled_add_status_ffi, tiled_add_status);
 
-// CPU, API_VERSION_STATUS_RETURNING_UNIFIED: `opaque`, if any, is a decimal number that is added to every
-// element. Other bytes are refused, with the bytes in the message.
+// A CPU target with API_VERSION_STATUS_RETURNING_UNIFIED: `opaque` is a decimal number that is added to every
+// element. If it has characters other than digits, the target fails with `opaque` as the message.
 XFFI_EXPORT void tiled_add_unified(void* out, const void** in,
                                                              const char* opaque, size_t opaque_len,
                                                              XlaCustomCallStatus* status) {
@@ -62,13 +62,14 @@ XFFI_EXPORT void tiled_add_unified(void* out, const void** in,
 XLA_CPU_REGISTER_CUSTOM_CALL_TARGET(tiled_add_unified);
 XFFI_ADAPT_CPU_UNIFIED(tiled_add_unified_ffi, tiled_add_unified, "opaque");
 
-// ((B, C)) -> A: the root of an operand, as jaxlib 0.4.31 passes it.
+// ((B, C)) -> A: `in[0]` is the root of the tuple, an array with the addresses of B and C, as in jaxlib
+// 0.4.31.
 static void tiled_add_pair(void* out, const void** in) {
   tiled_add_cpu(out, static_cast<const void**>(const_cast<void*>(in[0])));
 }
 XLA_REGISTER_CUSTOM_CALL_TARGET(tiled_add_pair, "Host");
 
-// Checks the sizes, which the adapted function does not know.
+// Checks the sizes of the operands, which are not passed to the adapted function.
 static XLA_FFI_Error* CheckSizes(xffi_call* call, const xffi_legacy_operands* operands,
                                  xffi_legacy_opaque*) {
   const int64_t want[] = {128, 2048, 2048};
@@ -90,7 +91,7 @@ static const xffi_legacy_adapter checked = {
     XFFI_LEGACY_CPU, reinterpret_cast<void (*)()>(tiled_add_cpu), nullptr, nullptr, CheckSizes, nullptr};
 XFFI_ADAPT(tiled_add_checked_ffi, checked);
 
-// Operands and results in tuples, as in the documents: ((B, C)) -> (A, (A + 1)).
+// Reads and writes tuples through their roots, as in XLA's documents: ((B, C)) -> (A, (A + 1)).
 static void Tuples(void* out, const void** in) {
   void** results = static_cast<void**>(out);
   tiled_add_cpu(results[0], static_cast<const void**>(const_cast<void*>(in[0])));

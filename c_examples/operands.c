@@ -1,7 +1,8 @@
-/* Operands: of one type and rank, updated in place, of several element types, and with sub-byte elements. */
+/* Handlers for operands of one type and rank, operands that are updated in place, operands of several element types,
+ * and sub-byte elements. */
 #include "xla_ffi/handler.h"
 
-/* A[i] = B[i % n] + C[i]: the example of XLA's custom-call documents, with the sizes of the buffers.
+/* The example of XLA's custom-call documents, A[i] = B[i % n] + C[i], for buffers of any size.
  * b: f32[n], c: f32[m], a: f32[m]. */
 static XLA_FFI_Error* tiled_add_impl(xffi_call* call) {
   xffi_buffer b = xffi_arg(call, "b", XLA_FFI_DataType_F32, 1);
@@ -21,8 +22,8 @@ static XLA_FFI_Error* tiled_add_impl(xffi_call* call) {
 
 XFFI_HOST_HANDLER(tiled_add, tiled_add_impl);
 
-/* An operand that is both argument and result: y = a x + y, in place. A call in which argument 1 is not aliased
- * with result 0 is refused. x, y: f32[n]; a: f32. */
+/* An in-out operand, which is both argument and result: y = a x + y, in place. A call is refused unless argument 1 is
+ * aliased with result 0. x, y: f32[n]; a: f32. */
 static XLA_FFI_Error* axpy_impl(xffi_call* call) {
   xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, 1);
   xffi_buffer y = xffi_inout(call, "y", XLA_FFI_DataType_F32, 1);
@@ -38,7 +39,7 @@ static XLA_FFI_Error* axpy_impl(xffi_call* call) {
 
 XFFI_HOST_HANDLER(axpy, axpy_impl);
 
-/* One handler for several element types: z[b] = x[b] y[b], batch by batch.
+/* A handler for several element types: the matrix products z[b] = x[b] y[b] of a batch.
  * x: f32 or f64 [b, n, k]; y: [b, k, m]; z: [b, n, m], all of the same type. */
 #define PRODUCT(T)                                                                        \
   for (int64_t row = 0; row < b * n; ++row) {                                             \
@@ -96,7 +97,7 @@ static XLA_FFI_Error* dequantize_impl(xffi_call* call) {
   }
   if ((error = xffi_decoded(call)) != NULL) return error;
   for (int64_t i = 0; i < q.count; ++i) {
-    /* Two elements per byte, the first in the low bits. */
+    /* Each byte has two elements, the first in the low bits. */
     const int bits = ((const unsigned char*)q.data)[i / 2] >> (i % 2 * 4) & 15;
     const float value = (float)(bits < 8 ? bits : bits - 16);
     ((float*)w.data)[i] = ((const float*)scale.data)[i / q.dims[1]] * value;
@@ -110,8 +111,8 @@ XFFI_HOST_HANDLER(dequantize, dequantize_impl);
 #define IN_PLACE(name) XFFI_OPERAND_WITH(name, XFFI_DTYPE(F32), XFFI_RANK(1), XFFI_INOUT)
 #define MATRICES(name) XFFI_OPERAND_WITH(name, XFFI_DTYPES("F32", "F64"), XFFI_RANK(3))
 
-/* The manifest, for tools and the JAX loader. The result of axpy shares memory with the argument of the same
- * name, so callers that use the manifest alias the two. */
+/* The library's manifest, for tools and the JAX loader. The result of axpy shares memory with the argument of the same
+ * name. Callers that use the manifest therefore alias the argument with the result. */
 XFFI_LIBRARY(operands,
              XFFI_DESCRIBE(tiled_add, XFFI_ARGS(VECTOR("b"), VECTOR("c")), XFFI_RETS(VECTOR("a")),
                            XFFI_ATTRS(), XFFI_SHAPE("n, m -> m")),

@@ -1,4 +1,5 @@
-// Operands: of one type and rank, updated in place, of several element types, and with sub-byte elements.
+// Handlers for operands of one type and rank, operands that are updated in place, operands of several element types,
+// and sub-byte elements.
 #include "xla/ffi/api/ffi.h"
 
 namespace ffi = xla::ffi;
@@ -6,7 +7,7 @@ namespace match = xla::ffi::match;
 
 using Vector = ffi::BufferR1<ffi::F32>;
 
-// A[i] = B[i % n] + C[i]: the example of XLA's custom-call documents, with the sizes of the buffers.
+// The example of XLA's custom-call documents, A[i] = B[i % n] + C[i], for buffers of any size.
 // b: f32[n], c: f32[m], a: f32[m].
 static ffi::Error TiledAdd(Vector b, Vector c, ffi::Result<Vector> a) {
   const size_t n = b.element_count(), m = c.element_count();
@@ -29,8 +30,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(tiled_add, TiledAdd,
                                   .Shape(XLA_FFI_SHAPE("n, m -> m"))
                                   .HostOnly());
 
-// An operand that is both argument and result: y = a x + y, in place. A call in which argument 1 is not aliased
-// with result 0 is refused. x, y: f32[n]; a: f32.
+// An in-out operand, which is both argument and result: y = a x + y, in place. A call is refused unless argument 1 is
+// aliased with result 0. x, y: f32[n]; a: f32.
 static ffi::Error Axpy(Vector x, ffi::InOut<Vector> y, float a) {
   for (size_t i = 0; i < x.element_count(); ++i) y->typed_data()[i] += a * x.typed_data()[i];
   return ffi::Error::Success();
@@ -44,7 +45,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(axpy, Axpy,
                                   .Shape(XLA_FFI_SHAPE("n, n -> n"))
                                   .HostOnly());
 
-// One handler for several element types: z[b] = x[b] y[b], batch by batch.
+// A handler for several element types: the matrix products z[b] = x[b] y[b] of a batch.
 // x: f32 or f64 [b, n, k]; y: [b, k, m]; z: [b, n, m], all of the same type.
 template <typename T>
 static void Product(const T* x, const T* y, T* z, int64_t b, int64_t n, int64_t k, int64_t m) {
@@ -94,7 +95,7 @@ static ffi::Error Dequantize(ffi::BufferR2<ffi::S4> q, ffi::BufferR1<ffi::F32> s
   }
   const ffi::Span<uint8_t> packed = q.packed_data();
   for (int64_t i = 0; i < n * m; ++i) {
-    // Two elements per byte, the first in the low bits.
+    // Each byte has two elements, the first in the low bits.
     const int bits = packed[static_cast<size_t>(i / 2)] >> (i % 2 * 4) & 15;
     w->typed_data()[i] = scale.typed_data()[i / m] * static_cast<float>(bits < 8 ? bits : bits - 16);
   }

@@ -55,8 +55,8 @@ XFFI_HOST_HANDLER(rms_norm_backward, rms_norm_backward_impl);
 #define ARRAY(name) XFFI_OPERAND(name, F32, ANY)
 #define EPS XFFI_ATTRS(XFFI_DEFAULT_ATTR("eps", f32, 1e-5))
 
-/* The manifest, for tools and the JAX loader. Handlers of libraries without a manifest are called by
- * symbol. */
+/* The library's manifest, for tools and the JAX loader. Without a manifest, callers must name the symbol of
+ * each handler. */
 XFFI_LIBRARY(rms_norm,
              XFFI_DESCRIBE(rms_norm, XFFI_ARGS(ARRAY("x")), XFFI_RETS(ARRAY("y")), EPS,
                            XFFI_SHAPE("... n -> ... n"), XFFI_VJP("rms_norm_backward")),

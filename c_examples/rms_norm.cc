@@ -8,7 +8,7 @@ namespace ffi = xla::ffi;
 
 using Array = ffi::Buffer<ffi::F32>;
 
-// Returns the size of the rows of `x`. The contract ensures that there is a last dimension.
+// Returns the length of the rows of `x`. The shape contract ensures that `x` has a last dimension.
 static size_t RowSize(Array x) { return static_cast<size_t>(x.dimensions().back()); }
 
 static float MeanProduct(const float* a, const float* b, size_t n) {
@@ -59,8 +59,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(rms_norm_backward, RmsNormBackward,
                                   .Shape(XLA_FFI_SHAPE("... n, ... n -> ... n"))
                                   .HostOnly());
 
-// The manifest, for tools and the JAX loader. Handlers of libraries without a manifest are called by
-// symbol.
+// The library's manifest, for tools and the JAX loader. Without a manifest, callers must name the symbol of
+// each handler.
 XLA_FFI_LIBRARY(rms_norm,
                 XLA_FFI_HANDLER(rms_norm).Default("eps", "1e-5").Vjp("rms_norm_backward"),
                 XLA_FFI_HANDLER(rms_norm_backward).Default("eps", "1e-5"));

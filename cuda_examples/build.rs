@@ -1,8 +1,8 @@
-//! Writes an image of each kernel source to OUT_DIR, as `NAME.image`: nvcc's output, or the source itself if
-//! nvcc is missing. NVRTC compiles the source when a kernel is first used.
+//! Writes an image of each kernel source to OUT_DIR, as `NAME.image`: nvcc's output, or a copy of the source if nvcc is
+//! not found. NVRTC compiles such a source when a kernel is first used.
 //!
-//! nvcc is found through XLA_FFI_NVCC, CUDA_HOME, or PATH, in this order. XLA_FFI_CUDA_ARCHS lists the compute
-//! capabilities that get machine code (default: 90). Older and newer devices compile the PTX of capability 7.5.
+//! This script looks for nvcc at XLA_FFI_NVCC, in CUDA_HOME, and in PATH, in this order. XLA_FFI_CUDA_ARCHS lists the
+//! compute capabilities that get machine code (default: 90). Older and newer devices compile the PTX of capability 7.5.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +15,7 @@ fn main() {
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     let nvcc = nvcc();
-    // Tests read this variable to determine which kernels can run.
+    // The environment variable KERNELS records for tests whether nvcc compiled the kernels.
     let made_of = if nvcc.is_some() { "nvcc" } else { "source" };
     println!("cargo:rustc-env=KERNELS={made_of}");
     let target = env::var("TARGET").expect("cargo sets it");

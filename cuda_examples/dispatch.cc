@@ -1,5 +1,5 @@
-// A handler that does nothing with its operands, so that calls only cost the dispatch. The same source compiles
-// with this SDK's headers and with XLA's own; `probe.rs` has its Rust counterpart.
+// A handler that does nothing with its operands, to measure the cost of dispatching a call. The source compiles with
+// this SDK's headers and with XLA's own. `probe.rs` has a Rust version.
 #include "xla/ffi/api/ffi.h"
 
 namespace ffi = xla::ffi;

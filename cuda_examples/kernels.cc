@@ -1,11 +1,10 @@
-// Handlers with small kernels. Compile with nvcc: nvcc -x cu -shared -Xcompiler -fPIC -I SDK/include
+// Handlers that launch small kernels. Compile this file with nvcc: nvcc -x cu -shared -Xcompiler -fPIC -I SDK/include
 #include "kernels.cu"
 #include "launch.h"
 
 namespace ffi = xla::ffi;
 
-// The example of XLA's custom-call documents on a GPU: A[i] = B[i % 128] + C[i], with the sizes of the
-// operands.
+// The example of XLA's custom-call documents on a GPU: A[i] = B[i % 128] + C[i], for operands of any size.
 static ffi::Error TiledAdd(cudaStream_t stream, ffi::BufferR1<ffi::F32> b, ffi::BufferR1<ffi::F32> c,
                            ffi::ResultBufferR1<ffi::F32> a) {
   const size_t m = b.element_count(), n = c.element_count();
@@ -24,10 +23,9 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(cpp_tiled_add, TiledAdd,
                                   .Arg<ffi::BufferR1<ffi::F32>>()
                                   .Ret<ffi::BufferR1<ffi::F32>>());
 
-// A stateful handler: the compiled program keeps the coefficients. The CUDA runtime keeps one module per
-// device.
+// A stateful handler: the compiled program keeps the coefficients. The CUDA runtime loads the kernels once per device.
 
-// y = c[0] + c[1] x + c[2] x^2 + …
+// The state of the polynomial y = c[0] + c[1] x + c[2] x^2 + …
 struct Polynomial {
   static ffi::TypeId id;
   Coefficients coefficients;
@@ -35,7 +33,7 @@ struct Polynomial {
 };
 ffi::TypeId Polynomial::id = {};
 
-// Registered with JAX by name before the first program is compiled.
+// Python registers the type with JAX, under a name, before the first program is compiled.
 XLA_FFI_DECLARE_TYPE_ID_SYMBOL(cpp_polynomial_type_id);
 XLA_FFI_TypeId* cpp_polynomial_type_id() { return &Polynomial::id; }
 XLA_FFI_DECLARE_TYPE_INFO_SYMBOL(cpp_polynomial_type_info);
@@ -54,7 +52,7 @@ static ffi::ErrorOr<std::unique_ptr<Polynomial>> NewPolynomial(ffi::Span<const f
   polynomial->coefficients = {};
   for (size_t i = 0; i < count; ++i) polynomial->coefficients.values[i] = coefficients[i];
   polynomial->degree = static_cast<int>(count) - 1;
-  return std::move(polynomial);  // nvcc does not move implicitly into a different type
+  return std::move(polynomial);  // nvcc does not implicitly move into a result of a different type
 }
 
 static ffi::Error Evaluate(cudaStream_t stream, Polynomial* polynomial, ffi::Buffer<ffi::F32> x,
@@ -74,13 +72,13 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(cpp_polynomial, Evaluate,
                                   .Arg<ffi::Buffer<ffi::F32>>()
                                   .Ret<ffi::Buffer<ffi::F32>>());
 
-// Scratch memory: a sum in two kernels. The first kernel writes partial sums to scratch memory from XLA.
+// A handler with scratch memory: a sum in two kernels. The first kernel writes partial sums to memory from XLA.
 static ffi::Error Sum(cudaStream_t stream, ffi::ScratchAllocator scratch, ffi::Buffer<ffi::F32> x,
                       ffi::ResultBufferR0<ffi::F32> y) {
   const size_t n = x.element_count();
   size_t blocks = BlocksFor(n, 256);
   if (blocks > 1024) blocks = 1024;
-  if (blocks == 0) blocks = 1;  // the block that writes 0
+  if (blocks == 0) blocks = 1;  // without elements, one block writes a partial sum of 0
   const std::optional<void*> memory = scratch.Allocate(blocks * sizeof(float), 256);
   if (!memory.has_value()) {
     return ffi::Error(ffi::ErrorCode::kResourceExhausted, "scratch memory is not available");
@@ -98,8 +96,8 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(cpp_sum, Sum,
                                   .Arg<ffi::Buffer<ffi::F32>>()
                                   .Ret<ffi::BufferR0<ffi::F32>>());
 
-// A handler that XLA may capture into a command buffer: every call launches the same kernel, allocates nothing
-// and never waits.
+// A handler that XLA may capture into a command buffer: each call launches the same kernel, without allocations or
+// waits.
 static ffi::Error Axpy(cudaStream_t stream, ffi::Buffer<ffi::F32> x, ffi::Buffer<ffi::F32> y,
                        ffi::ResultBuffer<ffi::F32> z, float a) {
   const size_t n = x.element_count();

@@ -1,7 +1,7 @@
-// The small kernels. nvcc compiles them for the Rust and C++ examples, or NVRTC at run time, so they include
-// no headers.
+// Small kernels for the Rust and C++ examples, compiled by nvcc or, at run time, by NVRTC. This
+// file includes no headers, so that NVRTC needs none.
 
-// a[i] = b[i % m] + c[i]. b: f32[m], c and a: f32[n]; any grid.
+// Computes a[i] = b[i % m] + c[i]. b: f32[m], c and a: f32[n]; any grid.
 extern "C" __global__ void tiled_add(const float* __restrict__ b, unsigned long long m,
                                      const float* __restrict__ c, float* __restrict__ a,
                                      unsigned long long n) {
@@ -12,7 +12,8 @@ extern "C" __global__ void tiled_add(const float* __restrict__ b, unsigned long 
   }
 }
 
-// y = c[0] + c[1] x + c[2] x^2 + …, element by element. At most eight coefficients are passed by value.
+// The argument of `polynomial`, passed by value: y = c[0] + c[1] x + c[2] x^2 + … for at most eight
+// coefficients.
 struct Coefficients {
   float values[8];
 };
@@ -29,7 +30,7 @@ extern "C" __global__ void polynomial(const float* __restrict__ x, float* __rest
   }
 }
 
-// The sum of all elements in two kernels, through scratch memory. Blocks have 256 threads.
+// Returns the sum of the `value`s of a block's 256 threads.
 static __device__ __forceinline__ float sum_of_block(float value) {
   __shared__ float warps[8];
   for (int lane = 16; lane > 0; lane /= 2) value += __shfl_xor_sync(0xffffffffu, value, lane);
@@ -40,7 +41,8 @@ static __device__ __forceinline__ float sum_of_block(float value) {
   return sum;
 }
 
-// partial[block] = sum of every gridDim.x-th run of 256 elements. partial: f32[gridDim.x]
+// Writes one partial sum per block. Block k adds the elements k * 256 to k * 256 + 255, and continues
+// gridDim.x * 256 elements later. partial: f32[gridDim.x]
 extern "C" __global__ void partial_sums(const float* __restrict__ x, unsigned long long n,
                                         float* __restrict__ partial) {
   const unsigned long long stride = (unsigned long long)gridDim.x * 256;
@@ -53,7 +55,7 @@ extern "C" __global__ void partial_sums(const float* __restrict__ x, unsigned lo
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
 }
 
-// Adds the partial sums in one block. y: f32[]
+// Adds the partial sums of all blocks, in one block. y: f32[]
 extern "C" __global__ void total(const float* __restrict__ partial, unsigned count,
                                  float* __restrict__ y) {
   float sum = 0;
@@ -62,7 +64,7 @@ extern "C" __global__ void total(const float* __restrict__ partial, unsigned cou
   if (threadIdx.x == 0) *y = sum;
 }
 
-// z = a x + y, element by element.
+// Computes z = a x + y, element by element.
 extern "C" __global__ void axpy(float a, const float* __restrict__ x, const float* y, float* z,
                                 unsigned long long n) {
   const unsigned long long stride = (unsigned long long)gridDim.x * blockDim.x;
@@ -72,7 +74,7 @@ extern "C" __global__ void axpy(float a, const float* __restrict__ x, const floa
   }
 }
 
-// s = x + y and d = x - y, element by element.
+// Computes s = x + y and d = x - y, element by element.
 extern "C" __global__ void sum_and_difference(const float* __restrict__ x,
                                               const float* __restrict__ y, float* s, float* d,
                                               unsigned long long n) {

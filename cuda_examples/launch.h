@@ -1,5 +1,5 @@
-// Launches a kernel and returns its error as the handler's error. nvcc compiles it to `<<<…>>>`; the tests'
-// emulator runs the kernel on the host.
+// Launches kernels and reports launch errors as the handler's errors. With nvcc, a launch is `<<<…>>>`; in
+// the emulator of the tests, the kernel runs on the host.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 #include "xla/ffi/api/ffi.h"
 
-// Launches `kernel(args...)` on the stream, with `blocks` blocks of `threads` threads. With 0 blocks it does
-// nothing.
+// Launches `kernel(args...)` on the stream, with `blocks` blocks of `threads` threads. Does nothing if
+// `blocks` is 0.
 template <typename... P, typename... A>
 xla::ffi::Error Launch(void (*kernel)(P...), size_t blocks, unsigned threads, cudaStream_t stream,
                        A... args) {

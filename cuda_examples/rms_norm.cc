@@ -4,13 +4,13 @@
 
 namespace ffi = xla::ffi;
 
-// The distribution of a row over threads; see rms_norm.cu.
+// The distribution of the rows over threads and blocks; see rms_norm.cu.
 struct Plan {
   size_t per_thread, threads, blocks, block;
 };
 
-// Computes the plan for `rows` rows of `n` elements, with at most `most` vectors of a row in a thread's
-// registers. Returns false if rows do not divide into vectors.
+// Computes the plan for `rows` rows of `n` elements of `element` bytes. At most `most` vectors of 16 bytes of
+// a row are in a thread's registers. Returns false if the rows are not whole, aligned vectors.
 static bool MakePlan(size_t rows, size_t n, size_t element, size_t most, bool aligned, Plan* plan) {
   const size_t vectors = n * element / 16;
   if (!aligned || n * element % 16 != 0) return false;
@@ -25,7 +25,8 @@ static bool MakePlan(size_t rows, size_t n, size_t element, size_t most, bool al
 
 static bool Aligned(const void* p) { return reinterpret_cast<size_t>(p) % 16 == 0; }
 
-// Gets the number of rows and their length. Returns an error if the operands differ in type or shape.
+// Gets the number of rows of `x` and their length. Returns an error if `other` differs from `x` in type or
+// shape.
 static ffi::Error Look(const ffi::AnyBuffer& x, const ffi::AnyBuffer& other, size_t* rows, size_t* n) {
   if (x.dimensions() != other.dimensions() || x.element_type() != other.element_type()) {
     return ffi::Error::InvalidArgument("the operands differ in shape or element type");
@@ -36,7 +37,7 @@ static ffi::Error Look(const ffi::AnyBuffer& x, const ffi::AnyBuffer& other, siz
   return ffi::Error::Success();
 }
 
-// Defines the launches of the kernels for one element type.
+// Defines the functions that launch the kernels for one element type.
 #define LAUNCHES(T, NAME)                                                                           \
   static ffi::Error Forward_##NAME(cudaStream_t stream, const void* x, void* y, size_t rows,        \
                                    size_t n, float eps) {                                           \
@@ -60,7 +61,7 @@ static ffi::Error Look(const ffi::AnyBuffer& x, const ffi::AnyBuffer& other, siz
 LAUNCHES(float, f32)
 LAUNCHES(bf16, bf16)
 
-// y = x / sqrt(mean(x^2) + eps), over the last dimension
+// Computes y = x / sqrt(mean(x^2) + eps), over the last dimension.
 static ffi::Error RmsNorm(cudaStream_t stream, ffi::AnyBuffer x, ffi::Result<ffi::AnyBuffer> y,
                           float eps) {
   size_t rows = 0, n = 0;
@@ -72,7 +73,7 @@ static ffi::Error RmsNorm(cudaStream_t stream, ffi::AnyBuffer x, ffi::Result<ffi
   }
 }
 
-// dx = r dy - x r^3 mean(x dy), r = 1 / sqrt(mean(x^2) + eps)
+// Computes the gradient dx = r dy - x r^3 mean(x dy), with r = 1 / sqrt(mean(x^2) + eps).
 static ffi::Error RmsNormGrad(cudaStream_t stream, ffi::AnyBuffer x, ffi::AnyBuffer dy,
                               ffi::Result<ffi::AnyBuffer> dx, float eps) {
   size_t rows = 0, n = 0;

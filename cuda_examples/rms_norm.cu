@@ -1,16 +1,15 @@
-// The kernels of RMS normalisation over the last dimension, forward and backward. nvcc compiles them for the
-// Rust and C++ examples, or NVRTC at run time, so they include no headers.
+// The kernels of RMS normalisation over the last dimension, forward and backward, for the Rust and C++ examples. nvcc
+// compiles them, or NVRTC at run time. This file includes no headers, so that NVRTC needs none.
 //
 //   y  = r x                                 r = 1 / sqrt(mean(x^2) + eps), one per row
 //   dx = r dy - x r^3 mean(x dy)
 //
-// A row is read once, in vectors of 16 bytes, and written once, so only x and y are transferred. It is kept in
-// registers while the block computes the sum. `threads` threads (a power of two, 32 to 1024) share a row, and
-// each holds up to PER_THREAD vectors of it. With fewer than 128 threads per row, a block processes several
-// rows.
+// A row is read once, in vectors of 16 bytes, and written once, so only x and y are transferred. The row stays in
+// registers while the block computes the sum. `threads` threads (a power of two, 32 to 1024) share a row, and each
+// holds up to PER_THREAD vectors of the row. With fewer than 128 threads per row, a block processes several rows.
 //
-// If a row exceeds the registers of 1024 threads, the rest is read twice, the second time from the caches if
-// it fits. Rows that do not divide into vectors use the `_any` kernels, which read everything twice.
+// If a row exceeds the registers of 1024 threads, the rest is read twice; the second read hits the caches if the rest
+// fits. Rows that are not whole, aligned vectors use the `_any` kernels, which read everything twice.
 
 typedef unsigned short bf16;  // the upper half of an f32
 
@@ -18,14 +17,14 @@ static __device__ __forceinline__ float bf16_to_float(unsigned bits) {
   return __uint_as_float(bits << 16);
 }
 
-// Rounds to nearest, ties to even.
+// Rounds a float to the nearest bf16; ties round to the even bf16.
 static __device__ __forceinline__ unsigned float_to_bf16(float value) {
   const unsigned bits = __float_as_uint(value);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return (bits >> 16) | 0x40u;  // NaN stays NaN
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return (bits >> 16) | 0x40u;  // a NaN stays a NaN
   return (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
 }
 
-// Packs two numbers into one word, the first in the lower half.
+// Packs two numbers as bf16 into 32 bits, the first in the lower half.
 static __device__ __forceinline__ unsigned two_bf16(float first, float second) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   unsigned word;
@@ -36,7 +35,7 @@ static __device__ __forceinline__ unsigned two_bf16(float first, float second) {
 #endif
 }
 
-// Reads vectors of an element type.
+// Unpacks and packs vectors of 16 bytes of an element type.
 template <typename T>
 struct Vector;
 
@@ -88,7 +87,7 @@ struct Vector<bf16> {
   }
 };
 
-// Sums a and b over the `threads` threads that share a row. All threads of the block must call it.
+// Sums `a` and `b` over the `threads` threads that share a row. All threads of the block must call this function.
 static __device__ __forceinline__ void sum_of_row(unsigned threads, float& a, float& b) {
   __shared__ float warps[2][32];
   for (int lane = 16; lane > 0; lane /= 2) {
@@ -112,8 +111,8 @@ static __device__ __forceinline__ void sum_of_row(unsigned threads, float& a, fl
   }
 }
 
-// Adds the contribution of a vector of x (with GRAD, also of dy) to a row's sums, and computes the vector of
-// the output.
+// Adds the squares of a vector of x to a row's sum of squares and, with GRAD, the products of x and dy to its sum of
+// products.
 template <typename T, bool GRAD>
 static __device__ __forceinline__ void add(const uint4& x, const uint4& dy, float& squares,
                                            float& products) {
@@ -144,8 +143,8 @@ static __device__ __forceinline__ uint4 result(const uint4& x, const uint4& dy, 
   return Vector<T>::Pack(values);
 }
 
-// Normalises rows. x, dy, out: [rows, n] in vectors; without GRAD, dy is x and the values read from it are not
-// used.
+// Normalises rows, or computes their gradients with GRAD. x, dy, out: [rows, n] in vectors; without GRAD, dy is x and
+// the values read from dy are not used.
 // A thread works on row blockIdx.x * (blockDim.x / threads) + threadIdx.x / threads.
 // LONG: rows may have more than PER_THREAD vectors per thread.
 template <typename T, int PER_THREAD, bool LONG, bool GRAD>
@@ -224,7 +223,8 @@ static __device__ __forceinline__ void normalise_any(const T* __restrict__ x,
   }
 }
 
-// The registers of 1024 threads hold 8 vectors of x per thread, or 4 of x and 4 of dy.
+// Defines the kernels of an element type. The registers of 1024 threads hold 8 vectors of x per thread, or 4 of x and 4
+// of dy.
 #define RMS_NORM_KERNELS(T, NAME)                                                                   \
   extern "C" __global__ void __launch_bounds__(1024)                                                \
       rms_norm_##NAME##_4(const T* x, T* y, unsigned long long rows, unsigned n, unsigned threads,  \

@@ -32,17 +32,18 @@ macro_rules! kernels {
 static F32: Kernels = kernels!("f32");
 static BF16: Kernels = kernels!("bf16");
 
-/// The distribution of a row over threads; see `rms_norm.cu`.
+/// The distribution of the rows over threads and blocks; see `rms_norm.cu`.
 struct Plan {
-    /// Vectors of 16 bytes per thread.
+    /// The number of 16-byte vectors per thread.
     per_thread: usize,
     /// The number of threads that share a row.
     threads: u32,
     launch: Launch,
 }
 
-/// Returns the plan for `rows` rows of `n` elements, with at most `most` vectors of a row in a thread's
-/// registers; `None` if rows do not divide into vectors.
+/// Returns the plan for `rows` rows of `n` elements of `element` bytes. At most `most` vectors of 16 bytes of
+/// a row are in a thread's registers. Returns `None` if the rows are not whole vectors at aligned addresses
+/// `at`.
 fn plan(rows: usize, n: usize, element: usize, most: usize, at: &[usize]) -> Option<Plan> {
     let aligned = at.iter().all(|at| at.is_multiple_of(16));
     let vectors = n * element / 16;
@@ -63,7 +64,7 @@ fn plan(rows: usize, n: usize, element: usize, most: usize, at: &[usize]) -> Opt
     })
 }
 
-/// Returns the kernels of the element type, and the number of rows, row length and element size of `x`.
+/// Returns the kernels for the element type of `x`, the number of rows, the row length, and the element size.
 fn look(
     x: &AnyDeviceBuffer,
     others: &[DataType],
@@ -83,14 +84,14 @@ fn look(
     Ok((kernels, rows, n, element))
 }
 
-/// Returns the launch of the plain kernels: one block per row.
+/// Returns a launch with one block per row, for the `_any` kernels.
 fn a_block_a_row(rows: usize) -> Result<Launch> {
     let rows = i32::try_from(rows);
     let rows = rows.map_err(|_| Error::invalid_argument("there are more than 2147483647 rows"))?;
     Ok(Launch::blocks(rows as u32, 256))
 }
 
-/// y = x / sqrt(mean(x²) + eps), over the last dimension.
+/// Computes y = x / sqrt(mean(x²) + eps), over the last dimension.
 #[xla_ffi::handler(platforms = ["cuda"], shape = "... n -> ... n")]
 fn rms_norm(
     x: AnyDeviceBuffer,
@@ -106,11 +107,11 @@ fn rms_norm(
             _ => &kernels.forward_8,
         };
         let arguments = (&x, &y, rows as u64, n as u32, plan.threads, eps);
-        // SAFETY: the arguments match the kernel; rows divide into aligned vectors.
+        // SAFETY: the arguments have the kernel's parameter types; the rows are whole, aligned vectors.
         return unsafe { kernel.launch(&stream, plan.launch, arguments) };
     }
     let arguments = (&x, &y, n as u64, eps);
-    // SAFETY: the arguments match the kernel.
+    // SAFETY: the arguments have the kernel's parameter types; the kernel accepts rows of any length.
     unsafe {
         kernels
             .forward_any
@@ -118,7 +119,7 @@ fn rms_norm(
     }
 }
 
-/// The gradient: dx = r dy - x r³ mean(x dy), r = 1 / sqrt(mean(x²) + eps).
+/// Computes the gradient dx = r dy - x r³ mean(x dy), with r = 1 / sqrt(mean(x²) + eps).
 #[xla_ffi::handler(platforms = ["cuda"], shape = "... n, ... n -> ... n")]
 fn rms_norm_grad(
     x: AnyDeviceBuffer,
@@ -135,11 +136,11 @@ fn rms_norm_grad(
     ];
     if let Some(plan) = plan(rows, n, element, 4, &at.map(|at| at as usize)) {
         let arguments = (&x, &dy, &dx, rows as u64, n as u32, plan.threads, eps);
-        // SAFETY: the arguments match the kernel; rows divide into aligned vectors.
+        // SAFETY: the arguments have the kernel's parameter types; the rows are whole, aligned vectors.
         return unsafe { kernels.backward_4.launch(&stream, plan.launch, arguments) };
     }
     let arguments = (&x, &dy, &dx, n as u64, eps);
-    // SAFETY: the arguments match the kernel.
+    // SAFETY: the arguments have the kernel's parameter types; the kernel accepts rows of any length.
     unsafe {
         kernels
             .backward_any

@@ -1,7 +1,7 @@
-// A GPU target of the original custom calls, with tuples, and the adapter that makes it a handler of XLA FFI.
+// A GPU target of the original custom calls with tuples, and an adapter that makes the target a handler of XLA FFI.
 //
-// The target is a typical function of that API, with a stream, a list of buffers with every node of the shapes,
-// and opaque bytes. It writes the root of its result itself.
+// The target is a typical function of the original custom calls: its arguments are a stream, a list with an entry per
+// node of the shapes, and opaque bytes. The target writes the root of its result tuple itself.
 #include "kernels.cu"
 #include "launch.h"
 #include "xla_ffi/legacy/adapt.h"
@@ -9,7 +9,7 @@
 
 #define STRUCTURE "(_, _) -> (_, _)"
 
-// While XLA calls a target, the stream's device is the current one.
+// Gets the stream's device, which is the current device while XLA calls a target.
 static int DeviceOf(void*, int* device) { return cudaGetDevice(device); }
 static int Create(void*, void** event) {
   return cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t*>(event), cudaEventDisableTiming);
@@ -26,11 +26,12 @@ static int Copy(void* stream, void* to, const void* from, size_t size) {
   return cudaMemcpyAsync(to, from, size, cudaMemcpyHostToDevice, static_cast<cudaStream_t>(stream));
 }
 
-// The events of the pool of host memory from which the roots are copied.
+// The CUDA functions for the pool of host memory from which the root tuples are copied.
 static const xffi_events kEvents = {DeviceOf, Create, Record, IsComplete, Copy};
 static xffi_staging roots = XFFI_STAGING(&kEvents, 16);
 
-// Reads device memory on a separate stream, after the work on the program's stream, which does not wait for it.
+// Copies device memory to the host on a separate stream, after all work on `stream`. The work on `stream` does not wait
+// for the copy.
 static int Read(void* stream, void* to, const void* from, size_t size) {
   cudaStream_t own;
   int error = cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking);
@@ -69,7 +70,7 @@ static xla::ffi::Error Run(void* stream, const xffi_buffers& list, unsigned long
                                    std::to_string(error));
 }
 
-// ((x, y)) -> (x + y, x - y), f32 each; `opaque` is the number of elements.
+// Computes ((x, y)) -> (x + y, x - y), all f32; `opaque` is the number of elements.
 static void SumAndDifference(void* stream, void** buffers, const char* opaque, size_t length,
                              XlaCustomCallStatus* status) {
   unsigned long long n = 0;
@@ -89,7 +90,7 @@ static void SumAndDifference(void* stream, void** buffers, const char* opaque, s
   }
 }
 
-// Checks the sizes, which the target does not know, and writes the target's opaque bytes.
+// Checks the sizes of the operands, which are not passed to the target, and writes the target's opaque bytes.
 static XLA_FFI_Error* Describe(xffi_call* call, const xffi_legacy_operands* operands,
                                xffi_legacy_opaque* opaque) {
   static const char* const kNames[] = {"x", "y", "sum", "difference"};
@@ -107,7 +108,7 @@ static XLA_FFI_Error* Describe(xffi_call* call, const xffi_legacy_operands* oper
   return nullptr;
 }
 
-// (x + y, x - y), on any XLA with CUDA.
+// The adapter of the target, for any XLA with CUDA.
 static const xffi_legacy_adapter adapter = {XFFI_LEGACY_GPU_STATUS, reinterpret_cast<void (*)()>(SumAndDifference),
                                             nullptr, STRUCTURE, Describe, Copy};
 XFFI_ADAPT(cpp_sum_and_difference, adapter);

@@ -1,7 +1,7 @@
-//! A GPU target of the original custom calls, with tuples, and the adapter that makes it a handler of XLA FFI.
+//! A GPU target of the original custom calls with tuples, and an adapter that makes the target a handler of XLA FFI.
 //!
-//! The target is a typical function of that API, with a stream, a list of buffers with every node of the
-//! shapes, and opaque bytes. It writes the root of its result itself.
+//! The target is a typical function of the original custom calls: its arguments are a stream, a list with an entry per
+//! node of the shapes, and opaque bytes. The target writes the root of its result tuple itself.
 
 use std::ffi::{c_char, c_void};
 use xla_ffi::cuda::{Kernel, Module, Stream};
@@ -13,12 +13,12 @@ use xla_ffi_legacy::{Buffers, Descriptor, Form, Operands, Staging, set_failure};
 static MODULE: Module = Module::new(include_bytes!(concat!(env!("OUT_DIR"), "/kernels.image")));
 static SUM_AND_DIFFERENCE: Kernel = MODULE.kernel("sum_and_difference");
 
-/// Host memory from which the roots are copied.
+/// The pool of host memory from which the root tuples are copied.
 static ROOTS: Staging<Events> = Staging::new(Events, 16);
 
 const STRUCTURE: &str = "(_, _) -> (_, _)";
 
-/// The target: ((x, y)) -> (x + y, x - y), f32 each; `opaque` is the number of elements as a u64.
+/// Computes ((x, y)) -> (x + y, x - y), all f32; `opaque` is the number of elements as a u64.
 unsafe extern "C" fn target(
     stream: *mut c_void,
     buffers: *mut *mut c_void,
@@ -26,15 +26,15 @@ unsafe extern "C" fn target(
     opaque_len: usize,
     status: *mut XlaCustomCallStatus,
 ) {
-    // SAFETY: the convention passes a list of this structure, a stream and opaque bytes.
+    // SAFETY: the calling convention guarantees a list with this structure, a stream and opaque bytes.
     if let Err(error) = unsafe { run(stream, buffers, opaque, opaque_len) } {
-        // SAFETY: the status belongs to the current call.
+        // SAFETY: the status is valid during the current call.
         unsafe { set_failure(status, error.to_string()) };
     }
 }
 
 /// # Safety
-/// As for [`target`].
+/// The arguments must be those of a call of [`target`].
 unsafe fn run(
     stream: *mut c_void,
     buffers: *mut *mut c_void,
@@ -46,28 +46,28 @@ unsafe fn run(
             "opaque has {opaque_len} bytes, expected the 8 of a number of elements"
         )));
     }
-    // SAFETY: the opaque bytes are eight.
+    // SAFETY: `opaque` has eight bytes, as checked above.
     let n = unsafe { opaque.cast::<u64>().read_unaligned() };
-    // SAFETY: the list has this structure.
+    // SAFETY: the caller passes a list with this structure.
     let list = unsafe { Buffers::new(buffers, STRUCTURE, Form::Nodes) }?;
     if n > 0 {
-        // SAFETY: the stream belongs to the program.
+        // SAFETY: the caller passes a stream that is valid during the call.
         let on = unsafe { Stream::from_raw(stream) }?;
         let (args, rets) = (list.args(), list.rets());
-        // SAFETY: the stream belongs to the call, and the operand has this structure.
+        // SAFETY: the stream is valid during the call, and the operand has this structure.
         let x = unsafe { resolve(stream, &args[0]) }?;
-        // SAFETY: as above.
+        // SAFETY: the stream is valid during the call, and the operand has this structure.
         let y = unsafe { resolve(stream, &args[1]) }?;
         let arguments = (x, y, rets[0], rets[1], n);
         let launch = Launch::over(usize::try_from(n).unwrap_or(usize::MAX), 256);
-        // SAFETY: the arguments match the kernel; each array has n elements.
+        // SAFETY: the arguments have the kernel's parameter types; each array has n elements.
         unsafe { SUM_AND_DIFFERENCE.launch(&on, launch, arguments) }?;
     }
-    // SAFETY: the roots are in the call's device memory.
+    // SAFETY: the roots are in device memory that is valid during the call.
     unsafe { ROOTS.write(stream, list.roots()) }
 }
 
-/// Checks the sizes, which the target does not know, and writes the target's opaque bytes.
+/// Checks the sizes of the operands, which are not passed to the target, and writes the target's opaque bytes.
 fn describe(operands: &Operands, opaque: &mut Descriptor) -> Result<()> {
     let x = operands.arg(0)?;
     let n = x.dims.iter().product::<usize>();
@@ -80,7 +80,7 @@ fn describe(operands: &Operands, opaque: &mut Descriptor) -> Result<()> {
 }
 
 xla_ffi_legacy::adapt! {
-    /// (x + y, x - y), on any XLA with CUDA.
+    /// Computes x + y and x - y, on any XLA with CUDA.
     sum_and_difference = unsafe gpu_status(target),
         structure = "(_, _) -> (_, _)", describe = describe, copy = copy_addresses
 }

@@ -1,6 +1,6 @@
-/* Calls the handler of a library on a real XLA, from C. Build it with libxla_ffi_runtime.a. For the embedded
- * runtime see embed_project/embedding.c.
- *   embed xla_cpu_pjrt.so LIBRARY.so     a library with tiled_add, c_examples/operands.c */
+/* Calls the handler of a library on a real XLA, from C. Link the program with libxla_ffi_runtime.a. For the
+ * embedded runtime, see embed_project/embedding.c.
+ *   embed xla_cpu_pjrt.so LIBRARY.so     LIBRARY.so is the library of c_examples/operands.c */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,7 @@ static const char kHlo[] =
     "      api_version=API_VERSION_TYPED_FFI\n"
     "}\n";
 
-/* Compiles and runs StableHLO, and the same program as HLO text, and shows errors. */
+/* Compiles and runs a StableHLO program, then the same program as HLO text, and prints expected errors. */
 int main(int argc, char** argv) {
   const int64_t two = 2, four = 4;
   const float b[2] = {1, 2}, c[4] = {10, 20, 30, 40};
@@ -68,7 +68,7 @@ int main(int argc, char** argv) {
   printf("platform %s\n", xffi_rt_client_platform(client));
   check(xffi_rt_client_register_library(client, library));
 
-  /* StableHLO: any program that XLA can compile. */
+  /* The client compiles any StableHLO program directly. */
   check(xffi_rt_client_compile(client, kStableHlo, strlen(kStableHlo), &loaded));
   check(xffi_rt_loaded_run(loaded, args, 2, NULL, &results));
   check(xffi_rt_results_get(results, 0, &array));
@@ -78,7 +78,8 @@ int main(int argc, char** argv) {
   xffi_rt_loaded_destroy(loaded);
   expect_error(xffi_rt_client_compile(client, "func", 4, &loaded));
 
-  /* HLO text: a program of program.h, which runs on a real XLA by setting one field. */
+  /* HLO text is parsed by the functions of program.h. Setting `options.client` runs the program on a real
+   * XLA. */
   check(xffi_rt_program_parse(kHlo, &program));
   options.client = client;
   check(xffi_rt_compile(runtime, program, &options, &compiled));

@@ -11,7 +11,7 @@
 
 enum { ROWS = 3, COLUMNS = 4 };
 
-/* (out, scratch) = row sums of squares, and memory to compute them. */
+/* Computes (out, scratch): the sum of squares of each row, and the scratch memory of the computation. */
 static void squares(void* out, const void** in) {
   const float* x = in[0];
   float* sums = ((float**)out)[0];
@@ -88,20 +88,20 @@ int main(int argc, char** argv) {
 
   check(xffi_rt_create(XFFI_RT_NEWEST, &runtime));
   status = xffi_rt_compile(runtime, program, NULL, &compiled);
-  if (status == NULL) return 2; /* the targets are not registered */
+  if (status == NULL) return 2; /* an error is expected, because the targets are not registered yet */
   printf("%s\n", xffi_rt_status_message(status));
   xffi_rt_status_destroy(status);
   check(xffi_rt_register_legacy(runtime, "squares", "Host", (void*)squares, XFFI_RT_LEGACY_CPU));
   check(xffi_rt_register_legacy(runtime, "roots", "Host", (void*)roots, XFFI_RT_LEGACY_CPU_STATUS));
   if (argc > 1) check(xffi_rt_client_open(argv[1], &client));
-  options.client = client; /* NULL: the embedded runtime */
+  options.client = client; /* NULL selects the embedded runtime */
   check(xffi_rt_compile(runtime, program, &options, &compiled));
   args[0] = x;
   rets[0] = y;
   check(xffi_rt_compiled_run(compiled, args, 1, rets, 1, NULL));
   for (i = 0; i < ROWS; ++i) printf("%g ", y[i]);
 
-  /* A target's error becomes the status. */
+  /* The call fails, because the target `roots` reports an error for NaN. */
   x[0] = NAN;
   status = xffi_rt_compiled_run(compiled, args, 1, rets, 1, NULL);
   if (status == NULL) return 3;

@@ -1,6 +1,6 @@
-// A[i] = B[i % 128] + C[i], the first example in XLA's documents: a program built with XlaBuilder, and a
-// target registered with a macro. The program runs in this process without XLA, or on a real XLA if its
-// argument is the file of a PJRT plugin. Link it with libxla_ffi_runtime.
+// The first example in XLA's documents, A[i] = B[i % 128] + C[i]: XlaBuilder builds the program, and a macro
+// registers the target. The program runs in this process without XLA. If its argument is the path of a PJRT
+// plugin, it runs on a real XLA. Link with libxla_ffi_runtime.
 #include <cstdio>
 
 #include "xla/client/xla_builder.h"

@@ -8,7 +8,7 @@
 
 /* --- a handler --------------------------------------------------------------------------------- */
 
-/* The user data that the program passes to its handlers. Change the name if the layout changes. */
+/* User data that the program passes to its handlers. Change the type's name if the layout changes. */
 typedef struct factor {
   float by;
 } factor;
@@ -31,7 +31,7 @@ static XLA_FFI_Error* scale_impl(xffi_call* call) {
 }
 XFFI_HOST_HANDLER(scale, scale_impl);
 
-/* Blocks the late handler until its caller has stopped waiting. */
+/* Blocks the handler `late` until the program's time limit has expired. */
 static pthread_mutex_t patience = PTHREAD_MUTEX_INITIALIZER;
 
 static void* end_late(void* promise) {
@@ -57,7 +57,7 @@ XFFI_HOST_HANDLER(late, late_impl);
 
 /* --- the program ------------------------------------------------------------------------------- */
 
-/* Returns 1 for success; otherwise reports the error. */
+/* Returns 1 for success; otherwise prints and destroys the error, and returns 0. */
 static int ok(xffi_rt_status* status) {
   if (status == NULL) return 1;
   fprintf(stderr, "error %d: %s\n", (int)xffi_rt_status_code(status), xffi_rt_status_message(status));
@@ -67,7 +67,8 @@ static int ok(xffi_rt_status* status) {
 
 enum { THREADS = 4, CALLS = 25000 };
 
-/* A call may only be used by one thread at a time, so each thread has a clone with its own memory. */
+/* A thread's data. Only one thread at a time may use a call, so each thread has a clone with its own
+ * memory. */
 typedef struct worker {
   xffi_rt_call* call;
   float x[2], y[2];
@@ -98,30 +99,30 @@ int main(void) {
   worker workers[THREADS] = {{NULL, {0, 0}, {0, 0}, 0}};
   pthread_t threads[THREADS];
 
-  /* Register: the runtime asks the handlers for their requirements, like a real XLA. */
+  /* Registers the handlers. The runtime makes the same metadata queries as a real XLA. */
   if (!ok(xffi_rt_create(XFFI_RT_NEWEST, &runtime))) return 1;
   if (!ok(xffi_rt_register(runtime, "my_server.scale", "Host", &scales))) return 1;
   if (!ok(xffi_rt_register(runtime, "my_server.late", "Host", &lates))) return 1;
 
-  /* Prepare: shapes once, data with each run. */
+  /* Creates a call with fixed shapes, which can run many times. */
   if (!ok(xffi_rt_call_create(runtime, "my_server.scale", "Host", NULL, &call))) return 2;
   if (!ok(xffi_rt_call_arg(call, XLA_FFI_DataType_F32, 1, &two, x))) return 2;
   if (!ok(xffi_rt_call_ret(call, XLA_FFI_DataType_F32, 1, &two, y))) return 2;
 
-  /* Errors are statuses. */
+  /* A failed run returns a status with a code and a message. */
   status = xffi_rt_call_run(call);
   if (xffi_rt_status_code(status) != XLA_FFI_Error_Code_NOT_FOUND) return 3;
   printf("as expected: %s\n", xffi_rt_status_message(status));
   xffi_rt_status_destroy(status);
 
-  /* User data: the program keeps the object, so there is no deleter. */
+  /* Adds user data without a deleter, because the program owns the object. */
   if (!ok(xffi_rt_user_data_create(runtime, &data))) return 4;
   if (!ok(xffi_rt_user_data_add(data, "my_server.factor.v1", sizeof three, &three, NULL))) return 4;
   if (!ok(xffi_rt_call_set_user_data(call, data))) return 4;
-  xffi_rt_user_data_destroy(data); /* the calls have it */
+  xffi_rt_user_data_destroy(data); /* the call keeps the data */
   if (!ok(xffi_rt_call_run(call)) || y[0] != 3 || y[1] != 6) return 4;
 
-  /* From threads. */
+  /* Each thread runs its own clone of the call. */
   for (int i = 0; i < THREADS; ++i) {
     if (!ok(xffi_rt_call_clone(call, &workers[i].call))) return 5;
     if (pthread_create(&threads[i], NULL, work, &workers[i]) != 0) return 5;
@@ -133,7 +134,8 @@ int main(void) {
   }
   xffi_rt_call_destroy(call);
 
-  /* A time limit: the call returns, but stays open until its handler is done. */
+  /* At the time limit, xffi_rt_call_run returns an error, but the call stays open until its handler is
+   * done. */
   if (!ok(xffi_rt_call_create(runtime, "my_server.late", "Host", NULL, &call))) return 6;
   if (!ok(xffi_rt_call_set_time_limit(call, 100))) return 6;
   pthread_mutex_lock(&patience);

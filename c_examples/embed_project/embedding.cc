@@ -1,4 +1,4 @@
-// The same program in C++: handlers are bound with ffi.h, register themselves when the program starts, and are
+// The C++ version of embedding.c: handlers are bound with ffi.h, register themselves when the program starts, and are
 // called through the C functions of runtime.h.
 #include <cstdio>
 #include <memory>
@@ -13,7 +13,7 @@ namespace ffi = xla::ffi;
 
 using Vector = ffi::Buffer<ffi::F32, 1>;
 
-// The user data that the program passes to its handlers. Change the name if the layout changes.
+// User data that the program passes to its handlers. Change the type's name if the layout changes.
 struct Factor {
   static ffi::TypeId id;
   float by;
@@ -34,7 +34,7 @@ XLA_FFI_DEFINE_HANDLER(kScale, Scale,
                            .Ret<Vector>("y"));
 XLA_FFI_REGISTER_HANDLER(XLA_FFI_GetApi(), "my_server.scale", "Host", kScale);
 
-// Returns true for success; otherwise reports and destroys the status.
+// Returns true for success; otherwise prints and destroys the status.
 static bool Ok(xffi_rt_status* status) {
   if (status == nullptr) return true;
   std::fprintf(stderr, "error %d: %s\n", static_cast<int>(xffi_rt_status_code(status)),
@@ -69,13 +69,13 @@ int main() {
   if (!Ok(xffi_rt_call_arg(call.get(), XLA_FFI_DataType_F32, 1, &two, x))) return 1;
   if (!Ok(xffi_rt_call_ret(call.get(), XLA_FFI_DataType_F32, 1, &two, y))) return 1;
 
-  // Errors are statuses.
+  // A failed run returns a status with a code and a message.
   xffi_rt_status* status = xffi_rt_call_run(call.get());
   if (status == nullptr) return 2;
   std::printf("as expected: %s\n", xffi_rt_status_message(status));
   xffi_rt_status_destroy(status);
 
-  // User data that the runtime destroys after the last call that uses it.
+  // Creates user data that the runtime destroys after the last call that uses it.
   xffi_rt_user_data* objects = nullptr;
   if (!Ok(xffi_rt_user_data_create(runtime.get(), &objects))) return 3;
   const UserData data(objects);
@@ -89,7 +89,7 @@ int main() {
   if (!Ok(xffi_rt_call_set_user_data(call.get(), data.get()))) return 3;
   if (!Ok(xffi_rt_call_run(call.get())) || y[1] != 6) return 3;
 
-  // From threads: each has a clone, with its own memory.
+  // Each thread runs its own clone of the call, with its own operand memory.
   constexpr int kThreads = 4, kCalls = 25000;
   std::vector<std::thread> threads;
   std::vector<int> wrong(kThreads, 0);

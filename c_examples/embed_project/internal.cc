@@ -1,5 +1,5 @@
-// A server whose handlers use the runtime's own types, with xla/ffi/ffi.h instead of xla/ffi/api/ffi.h. They
-// are compiled and linked with the runtime, and refuse any other host.
+// A server whose handlers use the embedded runtime's own types, through xla/ffi/ffi.h instead of
+// xla/ffi/api/ffi.h. Such handlers are compiled and linked with the runtime, and refuse all other hosts.
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -12,7 +12,7 @@ namespace ffi = xla::ffi;
 
 using Vector = ffi::Buffer<ffi::F32, 1>;
 
-// Any C++ type can be state or user data, without a number or a registration.
+// With xla/ffi/ffi.h, any C++ type can be state or user data, without a type id or a registration.
 struct Table {
   explicit Table(float by) : factor(by) {}
   float factor;
@@ -25,7 +25,7 @@ static ffi::StatusOr<std::unique_ptr<Table>> Load(float factor) {
   if (factor == 0) {
 #if XLA_FFI_ABSEIL
     absl::Status status = ffi::DataLossError("the table is empty");
-    status.SetPayload("my_server/cause", absl::Cord("no file"));  // payloads arrive, too
+    status.SetPayload("my_server/cause", absl::Cord("no file"));  // the caller receives the payload with the status
     return status;
 #else
     return ffi::DataLossError("the table is empty").WithSource(ffi::NotFoundError("no file"));
@@ -35,12 +35,12 @@ static ffi::StatusOr<std::unique_ptr<Table>> Load(float factor) {
 }
 XLA_FFI_DEFINE_HANDLER(kLoad, Load, ffi::Ffi::BindInstantiate().Attr<float>("factor"));
 
-// y = factor * x, on the stream.
+// Computes y = factor * x on the stream.
 static ffi::Status Scale(Table* table, Log* log, ffi::Invocation call, ffi::Stream stream, float, Vector x,
                          ffi::Result<Vector> y) {
   if (x.shape() != y->shape()) return ffi::InvalidArgumentError("x and y differ");
   log->text = "run " + std::to_string(call.run_id());
-  // Buffers end with the call, their memory does not.
+  // The Buffer objects are only valid during this call, so the task captures their data pointers.
   ffi::Status status = stream.Enqueue(
       [in = x.typed_data(), out = y->typed_data(), n = x.element_count(), by = table->factor] {
         for (size_t i = 0; i < n; ++i) out[i] = by * in[i];
@@ -67,7 +67,7 @@ struct With {
   }
 };
 
-// Returns early with the status of a C function of the runtime, if it is an error.
+// Evaluates a C function of the runtime, and returns from the enclosing function if the status is an error.
 #define RETURN_IF_ERROR(expression)                                        \
   if (ffi::Status failed = ffi::TakeStatus(expression); !failed.ok()) return failed
 
@@ -97,7 +97,7 @@ static ffi::Status Serve(float factor) {
   return ffi::OkStatus();
 }
 
-// An error arrives as the handler returned it, with its cause.
+// Returns the cause that the handler attached to its error.
 static std::string Cause(const ffi::Status& status) {
 #if XLA_FFI_ABSEIL
   return std::string(*status.GetPayload("my_server/cause"));

@@ -1,6 +1,6 @@
-// A server: eight threads answer requests, each with a deadline, with a handler of a shared library. The library is
-// reloaded under load, and the runtime counts the outcomes. Run it with `server libexecution.so`, the library of
-// examples/execution.rs.
+// A server with eight threads, which answer requests by calling a handler of a shared library. Each request has a
+// deadline. The library is reloaded under load, and the runtime counts the outcomes. Run it with `server
+// libexecution.so`, the library of examples/execution.rs.
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -31,7 +31,7 @@ struct With {
 using Runtime = std::unique_ptr<xffi_rt, With<xffi_rt_destroy>>;
 using Call = std::unique_ptr<xffi_rt_call, With<xffi_rt_call_destroy>>;
 
-// Executions that took less than 2^i microseconds.
+// Element i counts the executions that took less than 2^i microseconds and at least half of that.
 static std::array<std::atomic<long>, 32> histogram{};
 
 static void Observe(void*, const xffi_rt_execution* it) {
@@ -55,7 +55,7 @@ static std::shared_ptr<xffi_rt> Load(const char* path) {
   return fine ? loaded : nullptr;
 }
 
-// A call with the memory of its operands, which belong to the handler while the call is open.
+// A call with the memory of its operands. The handler may use the memory as long as the call is open.
 struct Slot {
   Call call;
   float x = 0, y = 0;
@@ -88,7 +88,8 @@ static bool Work() {
     if (!Ok(xffi_rt_call_set_time_limit(slot->call.get(), kPatience))) return false;
     xffi_rt_status* status = xffi_rt_call_run(slot->call.get());
     if (xffi_rt_status_code(status) == XLA_FFI_Error_Code_DEADLINE_EXCEEDED) {
-      // The handler still uses this memory, so free it when the handler is done. The next request gets a new call.
+      // The handler still uses the memory of the late call, so free the slot when the handler is done. The next request
+      // gets a new call.
       xffi_rt_status_destroy(status);
       const auto free = [](void* late) { delete static_cast<Slot*>(late); };
       Slot* const late = slot.release();
@@ -117,7 +118,7 @@ int main(int argc, char** argv) {
   std::vector<std::thread> threads;
   std::atomic<int> wrong{0};
   for (int i = 0; i < kThreads; ++i) threads.emplace_back([&wrong] { wrong += !Work(); });
-  // Loads the file again, as after a deployment. Executions in progress end on the old version.
+  // Loads the file again, as after a deployment. Running executions finish in the old version.
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   const auto second = Load(argv[1]);
   if (second != nullptr) std::atomic_store(&current, second);

@@ -7,14 +7,14 @@ use xla_ffi_runtime::{Attributes, Executable, HostAllocator, Runtime, Stage, Str
 use xla_ffi_testing::compiler::cuda_driver;
 use xla_ffi_testing::skip;
 
-/// The emulator, loaded into this process under the driver's name.
+/// The emulator of NVIDIA's driver, loaded into this process under the driver's file name.
 pub(crate) struct Driver {
     library: libloading::Library,
 }
 
 impl Driver {
-    /// Compiles and loads the emulator. Without the tools, returns `None` and counts a skip. The lock lets only
-    /// one test at a time use the emulator's counters.
+    /// Compiles and loads the emulator. Without the tools, returns `None` and counts a skipped test. While a test holds
+    /// the returned lock, no other test can change the emulator's counters.
     pub(crate) fn open(test: &str) -> Option<(&'static Self, MutexGuard<'static, ()>)> {
         static DRIVER: OnceLock<Option<Driver>> = OnceLock::new();
         static ONE: Mutex<()> = Mutex::new(());
@@ -28,7 +28,7 @@ impl Driver {
 
     fn build(test: &str) -> Option<Self> {
         let library = cuda_driver(Path::new(env!("CARGO_TARGET_TMPDIR")), test)?;
-        // SAFETY: the library is part of this project and has no constructors.
+        // SAFETY: the emulator is part of this project and has no constructors.
         let library = unsafe { libloading::Library::new(library) }.expect("the stand-in loads");
         Some(Self { library })
     }
@@ -38,13 +38,13 @@ impl Driver {
         type Make = unsafe extern "C" fn(c_int) -> *mut c_void;
         // SAFETY: the emulator exports this function with this type.
         let make = unsafe { self.library.get::<Make>(b"fake_stream") }.expect("exported");
-        // SAFETY: the function accepts any number.
+        // SAFETY: the function accepts any device number.
         let stream = unsafe { make(device) };
         assert!(!stream.is_null());
         stream
     }
 
-    /// Returns one of the emulator's counters.
+    /// Returns the emulator's counter of this name.
     pub(crate) fn count(&self, what: &str) -> c_int {
         type Count = unsafe extern "C" fn(*const c_char) -> c_int;
         // SAFETY: the emulator exports this function with this type.
@@ -57,24 +57,24 @@ impl Driver {
     }
 }
 
-/// Creates a call on a stream of the emulator, with scratch memory.
+/// Creates a call on a stream of the emulator, with an allocator of scratch memory.
 pub(crate) fn call(executable: &Executable, stream: *mut c_void) -> xla_ffi_runtime::Call {
     let allocator: Arc<HostAllocator> = Arc::default();
     executable
         .call()
-        // SAFETY: the stream belongs to the emulator.
+        // SAFETY: the stream belongs to the emulator, which is never unloaded.
         .stream(unsafe { Stream::borrowed(stream) })
         .allocator(allocator)
 }
 
-/// Returns the path of an example library, built by the cargo that runs this test.
+/// Returns the path of an example library, which the cargo command of this test has built.
 pub(crate) fn library(name: &str) -> PathBuf {
     let this = std::env::current_exe().expect("a path of its own");
     let profile = this.ancestors().nth(2).expect("the profile's folder");
     profile.join(format!("examples/libcuda_{name}.so"))
 }
 
-/// Loads and instantiates a handler of an example library.
+/// Loads a handler of an example library and runs its instantiate stage.
 pub(crate) fn load(library_name: &str, handler: &str, attributes: &str) -> Executable {
     let runtime = Runtime::default();
     let library = runtime.open(library(library_name)).expect("it loads");

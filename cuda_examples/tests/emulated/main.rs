@@ -1,5 +1,5 @@
-//! Tests the GPU examples without a GPU: the same libraries run with an emulator of the driver, which executes
-//! their kernels on the host, thread by thread; and without a driver.
+//! Tests the GPU examples without a GPU. The libraries run with an emulator of NVIDIA's driver, which executes their
+//! kernels on the host, thread by thread. One test runs without a driver.
 
 mod driver;
 
@@ -16,7 +16,7 @@ use xla_ffi_runtime::{
 };
 use xla_ffi_testing::skip;
 
-/// Returns arbitrary numbers between -2 and 2.
+/// Returns `count` arbitrary numbers between -2 and 2.
 fn numbers(count: usize) -> Vec<f32> {
     let mut state = 12345_u32;
     let mut next = move || {
@@ -95,7 +95,7 @@ fn tiled_add_repeats_its_first_operand() {
     assert_eq!(driver.count("waits"), waits, "nothing waits");
 }
 
-/// Computes y and dx in double precision.
+/// Computes the expected y and dx of RMS normalisation in double precision.
 fn reference(x: &[f32], dy: &[f32], n: usize, eps: f64) -> (Vec<f64>, Vec<f64>) {
     let (mut y, mut dx) = (Vec::new(), Vec::new());
     for (x, dy) in x.chunks(n).zip(dy.chunks(n)) {
@@ -119,8 +119,8 @@ fn close(got: &[f32], wanted: &[f64], tolerance: f64, what: &str) {
     }
 }
 
-/// Rows, row length, and threads of the forward f32 launch. Covers warps and blocks, whole and partial vectors,
-/// the limit of the registers, and longer rows.
+/// Test cases: number of rows, row length, and threads of the forward f32 launch. They cover warps and blocks, whole and
+/// partial vectors, the limit of the registers, and longer rows.
 const ROWS: [(i64, i64, i32); 8] = [
     (9, 1024, 128),
     (2, 1028, 128),
@@ -146,7 +146,7 @@ fn rms_norm_and_its_gradient() {
         let (count, dims) = ((rows * n) as usize, [rows, n]);
         for dtype in [DType::F32, DType::BF16] {
             let is_f32 = dtype == DType::F32;
-            // For bf16, the values are rounded to numbers that bf16 can represent.
+            // The tests of bf16 use numbers that bf16 can represent.
             let round = |value: &f32| match is_f32 {
                 true => *value,
                 false => from_bf16(bf16_bits(*value)),
@@ -160,7 +160,7 @@ fn rms_norm_and_its_gradient() {
                 false => from_bf16_tensor(tensor),
             };
             let shape = || Shape::new(dtype, &dims[..]).unwrap();
-            // The tolerance for bf16 is half a unit in the last of 8 bits.
+            // For bf16, which has 8 significant bits, the tolerance is half a unit in the last place.
             let tolerance = if is_f32 { 1e-5 } else { 1.0 / 256.0 + 1e-5 };
             let x: Vec<f32> = numbers(count).iter().map(round).collect();
             let dy: Vec<f32> = numbers(2 * count)[count..].iter().map(round).collect();
@@ -177,7 +177,7 @@ fn rms_norm_and_its_gradient() {
             close(&read(&outcome.unwrap().rets[0]), &dx, tolerance, &what);
         }
     }
-    // Rows without elements are not launched.
+    // Rows without elements need no kernel launch.
     let launches = driver.count("launches");
     let nothing = call(&forward, stream).arg(tensor(&[3, 0], &[]));
     nothing.ret(f32s(&[3, 0])).run().unwrap();
@@ -198,7 +198,7 @@ fn a_state_keeps_its_module_for_each_context() {
     assert_eq!(driver.count("loads"), loads, "no device at instantiate");
     let x = numbers(1000);
     let wanted: Vec<f32> = x.iter().map(|x| (2.0 * x + 0.5) * x + 1.0).collect();
-    // Uses two streams of the first device and one of the second.
+    // Each entry is a device and the expected number of loaded modules: each device loads the module once.
     for (device, loaded) in [(0, 1), (0, 1), (1, 2), (0, 2)] {
         let outcome = call(&executable, driver.stream(device))
             .arg(tensor(&[1000], &x))
@@ -226,7 +226,7 @@ fn scratch_memory_is_the_hosts() {
             .ret(f32s(&[]))
             .run()
             .unwrap();
-        // Small integers, so the sum is exact in any order.
+        // All elements are small integers, so the sum is exact in any order.
         let wanted: f32 = x.iter().sum();
         assert_eq!(
             outcome.rets[0].to_vec::<f32>().unwrap(),
@@ -237,7 +237,7 @@ fn scratch_memory_is_the_hosts() {
     assert_eq!(driver.count("allocations"), 0);
 }
 
-/// Adapts a target of the original conventions that writes the root of its result tuples in device memory.
+/// Adapts a target of the original custom calls that writes the root of its result tuple in device memory.
 #[test]
 fn an_adapted_target_with_tuples() {
     let Some((driver, _one)) = Driver::open("tuples") else {
@@ -263,8 +263,8 @@ fn an_adapted_target_with_tuples() {
     assert_eq!(driver.count("depth"), 0);
 }
 
-/// If only the root tuples of an operand are known, its leaves are read from device memory, on a stream that
-/// waits for the program's stream.
+/// Passes only the roots of an operand's tuples. The addresses of the leaves are then read from device memory, on a
+/// stream that waits for the program's stream.
 #[test]
 fn leaves_behind_their_root_are_read() {
     let Some((driver, _one)) = Driver::open("leaves") else {
@@ -277,11 +277,11 @@ fn leaves_behind_their_root_are_read() {
     let mut root = [x, inner.as_mut_ptr().cast()];
     let root = root.as_mut_ptr().cast::<c_void>();
     let leaves = |list: [*mut c_void; 6]| {
-        // SAFETY: the list has every node of the structure.
+        // SAFETY: the list has one entry per node of the structure.
         let buffers = unsafe { Buffers::new(list.as_ptr(), "(_, (_, _)) -> _", Form::Nodes) };
         let buffers = buffers.expect("a structure");
         [0, 1, 2].map(|leaf| {
-            // SAFETY: the stream belongs to the emulator, and the tuples have this structure.
+            // SAFETY: the stream belongs to the emulator, and the tuples in device memory have this structure.
             unsafe { resolve(driver.stream(1), &buffers.args()[leaf]) }.expect("it is read")
         })
     };
@@ -290,12 +290,12 @@ fn leaves_behind_their_root_are_read() {
     assert_eq!(driver.count("event waits"), before, "nothing is read");
     assert_eq!(leaves([root, null, null, null, null, null]), [x, y, z]);
     assert_eq!(driver.count("event waits"), before + 3);
-    // A leaf without elements may have a null address.
+    // A null root is returned as null, because a leaf without elements may have a null address.
     assert_eq!(leaves([null, null, null, null, null, null]), [null; 3]);
     assert_eq!(driver.count("depth"), 0);
 }
 
-/// Uses the embedded runtime's own CUDA device: its memory, its stream and its scratch memory.
+/// Runs a handler on the CUDA device of the embedded runtime: with its memory, stream and scratch memory.
 #[test]
 fn a_device_of_the_embedded_runtime() {
     let Some((driver, _one)) = Driver::open("CudaDevice") else {
@@ -341,7 +341,7 @@ fn a_device_of_the_embedded_runtime() {
     assert_eq!(driver.count("depth"), 0);
 }
 
-/// Operands in host memory are copied to the device before the call, and results are copied back.
+/// Copies operands from host memory to the device before the call, and results back after the call.
 #[test]
 fn a_call_whose_operands_are_copied() {
     let Some((driver, _one)) = Driver::open("run_on") else {
@@ -365,8 +365,8 @@ fn a_call_whose_operands_are_copied() {
     assert_eq!(driver.count("depth"), 0);
 }
 
-/// The work that a command buffer would replay is captured twice and compared, which detects wrong
-/// declarations.
+/// Captures the work of two calls and compares both captures, because a command buffer would replay this work. A
+/// difference reveals a wrong declaration.
 #[test]
 fn a_wrong_declaration_for_command_buffers_is_told() {
     let Some((driver, _one)) = Driver::open("check_capture") else {
@@ -409,7 +409,8 @@ fn a_wrong_declaration_for_command_buffers_is_told() {
 
 const PTX: &[u8] = b"// a header\n.version 7.0\n.target sm_75\n.visible .entry axpy() {}\n";
 
-/// Features that the examples do not use: shared modules, attributes of launches, cudarc's view of the stream.
+/// Tests features that the examples do not use: shared modules, launch attributes, and streams converted to cudarc's
+/// type.
 #[test]
 fn the_api_beneath_the_examples() {
     let Some((driver, _one)) = Driver::open("cuda API") else {
@@ -433,23 +434,24 @@ fn the_api_beneath_the_examples() {
     let mut launch = Launch::over(3, 32);
     launch.cluster = [2, 1, 1];
     let arguments = (2.0_f32, x.as_ptr(), y.as_ptr(), z.as_mut_ptr(), 3_u64);
-    // SAFETY: the arguments match the kernel, in memory that the emulator can access.
+    // SAFETY: the arguments have the kernel's parameter types and refer to memory that the emulator can access.
     unsafe { axpy.launch(&stream, launch, arguments) }.unwrap();
     assert_eq!(z, [12.0, 24.0, 36.0]);
     assert_eq!(driver.count("attributes"), 2);
-    // On request, a block can have more than 48 KiB of shared memory.
+    // A block can have more than 48 KiB of shared memory if the launch requests it.
     let much = Launch::over(3, 32).with_shared_memory(200 << 10);
-    // SAFETY: the arguments match the kernel, in memory that the emulator can access.
+    // SAFETY: the arguments have the kernel's parameter types and refer to memory that the emulator can access.
     unsafe { axpy.launch(&stream, much, arguments) }.unwrap();
     assert_eq!(driver.count("shared"), 200 << 10);
     let too_much = Launch::over(3, 32).with_shared_memory(228 << 10);
-    // SAFETY: the launch is refused before anything runs.
+    // SAFETY: the launch is refused before the kernel runs.
     let refused = unsafe { axpy.launch(&stream, too_much, arguments) }.unwrap_err();
     assert_eq!(refused.code(), xla_ffi::ErrorCode::InvalidArgument);
 
     assert_eq!(driver.count("depth"), 0);
 
-    // cudarc always leaves the context current on this thread. SAFETY: the stream is only used here.
+    // The conversion to cudarc always leaves the context current on this thread. SAFETY: only this test uses the
+    // stream.
     let safe = unsafe { stream.to_cudarc() }.unwrap();
     assert_eq!(safe.cu_stream(), raw.cast());
     assert_eq!(safe.context().ordinal(), 1);
@@ -464,11 +466,11 @@ fn the_api_beneath_the_examples() {
     assert_eq!(driver.count("unloads"), unloads + 1);
 }
 
-/// On a machine without NVIDIA's driver, the libraries load and answer metadata calls, and other calls report
-/// that the driver is missing.
+/// Without NVIDIA's driver, the libraries load and answer metadata queries. All other calls report that the driver is
+/// missing.
 #[test]
 fn without_a_driver_a_call_says_what_is_missing() {
-    // The test runs itself in a separate process, which has no emulator.
+    // The test runs itself in a separate process, which does not load the emulator.
     const ALONE: &str = "XLA_FFI_TEST_NO_DRIVER";
     if std::env::var_os(ALONE).is_none() {
         let test = "without_a_driver_a_call_says_what_is_missing";
@@ -478,7 +480,7 @@ fn without_a_driver_a_call_says_what_is_missing() {
             .status();
         return assert!(status.expect("it starts").success());
     }
-    // SAFETY: this only loads NVIDIA's library, if there is one.
+    // SAFETY: this loads only NVIDIA's driver library, if it is installed.
     if unsafe { libloading::Library::new("libcuda.so.1") }.is_ok() {
         skip("no_driver", "this machine has NVIDIA's driver");
         return;
@@ -501,7 +503,7 @@ fn without_a_driver_a_call_says_what_is_missing() {
             .contains("libcuda.so.1 not found: this machine has no NVIDIA driver"),
         "{error}"
     );
-    // A call without a stream is not from a GPU host, which is reported before the missing driver.
+    // A call without a stream is not a call from a GPU host. This error is reported before the missing driver.
     let error = call().run().unwrap_err();
     assert_eq!(error.code(), ErrorCode::Unimplemented, "{error}");
     assert!(error.message().contains("stream"), "{error}");
