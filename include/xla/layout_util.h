@@ -1,4 +1,4 @@
-// Creates layouts.
+// Functions that create layouts.
 #ifndef XLA_LAYOUT_UTIL_H_
 #define XLA_LAYOUT_UTIL_H_
 

@@ -1,4 +1,4 @@
-// Literals: arrays with values, and tuples of them.
+// Literals: arrays with values, and tuples of literals.
 #ifndef XLA_LITERAL_H_
 #define XLA_LITERAL_H_
 
@@ -15,7 +15,7 @@
 
 namespace xla {
 
-// The element type of a C++ type.
+// Maps a C++ type to the XLA element type kType.
 template <typename T>
 struct NativeType;
 #define XFFI_NATIVE_TYPE_(type, name)                    \
@@ -38,14 +38,14 @@ XFFI_NATIVE_TYPE_(std::complex<float>, C64)
 XFFI_NATIVE_TYPE_(std::complex<double>, C128)
 #undef XFFI_NATIVE_TYPE_
 
-// Ends the program after access to a value that does not exist, like a StatusOr without a value.
+// Ends the program after an access to a missing value, for example the value of a failed StatusOr.
 [[noreturn]] inline void EndProgram(const char* what) {
   std::fprintf(stderr, "xla-ffi: %s\n", what);
   std::abort();
 }
 
-// The elements of a literal. An index that is out of range ends the program; `data`, `begin` and `end` are not
-// checked.
+// A view of a literal's elements. Indexing out of range ends the program; accesses through `data`, `begin` and `end`
+// are not checked.
 template <typename T>
 class LiteralData {
  public:
@@ -66,16 +66,17 @@ class LiteralData {
   size_t size_;
 };
 
-// Row-major values. Sub-byte elements are packed, with the first in the low bits.
+// An array with values in row-major order, or a tuple of literals. Sub-byte elements are packed, with the first in the
+// low bits.
 class Literal {
  public:
   Literal() = default;
-  // Creates a literal of zeros.
+  // Creates an array of zeros, or a tuple of such arrays.
   explicit Literal(Shape shape) : shape_(std::move(shape)) {
     if (shape_.IsTuple()) {
       for (const Shape& element : shape_.tuple_shapes()) elements_.emplace_back(element);
     } else {
-      // Memory is allocated in 16-byte words, which are aligned for every element type.
+      // Memory is allocated in words of 16 bytes, so that every element type is aligned.
       words_.resize((static_cast<size_t>(ShapeUtil::ByteSizeOf(shape_)) + 15) / 16);
     }
   }
@@ -85,7 +86,7 @@ class Literal {
   int64_t element_count() const { return ShapeUtil::ElementsIn(shape_); }
   const void* untyped_data() const { return words_.data(); }
   void* untyped_data() { return words_.data(); }
-  // Returns the elements; empty if they are of a different type.
+  // Returns the elements; empty if T is not the C++ type of the element type.
   template <typename T>
   LiteralData<const T> data() const {
     return {reinterpret_cast<const T*>(words_.data()), Size<T>()};
@@ -94,7 +95,7 @@ class Literal {
   LiteralData<T> data() {
     return {reinterpret_cast<T*>(words_.data()), Size<T>()};
   }
-  // Return the elements of a tuple.
+  // Return the elements of a tuple; empty for an array.
   const std::vector<Literal>& elements() const { return elements_; }
   std::vector<Literal>& elements() { return elements_; }
 
@@ -106,7 +107,7 @@ class Literal {
   template <typename T>
   size_t Size() const {
     if (NativeType<T>::kType != shape_.element_type()) return 0;
-    // A moved-from literal has a shape but no memory.
+    // After a move, a literal still has its shape, but no memory.
     const size_t count = static_cast<size_t>(element_count()), most = words_.size() * sizeof(Word) / sizeof(T);
     return count < most ? count : most;
   }

@@ -1,4 +1,4 @@
-// Creates literals.
+// Functions that create literals.
 #ifndef XLA_LITERAL_UTIL_H_
 #define XLA_LITERAL_UTIL_H_
 
@@ -19,7 +19,7 @@ struct LiteralUtil {
   static Literal CreateR1(const std::vector<T>& values) {
     return Create<T>({static_cast<int64_t>(values.size())}, values);
   }
-  // Creates a matrix. Rows must have the same length; otherwise the program ends.
+  // Creates a matrix from its rows. If the rows differ in length, the program ends.
   template <typename T>
   static Literal CreateR2(std::initializer_list<std::initializer_list<T>> rows) {
     std::vector<T> values;
@@ -31,7 +31,8 @@ struct LiteralUtil {
     }
     return Create<T>({static_cast<int64_t>(rows.size()), static_cast<int64_t>(columns)}, values);
   }
-  // Creates a literal from the values, in row-major order. Missing values are zero, surplus values are ignored.
+  // Creates a literal with this shape and these values, in row-major order. Missing values are zero; surplus values are
+  // ignored.
   template <typename T>
   static Literal Create(std::vector<int64_t> dimensions, const std::vector<T>& values) {
     Literal literal(ShapeUtil::MakeShape(NativeType<T>::kType, std::move(dimensions)));

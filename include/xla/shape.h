@@ -12,10 +12,10 @@
 
 namespace xla {
 
-// A path of tuple indices; empty for the whole shape.
+// A path of tuple indices to an element of a shape; the empty path is the whole shape.
 using ShapeIndex = std::vector<int64_t>;
 
-// The order of an array's dimensions in memory, minor to major.
+// The order of an array's dimensions in memory, from minor to major.
 class Layout {
  public:
   Layout() = default;
@@ -28,7 +28,7 @@ class Layout {
   std::vector<int64_t> order_;
 };
 
-// A shape. Arrays are row-major unless they have a layout.
+// The shape of an array, a token or a tuple. Arrays are row-major unless they have a layout.
 class Shape {
  public:
   Shape() = default;
@@ -68,7 +68,7 @@ class Shape {
     return text + Join(layout_.minor_to_major(), '{', '}');
   }
 
-  // Returns the shape that the runtime printed as `text`; an invalid shape for any other text.
+  // Returns the shape with this HLO text, as the runtime prints it; an invalid shape for any other text.
   static Shape FromHlo(const std::string& text) {
     size_t at = 0;
     Shape shape = Read(text, &at);
@@ -122,7 +122,7 @@ class Shape {
     return shape;
   }
 
-  // Returns the numbers between the bracket at `at` and the next one.
+  // Returns the numbers in the bracket at index `at` of the text, and moves `at` past the closing bracket.
   static std::vector<int64_t> Numbers(const std::string& text, size_t* at) {
     std::vector<int64_t> numbers;
     for (++*at; *at < text.size() && text[*at] != ']' && text[*at] != '}'; ++*at) {

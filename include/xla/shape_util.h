@@ -1,4 +1,4 @@
-// Creates and inspects shapes.
+// Functions that create and inspect shapes.
 #ifndef XLA_SHAPE_UTIL_H_
 #define XLA_SHAPE_UTIL_H_
 
@@ -13,13 +13,13 @@
 
 namespace xla {
 
-// Invalid shapes (negative dimensions, layouts that are not a permutation) are reported when a program that uses them
-// is built.
+// Functions that create and inspect shapes. Invalid shapes (negative dimensions, layouts that are not permutations) are
+// reported when a program that uses them is built.
 struct ShapeUtil {
   static Shape MakeShape(PrimitiveType type, std::vector<int64_t> dimensions) {
     return Shape(type, std::move(dimensions));
   }
-  // The name of MakeShape in the first documents.
+  // Same as MakeShape, under the name in the oldest documents of XLA.
   static Shape CreateShape(PrimitiveType type, std::vector<int64_t> dimensions) {
     return MakeShape(type, std::move(dimensions));
   }
@@ -30,7 +30,7 @@ struct ShapeUtil {
     shape.set_layout(Layout(std::move(minor_to_major)));
     return shape;
   }
-  // The older name of MakeShapeWithDenseLayout.
+  // Same as MakeShapeWithDenseLayout, under its older name.
   static Shape MakeShapeWithLayout(PrimitiveType type, std::vector<int64_t> dimensions,
                                    std::vector<int64_t> minor_to_major) {
     return MakeShapeWithDenseLayout(type, std::move(dimensions), std::move(minor_to_major));
@@ -39,7 +39,7 @@ struct ShapeUtil {
     return MakeShape(type, std::move(dimensions));
   }
   static Shape MakeTupleShape(std::vector<Shape> shapes) { return Shape(std::move(shapes)); }
-  // The name of MakeTupleShape in the documents.
+  // Same as MakeTupleShape, under the name in XLA's documents.
   static Shape MakeTuple(std::vector<Shape> shapes) { return Shape(std::move(shapes)); }
   static Shape MakeNil() { return Shape(std::vector<Shape>()); }
   static Shape MakeTokenShape() { return Shape(TOKEN, {}); }
@@ -66,7 +66,8 @@ struct ShapeUtil {
     }
     return true;
   }
-  // Returns the number of elements of an array; the largest number if a dimension is negative or the product overflows.
+  // Returns the number of elements of an array; the largest int64_t if a dimension is negative or the product
+  // overflows.
   static int64_t ElementsIn(const Shape& shape) {
     int64_t elements = 1;
     bool over = false, empty = false;
@@ -78,8 +79,8 @@ struct ShapeUtil {
     }
     return empty ? 0 : over ? INT64_MAX : elements;
   }
-  // Returns the bytes of an array, or of all arrays of a tuple; sub-byte elements are packed. On overflow it returns
-  // the largest number, and a literal of such a shape throws std::length_error.
+  // Returns the size in bytes of an array, or of all arrays of a tuple; sub-byte elements are packed. On overflow,
+  // returns the largest int64_t, and a literal of such a shape throws std::length_error.
   static int64_t ByteSizeOf(const Shape& shape) {
     if (shape.IsTuple()) {
       int64_t bytes = 0;

@@ -1,4 +1,4 @@
-// The results of building and running programs: a value, or a code and a message.
+// Results of building and running programs: a value, or an error code with a message.
 #ifndef XLA_STATUSOR_H_
 #define XLA_STATUSOR_H_
 
@@ -13,12 +13,12 @@
 
 namespace xla {
 
-// Success, or one of the 16 absl codes with a message and its causes.
+// Success, or one of the 16 absl error codes with a message and its causes.
 class Status {
  public:
   Status() = default;
   Status(XLA_FFI_Error_Code code, std::string message) : code_(code), message_(std::move(message)) {}
-  // Takes ownership of a status from runtime.h or program.h.
+  // Takes ownership of a status that a function of runtime.h or program.h returned.
   explicit Status(xffi_rt_status* status) : code_(xffi_rt_status_code(status)) {
     message_ = xffi_rt_status_message(status);
     size_t causes = 0;
@@ -34,7 +34,7 @@ class Status {
   bool ok() const { return code_ == XLA_FFI_Error_Code_OK; }
   XLA_FFI_Error_Code code() const { return code_; }
   const std::string& message() const { return message_; }
-  // Returns the cause; null if it is unknown. Causes that the runtime passed on have texts, but no codes.
+  // Returns the cause; null if it is unknown. Causes in a status from the runtime have texts, but no codes.
   const Status* source() const { return source_.get(); }
   // Returns a copy of this status with a cause.
   Status WithSource(Status source) const {
@@ -54,13 +54,13 @@ class Status {
 
 inline Status OkStatus() { return Status(); }
 
-// A value, or the reason why there is none. Access to a missing value prints the status to stderr and ends the
-// program.
+// A value, or the status that explains why the value is missing. Access to a missing value prints the status to stderr
+// and ends the program.
 template <typename T>
 class StatusOr {
  public:
-  StatusOr(T value) : value_(std::move(value)) {}  // NOLINT: as everywhere
-  // An OK status without a value becomes an INTERNAL error with an explanation.
+  StatusOr(T value) : value_(std::move(value)) {}  // NOLINT: implicit, like every StatusOr
+  // Creates a failed result. If the status is OK, it becomes an INTERNAL error with an explanation.
   StatusOr(Status status) : status_(std::move(status)) {  // NOLINT
     if (!status_.ok()) return;
     status_ = Status(XLA_FFI_Error_Code_INTERNAL, "StatusOr: a status that is OK was given for a value");

@@ -1,5 +1,5 @@
 // Element types, schedules and API versions of custom calls, with the names and numbers of XLA's protocol
-// buffers. Protocol buffers themselves are not needed.
+// buffers. This header does not need protocol buffers.
 #ifndef XLA_XLA_DATA_PB_H_
 #define XLA_XLA_DATA_PB_H_
 

@@ -1,17 +1,18 @@
-/* Attributes by name: scalars, strings, arrays, dictionaries, with and without a default. Part of <xla_ffi/handler.h>.
+/* Gets attributes by name: scalars, strings, arrays and dictionaries, with or without a default. Part of
+ * <xla_ffi/handler.h>.
  *
  * For each element type T of bool, i8 … i64, u8 … u64, f32, f64, c64, c128:
  *   xffi_attr_T(call, name)               the scalar
  *   xffi_attr_T_or(call, name, value)     the scalar, or `value` if it is absent
  *   xffi_attr_T_array(call, name)         an array, as {data, size}
- *   xffi_dict_T(call, dict, name), xffi_dict_T_or, xffi_dict_T_array: the same in a dictionary
+ *   xffi_dict_T(call, dict, name), xffi_dict_T_or, xffi_dict_T_array: the same, for a field of a dictionary
  */
 #ifndef XLA_FFI_ATTRIBUTE_H_
 #define XLA_FFI_ATTRIBUTE_H_
 
 #include "xla_ffi/call.h"
 
-/* Complex numbers with the layout of C99 and C++ complex types. */
+/* Complex numbers, with the layout of the complex types of C99 and C++. */
 typedef struct xffi_c64 {
   float re, im;
 } xffi_c64;
@@ -26,7 +27,7 @@ typedef struct xffi_array_ {
   XLA_FFI_DataType dtype;
 } xffi_array_;
 
-/* Returns the index of an attribute, or -1. */
+/* Returns the index of the attribute of this name, or -1. */
 XFFI_HOT_ int64_t xffi_find_(const XLA_FFI_Attrs* attrs, const char* name) {
   const size_t length = strlen(name);
   int64_t i;
@@ -38,7 +39,7 @@ XFFI_HOT_ int64_t xffi_find_(const XLA_FFI_Attrs* attrs, const char* name) {
   return -1;
 }
 
-/* Returns the index of one of the handler's own attributes and marks it as requested; -1 if it is absent. */
+/* Returns the index of an attribute of the handler and marks the attribute as requested; -1 if it is absent. */
 XFFI_HOT_ int64_t xffi_seek_own_(xffi_dict* dict, const char* name) {
   const int64_t i = dict->attrs != NULL ? xffi_find_(dict->attrs, name) : -1;
   if (i >= 0 && i < XFFI_SEEN_) dict->seen[i >> 6] |= UINT64_C(1) << (i & 63);
@@ -46,7 +47,7 @@ XFFI_HOT_ int64_t xffi_seek_own_(xffi_dict* dict, const char* name) {
   return i;
 }
 
-/* Returns the index of an entry of any dictionary and marks it as requested; -1 if it is absent. */
+/* Returns the index of an entry of any dictionary and marks the entry as requested; -1 if it is absent. */
 XFFI_HOT_ int64_t xffi_seek_(xffi_dict* dict, const char* name) {
   xffi_kept_* const kept = dict->kept;
   int64_t i;
@@ -57,8 +58,8 @@ XFFI_HOT_ int64_t xffi_seek_(xffi_dict* dict, const char* name) {
   return i;
 }
 
-/* Returns the index like xffi_seek_, but lets the compiler choose the faster path for the handler's own
- * attributes. */
+/* Returns the same index as xffi_seek_, but lets the compiler choose a faster path for the attributes of the
+ * handler. */
 XFFI_HOT_ int64_t xffi_seek_in_(xffi_call* call, xffi_dict* dict, const char* name) {
   return dict == &call->attrs ? xffi_seek_own_(dict, name) : xffi_seek_(dict, name);
 }
@@ -77,7 +78,7 @@ XFFI_COLD_ void xffi_put_attr_name_(xla_ffi_sdk_line* line, const char* path, co
   xla_ffi_sdk_put_words(line, "`");
 }
 
-/* Notes that the attribute at `index` is not the requested one. */
+/* Reports that the attribute at `index` does not have the requested kind and type, or is missing (-1). */
 XFFI_COLD_ void xffi_attr_problem_(xffi_call* call, const xffi_dict* dict, const char* name,
                                  int64_t index, XLA_FFI_AttrType type, XLA_FFI_DataType dtype) {
   xla_ffi_sdk_line line;
@@ -107,7 +108,7 @@ XFFI_HOT_ int xffi_attr_is_null_(XLA_FFI_AttrType type, const void* value) {
   }
 }
 
-/* Returns the value of an attribute of that kind and element type; null after noting a problem. */
+/* Returns the value of an attribute with this kind and element type. Otherwise, reports a problem and returns null. */
 XFFI_HOT_ const void* xffi_attr_value_(xffi_call* call, xffi_dict* dict, const char* name,
                                         int64_t index, XLA_FFI_AttrType type,
                                         XLA_FFI_DataType dtype) {
@@ -123,13 +124,13 @@ XFFI_HOT_ const void* xffi_attr_value_(xffi_call* call, xffi_dict* dict, const c
   return dict->attrs->attrs[index];
 }
 
-/* Returns the elements of an array. An empty array may have a null pointer; the result is then any non-null address,
- * because memcpy and similar functions require one. */
+/* Returns the address of the elements of an array. For an empty array, whose pointer may be null, returns any other
+ * address, because memcpy does not accept null. */
 XFFI_HOT_ const void* xffi_elements_(const XLA_FFI_Array* array) {
   return array->size != 0 ? array->data : array;
 }
 
-/* Returns 1 if the caller gave an attribute, and marks it as requested. */
+/* Return 1 if the call has the attribute or field, and mark it as requested. */
 XFFI_HOT_ int xffi_dict_has(xffi_dict* dict, const char* name) {
   return xffi_seek_(dict, name) >= 0;
 }
@@ -192,8 +193,8 @@ XFFI_DEFINE_ATTR_(c64, xffi_c64, XLA_FFI_DataType_C64)
 XFFI_DEFINE_ATTR_(c128, xffi_c128, XLA_FFI_DataType_C128)
 #undef XFFI_DEFINE_ATTR_
 
-/* Refuses the call if an attribute's value is outside inclusive bounds. INT64_MAX and INFINITY mean "no bound". Repeat
- * the bounds in the handler's description: XFFI_ATTR_WITH("bins", i64, XFFI_MIN(1)). */
+/* Refuses the call if an attribute's value exceeds inclusive bounds. INT64_MIN, INT64_MAX and INFINITY mean "no bound".
+ * Repeat the bounds in the handler's description: XFFI_ATTR_WITH("bins", i64, XFFI_MIN(1)). */
 XFFI_INLINE_ void xffi_range_i64(xffi_call* call, const char* name, int64_t value, int64_t min, int64_t max) {
   if (XFFI_LIKELY_(value >= min && value <= max) || call->problems != 0) return;
   xffi_problem(call, "attribute `%s`: expected at %s %lld, got %lld", name, value < min ? "least" : "most",
@@ -204,24 +205,25 @@ XFFI_INLINE_ void xffi_range_f64(xffi_call* call, const char* name, double value
   xffi_problem(call, "attribute `%s`: expected at %s %.9g, got %.9g", name, value > max ? "most" : "least",
                value > max ? max : min, value);
 }
-/* The bounds are rounded to float like the value, because 0.1f is greater than 0.1. */
+/* The bounds are converted to float, like the value, because 0.1f is greater than the double 0.1. */
 XFFI_INLINE_ void xffi_range_f32(xffi_call* call, const char* name, float value, float min, float max) {
   xffi_range_f64(call, name, (double)value, (double)min, (double)max);
 }
 
-/* Returns a string. It need not end with a NUL. */
+/* Returns a string attribute, which need not end with a NUL. */
 XFFI_INLINE_ XLA_FFI_ByteSpan xffi_dict_str(xffi_call* call, xffi_dict* dict, const char* name) {
   XLA_FFI_ByteSpan value = {"", 0};
   const void* at = xffi_attr_value_(call, dict, name, xffi_seek_in_(call, dict, name),
                                    XLA_FFI_AttrType_STRING, XFFI_ANY_DTYPE);
   if (at != NULL) value = *(const XLA_FFI_ByteSpan*)at;
-  if (value.len == 0) value.ptr = ""; /* memcpy does not accept null, even for size 0 */
+  if (value.len == 0) value.ptr = ""; /* because memcpy does not accept null, even for size 0 */
   return value;
 }
 XFFI_INLINE_ XLA_FFI_ByteSpan xffi_attr_str(xffi_call* call, const char* name) {
   return xffi_dict_str(call, &call->attrs, name);
 }
-/* Returns a string, or `value` if the attribute is absent. A null `value` is returned as null with length 0. */
+/* Returns a string attribute, or `value` if the attribute is absent. If `value` is null, the result has a null pointer
+ * and length 0. */
 XFFI_INLINE_ XLA_FFI_ByteSpan xffi_attr_str_or(xffi_call* call, const char* name,
                                               const char* value) {
   XLA_FFI_ByteSpan text;
@@ -230,7 +232,7 @@ XFFI_INLINE_ XLA_FFI_ByteSpan xffi_attr_str_or(xffi_call* call, const char* name
   return xffi_has_attr(call, name) ? xffi_attr_str(call, name) : text;
 }
 
-/* Returns an array of any element type. */
+/* Returns an array attribute of any element type. */
 XFFI_INLINE_ xffi_array_ xffi_attr_array_(xffi_call* call, const char* name) {
   xffi_array_ value = {NULL, 0, XLA_FFI_DataType_INVALID};
   const XLA_FFI_Array* at = (const XLA_FFI_Array*)xffi_attr_value_(
@@ -244,7 +246,8 @@ XFFI_INLINE_ xffi_array_ xffi_attr_array_(xffi_call* call, const char* name) {
   return value;
 }
 
-/* Returns a dictionary and keeps it for xffi_decoded. A dictionary that was fetched before keeps its marks. */
+/* Returns a dictionary, and records it so that xffi_decoded checks its fields. A repeated fetch of the same dictionary
+ * shares the record of requested fields. */
 XFFI_INLINE_ xffi_dict xffi_dict_of_(xffi_call* call, xffi_dict* dict, const char* name) {
   xffi_dict value = {NULL, "", {0, 0, 0, 0}, NULL, 0};
   int k;
@@ -261,7 +264,7 @@ XFFI_INLINE_ xffi_dict xffi_dict_of_(xffi_call* call, xffi_dict* dict, const cha
     kept->path = name;
     kept->asked = 0;
     if (XFFI_LIKELY_(value.attrs->size <= 32)) {
-      memset(kept->seen, 0, 32); /* compiled inline, without a function call */
+      memset(kept->seen, 0, 32); /* compiled inline because the size is constant */
     } else {
       memset(kept->seen, 0, XFFI_FIELDS_);
     }
@@ -271,13 +274,14 @@ XFFI_INLINE_ xffi_dict xffi_dict_of_(xffi_call* call, xffi_dict* dict, const cha
   return value;
 }
 
-/* Returns a dictionary. Once fields of a dictionary are fetched, xffi_decoded refuses its other fields. This covers the
- * first 8 dictionaries of a call, of at most 64 fields each; for others, call xffi_dict_done. */
+/* Returns a dictionary attribute. After a field is fetched, xffi_decoded refuses fields that were not fetched. This
+ * covers the first 8 dictionaries of a call, of at most 64 fields each; for others, call xffi_dict_done. */
 XFFI_INLINE_ xffi_dict xffi_attr_dict(xffi_call* call, const char* name) {
   return xffi_dict_of_(call, &call->attrs, name);
 }
 
-/* Returns a nested dictionary. Messages about its fields show the inner name. */
+/* Returns a dictionary within a dictionary. Error messages about its fields show only the name of the inner
+ * dictionary. */
 XFFI_INLINE_ xffi_dict xffi_dict_dict(xffi_call* call, xffi_dict* dict, const char* name) {
   return xffi_dict_of_(call, dict, name);
 }
@@ -294,13 +298,13 @@ XFFI_COLD_ void xffi_unknown_attrs_(xffi_call* call, const xffi_dict* dict) {
   }
 }
 
-/* Refuses the fields of a kept dictionary that were not requested. */
+/* Reports the fields of a recorded dictionary that were not requested. */
 XFFI_SLOW_ void xffi_kept_done_(xffi_call* call, xffi_kept_* kept) {
   const size_t size = (size_t)kept->attrs->size;
   size_t i, seen = 0;
   kept->asked = 0;
   for (i = 0; i < size; i += 8) {
-    uint64_t eight; /* eight bytes, each 0 or 1 */
+    uint64_t eight; /* eight marks of `kept->seen`, each 0 or 1 */
     memcpy(&eight, kept->seen + i, 8);
     seen += (size_t)((eight * UINT64_C(0x0101010101010101)) >> 56);
   }
@@ -313,8 +317,8 @@ XFFI_SLOW_ void xffi_kept_done_(xffi_call* call, xffi_kept_* kept) {
   }
 }
 
-/* Refuses the attributes of a dictionary that were not requested. Only the first 256 attributes are tracked; later ones
- * are always accepted. Call it before xffi_decoded, which does this itself for a call's first dictionaries. */
+/* Reports the attributes of a dictionary that were not requested. Only the first 256 attributes are tracked; later ones
+ * are always accepted. Call this before xffi_decoded, which itself checks only the first dictionaries of a call. */
 XFFI_HOT_ void xffi_dict_done(xffi_call* call, const xffi_dict* dict) {
   int64_t seen = 0, size;
   int k;
@@ -331,7 +335,7 @@ XFFI_HOT_ void xffi_dict_done(xffi_call* call, const xffi_dict* dict) {
   if (XFFI_UNLIKELY_(seen != size)) xffi_unknown_attrs_(call, dict);
 }
 
-/* Refuses the unrequested fields of every kept dictionary of which a field was requested. */
+/* Reports the unrequested fields of each recorded dictionary with at least one requested field. */
 XFFI_HOT_ void xffi_dicts_done_(xffi_call* call) {
   int k;
   for (k = 0; k < call->dict_count; ++k) {

@@ -1,8 +1,8 @@
 /* One call of a handler: its buffers and attributes, checked as they are fetched. Part of <xla_ffi/handler.h>.
  *
- * A fetch that fails notes the problem and returns an empty value. `xffi_decoded` returns all problems as one
- * error, with the names given here. A call that succeeds allocates memory only if it has more than 64 operands
- * to compare.
+ * A failed fetch records a problem and returns an empty value. `xffi_decoded` returns all problems as one error,
+ * with the names that were passed to the fetches. A successful call allocates memory only if it has more than 64
+ * operands to compare.
  */
 #ifndef XLA_FFI_CALL_H_
 #define XLA_FFI_CALL_H_
@@ -11,55 +11,56 @@
 #include "xla_ffi/text.h"
 #include "xla_ffi/frame.h"
 
-/* Accept any element type, and any rank. */
+/* Values for `dtype` and `rank` that accept any element type and any rank. */
 #define XFFI_ANY_DTYPE XLA_FFI_DataType_INVALID
 #define XFFI_ANY_RANK (-1)
 
-/* Attributes by name: the handler's own attributes, or a dictionary among them. `path` is the dictionary's name,
- * and empty for the handler's own attributes. `seen` marks which of the first XFFI_SEEN_ were requested. */
+/* A set of named attributes: those of the handler, or the fields of a dictionary attribute. `path` is the dictionary's
+ * name, or empty for the attributes of the handler. `seen` has a bit for each of the first XFFI_SEEN_ attributes, which
+ * is 1 if the attribute was requested. */
 typedef struct xffi_dict {
   const XLA_FFI_Attrs* attrs;
   const char* path;
   uint64_t seen[4];
-  struct xffi_kept_* kept; /* the marks of requested fields, shared by all copies; or null */
+  struct xffi_kept_* kept; /* the requested fields, shared by all copies of this struct; or null */
   int asked;               /* whether a field was requested by name, even an absent one */
 } xffi_dict;
 #define XFFI_SEEN_ 256
 
-/* A fetched dictionary that xffi_decoded checks. Marks are separate bytes, so that setting them needs no
- * read-modify-write. Larger dictionaries are not kept: the stack frame must stay below a page, because Windows
+/* The requested fields of a fetched dictionary, for xffi_decoded. Each mark is a byte, so that setting it needs no
+ * read-modify-write. Larger dictionaries have no such record: the stack frame must stay below a page, because Windows
  * otherwise probes the stack. */
 #define XFFI_FIELDS_ 64
 typedef struct xffi_kept_ {
   const XLA_FFI_Attrs* attrs;
   const char* path;
-  int asked; /* whether a field was requested by name and xffi_decoded has not checked yet */
+  int asked; /* whether a field was requested by name since the last check */
   unsigned char seen[XFFI_FIELDS_];
 } xffi_kept_;
 #define XFFI_KEPT_ 8
 
 #define XFFI_NAMES_ 8
 
-/* A call while it is decoded. */
+/* A handler's call: the operands and attributes that were fetched, and the problems that were found. */
 typedef struct xffi_call {
   const XLA_FFI_Api* api;
   XLA_FFI_InvokeContext* ctx;
   XLA_FFI_CallFrame* frame;
   const char* handler; /* the handler's name, for messages */
   int64_t next_arg, next_ret;
-  const char *args[XFFI_NAMES_], *rets[XFFI_NAMES_]; /* the handler's names for the first operands */
+  const char *args[XFFI_NAMES_], *rets[XFFI_NAMES_]; /* the operands' names, as passed to the first fetches */
   xffi_dict attrs;
   xffi_kept_ dicts[XFFI_KEPT_]; /* the first dictionaries that were fetched */
   int dict_count;
   int open_attrs; /* set to 1 to accept attributes and fields that were not requested */
   int problems;
-  int64_t decoded; /* number of fetched operands at the last xffi_decoded, or -1 */
+  int64_t decoded; /* number of fetched operands when xffi_decoded was last called, or -1 */
   XLA_FFI_Error_Code code; /* the code of the error that lists the problems */
   size_t text_size;
-  char text[1200]; /* the problems' text */
+  char text[1200]; /* the text of the problems */
 } xffi_call;
 
-/* A buffer. `count` is the number of elements. `present` is 0 for an optional operand that is absent. */
+/* An operand. `count` is the number of elements. `present` is 0 for an optional operand that is absent. */
 typedef struct xffi_buffer {
   void* data;
   const int64_t* dims;
@@ -75,21 +76,21 @@ XFFI_INLINE_ const char* xffi_dtype_name(XLA_FFI_DataType dtype) {
   return name != NULL ? name : "?";
 }
 
-/* Returns the bits per element; 0 for tokens and unknown types. Elements smaller than a byte are packed, with
+/* Returns the number of bits per element; 0 for tokens and unknown types. Elements smaller than a byte are packed, with
  * the first in the low bits. */
 XFFI_INLINE_ unsigned xffi_dtype_bits(XLA_FFI_DataType dtype) {
   return xla_ffi_sdk_bits((unsigned)dtype);
 }
 
-/* Returns the size of a buffer's data in bytes. Packed types are rounded up to whole bytes. */
+/* Returns the size of a buffer's data in bytes. For packed types, rounds up to whole bytes. */
 XFFI_INLINE_ size_t xffi_size_bytes(const xffi_buffer* buffer) {
   const unsigned bits = xffi_dtype_bits(buffer->dtype);
   const size_t count = (size_t)buffer->count;
   return bits >= 8 ? count * (bits / 8) : (count / 8) * bits + ((count % 8) * bits + 7) / 8;
 }
 
-/* Returns 1 if xffi_decoded accepted everything that was fetched, or if nothing was fetched because the handler
- * reads the frame itself. */
+/* Returns 1 if xffi_decoded accepted everything that was fetched. Also returns 1 if nothing was fetched, because such a
+ * handler reads the call frame itself. */
 XFFI_INLINE_ int xffi_is_decoded_(const xffi_call* call) {
   const int64_t fetched = call->next_arg + call->next_ret;
   return call->problems == 0 &&
@@ -108,8 +109,8 @@ XFFI_INLINE_ const char* xffi_stage_name_(XLA_FFI_ExecutionStage stage) {
   }
 }
 
-/* Creates an error to return from a handler; the message is formatted as by printf. The handler's name and the
- * stage are added before it. */
+/* Creates an error to return from a handler, with a printf format. The message starts with the handler's name and the
+ * stage. */
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error(const xffi_call* call, XLA_FFI_Error_Code code,
                                     const char* format, ...) XFFI_PRINTF_(3, 4);
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error(const xffi_call* call, XLA_FFI_Error_Code code,
@@ -122,7 +123,7 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error(const xffi_call* call, XLA_F
   return error;
 }
 
-/* Notes a problem, so that xffi_decoded refuses the call. */
+/* Records a problem, with a printf format. xffi_decoded then refuses the call. */
 XFFI_COLD_ void xffi_problem(xffi_call* call, const char* format, ...) XFFI_PRINTF_(2, 3);
 XFFI_COLD_ void xffi_problem(xffi_call* call, const char* format, ...) {
   size_t room;
@@ -150,7 +151,7 @@ XFFI_COLD_ void xffi_put_name_(xla_ffi_sdk_line* line, const char* what, const c
   }
 }
 
-/* Notes that two buffers have different shapes. */
+/* Records that two buffers have different shapes. */
 XFFI_COLD_ void xffi_shape_problem_(xffi_call* call, const char* a, const xffi_buffer* x,
                                   const char* b, const xffi_buffer* y) {
   xla_ffi_sdk_line line;
@@ -162,16 +163,16 @@ XFFI_COLD_ void xffi_shape_problem_(xffi_call* call, const char* a, const xffi_b
   xffi_problem(call, "`%s` and `%s`: expected equal shapes, got %s]", a, b, line.text);
 }
 
-/* Returns 1 if an operand is of a sub-byte type that the host cannot describe. Hosts before r5 send such
- * elements as dtype 0 and pack the first into the high bits (measured with jaxlib 0.4.31 to 0.5.1). Handlers
- * that accept any element type cannot read such elements either. */
+/* Returns 1 if an operand has a sub-byte type that the host cannot describe. Hosts before r5 pass such elements as
+ * dtype 0, with the first in the high bits (measured with jaxlib 0.4.31 to 0.5.1). Handlers that accept any element
+ * type cannot read such elements either. */
 XFFI_COLD_ int xffi_unnumbered_(const XLA_FFI_Api* api, XLA_FFI_DataType want, XLA_FFI_DataType got) {
   const unsigned bits = xla_ffi_sdk_bits_of((unsigned)want);
   return got == XLA_FFI_DataType_INVALID && (want == XFFI_ANY_DTYPE || (bits != 0 && bits < 8)) &&
          xffi_host_revision(api) < XFFI_SINCE_(PACKED_ELEMENT_TYPES);
 }
 
-/* Notes why the operand at `index` cannot be fetched. */
+/* Records why the operand at `index` cannot be fetched. */
 XFFI_COLD_ void xffi_operand_problem_(xffi_call* call, int is_arg, int64_t index, const char* name,
                                      XLA_FFI_DataType dtype, int64_t rank) {
   const XLA_FFI_CallFrame* frame = call->frame;
@@ -196,7 +197,8 @@ XFFI_COLD_ void xffi_operand_problem_(xffi_call* call, int is_arg, int64_t index
   xffi_problem(call, "%s", line.text);
 }
 
-/* Returns 1 if operands have memory in the stage of a call. In other stages the host decides. */
+/* Returns 1 if operands have memory in the current stage: execute or record. In other stages, the host may pass null
+ * pointers. */
 XFFI_HOT_ int xffi_has_memory_(const xffi_call* call) {
   return call->frame->stage == XLA_FFI_ExecutionStage_EXECUTE ||
          call->frame->stage == XLA_FFI_ExecutionStage_RECORD;
@@ -216,8 +218,7 @@ XFFI_HOT_ xffi_buffer xffi_fetched_(xffi_call* call, int is_arg, int64_t index, 
   return to;
 }
 
-/* Fetches the operand at `index` of any element type, rank and size, or notes the problem. This is the slow
- * path. */
+/* Fetches the operand at `index`, of any element type, rank and size, or records the problem. This is the slow path. */
 XFFI_SLOW_ xffi_buffer xffi_operand_any_(xffi_call* call, int is_arg, int64_t index, const char* name,
                                         XLA_FFI_DataType dtype, int64_t rank) {
   const XLA_FFI_CallFrame* frame = call->frame;
@@ -226,7 +227,7 @@ XFFI_SLOW_ xffi_buffer xffi_operand_any_(xffi_call* call, int is_arg, int64_t in
   if (index < (is_arg ? frame->args.size : frame->rets.size)) {
     from = xla_ffi_sdk_operand(frame, is_arg, index);
   }
-  /* XFFI_ANY_DTYPE accepts every type that has a number; a buffer whose dtype is that value itself has an
+  /* XFFI_ANY_DTYPE accepts every known type. Its value is that of INVALID, so a buffer with the same dtype has an
    * unknown type. */
   if (from != NULL && (dtype == XFFI_ANY_DTYPE) != (from->dtype == dtype) &&
       (rank == XFFI_ANY_RANK || from->rank == rank)) {
@@ -237,8 +238,8 @@ XFFI_SLOW_ xffi_buffer xffi_operand_any_(xffi_call* call, int is_arg, int64_t in
         (fault != xla_ffi_sdk_fault_count && fault != xla_ffi_sdk_fault_bytes &&
          !xffi_has_memory_(call))) {
       to = xffi_fetched_(call, is_arg, index, name, from->dtype, from, count);
-      /* An empty buffer may have a null pointer, but memcpy and similar functions do not accept null, even for
-       * size 0. */
+      /* The pointer of an empty buffer may be null, which memcpy and similar functions do not accept, even for size
+       * 0. */
       if (to.data == NULL && to.count == 0) to.data = (void*)(uintptr_t)from;
       return to;
     }
@@ -247,8 +248,8 @@ XFFI_SLOW_ xffi_buffer xffi_operand_any_(xffi_call* call, int is_arg, int64_t in
   return to;
 }
 
-/* Fetches the operand at `index`. Operands of up to two small dimensions take the fast path if type and rank are
- * constants. */
+/* Fetches the operand at `index`. If `dtype` and `rank` are constants, operands with at most two small dimensions take
+ * the fast path. */
 XFFI_HOT_ xffi_buffer xffi_operand_(xffi_call* call, int is_arg, int64_t index, const char* name,
                                    XLA_FFI_DataType dtype, int64_t rank) {
   if (dtype != XFFI_ANY_DTYPE && rank >= 0 && rank <= 2 &&
@@ -264,8 +265,8 @@ XFFI_HOT_ xffi_buffer xffi_operand_(xffi_call* call, int is_arg, int64_t index, 
   return xffi_operand_any_(call, is_arg, index, name, dtype, rank);
 }
 
-/* Returns the number of arguments that were not fetched yet. Unsigned arithmetic avoids overflow for any
- * size. */
+/* Returns the number of arguments that were not fetched yet. The unsigned subtraction cannot overflow, even for an
+ * invalid size. */
 XFFI_HOT_ int64_t xffi_args_left(const xffi_call* call) {
   return (int64_t)((uint64_t)call->frame->args.size - (uint64_t)call->next_arg);
 }
@@ -275,13 +276,13 @@ XFFI_HOT_ int64_t xffi_rets_left(const xffi_call* call) {
   return (int64_t)((uint64_t)call->frame->rets.size - (uint64_t)call->next_ret);
 }
 
-/* Fetches the next argument, which must have this dtype and rank. `name` is for messages. */
+/* Fetches the next argument, which must have this dtype and rank. Error messages show `name`. */
 XFFI_HOT_ xffi_buffer xffi_arg(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
                               int64_t rank) {
   return xffi_operand_(call, 1, call->next_arg++, name, dtype, rank);
 }
 
-/* Fetches the next result, which must have this dtype and rank. Its elements are not initialised. */
+/* Fetches the next result, which must have this dtype and rank. The elements are not initialised. */
 XFFI_HOT_ xffi_buffer xffi_ret(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
                               int64_t rank) {
   return xffi_operand_(call, 0, call->next_ret++, name, dtype, rank);
@@ -296,8 +297,8 @@ XFFI_COLD_ void xffi_inout_problem_(xffi_call* call, const char* name, int64_t a
   xffi_problem(call, "%s", line.text);
 }
 
-/* Fetches the next argument and the next result, which must be one array that the handler updates in place. The
- * caller declares it (input_output_aliases); a call where the two are different memory is refused. */
+/* Fetches an in-out operand: the next argument and the next result, which must be one array that the handler updates in
+ * place. The caller must declare the alias (input_output_aliases); otherwise, the call is refused. */
 XFFI_INLINE_ xffi_buffer xffi_inout(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
                                    int64_t rank) {
   const xffi_buffer none = {NULL, NULL, 0, 0, XLA_FFI_DataType_INVALID, 0};
@@ -315,14 +316,14 @@ XFFI_INLINE_ xffi_buffer xffi_inout(xffi_call* call, const char* name, XLA_FFI_D
   return y;
 }
 
-/* Fetches the next argument if there is one; otherwise `present` is 0. */
+/* Fetches the next argument. If there is none, `present` of the result is 0. */
 XFFI_INLINE_ xffi_buffer xffi_optional_arg(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
                                           int64_t rank) {
   const xffi_buffer none = {NULL, NULL, 0, 0, XLA_FFI_DataType_INVALID, 0};
   return xffi_args_left(call) > 0 ? xffi_arg(call, name, dtype, rank) : none;
 }
 
-/* Fetches the next result if there is one; otherwise `present` is 0. */
+/* Fetches the next result. If there is none, `present` of the returned buffer is 0. */
 XFFI_INLINE_ xffi_buffer xffi_optional_ret(xffi_call* call, const char* name, XLA_FFI_DataType dtype,
                                           int64_t rank) {
   const xffi_buffer none = {NULL, NULL, 0, 0, XLA_FFI_DataType_INVALID, 0};

@@ -1,5 +1,5 @@
 /* Cancellation of calls, the only extension that this SDK defines. The embedded runtime provides it from r9 on
- * (<xla_ffi/runtime.h>: xffi_rt_canceller, time limits, shutdown). With any other host a call is never cancelled.
+ * (<xla_ffi/runtime.h>: xffi_rt_canceller, time limits, shutdown). All other hosts never cancel calls.
  * Part of <xla_ffi/handler.h> and, for C++, of <xla/ffi/api/ffi.h>.
  *
  *   xffi_cancellation cancellation = xffi_cancellation_of(call->api, call->ctx);
@@ -15,17 +15,17 @@
 
 #include "xla_ffi/host.h"
 
-/* C++ also compiles this C code, whose casts would cause warnings. */
+/* Silences the C++ warnings about the C-style casts in this header. */
 #if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 #endif
 
-/* Number of the extension: the bytes "XFFI" and 1. */
+/* The extension's type: the bytes "XFFI", followed by the number 1. */
 #define XFFI_EXTENSION_CANCELLATION_ INT64_C(0x5846464900000001)
 
-/* The extension as a host provides it. The head lives as long as the context, the object until its last release.
- * The functions may be called from any thread. */
+/* The extension as provided by a host. The extension struct lives as long as the context; `object` lives until its last
+ * release. The functions may be called from any thread. */
 typedef struct xffi_cancellation_extension_ {
   XLA_FFI_Extension extension;
   const void* object;
@@ -34,7 +34,7 @@ typedef struct xffi_cancellation_extension_ {
   void (*release)(const void* object);
 } xffi_cancellation_extension_;
 
-/* A handle that a handler polls; all fields are null if the host has no cancellation. */
+/* A cancellation handle, which a handler polls. All fields are null if the host does not support cancellation. */
 typedef struct xffi_cancellation {
   const void* object;
   int32_t (*is_cancelled)(const void* object);
@@ -42,7 +42,8 @@ typedef struct xffi_cancellation {
   void (*release)(const void* object);
 } xffi_cancellation;
 
-/* Returns the handle of the current call. It is valid until the handler returns, or longer if it is retained. */
+/* Returns the cancellation handle of the current call. The handle is valid until the handler returns, or longer if it
+ * is retained. */
 static inline xffi_cancellation xffi_cancellation_of(const XLA_FFI_Api* api,
                                                      XLA_FFI_InvokeContext* ctx) {
   XLA_FFI_InvokeContext_FindExtension_Args args;
@@ -71,20 +72,20 @@ static inline xffi_cancellation xffi_cancellation_of(const XLA_FFI_Api* api,
   return found;
 }
 
-/* Returns 1 if the result is no longer wanted, otherwise 0. */
+/* Returns 1 if the call is cancelled, otherwise 0. */
 static inline int xffi_is_cancelled(const xffi_cancellation* cancellation) {
   return cancellation->is_cancelled != NULL &&
          cancellation->is_cancelled(cancellation->object) != 0;
 }
 
-/* Returns the reason, as the code of the error that the handler should return: XLA_FFI_Error_Code_CANCELLED by a canceller,
- * DEADLINE_EXCEEDED after the time limit, UNAVAILABLE after a shutdown; OK while the result is wanted. */
+/* Returns the reason for the cancellation, as the code of the error to return: CANCELLED by a canceller,
+ * DEADLINE_EXCEEDED after the time limit, UNAVAILABLE after a shutdown. Returns OK if the call is not cancelled. */
 static inline XLA_FFI_Error_Code xffi_cancelled_code(const xffi_cancellation* cancellation) {
   if (cancellation->is_cancelled == NULL) return XLA_FFI_Error_Code_OK;
   return (XLA_FFI_Error_Code)cancellation->is_cancelled(cancellation->object);
 }
 
-/* Returns the text of a code from xffi_cancelled_code. */
+/* Returns the text of a reason that xffi_cancelled_code returned. */
 static inline const char* xffi_cancelled_reason(XLA_FFI_Error_Code code) {
   if (code == XLA_FFI_Error_Code_DEADLINE_EXCEEDED) return "gave up, because the time limit is over";
   if (code == XLA_FFI_Error_Code_UNAVAILABLE) return "gave up, because the runtime shuts down";

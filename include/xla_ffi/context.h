@@ -1,5 +1,5 @@
 /* The services of a call's context: stream, scratch memory, thread pool and parallel loops, ids, options, extensions.
- * Part of <xla_ffi/handler.h>. Nothing from here is valid after the call.
+ * Part of <xla_ffi/handler.h>. All returned values are invalid after the call.
  *
  * Each function returns null, or an error to return from the handler. If the host lacks a service, the error is
  * UNIMPLEMENTED and names the service, the host and the first jaxlib that has it.
@@ -10,7 +10,7 @@
 #include "xla_ffi/attribute.h"
 #include "xla_ffi/cancellation.h"
 
-/* Returns null while the result is wanted; otherwise the error to return, whose code is the reason
+/* Returns null if the call is not cancelled; otherwise the error to return, whose code is the reason
  * (xffi_cancelled_code). */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_check_cancelled(const xffi_call* call,
                                                                 const xffi_cancellation* cancellation) {
@@ -31,7 +31,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_stream(const xffi_call* call, vo
   return error;
 }
 
-/* Frees scratch memory. */
+/* Frees memory that xffi_scratch allocated. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_scratch_free(const xffi_call* call, void* data, size_t size) {
   XLA_FFI_DeviceMemory_Free_Args args;
   memset(&args, 0, sizeof(args));
@@ -42,10 +42,10 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_scratch_free(const xffi_call* ca
   return XFFI_ASK_(call->api, XLA_FFI_DeviceMemory_Free, &args);
 }
 
-/* Allocates scratch memory on the device. Free it with xffi_scratch_free before the handler returns, because XLA does
- * not. `alignment` is a power of two up to 256, the alignment of XLA's GPU memory, although XLA itself accepts at most
- * 16. Available in every revision. Errors: INVALID_ARGUMENT for any other alignment, INTERNAL if the host's memory is
- * not aligned to it. */
+/* Allocates scratch memory on the device. Free the memory with xffi_scratch_free before the handler returns, because
+ * XLA does not free it. `alignment` is a power of two up to 256, the alignment of XLA's GPU memory; XLA itself accepts
+ * at most 16. Available in every revision. Errors: INVALID_ARGUMENT for any other alignment, INTERNAL if the host
+ * returns memory that is not aligned. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_scratch(const xffi_call* call, size_t size, size_t alignment,
                                         void** data) {
   XLA_FFI_DeviceMemory_Allocate_Args args;
@@ -72,7 +72,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_scratch(const xffi_call* call, s
   return NULL;
 }
 
-/* Runs `task(data)` on a thread of the host's pool, never on the calling thread. From r1. */
+/* Runs `task(data)` on a thread of the host's pool, never on the calling thread. Available from r1 on. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_schedule(const xffi_call* call, XLA_FFI_Task* task, void* data) {
   XLA_FFI_ThreadPool_Schedule_Args args;
   if (!XFFI_HOST_HAS_(call->api, XLA_FFI_ThreadPool_Schedule)) {
@@ -86,12 +86,12 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_schedule(const xffi_call* call, 
   return XFFI_ASK_(call->api, XLA_FFI_ThreadPool_Schedule, &args);
 }
 
-/* Gets the number of threads in the pool. From r3. */
+/* Gets the number of threads in the host's pool. Available from r3 on. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_num_threads(const xffi_call* call, int64_t* count) {
   XLA_FFI_ThreadPool_NumThreads_Args args;
   *count = 0;
   if (xffi_host_revision(call->api) < XFFI_SINCE_(THREAD_POOL_SIZE) ||
-      !XFFI_HOST_HAS_(call->api, XLA_FFI_ThreadPool_NumThreads)) { /* r2 has a different function here */
+      !XFFI_HOST_HAS_(call->api, XLA_FFI_ThreadPool_NumThreads)) { /* in r2, this position has a different function */
     return xffi_missing_feature_(call->api, XFFI_FEATURE_(THREAD_POOL_SIZE));
   }
   memset(&args, 0, sizeof(args));
@@ -101,7 +101,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_num_threads(const xffi_call* cal
   return XFFI_ASK_(call->api, XLA_FFI_ThreadPool_NumThreads, &args);
 }
 
-/* Gets the id of this execution, which is the same on all its devices. From r4. */
+/* Gets the run id of this execution, which is the same on all devices. Available from r4 on. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_run_id(const xffi_call* call, int64_t* id) {
   XLA_FFI_RunId_Get_Args args;
   XLA_FFI_Error* error;
@@ -117,7 +117,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_run_id(const xffi_call* call, in
   return error;
 }
 
-/* Gets the global number of the device. From r5. */
+/* Gets the global ordinal of the device. Available from r5 on. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_device_ordinal(const xffi_call* call, int32_t* ordinal) {
   XLA_FFI_DeviceOrdinal_Get_Args args;
   XLA_FFI_Error* error;
@@ -133,7 +133,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_device_ordinal(const xffi_call* 
   return error;
 }
 
-/* Gets the object of that type that the caller attached to the execution. Available in every revision. If the object
+/* Gets the user data of type `id` that the caller attached to the execution. Available in every revision. If the object
  * may be absent, use xffi_find_user_data (state.h), which distinguishes absence from failure. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_user_data(const xffi_call* call, XLA_FFI_TypeId id, void** data) {
   XLA_FFI_InvokeContext_Get_Args args;
@@ -147,7 +147,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_user_data(const xffi_call* call,
   return error;
 }
 
-/* Gets the options of this execution, a dictionary that may be empty. From r10. */
+/* Gets the custom options of this execution, a dictionary that may be empty. Available from r10 on. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_custom_options(const xffi_call* call, xffi_dict* options) {
   static const XLA_FFI_Attrs none = {XLA_FFI_Attrs_STRUCT_SIZE, NULL, 0, NULL, NULL, NULL};
   XLA_FFI_CustomOptions_Get_Args args;
@@ -162,12 +162,12 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_custom_options(const xffi_call* 
   args.struct_size = XLA_FFI_CustomOptions_Get_Args_STRUCT_SIZE;
   args.ctx = call->ctx;
   error = XFFI_ASK_(call->api, XLA_FFI_CustomOptions_Get, &args);
-  /* A host without options may return null. */
+  /* If the execution has no options, the host may return null. */
   if (error == NULL && args.attrs != NULL) options->attrs = args.attrs;
   return error;
 }
 
-/* Gets the extension of that type, or null if the context has none. From r9. */
+/* Gets the host's extension of this type, or null if the context has no such extension. Available from r9 on. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_extension(const xffi_call* call, int64_t type,
                                           const XLA_FFI_Extension** extension) {
   XLA_FFI_InvokeContext_FindExtension_Args args;
@@ -187,11 +187,11 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_extension(const xffi_call* call,
 
 /* --- loops shared by the calling thread and the host's thread pool --- */
 
-/* The body of a loop, for the elements from `begin` to `end` (exclusive). */
+/* The body of a loop, which processes the elements from `begin` to `end` (exclusive). */
 typedef void xffi_range_body(void* data, int64_t begin, int64_t end);
 
-/* The state of one loop. It is freed only after the last pool task has ended. A task that starts late finds the gate
- * closed, and uses neither `body` nor `data`. */
+/* The state of one loop. The last of the caller and the pool tasks to end frees it. A task that starts after the loop
+ * has ended finds XFFI_GATE_CLOSED_ in `inside`, and uses neither `body` nor `data`. */
 typedef struct xffi_loop_ {
   xffi_range_body* body;
   void* data;
@@ -205,7 +205,7 @@ typedef struct xffi_loop_ {
 #define XFFI_MOST_TURNS_ (1L << 29)
 #define XFFI_GATE_CLOSED_ (1L << 29)
 
-/* Runs the body on the ranges from `begin` to `end`. */
+/* Calls the body for consecutive ranges of at most `grain` elements from `begin` to `end`. */
 XFFI_INLINE_ void xffi_loop_ranges_(const xffi_loop_* loop, int64_t begin, int64_t end) {
   while (begin < end) {
     const int64_t next = end - begin > loop->grain ? begin + loop->grain : end;
@@ -214,7 +214,7 @@ XFFI_INLINE_ void xffi_loop_ranges_(const xffi_loop_* loop, int64_t begin, int64
   }
 }
 
-/* Runs steps of the loop until none is left. */
+/* Runs steps of the loop until all steps are started. */
 XFFI_INLINE_ void xffi_loop_work_(xffi_loop_* loop) {
   for (;;) {
     const long turn = XFFI_ADD_(&loop->next, 1);
@@ -238,11 +238,11 @@ XFFI_INLINE_ void xffi_loop_help_(void* data) {
 
 /* Calls `body(data, begin, end)` for ranges of at most `grain` elements that together cover 0 to `count`, each once.
  * The calling thread and the host's thread pool share the work. The function returns when all ranges are done, and
- * waits only for ranges that another thread has started.
+ * waits only for ranges that other threads have started. It therefore works even if the pool has only one thread, or
+ * runs its tasks late or never.
  *
- * It therefore also works if the pool has one thread, or runs its tasks late or never. Without a pool (before r1) or
- * without memory, the calling thread runs all ranges. With a `grain` of 0 or less, each thread gets about four ranges.
- * `body` is called from several threads at once, and must not throw. */
+ * If the host has no pool (before r1) or memory is exhausted, the calling thread runs all ranges. With a `grain` of 0
+ * or less, each thread gets about four ranges. `body` is called from several threads at once, and must not throw. */
 XFFI_INLINE_ void xffi_for_each_range(const xffi_call* call, int64_t count, int64_t grain, xffi_range_body* body,
                                      void* data) {
   int64_t threads = 0, each, ranges, helpers;
@@ -252,7 +252,8 @@ XFFI_INLINE_ void xffi_for_each_range(const xffi_call* call, int64_t count, int6
   if (count <= 0) return;
   if (XFFI_HOST_HAS_(call->api, XLA_FFI_ThreadPool_Schedule) &&
       (error = xffi_num_threads(call, &threads)) != NULL) {
-    /* Hosts before r3 do not report the number of threads. A surplus task finds no work and ends. */
+    /* Hosts before r3 do not report the number of threads. If the number is too high, surplus tasks find no work and
+     * end. */
     xffi_error_free(call->api, error);
     threads = 16;
   }
@@ -278,7 +279,7 @@ XFFI_INLINE_ void xffi_for_each_range(const xffi_call* call, int64_t count, int6
   for (; helpers > 0; --helpers) {
     error = xffi_schedule(call, xffi_loop_help_, loop);
     if (error == NULL) continue;
-    /* The pool accepts no more tasks. */
+    /* The pool accepts no more tasks, so the remaining helpers do not start. */
     xffi_error_free(call->api, error);
     xffi_loop_leave_(loop, (long)helpers);
     break;

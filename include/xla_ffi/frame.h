@@ -1,7 +1,6 @@
 /* Reads call frames: checks that operand memory is usable, finds overlapping operands, detects host memory, and looks
- * up attributes by name. Part of <xla_ffi/handler.h> and <xla/ffi/api/api.h>. Operands are checked by their addresses
- * only, whether they are in host or device memory.
- */
+ * up attributes by name. Part of <xla_ffi/handler.h> and <xla/ffi/api/api.h>. The checks use only the addresses of
+ * operands, so they work for host memory and for device memory. */
 #ifndef XLA_FFI_FRAME_H_
 #define XLA_FFI_FRAME_H_
 
@@ -13,14 +12,14 @@
 
 #include "xla_ffi/host.h"
 
-/* C++ also compiles this C code, whose casts would cause warnings. */
+/* Silences the C++ warnings about the C-style casts in this header. */
 #if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 #endif
 
-/* XLA's enums have the size of an int. -fshort-enums makes them smaller, which changes the layout of every struct with
- * one. */
+/* XLA's enums have the size of an int. -fshort-enums makes enums smaller, and thereby changes the layout of every
+ * struct with an enum. */
 #if defined(__cplusplus)
 static_assert(sizeof(XLA_FFI_Error_Code) == sizeof(int),
               "XLA is compiled without -fshort-enums: leave that flag out, or write -fno-short-enums");
@@ -33,26 +32,27 @@ struct xla_ffi_sdk_is_compiled_without_short_enums {
 };
 #endif
 
-/* The text for an element type that the host cannot name. */
+/* The message text for a sub-byte element type that the host cannot describe. */
 #define XLA_FFI_SDK_TEXT_PACKED "an array of elements of less than a byte"
 
-/* Returns 1 if the lists in a frame have at least the ABI's struct_size. The frame's own size was checked before. */
+/* Returns 1 if the operand and attribute lists of a call frame have at least the ABI's struct_size. The caller has
+ * checked the size of the frame. */
 XFFI_HOT_ int xla_ffi_sdk_has_lists(const XLA_FFI_CallFrame* frame) {
   return !((frame->args.struct_size < XLA_FFI_Args_STRUCT_SIZE) |
            (frame->rets.struct_size < XLA_FFI_Rets_STRUCT_SIZE) |
            (frame->attrs.struct_size < XLA_FFI_Attrs_STRUCT_SIZE));
 }
 
-/* The reason why a buffer's memory cannot be used. */
+/* The reason why the memory of a buffer cannot be used. */
 typedef enum xla_ffi_sdk_fault {
   xla_ffi_sdk_fault_none,
   xla_ffi_sdk_fault_count,    /* negative or missing dimensions, too many elements, or an unknown element type */
-  xla_ffi_sdk_fault_bytes,    /* more bytes than can be addressed */
-  xla_ffi_sdk_fault_null,     /* a null pointer to elements */
-  xla_ffi_sdk_fault_alignment /* elements that are not aligned for their type */
+  xla_ffi_sdk_fault_bytes,    /* the size in bytes exceeds the address space */
+  xla_ffi_sdk_fault_null,     /* the data pointer is null, although there are elements */
+  xla_ffi_sdk_fault_alignment /* the data pointer is not aligned for the element type */
 } xla_ffi_sdk_fault;
 
-/* Returns the bits of an element; 0 for tokens and unknown types. */
+/* Returns the number of bits of an element type; 0 for tokens and unknown types. */
 XFFI_HOT_ unsigned xla_ffi_sdk_bits(unsigned dtype) {
   switch (dtype) {
 #define XLA_FFI_SDK_BITS_(name, lower, bits) \
@@ -65,8 +65,8 @@ XFFI_HOT_ unsigned xla_ffi_sdk_bits(unsigned dtype) {
   }
 }
 
-/* The names of all element types, one after the other. An array of pointers would take ten times the space in a
- * library's file. */
+/* The names of all element types, as consecutive strings. An array of pointers would take ten times the space in a
+ * library file. */
 typedef struct xla_ffi_sdk_dtype_names {
   char INVALID_[sizeof("INVALID")];
 #define XLA_FFI_SDK_NAME_(name, lower, bits) char name##_[sizeof(#name)];
@@ -86,16 +86,18 @@ XFFI_SLOW_ const char* xla_ffi_sdk_dtype_name(unsigned dtype) {
   static const unsigned short places[] = {0, XLA_FFI_SDK_ELEMENT_TYPES(XLA_FFI_SDK_PLACE_)};
 #undef XLA_FFI_SDK_PLACE_
   size_t i = sizeof(numbers);
-  while (i-- > 0) { /* from the end, where the frequent float types are */
+  while (i-- > 0) { /* searches from the end, where the common float types are */
     if (numbers[i] == dtype) return (const char*)&names + places[i];
   }
   return NULL;
 }
 
-/* Returns the bits like xla_ffi_sdk_bits, for a type that the compiler does not know. Callers share this table. */
+/* Returns the same value as xla_ffi_sdk_bits, for a type that is not a compile-time constant. All callers share the
+ * code of this function. */
 XFFI_SLOW_ unsigned xla_ffi_sdk_bits_of(unsigned dtype) { return xla_ffi_sdk_bits(dtype); }
 
-/* Returns the alignment in bytes of an element of `bits` bits. A complex number is aligned like its parts. */
+/* Returns the alignment in bytes of an element type with `bits` bits. A complex number has the alignment of its
+ * parts. */
 XFFI_HOT_ unsigned xla_ffi_sdk_align(unsigned dtype, unsigned bits) {
   const unsigned bytes = bits / 8;
   if (dtype == XLA_FFI_DataType_C64 || dtype == XLA_FFI_DataType_C128) return bytes / 2;
@@ -106,7 +108,7 @@ XFFI_COLD_ unsigned xla_ffi_sdk_align_of(unsigned dtype) {
   return xla_ffi_sdk_align(dtype, xla_ffi_sdk_bits_of(dtype));
 }
 
-/* Computes a * b for two non-negative numbers, and returns 1 if the product overflows an int64_t. */
+/* Computes a * b for non-negative numbers. Returns 1 if the product overflows an int64_t. */
 XFFI_HOT_ int xla_ffi_sdk_multiply(int64_t a, int64_t b, int64_t* product) {
 #if defined(__GNUC__) || defined(__clang__)
   return __builtin_mul_overflow(a, b, product);
@@ -117,8 +119,8 @@ XFFI_HOT_ int xla_ffi_sdk_multiply(int64_t a, int64_t b, int64_t* product) {
 #endif
 }
 
-/* Checks whether a buffer's memory can be used, for dimensions of any size. The buffer's struct_size was checked
- * before. */
+/* Checks whether the memory of a buffer can be used, for dimensions of any size. The caller has checked the buffer's
+ * struct_size. */
 XFFI_SLOW_ xla_ffi_sdk_fault xla_ffi_sdk_find_fault(const XLA_FFI_Buffer* buf, unsigned dtype, int64_t rank,
                                                     int64_t* elements) {
   const unsigned bits = xla_ffi_sdk_bits_of(dtype), align = xla_ffi_sdk_align(dtype, bits);
@@ -127,7 +129,8 @@ XFFI_SLOW_ xla_ffi_sdk_fault xla_ffi_sdk_find_fault(const XLA_FFI_Buffer* buf, u
   uint64_t rest;
   int over = 0, empty = 0;
   *elements = 0;
-  /* The size of a newer type is unknown. Hosts before r5 pass packed types as INVALID, which has an error of its own. */
+  /* Newer element types have an unknown size. Hosts before r5 pass packed types as INVALID, which has a separate error
+   * message. */
   if (bits == 0 && dtype != XLA_FFI_DataType_TOKEN && dtype != XLA_FFI_DataType_INVALID) return xla_ffi_sdk_fault_count;
   if (rank < 0 || (rank > 0 && buf->dims == NULL)) return xla_ffi_sdk_fault_count;
   for (i = 0; i < rank; ++i) {
@@ -140,7 +143,7 @@ XFFI_SLOW_ xla_ffi_sdk_fault xla_ffi_sdk_find_fault(const XLA_FFI_Buffer* buf, u
   if (over) return xla_ffi_sdk_fault_count;
   *elements = count;
   if (dtype == XLA_FFI_DataType_TOKEN) return xla_ffi_sdk_fault_none;
-  rest = (((uint64_t)count & 7) * bits + 7) >> 3; /* packed elements may end within a byte */
+  rest = (((uint64_t)count & 7) * bits + 7) >> 3; /* rounded up, because packed elements may end within a byte */
   if (xla_ffi_sdk_multiply((int64_t)((uint64_t)count >> 3), bits, &bytes) || bytes > INT64_MAX - (int64_t)rest) {
     return xla_ffi_sdk_fault_bytes;
   }
@@ -148,8 +151,8 @@ XFFI_SLOW_ xla_ffi_sdk_fault xla_ffi_sdk_find_fault(const XLA_FFI_Buffer* buf, u
   return (data & (align - 1)) != 0 ? xla_ffi_sdk_fault_alignment : xla_ffi_sdk_fault_none;
 }
 
-/* Returns the kind of number of an element type, ordered from narrow to wide: bool, unsigned, signed, float, complex;
- * -1 for types that are not numbers. */
+/* Returns the kind of number of an element type, from narrow to wide: 0 for bool, then unsigned, signed, float,
+ * complex. Returns -1 for types that are not numbers. */
 XFFI_COLD_ int xla_ffi_sdk_kind_of(unsigned dtype) {
   static const char kinds[] = "PUSFC";
   const char* name = xla_ffi_sdk_dtype_name(dtype);
@@ -157,15 +160,15 @@ XFFI_COLD_ int xla_ffi_sdk_kind_of(unsigned dtype) {
   return at != NULL && *at != '\0' ? (int)(at - kinds) : -1;
 }
 
-/* Returns 1 if a cast from one element type to the other preserves every value. */
+/* Returns 1 if a cast between two element types preserves every value. */
 XFFI_COLD_ int xla_ffi_sdk_widens(unsigned from, unsigned to) {
   const int a = xla_ffi_sdk_kind_of(from), b = xla_ffi_sdk_kind_of(to);
   const unsigned has = xla_ffi_sdk_bits_of(from) >> (a == 4), gets = xla_ffi_sdk_bits_of(to) >> (b == 4);
   return a >= 0 && (a == b || (a == 1 && b == 2) ? gets > has : a < b && (a == 0 || gets >= has));
 }
 
-/* Writes `before` and NumPy's name of an element type, such as `np.float32`. Returns 0 and writes nothing if NumPy has
- * no such type. */
+/* Writes `before` and the NumPy name of an element type, for example `np.float32`. If NumPy has no such type, writes
+ * nothing and returns 0. */
 XFFI_COLD_ int xla_ffi_sdk_put_numpy(xla_ffi_sdk_line* line, const char* before, unsigned dtype) {
   static const char* const names[] = {"", "np.uint", "np.int", "np.float", "np.complex"};
   const int kind = xla_ffi_sdk_kind_of(dtype);
@@ -183,7 +186,7 @@ XFFI_COLD_ void xla_ffi_sdk_put_dtype(xla_ffi_sdk_line* line, unsigned dtype) {
   if (name == NULL) xla_ffi_sdk_put_number(line, dtype);
 }
 
-/* Writes a buffer's type and shape: "F32[2, 3]". */
+/* Writes the type and shape of a buffer: "F32[2, 3]". */
 XFFI_COLD_ void xla_ffi_sdk_put_buffer(xla_ffi_sdk_line* line, const XLA_FFI_Buffer* buf) {
   xla_ffi_sdk_put_dtype(line, (unsigned)buf->dtype);
   xla_ffi_sdk_put_words(line, "[");
@@ -191,8 +194,8 @@ XFFI_COLD_ void xla_ffi_sdk_put_buffer(xla_ffi_sdk_line* line, const XLA_FFI_Buf
   xla_ffi_sdk_put_words(line, "]");
 }
 
-/* Writes why a buffer cannot be the operand with that name, element type (INVALID: any) and rank (-1: any), or cannot
- * be used at all. */
+/* Writes why a buffer cannot be the operand with this name, element type (INVALID: any) and rank (-1: any), or why its
+ * memory cannot be used. */
 XFFI_COLD_ void xla_ffi_sdk_put_mismatch(xla_ffi_sdk_line* line, const XLA_FFI_Buffer* buf, int is_arg,
                                          const char* name, size_t length, unsigned dtype, int64_t rank) {
   const unsigned got = (unsigned)buf->dtype;
@@ -245,7 +248,7 @@ XFFI_COLD_ void xla_ffi_sdk_put_mismatch(xla_ffi_sdk_line* line, const XLA_FFI_B
   }
 }
 
-/* Reads an integer whose type has at least a byte. Returns 0 for other types. */
+/* Reads an integer of at least 8 bits. Returns 0 for other types. */
 XFFI_SLOW_ int xla_ffi_sdk_read_integer(unsigned dtype, const void* from, int64_t* value) {
   switch (dtype) {
 #define XLA_FFI_SDK_INTEGER_(dtype, type)    \
@@ -269,7 +272,7 @@ XFFI_SLOW_ int xla_ffi_sdk_read_integer(unsigned dtype, const void* from, int64_
   }
 }
 
-/* Writes an attribute's type: "F32", "S64[3]", "a string". */
+/* Writes the type of an attribute: "F32", "S64[3]", "a string". */
 XFFI_COLD_ void xla_ffi_sdk_put_attr(xla_ffi_sdk_line* line, unsigned type, const void* attr) {
   const XLA_FFI_Scalar* scalar = (const XLA_FFI_Scalar*)attr; /* an array also starts with its element type */
   const XLA_FFI_ByteSpan* span = (const XLA_FFI_ByteSpan*)attr;
@@ -291,7 +294,7 @@ XFFI_COLD_ void xla_ffi_sdk_put_attr(xla_ffi_sdk_line* line, unsigned type, cons
   }
 }
 
-/* Writes how to convert a number of a different element type, or that its value does not fit. */
+/* Writes how to convert a number to the expected element type, or that the value does not fit. */
 XFFI_COLD_ void xla_ffi_sdk_put_pass(xla_ffi_sdk_line* line, unsigned dtype, const XLA_FFI_Scalar* scalar) {
   const int kind = xla_ffi_sdk_kind_of(dtype);
   const unsigned got = (unsigned)scalar->dtype;
@@ -302,9 +305,9 @@ XFFI_COLD_ void xla_ffi_sdk_put_pass(xla_ffi_sdk_line* line, unsigned dtype, con
   char text[40];
   if (kind < 1 || kind > 3) return;
   if (xla_ffi_sdk_read_integer(got, scalar->value, &whole)) {
-    if (got == XLA_FFI_DataType_U64 && whole < 0) return; /* exceeds an int64_t, not handled here */
+    if (got == XLA_FFI_DataType_U64 && whole < 0) return; /* values above INT64_MAX are not supported */
     real = (double)whole;
-    fits = kind < 3 || (uint64_t)(whole >> (dtype == XLA_FFI_DataType_F32 ? 24 : 53)) + 1 <= 1; /* without rounding */
+    fits = kind < 3 || (uint64_t)(whole >> (dtype == XLA_FFI_DataType_F32 ? 24 : 53)) + 1 <= 1; /* exact as a float */
     xffi_snprintf_(text, sizeof(text), "%lld", (long long)whole);
   } else if (got == XLA_FFI_DataType_F64 || got == XLA_FFI_DataType_F32) {
     if (got == XLA_FFI_DataType_F64) {
@@ -359,11 +362,11 @@ XFFI_COLD_ void xla_ffi_sdk_put_attr_mismatch(xla_ffi_sdk_line* line, unsigned w
   }
 }
 
-/* Returns 1 if a buffer of whole-byte elements has at most two non-negative dimensions whose byte count cannot
- * overflow. If it returns 0, xla_ffi_sdk_find_fault must check the buffer. */
+/* Returns 1 if a buffer has whole-byte elements and at most two non-negative dimensions whose byte count cannot
+ * overflow. Otherwise, xla_ffi_sdk_find_fault must check the buffer. */
 XFFI_HOT_ int xla_ffi_sdk_is_small(const XLA_FFI_Buffer* buf, unsigned dtype, int64_t rank) {
   const unsigned bytes = xla_ffi_sdk_bits(dtype) / 8;
-  /* The square root of INT64_MAX / bytes. */
+  /* The largest dimension: the square root of INT64_MAX / bytes. */
   const uint64_t most = bytes <= 2 ? 2147483647 : bytes <= 4 ? 1518500249 : bytes <= 8 ? 1073741823 : 759250124;
   if (bytes == 0 || rank > 2) return 0;
   if (rank == 0) return 1;
@@ -371,7 +374,8 @@ XFFI_HOT_ int xla_ffi_sdk_is_small(const XLA_FFI_Buffer* buf, unsigned dtype, in
          XFFI_LIKELY_(((uint64_t)buf->dims[0] | (rank > 1 ? (uint64_t)buf->dims[1] : 0)) <= most);
 }
 
-/* Returns the buffer at an index of the frame's arguments or results; null if it is not a usable buffer. */
+/* Returns the buffer at an index of the call frame's arguments or results; null if the operand is not a valid buffer
+ * struct. */
 XFFI_HOT_ const XLA_FFI_Buffer* xla_ffi_sdk_operand(const XLA_FFI_CallFrame* frame, int is_arg, int64_t index) {
   const XLA_FFI_Buffer* buf;
   if (is_arg ? frame->args.types[index] != XLA_FFI_ArgType_BUFFER
@@ -393,7 +397,7 @@ XFFI_COLD_ int xla_ffi_sdk_alike(const XLA_FFI_Buffer* a, const XLA_FFI_Buffer* 
   return 1;
 }
 
-/* Writes why the argument and the result of an in-out operand are not one array. */
+/* Writes why the argument and the result of an in-out operand are not one array: the memory or the shapes differ. */
 XFFI_COLD_ void xla_ffi_sdk_put_apart(xla_ffi_sdk_line* line, const XLA_FFI_CallFrame* frame, int64_t arg, int64_t ret) {
   const XLA_FFI_Buffer* x = xla_ffi_sdk_operand(frame, 1, arg);
   const XLA_FFI_Buffer* y = xla_ffi_sdk_operand(frame, 0, ret);
@@ -412,7 +416,7 @@ XFFI_COLD_ void xla_ffi_sdk_put_apart(xla_ffi_sdk_line* line, const XLA_FFI_Call
   xla_ffi_sdk_put_words(line, XLA_FFI_SDK_TEXT_ONE_ARRAY);
 }
 
-/* Returns 1 if a buffer has elements that take memory. */
+/* Returns 1 if a buffer has elements that occupy memory. */
 XFFI_COLD_ int xla_ffi_sdk_has_bytes(const XLA_FFI_Buffer* buf) {
   int64_t i;
   for (i = 0; i < buf->rank; ++i) {
@@ -421,15 +425,16 @@ XFFI_COLD_ int xla_ffi_sdk_has_bytes(const XLA_FFI_Buffer* buf) {
   return xla_ffi_sdk_bits_of((unsigned)buf->dtype) != 0;
 }
 
-/* Two operands that overlap in a way that is not allowed. */
+/* A pair of operands that overlap in a way that is not allowed: the result `ret`, and an argument or an earlier
+ * result. */
 typedef struct xla_ffi_sdk_clash_of {
   int64_t ret, other;
   int with_arg;
 } xla_ffi_sdk_clash_of;
 
-/* Returns 1 if a result starts where another operand starts. Hosts do not overlap operands in other ways. The only
- * overlap a caller can request is a result in the memory of an argument of its type and shape (input_output_aliases),
- * which is allowed. */
+/* Returns 1 if a pair of operands starts at the same address in a way that is not allowed. A result may only share the
+ * memory of an argument of the same type and shape (input_output_aliases). Hosts do not create any other overlaps, so
+ * comparing the starts is sufficient. */
 XFFI_COLD_ int xla_ffi_sdk_is_clash(const XLA_FFI_CallFrame* frame, const xla_ffi_sdk_clash_of* at) {
   const XLA_FFI_Buffer* ret = xla_ffi_sdk_operand(frame, 0, at->ret);
   const XLA_FFI_Buffer* other = xla_ffi_sdk_operand(frame, at->with_arg, at->other);
@@ -437,8 +442,9 @@ XFFI_COLD_ int xla_ffi_sdk_is_clash(const XLA_FFI_CallFrame* frame, const xla_ff
          xla_ffi_sdk_has_bytes(other) && !(at->with_arg && xla_ffi_sdk_alike(ret, other));
 }
 
-/* Finds the next clash among the first `args` arguments and `rets` results of a frame; returns 0 if there is none. A
- * search starts with {0, -1, 1}: each result is compared with the arguments, then with the results before it. */
+/* Finds the next pair of operands with a forbidden overlap among the first `args` arguments and `rets` results; returns
+ * 0 if there is none. Start a search with {0, -1, 1}. Each result is compared with all arguments, then with the results
+ * before it. */
 XFFI_COLD_ int xla_ffi_sdk_next_clash(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets,
                                      xla_ffi_sdk_clash_of* at) {
   for (; at->ret < rets; ++at->ret, at->other = -1, at->with_arg = 1) {
@@ -452,23 +458,23 @@ XFFI_COLD_ int xla_ffi_sdk_next_clash(const XLA_FFI_CallFrame* frame, int64_t ar
   return 0;
 }
 
-/* The start of one of many operands, with its index among the arguments, or the complement of its index among the
- * results. */
+/* The start address of an operand, for sorting. `index` is the index of an argument, or the bitwise complement of the
+ * index of a result. */
 typedef struct xla_ffi_sdk_spot {
   uintptr_t start;
   int64_t index;
 } xla_ffi_sdk_spot;
 #define XLA_FFI_SDK_SPOTS 64
-#define XLA_FFI_SDK_PAIRS 16 /* up to this many operands are compared in pairs */
+#define XLA_FFI_SDK_PAIRS 16 /* the largest number of operands that are compared in pairs */
 
-/* Compares operands by their start, for qsort. */
+/* Orders operands by their start address, for qsort. */
 XFFI_COLD_ int xla_ffi_sdk_compare_spots(const void* left, const void* right) {
   const uintptr_t a = ((const xla_ffi_sdk_spot*)left)->start, b = ((const xla_ffi_sdk_spot*)right)->start;
   return a < b ? -1 : a > b;
 }
 
-/* Returns 1 if any of many operands clash, in n log n steps on a sorted copy of their addresses. Without memory for the
- * copy it compares all pairs. */
+/* Returns 1 if any two of many operands have a forbidden overlap. Sorts a copy of the addresses, in n log n steps. If
+ * memory for the copy is exhausted, compares all pairs. */
 XFFI_COLD_ int xla_ffi_sdk_do_many_clash(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets) {
   xla_ffi_sdk_spot few[XLA_FFI_SDK_SPOTS], *spots = few;
   xla_ffi_sdk_clash_of clash = {0, -1, 1};
@@ -486,7 +492,7 @@ XFFI_COLD_ int xla_ffi_sdk_do_many_clash(const XLA_FFI_CallFrame* frame, int64_t
   }
   qsort(spots, count, sizeof(*spots), xla_ffi_sdk_compare_spots);
   for (first = 0; first < count && !found; first = next) {
-    int64_t ret = 0; /* complement of the index of a result that starts here, or 0 */
+    int64_t ret = 0; /* complement of the index of a result at this address, or 0 */
     for (next = first; next < count && spots[next].start == spots[first].start; ++next) {
       found |= spots[next].index < 0 && ret < 0;
       if (spots[next].index < 0) ret = spots[next].index;
@@ -500,7 +506,7 @@ XFFI_COLD_ int xla_ffi_sdk_do_many_clash(const XLA_FFI_CallFrame* frame, int64_t
   return found;
 }
 
-/* Returns 1 if any of the first `args` arguments and `rets` results clash. */
+/* Returns 1 if any two of the first `args` arguments and `rets` results have a forbidden overlap. */
 XFFI_HOT_ int xla_ffi_sdk_any_clash(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets) {
   uintptr_t starts[XLA_FFI_SDK_PAIRS];
   xla_ffi_sdk_clash_of clash = {0, -1, 1};
@@ -519,8 +525,8 @@ XFFI_HOT_ int xla_ffi_sdk_any_clash(const XLA_FFI_CallFrame* frame, int64_t args
   return 0;
 }
 
-/* Returns 1 if the memory of the first `args` arguments and `rets` results can be used and none of them clash. In early
- * stages, where operands have no memory, only sizes are checked. */
+/* Returns 1 if the memory of the first `args` arguments and `rets` results is usable, without forbidden overlaps. If
+ * `has_memory` is 0, checks only the sizes, because operands have no memory in early stages. */
 XFFI_PURE_ int xla_ffi_sdk_memory_is_good(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets, int has_memory) {
   int64_t i, elements;
   for (i = 0; i < args + rets; ++i) {
@@ -536,11 +542,11 @@ XFFI_PURE_ int xla_ffi_sdk_memory_is_good(const XLA_FFI_CallFrame* frame, int64_
   return !has_memory || !xla_ffi_sdk_any_clash(frame, args, rets);
 }
 
-/* Up to this many entries, a linear search is as fast as a binary search. */
+/* The number of entries up to which a linear search is as fast as a binary search. */
 #define XLA_FFI_SDK_FEW_NAMES 32
 
-/* Returns the index of a name by binary search, or -1: hosts sort entries by the bytes of their names. In an unsorted
- * dictionary the search can miss an existing name. */
+/* Returns the index of a name, or -1, by a binary search: hosts sort entries by the bytes of their names. In an
+ * unsorted dictionary, the search can miss a name. */
 XFFI_SLOW_ int64_t xla_ffi_sdk_search(const XLA_FFI_Attrs* attrs, const char* name, size_t length) {
   int64_t low = 0, high = attrs->size;
   while (low < high) {
@@ -561,12 +567,12 @@ XFFI_SLOW_ int64_t xla_ffi_sdk_search(const XLA_FFI_Attrs* attrs, const char* na
   return -1;
 }
 
-/* Function tables of hosts whose calls have no stream, newest first. Most processes have one or two. */
+/* The size of a cache of hosts whose calls have no stream. Most processes have one or two hosts. */
 #define XLA_FFI_SDK_HOSTS_ 8
 typedef const XLA_FFI_Api* volatile xla_ffi_sdk_host;
 
-/* Asks the host for the call's stream. A host without streams allocates an error object for each request, which is
- * too slow for every call. Hosts without streams are therefore cached. */
+/* Returns 1 if the call has no stream: its operands are then in host memory. A host without streams allocates an error
+ * object for each request, which is too slow for every call. The cache `hosts` avoids repeated requests. */
 XFFI_SLOW_ int xla_ffi_sdk_ask_for_stream(const XLA_FFI_CallFrame* frame, xla_ffi_sdk_host* hosts) {
   const XLA_FFI_Api* api = frame->api;
   XLA_FFI_Stream_Get_Args args;
@@ -583,9 +589,9 @@ XFFI_SLOW_ int xla_ffi_sdk_ask_for_stream(const XLA_FFI_CallFrame* frame, xla_ff
     if (error == NULL && args.stream != NULL) return 0;
     xffi_error_free(api, error);
   }
-  /* GPU hosts have no stream in early stages, so a missing stream proves nothing there. */
+  /* GPU hosts also have no stream in early stages, so such hosts must not be cached. */
   if (frame->stage != XLA_FFI_ExecutionStage_EXECUTE) return 1;
-  /* If two threads write at once, the last one wins, and the other host is asked again later. */
+  /* If two threads write at the same time, one entry may be lost. That host is then queried again. */
   for (i = XLA_FFI_SDK_HOSTS_ - 1; i > 0; --i) {
     const XLA_FFI_Api* newer = XLA_FFI_SDK_LOAD_(&hosts[i - 1]);
     XLA_FFI_SDK_STORE_(&hosts[i], newer);

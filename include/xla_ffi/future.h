@@ -1,9 +1,9 @@
 /* Asynchronous handlers: a promise that another thread completes after the handler has returned. Part of
  * <xla_ffi/handler.h>.
  *
- * Only the memory of the buffers' elements stays valid until the promise is completed. The frame, the dims, the
- * attributes and the context end with the call, so copy what you need. If the host has no futures (before r2),
- * the handler waits for the promise before it returns.
+ * After the handler has returned, only the elements of the buffers stay valid, until the promise is completed. The
+ * call frame, dimensions, attributes and context become invalid, so copy their values. If the host has no futures
+ * (before r2), xffi_promise_return waits for the completion.
  */
 #ifndef XLA_FFI_FUTURE_H_
 #define XLA_FFI_FUTURE_H_
@@ -12,18 +12,19 @@
 
 enum { XFFI_PROMISE_OPEN_ = 0, XFFI_PROMISE_BOUND_ = 1, XFFI_PROMISE_DONE_ = 2 };
 
-/* A promise. Complete it exactly once, and return it from the handler; the second of the two frees it. */
+/* A promise. Complete it exactly once, and return it from the handler with xffi_promise_return. The later of these two
+ * operations frees the promise. */
 typedef struct xffi_promise {
   const XLA_FFI_Api* api;
-  const char *handler, *stage; /* for messages */
-  XLA_FFI_Future* future; /* set before the state becomes BOUND */
+  const char *handler, *stage; /* for error messages */
+  XLA_FFI_Future* future; /* set before `state` becomes XFFI_PROMISE_BOUND_ */
   XLA_FFI_Error_Code code;
-  char* message; /* owned by the promise, or null */
+  char* message; /* owned by the promise; may be null */
   long state;
 } xffi_promise;
 
-/* Creates a promise; null if memory is exhausted. The handler must return it with xffi_promise_return or free
- * it. */
+/* Creates a promise; returns null if memory is exhausted. The handler must pass the promise to xffi_promise_return or
+ * free it. */
 XFFI_INLINE_ xffi_promise* xffi_promise_new(xffi_call* call) {
   xffi_promise* promise = (xffi_promise*)calloc(1, sizeof(*promise));
   if (promise == NULL) return NULL;
@@ -33,7 +34,7 @@ XFFI_INLINE_ xffi_promise* xffi_promise_new(xffi_call* call) {
   return promise;
 }
 
-/* Frees a promise that was neither passed on nor returned. Accepts null. */
+/* Frees a promise that was neither given to another thread nor returned. Accepts null. */
 XFFI_INLINE_ void xffi_promise_free(xffi_promise* promise) {
   if (promise == NULL) return;
   free(promise->message);
@@ -71,8 +72,7 @@ XFFI_COLD_ void xffi_promise_signal_(xffi_promise* promise) {
   if (error != NULL) xffi_error_free(api, error); /* the error can no longer be reported */
 }
 
-/* Completes a promise with success, from any thread. The host is signalled here if the handler has already
- * returned. */
+/* Completes a promise with success, from any thread. If the handler has already returned, notifies the host. */
 XFFI_INLINE_ void xffi_promise_done(xffi_promise* promise) {
   if (XFFI_SWAP_(&promise->state, XFFI_PROMISE_DONE_) == XFFI_PROMISE_BOUND_) {
     xffi_promise_signal_(promise);
@@ -96,11 +96,11 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_promise_result_(xffi_promise* prom
   return error;
 }
 
-/* Ends an asynchronous handler: `return xffi_promise_return(call, promise);`. Another thread may complete the
- * promise before or after this. In stages other than execute, and if the call is refused, this waits for the
+/* Ends an asynchronous handler: `return xffi_promise_return(call, promise);`. Other threads may complete the promise
+ * before or after this call. In stages other than execute, and if the call is refused, this function waits for the
  * completion. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_promise_return(const xffi_call* call, xffi_promise* promise) {
-  /* Future_Create expects struct_size 16 and writes `future` after those bytes. */
+  /* XLA_FFI_Future_Create expects struct_size 16, and writes `future` after those 16 bytes. */
   XLA_FFI_Future_Create_Args args;
   XLA_FFI_Future_Create* create;
   XLA_FFI_Error* error;
@@ -119,12 +119,12 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_promise_return(const xffi_call* 
       promise->future = args.future;
       call->frame->future = args.future;
       if (XFFI_SWAP_(&promise->state, XFFI_PROMISE_BOUND_) == XFFI_PROMISE_DONE_) {
-        xffi_promise_signal_(promise); /* completed while the future was created */
+        xffi_promise_signal_(promise); /* the promise was completed while the future was created */
         xffi_promise_free(promise);
       }
       return NULL;
     }
-    xffi_error_free(call->api, error); /* fall back to waiting */
+    xffi_error_free(call->api, error); /* without a future, wait for the completion */
   }
   while (XFFI_LOAD_(&promise->state) != XFFI_PROMISE_DONE_) XFFI_YIELD_();
   return xffi_promise_result_(promise);

@@ -14,15 +14,15 @@
  *   }
  *   XFFI_HANDLER(scale_f32, scale);
  *
- * The handler answers the host's metadata call, runs only in its own stage, and refuses operands and attributes that
- * it did not request. An error lists every problem, one per line, with the names given to the fetches. Ownership: a
- * returned error belongs to the host; fetched values belong to the host and end with the call. Only the
- * symbols that the macros define are exported.
+ * The handler answers the host's metadata query, runs only in its own stage, and refuses operands and attributes that
+ * it did not request. An error lists every problem, one per line, with the names that were passed to the fetches.
+ * The host owns returned errors and fetched values; fetched values are invalid after the call. The library exports
+ * only the symbols that the macros define.
  */
 #ifndef XLA_FFI_HANDLER_H_
 #define XLA_FFI_HANDLER_H_
 
-/* Some sources include this header inside `extern "C"`, which does not allow templates. */
+/* Sources may include this header inside `extern "C"`, which does not allow the templates of C++ headers. */
 #if defined(__cplusplus)
 extern "C++" {
 #include <exception>
@@ -30,7 +30,7 @@ extern "C++" {
 }
 #endif
 
-/* C++ also compiles this C code, whose casts would cause warnings. */
+/* Silences the C++ warnings about the C-style casts in this header. */
 #if defined(__cplusplus) && defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"
@@ -47,13 +47,13 @@ extern "C++" {
 #include "xla_ffi/shape.h"
 #include "xla_ffi/state.h"
 
-/* Static properties of a handler. */
+/* The constant properties of a handler. */
 typedef struct xffi_handler_info_ {
   const char* name;
   XLA_FFI_ExecutionStage stage;
-  xffi_revision floor; /* the oldest revision that has everything the handler needs */
+  xffi_revision floor; /* the oldest revision on which the handler can work */
   XLA_FFI_Handler_Traits traits;
-  xffi_type* state; /* the type of an instantiate handler's state, or null */
+  xffi_type* state; /* for an instantiate handler, the type of its state; or null */
   int host_only; /* whether operands must be in host memory */
 } xffi_handler_info_;
 
@@ -63,7 +63,7 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_refuse_(xffi_call* call) {
   return xffi_error(call, call->code, "%s%s", count, call->text + 3);
 }
 
-/* Notes that the call has more operands than were fetched. */
+/* Records that the call has more operands than the handler fetched. */
 XFFI_COLD_ void xffi_too_many_(xffi_call* call, const char* what, int64_t fetched, const char* const* names, int64_t got) {
   xla_ffi_sdk_line line;
   int64_t i;
@@ -82,7 +82,8 @@ XFFI_COLD_ void xffi_report_counts_(xffi_call* call) {
   if (xffi_rets_left(call) > 0) xffi_too_many_(call, "result", call->next_ret, call->rets, call->frame->rets.size);
 }
 
-/* Writes an operand's name for messages. Names are kept only for the first operands. */
+/* Writes an operand's name for messages. The names of the first XFFI_NAMES_ operands are known; others are shown by
+ * index. */
 XFFI_COLD_ void xffi_put_operand_(xla_ffi_sdk_line* line, const void* context, int is_arg,
                                 int64_t index) {
   const xffi_call* call = (const xffi_call*)context;
@@ -113,7 +114,7 @@ XFFI_COLD_ void xffi_report_shapes_(xffi_call* call, xla_ffi_sdk_shapes* shapes)
   } while (xla_ffi_sdk_next_misfit(shapes));
 }
 
-/* Notes what is wrong with a contract itself. */
+/* Records that a shape contract is invalid, or does not match the number of operands. */
 XFFI_COLD_ void xffi_wrong_contract_(xffi_call* call, const xla_ffi_sdk_shapes* shapes) {
   const char* why = shapes->wrong == XLA_FFI_SDK_WRONG_SHORT  ? "has no entry for one of the operands"
                     : shapes->wrong == XLA_FFI_SDK_WRONG_LONG ? "has an entry more than there are operands"
@@ -121,11 +122,11 @@ XFFI_COLD_ void xffi_wrong_contract_(xffi_call* call, const xla_ffi_sdk_shapes* 
   xffi_problem(call, "the shape contract `%.200s` %s", shapes->contract, why);
 }
 
-/* Refuses the call unless the operands have the shapes of a contract such as "... n, n k -> ... k". Call it after all
- * operands are fetched and before xffi_decoded. Repeat the contract in the manifest with XFFI_SHAPE. */
+/* Refuses the call unless the operands match a shape contract such as "... n, n k -> ... k". Call this function after
+ * all operands are fetched and before xffi_decoded. Repeat the contract in the manifest with XFFI_SHAPE. */
 XFFI_INLINE_ void xffi_shapes(xffi_call* call, const char* contract) {
   xla_ffi_sdk_shapes shapes;
-  if (call->problems != 0 || xffi_args_left(call) > 0 || xffi_rets_left(call) > 0) return; /* reported elsewhere */
+  if (call->problems != 0 || xffi_args_left(call) > 0 || xffi_rets_left(call) > 0) return; /* xffi_decoded reports this */
   xla_ffi_sdk_shapes_begin(&shapes, contract, call->frame);
   if (XFFI_UNLIKELY_(xla_ffi_sdk_next_misfit(&shapes))) {
     xffi_report_shapes_(call, &shapes);
@@ -134,9 +135,9 @@ XFFI_INLINE_ void xffi_shapes(xffi_call* call, const char* contract) {
   }
 }
 
-/* Ends decoding. Returns null if every requested operand and attribute is valid and there are no others; otherwise the
- * error to return. Surplus operands are accepted in stages other than execute if the handler fetched none. Surplus
- * attributes and dictionary fields are accepted if `call->open_attrs` is set. */
+/* Ends decoding. Returns null if the call has exactly the requested operands and attributes and all are valid;
+ * otherwise the error to return. In stages other than execute, a handler that fetches no operands accepts any. If
+ * `call->open_attrs` is set, surplus attributes and dictionary fields are accepted. */
 XFFI_MUST_USE_ XFFI_SLOW_ XLA_FFI_Error* xffi_decoded(xffi_call* call) {
   const int counts = call->frame->stage == XLA_FFI_ExecutionStage_EXECUTE;
   if (XFFI_UNLIKELY_((xffi_args_left(call) > 0 && (counts || call->next_arg > 0)) ||
@@ -155,8 +156,9 @@ XFFI_MUST_USE_ XFFI_SLOW_ XLA_FFI_Error* xffi_decoded(xffi_call* call) {
   return XFFI_UNLIKELY_(call->problems != 0) ? xffi_refuse_(call) : NULL;
 }
 
-/* Returns an error for a call that should have failed: the handler succeeded, but did not call xffi_decoded after
- * all fetches, or ignored its error. A handler that fetched nothing reads the frame itself and is trusted. */
+/* Returns an error if the handler succeeded although the call should be refused: the handler did not call xffi_decoded
+ * after all fetches, or ignored its error. A handler that fetched nothing reads the call frame itself and is not
+ * checked. */
 XFFI_COLD_ XLA_FFI_Error* xffi_not_decoded_(xffi_call* call) {
   if (xffi_is_decoded_(call)) return NULL;
   if (call->decoded != call->next_arg + call->next_ret) {
@@ -173,13 +175,13 @@ XFFI_COLD_ XLA_FFI_Error* xffi_metadata_(const XLA_FFI_CallFrame* frame, const x
   XLA_FFI_Error* error =
       xffi_answer_metadata_(frame->api, extension, handler->name, handler->floor, handler->traits);
   if (error == NULL && frame->api != NULL && xffi_host_minor_(frame->api) >= 2) {
-    extension->metadata->state_type_id.type_id = 0; /* older hosts end the structure before this field */
+    extension->metadata->state_type_id.type_id = 0; /* before version 0.2, the struct has no such field */
   }
   return error;
 }
 
-/* Answers the metadata call of a handler that stores state. This is a separate function so that libraries without
- * state do not contain it. */
+/* Answers the metadata query to a handler that stores state. A separate function, so that libraries without state do
+ * not contain it. */
 XFFI_COLD_ XLA_FFI_Error* xffi_metadata_of_state_(const XLA_FFI_CallFrame* frame,
                                                  const xffi_handler_info_* handler,
                                                  const XLA_FFI_Metadata_Extension* extension) {
@@ -191,9 +193,9 @@ XFFI_COLD_ XLA_FFI_Error* xffi_metadata_of_state_(const XLA_FFI_CallFrame* frame
 
 XFFI_COLD_ XLA_FFI_Error* xffi_wrong_call_(const XLA_FFI_CallFrame* frame,
                                          const xffi_handler_info_* handler) {
-  if (frame->struct_size < offsetof(XLA_FFI_CallFrame, ctx)) return NULL; /* too short to carry an error */
+  if (frame->struct_size < offsetof(XLA_FFI_CallFrame, ctx)) return NULL; /* the call frame is too short for an error */
   if (frame->api == NULL) return NULL;
-  /* Before r0 the stages had different numbers, so that every call from such a host gets here. */
+  /* Before r0, the stages had different numbers, so every call from such a host is handled here. */
   if (xffi_is_before_r0_(frame->api)) {
     return xffi_refuse_before_r0_(frame->api, handler->name, strlen(handler->name));
   }
@@ -213,8 +215,8 @@ XFFI_COLD_ XLA_FFI_Error* xffi_on_device_(const XLA_FFI_CallFrame* frame, const 
                            "%s (%s): " XLA_FFI_SDK_TEXT_DEVICE, handler->name, xffi_stage_name_(handler->stage));
 }
 
-/* Calls the function of a handler. In C++ it may throw, but an exception must not reach the host, which is C or is
- * built without exceptions. */
+/* Calls the function of a handler. A C++ function may throw, but the exception must not reach the host, which is
+ * written in C or built without exceptions. */
 #if defined(__cplusplus) && (defined(__cpp_exceptions) || defined(__EXCEPTIONS) || defined(_CPPUNWIND))
 XFFI_COLD_ XLA_FFI_Error* xffi_thrown_(const xffi_call* call) {
   XLA_FFI_Error_Code code = XLA_FFI_Error_Code_INTERNAL;
@@ -245,7 +247,7 @@ XFFI_HOT_ XLA_FFI_Error* xffi_called_(xffi_call* call, XLA_FFI_Error* (*function
 }
 #endif
 
-/* Checks a call and passes it to the handler's function. */
+/* Checks the call frame, and calls the handler's function or answers a metadata query. */
 XFFI_HOT_ XLA_FFI_Error* xffi_dispatch_(XLA_FFI_CallFrame* frame, const xffi_handler_info_* handler,
                                          XLA_FFI_Error* (*function)(xffi_call*)) {
   xffi_call call;
@@ -287,8 +289,8 @@ XFFI_HOT_ XLA_FFI_Error* xffi_dispatch_(XLA_FFI_CallFrame* frame, const xffi_han
   return error;
 }
 
-/* Defines the exported symbol of a handler of any stage. `floor` is an xffi_revision. `state` is the address of the
- * xffi_type of an instantiate handler's state, or NULL. */
+/* Defines the exported symbol of a handler of any stage. `floor` is an xffi_revision. `state` is NULL or, for an
+ * instantiate handler, the address of the xffi_type of its state. */
 #define XFFI_HANDLER_WITH(symbol, function, stage, floor, traits, state) \
   XFFI_HANDLER_OF_(symbol, function, stage, floor, traits, state, 0)
 #define XFFI_HANDLER_OF_(symbol, function, stage, floor, traits, state, host_only) \
@@ -303,13 +305,13 @@ XFFI_HOT_ XLA_FFI_Error* xffi_dispatch_(XLA_FFI_CallFrame* frame, const xffi_han
 #define XFFI_HANDLER(symbol, function) \
   XFFI_HANDLER_WITH(symbol, function, XLA_FFI_ExecutionStage_EXECUTE, XFFI_R0, 0, NULL)
 
-/* Defines a handler of host memory, which refuses calls on a device's stream. */
+/* Defines the exported symbol of an execute handler for host memory. The handler refuses calls with a device stream. */
 #define XFFI_HOST_HANDLER(symbol, function) \
   XFFI_HOST_HANDLER_WITH(symbol, function, XLA_FFI_ExecutionStage_EXECUTE, XFFI_R0, 0, NULL)
 #define XFFI_HOST_HANDLER_WITH(symbol, function, stage, floor, traits, state) \
   XFFI_HANDLER_OF_(symbol, function, stage, floor, traits, state, 1)
 
-/* Registers handlers with a host under a name, for libraries that register themselves. */
+/* Registers the handlers of a bundle with a host under a name, for libraries that register themselves. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_register_handler(const XLA_FFI_Api* api, const char* name,
                                                  const char* platform,
                                                  const XLA_FFI_Handler_Bundle* bundle,
@@ -323,7 +325,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_register_handler(const XLA_FFI_A
 }
 
 #if defined(__GNUC__) && !defined(_WIN32)
-/* A name, its handlers and their platform, for XFFI_REGISTER_ON_LOAD. */
+/* A registration for XFFI_REGISTER_ON_LOAD: name, platform, handlers and traits. */
 typedef struct xffi_target_ {
   const char* name;
   const char* platform;
@@ -331,15 +333,15 @@ typedef struct xffi_target_ {
   XLA_FFI_Handler_Traits traits;
 } xffi_target_;
 
-/* XFFI_TARGET: a CPU handler with one stage, named like its symbol. XFFI_TARGET_WITH: any other handler; list its
- * stages after the traits, as in `.instantiate = counter_new, .execute = counter`. */
+/* XFFI_TARGET describes a CPU handler with one stage, named like its symbol. XFFI_TARGET_WITH describes any other
+ * handler. List the handler's stages after the traits, for example `.instantiate = counter_new, .execute = counter`. */
 #define XFFI_TARGET(symbol) XFFI_TARGET_WITH(#symbol, "cpu", 0, NULL, NULL, NULL, symbol, NULL)
 #define XFFI_TARGET_WITH(name, platform, traits, ...) {(name), (platform), {__VA_ARGS__}, (traits)}
 
 XFFI_COLD_ void xffi_register_targets_(const XLA_FFI_Api* api, const char* library, const void* context) {
   const xffi_target_* target = (const xffi_target_*)context;
   for (; target->name != NULL; ++target) {
-    /* "Host" is XLA's own name for its CPU, which every host knows. */
+    /* Every host knows its CPU platform under XLA's name "Host". */
     const char* platform = strcmp(target->platform, "cpu") == 0 ? "Host" : target->platform;
     XLA_FFI_Error* error = xffi_register_handler(api, target->name, platform, &target->bundle, target->traits);
     if (error == NULL) continue;
@@ -349,9 +351,8 @@ XFFI_COLD_ void xffi_register_targets_(const XLA_FFI_Api* api, const char* libra
   }
 }
 
-/* An option of XFFI_LIBRARY for hosts that only load a file: the library registers these XFFI_TARGETs when it is
- * loaded, with every host in the process. It is silent if there is no host; a refused registration is reported on
- * stderr. */
+/* Registers the listed XFFI_TARGETs with every host in the process when the library is loaded, for hosts that load a
+ * file without registering its handlers. Does nothing if there is no host. Reports refused registrations on stderr. */
 #define XFFI_REGISTER_ON_LOAD(library, ...)                                            \
   static __attribute__((constructor)) void library##__xla_ffi_on_load(void) {          \
     static const xffi_target_ xffi_targets_[] = {__VA_ARGS__, XFFI_TARGET_WITH(NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL)}; \

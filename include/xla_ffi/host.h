@@ -1,9 +1,9 @@
-/* The host of a call: its revision of the XLA FFI, the functions in its table, and errors for it. Part of
+/* The host of a call: its revision, the functions in its function table, and the creation of errors. Part of
  * <xla_ffi/handler.h> and <xla/ffi/api/api.h>.
  *
- * The version does not determine a table's length: 0.1 names six layouts. `struct_size` is correct from revision r5
- * (jaxlib 0.6.0) on. Before r5 it is always 88, and the table's size is the distance from the table to the object at
- * `internal_api`. The size is found without calling the host.
+ * The API version does not determine the length of the function table, because version 0.1 has six layouts. From
+ * revision r5 (jaxlib 0.6.0) on, the table's `struct_size` is correct. Before r5, `struct_size` is always 88, and the
+ * size is the distance from the table to the object at `internal_api`. Finding the size needs no call of the host.
  */
 #ifndef XLA_FFI_HOST_H_
 #define XLA_FFI_HOST_H_
@@ -20,14 +20,14 @@
 #include "xla_ffi/facts.h"
 #include "xla_ffi/text.h"
 
-/* C++ also compiles this C code, whose casts would cause warnings. */
+/* Silences the C++ warnings about the C-style casts in this header. */
 #if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 #endif
 
-/* The layouts of the ABI, oldest first: XFFI_R0 to XFFI_R10. <xla_ffi/facts.h> lists the jaxlib releases of each, and
- * docs/versions.md the changes. */
+/* The revisions of the ABI, oldest first: XFFI_R0 to XFFI_R10. <xla_ffi/facts.h> lists the jaxlib releases of each
+ * revision, and docs/versions.md lists the changes. */
 typedef enum xffi_revision {
 #define XFFI_REVISION_(number, minor, first, releases) XFFI_R##number = number,
   XLA_FFI_SDK_REVISIONS(XFFI_REVISION_)
@@ -37,16 +37,18 @@ typedef enum xffi_revision {
 #undef XFFI_REVISION_
 } xffi_revision;
 
-/* The newest revision whose layouts are used. Tests define a lower one, for libraries that know older revisions only. */
+/* The newest revision whose layouts are used. Tests define an older revision, to emulate libraries that know only older
+ * hosts. */
 #ifndef XFFI_NEWEST_KNOWN_
 #define XFFI_NEWEST_KNOWN_ XFFI_NEWEST_REVISION_
 #endif
 
-/* A feature of <xla_ffi/facts.h>: its oldest revision, and its arguments for xffi_missing_feature_. */
+/* XFFI_SINCE_: the oldest revision with a feature of <xla_ffi/facts.h>. XFFI_FEATURE_: the feature's arguments for
+ * xffi_missing_feature_. */
 #define XFFI_SINCE_(feature) ((xffi_revision)XLA_FFI_SDK_SINCE_##feature)
 #define XFFI_FEATURE_(feature) XLA_FFI_SDK_NAME_##feature, XFFI_SINCE_(feature)
 
-/* Returns the first jaxlib of a revision. */
+/* Returns the version of the first jaxlib with a revision. */
 XFFI_COLD_ const char* xffi_first_jaxlib_(xffi_revision revision) {
   static const char* const names[] = {
 #define XFFI_REVISION_(number, minor, first, releases) first,
@@ -56,7 +58,7 @@ XFFI_COLD_ const char* xffi_first_jaxlib_(xffi_revision revision) {
   return names[(size_t)revision < sizeof(names) / sizeof(*names) ? revision : XFFI_NEWEST_REVISION_];
 }
 
-/* Returns a revision's name and the releases that use it. */
+/* Returns the name of a revision and the jaxlib releases that use it. */
 XFFI_COLD_ const char* xffi_releases_(xffi_revision revision) {
   static const char* const names[] = {
 #define XFFI_REVISION_(number, minor, first, releases) releases,
@@ -66,7 +68,7 @@ XFFI_COLD_ const char* xffi_releases_(xffi_revision revision) {
   return names[(size_t)revision < sizeof(names) / sizeof(*names) ? revision : XFFI_NEWEST_REVISION_];
 }
 
-/* Returns the minor version of a revision; the major version is 0. */
+/* Returns the minor API version of a revision; the major version is always 0. */
 XFFI_INLINE_ int xffi_minor_of_(xffi_revision revision) {
   switch ((int)revision) {
 #define XFFI_REVISION_(number, minor, first, releases) \
@@ -79,7 +81,8 @@ XFFI_INLINE_ int xffi_minor_of_(xffi_revision revision) {
   }
 }
 
-/* Returns the minor version that the host states (0 to 5 so far). `api` is not null. */
+/* Returns the host's minor API version from its function table (0 to 5 so far), or 1000 if the major version is not 0.
+ * `api` is not null. */
 XFFI_INLINE_ int xffi_stated_minor_(const XLA_FFI_Api* api) {
   return api->api_version.major_version > 0 ? 1000 : api->api_version.minor_version;
 }
@@ -89,7 +92,7 @@ XFFI_INLINE_ int xffi_is_newer_(const XLA_FFI_Api* api) {
   return xffi_stated_minor_(api) > xffi_minor_of_((xffi_revision)XFFI_NEWEST_KNOWN_);
 }
 
-/* Returns the minor version of the host, at most the newest that this header knows. */
+/* Returns the host's minor API version, limited to the newest version that this header knows. */
 XFFI_INLINE_ int xffi_host_minor_(const XLA_FFI_Api* api) {
   if (XFFI_NEWEST_KNOWN_ != XFFI_NEWEST_REVISION_ && xffi_is_newer_(api)) {
     return xffi_minor_of_((xffi_revision)XFFI_NEWEST_KNOWN_);
@@ -97,14 +100,15 @@ XFFI_INLINE_ int xffi_host_minor_(const XLA_FFI_Api* api) {
   return xffi_stated_minor_(api);
 }
 
-/* Returns 1 if the host is older than r0, so that its table is shorter than r0's. Only its size may then be read. */
+/* Returns 1 if the host is older than r0. The function table of such a host is shorter, so only its size may be
+ * read. */
 XFFI_INLINE_ int xffi_is_before_r0_(const XLA_FFI_Api* api) {
   return api->struct_size < XLA_FFI_SDK_SIZE_R0;
 }
 
-/* Returns the address of an error function in the host's table, `offset` being its place from r0 on. The place differs
- * before r0; the result is null if the layout is unknown. Tables before r0 start with their size and have no
- * version. */
+/* Returns the address of an error function in the host's function table. `offset` is the function's offset from r0 on.
+ * Before r0, offsets differ, and tables start with their size and have no version. Returns null if the layout is
+ * unknown. */
 XFFI_COLD_ const void* xffi_error_slot_(const XLA_FFI_Api* api, size_t offset) {
   if (xffi_is_before_r0_(api)) {
     if (api->struct_size != XLA_FFI_SDK_SIZE_BEFORE_R0 ||
@@ -116,14 +120,14 @@ XFFI_COLD_ const void* xffi_error_slot_(const XLA_FFI_Api* api, size_t offset) {
   return (const char*)api + offset;
 }
 
-/* Sets `function` to one of the host's three error functions, or to null. */
+/* Sets `function` to one of the host's three error functions. Does nothing if the table's layout is unknown. */
 #define XFFI_ERROR_FUNCTION_(api, name, function)                                   \
   do {                                                                              \
     const void* slot_ = xffi_error_slot_(api, offsetof(XLA_FFI_Api, name));          \
     if (slot_ != NULL) memcpy(&(function), slot_, sizeof(function));                \
   } while (0)
 
-/* Returns the true size of the host's table in bytes, without functions that this header does not know. */
+/* Returns the true size of the host's function table in bytes, up to the newest function that this header knows. */
 XFFI_INLINE_ size_t xffi_host_size_(const XLA_FFI_Api* api) {
   uintptr_t gap;
   if (api->struct_size >= XLA_FFI_SDK_TABLE_R5 && XFFI_NEWEST_KNOWN_ >= XFFI_R5) {
@@ -149,8 +153,8 @@ XFFI_INLINE_ int xffi_host_has_(const XLA_FFI_Api* api, size_t offset) {
   return function != NULL;
 }
 
-/* Tests whether the host has the function of that name. Do not use it for the future functions, which r2 has in other
- * places: see xffi_future_slot_. */
+/* Tests whether the host has a function. For the future functions, whose offsets differ in r2, use
+ * xffi_future_slot_. */
 #define XFFI_HOST_HAS_(api, function) xffi_host_has_((api), offsetof(XLA_FFI_Api, function))
 
 /* Returns the revision of the host. */
@@ -158,7 +162,7 @@ XFFI_INLINE_ xffi_revision xffi_host_revision(const XLA_FFI_Api* api) {
   const int minor = xffi_host_minor_(api);
   size_t size;
   if (minor >= XLA_FFI_SDK_MINOR_R7) {
-    /* Since r8, each revision has its own version. */
+    /* From r8 on, each revision has a distinct API version. */
     xffi_revision newest = XFFI_R7;
 #define XFFI_REVISION_(number, stated, first, releases) \
   if (number > XFFI_R7 && minor >= stated) newest = XFFI_R##number;
@@ -168,15 +172,15 @@ XFFI_INLINE_ xffi_revision xffi_host_revision(const XLA_FFI_Api* api) {
   }
   if (minor < XLA_FFI_SDK_MINOR_R1) return XFFI_R0;
   size = xffi_host_size_(api);
-  return size >= XLA_FFI_SDK_TABLE_R5   ? XFFI_R5 /* r6 has the same table */
+  return size >= XLA_FFI_SDK_TABLE_R5   ? XFFI_R5 /* or r6, which has the same table */
          : size == XLA_FFI_SDK_TABLE_R4 ? XFFI_R4
          : size == XLA_FFI_SDK_TABLE_R3 ? XFFI_R3
          : size == XLA_FFI_SDK_TABLE_R2 ? XFFI_R2
                                         : XFFI_R1;
 }
 
-/* Creates an error for the host with this exact message. Returns null if there is no host to create it. `OK` becomes
- * INTERNAL, and codes that absl does not know become UNKNOWN. */
+/* Creates an error of the host with exactly this message. Returns null if the host has no such function. `OK` becomes
+ * INTERNAL, and codes that absl does not define become UNKNOWN. */
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_create_(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                                            const char* text) {
   XLA_FFI_Error* (*create)(XLA_FFI_Error_Create_Args*) = NULL;
@@ -195,21 +199,21 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_create_(const XLA_FFI_Api* a
   return NULL;
 }
 
-/* Creates an error from `length` arbitrary bytes; bytes that cannot be shown are escaped. */
+/* Creates an error whose message is `length` arbitrary bytes; bytes that cannot be shown are escaped. */
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_bytes_(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                           const char* message, size_t length) {
   const size_t room = length * 4 + 1;
   char local[1024];
   char* text = room <= sizeof(local) ? local : (char*)malloc(room);
   XLA_FFI_Error* error;
-  if (text == NULL) text = local; /* out of memory: the message is cut */
+  if (text == NULL) text = local; /* memory is exhausted, so the message is truncated */
   xffi_escape_(text, text == local ? sizeof(local) : room, message, length);
   error = xffi_error_create_(api, code, text);
   if (text != local) free(text);
   return error;
 }
 
-/* Creates an error from a C string. */
+/* Creates an error whose message is a C string. */
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_new(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                         const char* message) {
   if (message == NULL) message = "(no message)";
@@ -219,8 +223,8 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_new(const XLA_FFI_Api* api, 
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_format_(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                            const char* format, ...) XFFI_PRINTF_(3, 4);
 
-/* Creates an error with a handler's name and stage before the message, unless the message already has the name. `who`
- * may be null. */
+/* Creates an error whose message starts with the handler's name `who` and the stage, unless `message` already starts
+ * with the name. `who` may be null. */
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_from_(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                                          const char* who, const char* stage, const char* message) {
   const size_t length = who != NULL ? strlen(who) : 0;
@@ -231,7 +235,7 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_from_(const XLA_FFI_Api* api
   return xffi_error_format_(api, code, "%s (%s): %s", who, stage, message);
 }
 
-/* Creates an error like xffi_error_from_, from a vprintf format. */
+/* Creates an error like xffi_error_from_, with a vprintf format. */
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_vformat_(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                             const char* who, const char* stage, const char* format,
                                             va_list list) XFFI_PRINTF_(5, 0);
@@ -258,7 +262,7 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_vformat_(const XLA_FFI_Api* 
   return error;
 }
 
-/* Creates an error from a printf format, without a handler's name. */
+/* Creates an error with a printf format, without a handler's name. */
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_format_(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                            const char* format, ...) {
   XLA_FFI_Error* error;
@@ -269,14 +273,15 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_error_format_(const XLA_FFI_Api* a
   return error;
 }
 
-/* Creates the error for a host before r0. If its table has an unknown layout, it reports on stderr and returns null. */
+/* Creates the error for a host before r0. If the layout of the host's table is unknown, prints the error to stderr and
+ * returns null. */
 XFFI_COLD_ XLA_FFI_Error* xffi_refuse_before_r0_(const XLA_FFI_Api* api, const char* what, size_t length) {
   return xffi_error_format_(api, XLA_FFI_Error_Code_UNIMPLEMENTED, "%.*s" XLA_FFI_SDK_TEXT_BEFORE_R0,
                            (int)(length < 200 ? length : 200), what);
 }
 
-/* Creates the error for a feature that the host lacks: it names the feature, the host and the first host that has
- * it. */
+/* Creates the error for a feature that the host lacks. The message names the feature, this host, and the first jaxlib
+ * with the feature. */
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_missing_feature_(const XLA_FFI_Api* api, const char* feature,
                                     xffi_revision since) {
   return xffi_error_format_(api, XLA_FFI_Error_Code_UNIMPLEMENTED,
@@ -286,18 +291,19 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_missing_feature_(const XLA_FFI_Api
                            api->api_version.minor_version, xffi_releases_(xffi_host_revision(api)));
 }
 
-/* Creates the error for a function that every host of this revision has, but that is missing from this host's table. */
+/* Creates the error for a function that is missing from the host's table, although the host's revision includes the
+ * function. */
 XFFI_COLD_ XLA_FFI_Error* xffi_no_function_(const XLA_FFI_Api* api, const char* function) {
   return xffi_error_format_(api, XLA_FFI_Error_Code_UNIMPLEMENTED,
                            "the host's function table has no %s", function);
 }
 
-/* Calls a function of the host that returns an error. */
+/* Calls a host function that returns an error or null. Reports a missing function, and the version of newer hosts. */
 #define XFFI_ASK_(api, function, args)                                        \
   (XFFI_UNLIKELY_((api)->function == NULL) ? xffi_no_function_((api), #function) \
                                           : xffi_asked_((api), #function, (api)->function(args)))
 
-/* Destroys an error that a host function returned. */
+/* Destroys an error that a host function returned. Accepts null. */
 XFFI_COLD_ void xffi_error_free(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
   void (*destroy)(XLA_FFI_Error_Destroy_Args*) = NULL;
   XLA_FFI_Error_Destroy_Args args;
@@ -309,8 +315,8 @@ XFFI_COLD_ void xffi_error_free(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
   if (destroy != NULL) destroy(&args);
 }
 
-/* Returns the message of an error, which lives as long as the error, and sets its code. Hosts before r9 do not report
- * the code; it is then INTERNAL, as preset by XLA. */
+/* Returns the message of an error, which is valid as long as the error, and sets `code`. Hosts before r9 do not report
+ * the code, so it is then INTERNAL, XLA's default. */
 XFFI_COLD_ const char* xffi_error_details(const XLA_FFI_Api* api, XLA_FFI_Error* error,
                                          XLA_FFI_Error_Code* code) {
   void (*get)(XLA_FFI_Error_GetDetails_Args*) = NULL;
@@ -325,13 +331,13 @@ XFFI_COLD_ const char* xffi_error_details(const XLA_FFI_Api* api, XLA_FFI_Error*
   return args.message != NULL ? args.message : "";
 }
 
-/* Loads the function at an index of the table. The table is at least that long. */
+/* Loads the function at an index of the host's table. The caller has checked that the table includes the index. */
 XFFI_INLINE_ void xffi_load_slot_(const XLA_FFI_Api* api, size_t index, void* function) {
   memcpy(function, (const char*)api + offsetof(XLA_FFI_Api, XLA_FFI_Error_Create) + 8 * index, 8);
 }
 
-/* Adds the host's version to an error of its function `what` if the host is newer than this header. The error may be
- * about arguments that the header does not know. */
+/* Adds the host's version to an error of the host function `what` if the host is newer than this header, because the
+ * cause may be arguments that the header does not know. */
 XFFI_COLD_ XLA_FFI_Error* xffi_with_version_(const XLA_FFI_Api* api, const char* what, XLA_FFI_Error* error) {
   XLA_FFI_Error_Code code;
   const char* message;
@@ -351,8 +357,8 @@ XFFI_INLINE_ XLA_FFI_Error* xffi_asked_(const XLA_FFI_Api* api, const char* func
   return XFFI_UNLIKELY_(error != NULL) ? xffi_with_version_(api, function, error) : NULL;
 }
 
-/* Returns the index of the first of the three future functions in the table; 0 if one of them is missing. They moved by
- * one entry between r2 and r3, both of which have version 0.1. */
+/* Returns the index of the first of the three future functions in the host's table; 0 if one of the functions is
+ * missing. The index differs between r2 and r3, although both have version 0.1. */
 XFFI_INLINE_ size_t xffi_future_slot_(const XLA_FFI_Api* api) {
   const xffi_revision host = xffi_host_revision(api);
   const size_t head = offsetof(XLA_FFI_Api, XLA_FFI_Error_Create);
@@ -369,7 +375,7 @@ XFFI_INLINE_ size_t xffi_future_slot_(const XLA_FFI_Api* api) {
 }
 
 /* The registration arguments up to r8, without the record handler. Every host accepts these 84 bytes; r8 accepts longer
- * structs but loses the traits. */
+ * structs, but ignores their traits. */
 typedef struct xffi_register_r0_ {
   size_t struct_size;
   void* extension_start;
@@ -379,7 +385,7 @@ typedef struct xffi_register_r0_ {
   XLA_FFI_Handler_Traits traits;
 } xffi_register_r0_;
 
-/* Registers handlers with a host under a name. */
+/* Registers the handlers of a bundle with a host under a name. */
 XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_register_(const XLA_FFI_Api* api, XLA_FFI_ByteSpan name,
                                                        XLA_FFI_ByteSpan platform, const XLA_FFI_Handler_Bundle* bundle,
                                                        XLA_FFI_Handler_Traits traits) {
@@ -411,7 +417,7 @@ XFFI_MUST_USE_ XFFI_COLD_ XLA_FFI_Error* xffi_register_(const XLA_FFI_Api* api, 
   }
 }
 
-/* Returns the metadata extension of a frame, or null. r0 uses this field for something else. */
+/* Returns the metadata extension of a call frame, or null. In r0, `extension_start` has a different meaning. */
 XFFI_INLINE_ const XLA_FFI_Metadata_Extension* xffi_find_metadata_(const XLA_FFI_CallFrame* frame) {
   const XLA_FFI_InternalExtension* link = frame->extension_start;
   if (XFFI_UNLIKELY_(link != NULL) && (frame->api == NULL || xffi_stated_minor_(frame->api) >= 1)) {
@@ -424,8 +430,8 @@ XFFI_INLINE_ const XLA_FFI_Metadata_Extension* xffi_find_metadata_(const XLA_FFI
   return NULL;
 }
 
-/* Answers the metadata call with the host's version (0.1 if the host does not give one). The version is raised to the
- * handler's minimum and limited to the newest that this header knows. */
+/* Answers a metadata query. The answer is the host's version (0.1 if unknown), but at least the version of the
+ * handler's floor, and at most the newest version that this header knows. */
 XFFI_COLD_ XLA_FFI_Error* xffi_answer_metadata_(const XLA_FFI_Api* api, const XLA_FFI_Metadata_Extension* extension,
                                                const char* handler, xffi_revision floor_of,
                                                XLA_FFI_Handler_Traits traits) {
@@ -450,11 +456,11 @@ XFFI_COLD_ XLA_FFI_Error* xffi_answer_metadata_(const XLA_FFI_Api* api, const XL
   return NULL;
 }
 
-/* Registers a type under a name. Hosts from r7 on read the type info regardless of struct_size. */
+/* Registers a type under a name. Hosts from r7 on read `type_info` regardless of struct_size. */
 XFFI_COLD_ XLA_FFI_Error* xffi_type_ask_(const XLA_FFI_Api* api, const char* name, const XLA_FFI_TypeInfo* info,
                                         XLA_FFI_TypeId* id) {
   XLA_FFI_Type_Register_Args args;
-  /* Until r8 hosts changed the layouts of types and of state, and misread older ones. */
+  /* Before r8, new hosts changed the layouts of types and state, and misread the arguments of older libraries. */
   if (XFFI_NEWEST_KNOWN_ < XFFI_R8 && xffi_is_newer_(api)) {
     return xffi_with_version_(
         api, XLA_FFI_SDK_NAME_USER_TYPES,
@@ -469,7 +475,8 @@ XFFI_COLD_ XLA_FFI_Error* xffi_type_ask_(const XLA_FFI_Api* api, const char* nam
   return XFFI_ASK_(api, XLA_FFI_Type_Register, &args);
 }
 
-/* Returns the number in a host's error about a type name that is already registered, or 0. The text changed with r5. */
+/* Returns the type id in a host's error about a type name that is already registered, or 0. The error text differs
+ * before r5. */
 XFFI_COLD_ int64_t xffi_taken_number_(const char* refusal, const char* name) {
   static const char* const since_r5[] = {"Type name ", " already registered with type id "};
   static const char* const before[] = {"Type id ", " already registered for type name "};
@@ -492,8 +499,8 @@ XFFI_COLD_ int64_t xffi_taken_number_(const char* refusal, const char* name) {
   return strcmp(end + strlen(before[1]), name) == 0 && id > 0 && id < LLONG_MAX ? id : 0;
 }
 
-/* Registers a type that others may have registered under this name, and uses their number unless a different one is
- * requested. */
+/* Registers a type under a name that others may have registered. If so, uses the existing id, unless `id` requests a
+ * different one. */
 XFFI_COLD_ XLA_FFI_Error* xffi_type_share_(const XLA_FFI_Api* api, const char* name, const XLA_FFI_TypeInfo* info,
                                           XLA_FFI_TypeId* id) {
   const int64_t wanted = id->type_id;
@@ -504,11 +511,11 @@ XFFI_COLD_ XLA_FFI_Error* xffi_type_share_(const XLA_FFI_Api* api, const char* n
   if (taken == 0 || (wanted != 0 && wanted != taken)) return error;
   xffi_error_free(api, error);
   id->type_id = taken;
-  /* From r5 on, a name may be registered again, but only with its own number. */
+  /* From r5 on, a name may be registered again, but only with the same id. */
   return xffi_host_revision(api) >= XFFI_SINCE_(TYPES_AGAIN) ? xffi_type_ask_(api, name, info, id) : NULL;
 }
 
-/* The arguments of State_Set up to r6 and on r7, and of State_Get up to r7. */
+/* The arguments of State_Set up to r6, then those of State_Set on r7 and of State_Get up to r7. */
 typedef struct xffi_state_set_r0_ {
   size_t struct_size;
   void* extension_start;
@@ -522,10 +529,10 @@ typedef struct xffi_state_set_r7_ {
   void* extension_start;
   XLA_FFI_InvokeContext* ctx;
   XLA_FFI_TypeId* type_id;
-  void* state; /* input of State_Set, output of State_Get */
+  void* state; /* an input of State_Set, an output of State_Get */
 } xffi_state_set_r7_;
 
-/* Stores state for later stages. The host must support state of this stage. */
+/* Stores state for later stages. The caller has checked that the host supports state of this stage. */
 XFFI_INLINE_ XLA_FFI_Error* xffi_state_set_(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
                                            XLA_FFI_ExecutionStage stage, XLA_FFI_TypeId id, void* state,
                                            void (*deleter)(void*)) {
@@ -548,7 +555,8 @@ XFFI_INLINE_ XLA_FFI_Error* xffi_state_set_(const XLA_FFI_Api* api, XLA_FFI_Invo
   }
 }
 
-/* Gets the state that a stage stored; null after an error. The host must support state of this stage. */
+/* Gets the state that a stage stored; null after an error. The caller has checked that the host supports state of this
+ * stage. */
 XFFI_INLINE_ XLA_FFI_Error* xffi_state_get_(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx,
                                            XLA_FFI_ExecutionStage stage, XLA_FFI_TypeId id, void** state) {
   XLA_FFI_Error* error;

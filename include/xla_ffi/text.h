@@ -10,7 +10,7 @@
 
 #include "xla_ffi/platform.h"
 
-/* C++ also compiles this C code, whose casts would cause warnings. */
+/* Silences the C++ warnings about the C-style casts in this header. */
 #if defined(__cplusplus) && (defined(__GNUC__) || defined(__clang__))
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"

@@ -119,8 +119,8 @@ fn close(got: &[f32], wanted: &[f64], tolerance: f64, what: &str) {
     }
 }
 
-/// Test cases: number of rows, row length, and threads of the forward f32 launch. They cover warps and blocks, whole and
-/// partial vectors, the limit of the registers, and longer rows.
+/// Test cases: number of rows, row length, and threads of the forward f32 launch. They cover warps and blocks, whole
+/// and partial vectors, the limit of the registers, and longer rows.
 const ROWS: [(i64, i64, i32); 8] = [
     (9, 1024, 128),
     (2, 1028, 128),

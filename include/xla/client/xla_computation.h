@@ -1,4 +1,4 @@
-// This header's location in XLA's documents and in older versions.
+// Includes the header from its location in XLA's documents and in older versions of XLA.
 #ifndef XLA_CLIENT_XLA_COMPUTATION_H_
 #define XLA_CLIENT_XLA_COMPUTATION_H_
 

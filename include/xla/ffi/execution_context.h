@@ -1,4 +1,4 @@
-// User data of a program that is linked with the embedded runtime: objects that its handlers find by their C++ types.
+// User data of a program that is linked with the embedded runtime: objects that handlers look up by their C++ types.
 // Part of <xla/ffi/ffi.h>.
 #ifndef XLA_FFI_EXECUTION_CONTEXT_H_
 #define XLA_FFI_EXECUTION_CONTEXT_H_
@@ -7,23 +7,24 @@
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 
-// Objects for the calls of one runtime, one per type. Add them before the calls run:
+// User data for the calls of one runtime: at most one object per type. Add the objects before the calls run:
 //
 //   ffi::ExecutionContext context(runtime);
 //   context.Emplace<Factor>(3.0f);
 //   xffi_rt_call_set_user_data(call, context.data());
 //
-// Handlers bind them as Ctx<UserData<T>>. Types need no number and no registration.
+// Handlers bind an object as Ctx<UserData<T>>. The type needs no id and no registration.
 class XLA_FFI_SDK_TYPE ExecutionContext {
  public:
-  // The objects live as long as this object or a call that uses them.
+  // Creates an empty context. Its objects live as long as the context or any call that uses the context.
   XLA_FFI_SDK_FN explicit ExecutionContext(const xffi_rt* runtime) {
     xffi_rt_user_data* data = nullptr;
     status_ = TakeStatus(xffi_rt_user_data_create(runtime, &data));
     data_.reset(data, xffi_rt_user_data_destroy);
   }
 
-  // Creates an object here, takes ownership of one, or borrows one that outlives all calls.
+  // Add an object to the context: a new object, an object that the context then owns, or an object of the caller that
+  // outlives all calls.
   template <typename T, typename... Args>
   XLA_FFI_SDK_FN Status Emplace(Args&&... args) {
     return Insert(std::make_unique<T>(std::forward<Args>(args)...));
@@ -39,7 +40,7 @@ class XLA_FFI_SDK_TYPE ExecutionContext {
     return Add(object, nullptr);
   }
 
-  // Returns the object of a type; NOT_FOUND if there is none.
+  // Returns the object of type T; NOT_FOUND if the context has none.
   template <typename T>
   XLA_FFI_SDK_FN StatusOr<T*> Lookup() const {
     const auto found = objects_.find(&internal::type_tag<T>);
@@ -47,7 +48,8 @@ class XLA_FFI_SDK_TYPE ExecutionContext {
     return static_cast<T*>(found->second);
   }
 
-  // Returns the user data for xffi_rt_call_set_user_data; this object still owns it. Null if there is no runtime.
+  // Returns the user data for xffi_rt_call_set_user_data. This object still owns the data. Returns null if the
+  // constructor's runtime was null.
   XLA_FFI_SDK_FN const xffi_rt_user_data* data() const { return data_.get(); }
 
  private:

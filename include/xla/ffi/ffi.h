@@ -1,5 +1,5 @@
-// The internal API: custom calls in C++ that are statically linked with the embedded runtime into one program or
-// library, and use its own types. Bindings are as in <xla/ffi/api/ffi.h>, with additional context types:
+// The internal API, for C++ handlers that are statically linked with the embedded runtime into one program or
+// library, and that use the runtime's own types. Bindings are as in <xla/ffi/api/ffi.h>, with additional context types:
 //
 //   #include "xla/ffi/ffi.h"
 //   namespace ffi = xla::ffi;
@@ -14,11 +14,11 @@
 //                                           .Ctx<ffi::CalledComputation>()
 //                                           .Ret<ffi::Buffer<ffi::F32>>("y"));
 //
-// Everything must be compiled with one toolchain. A handler of this header refuses every other host (a real XLA, or a
+// Compile all sources with the same toolchain. A handler of this header refuses every other host (a real XLA, or a
 // runtime in another image) with FAILED_PRECONDITION, at registration and in each call.
 //
-// XLA_FFI_ABSEIL: 1 uses absl::Status, absl::StatusOr and absl::Span (link absl_status, absl_statusor), 0 uses simple
-// replacements. The default is 1 if Abseil's headers are found.
+// Set XLA_FFI_ABSEIL to 1 to use absl::Status, absl::StatusOr and absl::Span (link absl_status and absl_statusor), or
+// to 0 to use simple replacements. The default is 1 if Abseil's headers are found.
 #if (defined(XLA_FFI_API_API_H_) || defined(XLA_FFI_API_FFI_H_)) && !defined(XLA_FFI_SDK_INTERNAL_H_)
 #error "xla/ffi/ffi.h (internal API) and xla/ffi/api/ffi.h (external API) cannot be included together: choose one for each source file"
 #endif
@@ -26,7 +26,7 @@
 #ifndef XLA_FFI_SDK_INTERNAL_H_
 #define XLA_FFI_SDK_INTERNAL_H_
 
-// Defined so that XLA's own external ffi.h refuses to be included after this.
+// XLA's own external ffi.h reports an error if it is included after this header, because it checks this macro.
 #ifndef XLA_FFI_FFI_H_
 #define XLA_FFI_FFI_H_
 #endif

@@ -1,4 +1,4 @@
-/* The status of the original custom calls, which predate XLA FFI: success, or a failure with a message.
+/* The status of an original custom call, which predates XLA FFI: success, or a failure with a message.
  *
  *   void do_custom_call(void* out, const void** in, XlaCustomCallStatus* status) {
  *     if (...) {
@@ -8,14 +8,13 @@
  *     ...
  *   }
  *
- * A status is a success until a failure is written; the last write counts. After a failure, no output is used,
- * and the program stops and cannot recover.
+ * A status is a success until the function sets a failure; the last set value is used. After a failure, XLA ignores
+ * the outputs and stops the program.
  *
- * No jaxlib exports these functions, so they are compiled into the library that uses them, as hidden functions.
- * They work on statuses that this SDK creates: those of its adapters (xla_ffi/legacy/adapt.h) and of its
- * embedded runtime. Any other status is passed to the host's functions if the host exports them. Otherwise the
- * message is printed to stderr and the status is not changed. To report failures to current XLA, register an
- * adapter instead of the bare function. */
+ * No jaxlib exports the functions of this header, so each library contains them as hidden functions. They support
+ * statuses that this SDK creates, in its adapters (xla_ffi/legacy/adapt.h) and in the embedded runtime. Any other
+ * status is passed to the host's functions if the host exports them. Otherwise, the message is printed to stderr and
+ * the status is not changed. To report failures to current XLA, register an adapter instead of the function. */
 #ifndef XLA_SERVICE_CUSTOM_CALL_STATUS_H_
 #define XLA_SERVICE_CUSTOM_CALL_STATUS_H_
 
@@ -23,7 +22,7 @@
 
 #ifdef __cplusplus
 namespace xla {
-using ::XlaCustomCallStatus; /* the name in C++, as documented */
+using ::XlaCustomCallStatus; /* the name in XLA's C++ documents */
 }
 #endif
 

@@ -6,17 +6,17 @@
  *   void do_custom_call(CUstream stream, void** buffers, const char* opaque, size_t opaque_len);
  *   XLA_REGISTER_CUSTOM_CALL_TARGET(do_custom_call, "CUDA");
  *
- * Targets are kept in a list in the library (or program) that registers them. The list is exported as
- * `xla_ffi_legacy_targets` and read by hosts: the embedded runtime, the Python loader, or
- * CustomCallTargetRegistry below. In C++ the function's type determines its API version. A bare address, or any
- * function in C, is called with the API version of each call.
+ * Each library (or program) has a list of the targets that it registers, and exports the list as
+ * `xla_ffi_legacy_targets`. The embedded runtime, the Python loader and CustomCallTargetRegistry below read the
+ * list. In C++, the function's type determines its API version. A bare address, or any function in C, is called
+ * with the API version of each call.
  *
- * Registering a function twice under the same name is fine. A different function for the same name and platform
- * is reported on stderr, and hosts refuse it with an error. */
+ * The same function may be registered twice under the same name. A different function for the same name and
+ * platform is reported on stderr, and hosts refuse it with an error. */
 #ifndef XLA_SERVICE_CUSTOM_CALL_TARGET_REGISTRY_H_
 #define XLA_SERVICE_CUSTOM_CALL_TARGET_REGISTRY_H_
 
-/* C++ also compiles this C code, whose casts would cause warnings. */
+/* Silences the C++ warnings about the C-style casts in this header. */
 #if defined(__cplusplus) && defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"
@@ -36,9 +36,9 @@
 #define XFFI_LEGACY_EXPORT_ __attribute__((weak)) XLA_FFI_SDK_EXPORT
 #define XFFI_LEGACY_CONSTRUCTOR_ __attribute__((constructor))
 #elif defined(_MSC_VER)
-/* Marks definitions that every object file contains and of which one is kept. In C, a pointer in the section of
- * functions that run at load time replaces a constructor. It is not static, because the compiler omits
- * unreferenced static objects. */
+/* Marks definitions that every object file contains, of which the linker keeps one. In C, a pointer in the section of
+ * load-time functions replaces a constructor. The pointer is not static, because the compiler omits unreferenced static
+ * objects. */
 #define XFFI_LEGACY_SHARED_ __declspec(selectany)
 #define XFFI_LEGACY_EXPORT_ __inline XLA_FFI_SDK_EXPORT
 #else
@@ -49,15 +49,15 @@
 extern "C" {
 #endif
 
-/* The calling convention of a function. */
-#define XFFI_LEGACY_UNKNOWN 0    /* the call's API version */
+/* Signatures of original custom calls. */
+#define XFFI_LEGACY_UNKNOWN 0    /* unknown: the signature depends on each call's API version */
 #define XFFI_LEGACY_CPU 1        /* (void* out, const void** in) */
 #define XFFI_LEGACY_CPU_STATUS 2 /* (void* out, const void** in, XlaCustomCallStatus*) */
 #define XFFI_LEGACY_GPU 3        /* (stream, void** buffers, const char* opaque, size_t len) */
-#define XFFI_LEGACY_GPU_STATUS 4 /* the same with a last XlaCustomCallStatus* */
+#define XFFI_LEGACY_GPU_STATUS 4 /* as above, followed by an XlaCustomCallStatus* */
 #define XFFI_LEGACY_CPU_UNIFIED 5 /* (void* out, const void** in, opaque, len, status) */
 
-/* A registered target. Hosts read `struct_size` bytes of it; it lives as long as the library. */
+/* A registered target. Hosts read only the first `struct_size` bytes. A target lives as long as its library. */
 typedef struct xffi_legacy_target {
   size_t struct_size;
   const char* name;
@@ -67,22 +67,22 @@ typedef struct xffi_legacy_target {
   const struct xffi_legacy_target* next;
 } xffi_legacy_target;
 
-/* The newest target of this library. */
+/* The target of this library that was registered last. */
 XFFI_LEGACY_SHARED_ const xffi_legacy_target* xffi_legacy_newest_ = NULL;
 
-/* Returns the newest target, for use within this library. The exported function below could resolve to a
- * different library's. */
+/* Returns the last registered target of this library. For use within the library, because the exported function below
+ * could resolve to the function of a different library. */
 static inline const xffi_legacy_target* xffi_legacy_first_(void) {
   return (const xffi_legacy_target*)XFFI_LOAD_POINTER_(&xffi_legacy_newest_);
 }
 
-/* Returns the newest target of this library, which links to the next older one; null if there is none. */
+/* Returns the last registered target of this library, which links to the one before it; null if there is none. */
 XFFI_LEGACY_EXPORT_ const xffi_legacy_target* xla_ffi_legacy_targets(void);
 XFFI_LEGACY_EXPORT_ const xffi_legacy_target* xla_ffi_legacy_targets(void) {
   return (const xffi_legacy_target*)XFFI_LOAD_POINTER_(&xffi_legacy_newest_);
 }
 
-/* Returns 1 if two platforms are the same: case is ignored, "Host" is "cpu", and "GPU" is "CUDA". */
+/* Returns 1 if two platform names are equal: case is ignored, "Host" equals "cpu", and "GPU" equals "CUDA". */
 static inline int xffi_legacy_same_platform_(const char* a, const char* b) {
   const char* names[2];
   char text[2][32];
@@ -102,7 +102,7 @@ static inline int xffi_legacy_same_platform_(const char* a, const char* b) {
   return strcmp(text[0], text[1]) == 0;
 }
 
-/* Returns the first registered target of a name on a platform; null if there is none. */
+/* Returns the target that was registered first under a name on a platform; null if there is none. */
 static inline const xffi_legacy_target* xffi_legacy_lookup_(const char* name, const char* platform) {
   const xffi_legacy_target* found = NULL;
   const xffi_legacy_target* at = xffi_legacy_first_();
@@ -112,8 +112,9 @@ static inline const xffi_legacy_target* xffi_legacy_lookup_(const char* name, co
   return found;
 }
 
-/* Registers a target; name and platform are copied. Returns 0 for success, also for the same function again; 1
- * if the name already has a different function on the platform; 2 if memory or an argument is missing. */
+/* Registers a target, and copies name and platform. Returns 0 on success, and if the same function is already
+ * registered. Returns 1 if the name has a different function on the platform, and 2 if an argument is null or memory is
+ * exhausted. */
 static inline int xffi_legacy_register_(const char* name, const char* platform, void* function,
                                        uint32_t signature) {
   const xffi_legacy_target* known;
@@ -150,10 +151,10 @@ static inline int xffi_legacy_register_(const char* name, const char* platform, 
 #include <unordered_map>
 
 namespace xla {
-// Hidden, like the list, so that each library in a program registers in its own list.
+// The namespace is hidden, like the list of targets, so that each library in a program has its own list.
 namespace xffi_legacy_ XLA_FFI_SDK_HIDDEN {
 
-// Returns the signature of a function's type.
+// Returns the XFFI_LEGACY_ signature for the type of a function.
 constexpr uint32_t SignatureOf(void (*)(void*, const void**)) { return XFFI_LEGACY_CPU; }
 constexpr uint32_t SignatureOf(void (*)(void*, void**)) { return XFFI_LEGACY_CPU; }
 constexpr uint32_t SignatureOf(void (*)(void*, const void**, XlaCustomCallStatus*)) {
@@ -179,21 +180,21 @@ constexpr uint32_t SignatureOf(void (*)(Stream, void**, const char*, size_t,
 }
 constexpr uint32_t SignatureOf(const void*) { return XFFI_LEGACY_UNKNOWN; }
 
-// Returns true if a function's type also matches the unified CPU form. This form accepts `void**` instead of
-// `const void**`, so the type cannot distinguish a stream from an output.
+// Returns true if a function's type also matches the unified CPU signature. Because this signature may have `void**` in
+// place of `const void**`, the type does not reveal whether the first parameter is a stream or an output.
 template <typename Function>
 constexpr bool IsUnified(Function) {
   using Constant = void (*)(void*, const void**, const char*, size_t, XlaCustomCallStatus*);
   using Plain = void (*)(void*, void**, const char*, size_t, XlaCustomCallStatus*);
   return std::is_convertible<Function, Constant>::value || std::is_convertible<Function, Plain>::value;
 }
-// Returns true if a function can be called with this signature.
+// Returns true if a function's type matches a signature.
 template <typename Function>
 constexpr bool IsOfForm(Function function, uint32_t signature) {
   return SignatureOf(function) == signature || (signature == XFFI_LEGACY_CPU_UNIFIED && IsUnified(function));
 }
 
-// Registers a function when the library is loaded.
+// Registers a function. Runs when the library is loaded, as the initializer of a static variable.
 template <typename Function>
 inline bool Register(const char* name, const char* platform, Function function) {
   const bool unified = IsUnified(function) && xffi_legacy_same_platform_(platform, "cpu");
@@ -203,23 +204,23 @@ inline bool Register(const char* name, const char* platform, Function function) 
 
 }  // namespace xffi_legacy_
 
-// The targets of this library.
+// The registered targets of this library, with the interface of XLA's own registry.
 class XLA_FFI_SDK_HIDDEN CustomCallTargetRegistry {
  public:
   static CustomCallTargetRegistry* Global() {
     static CustomCallTargetRegistry registry;
     return &registry;
   }
-  // Registers an address, which is called with the API version of each call.
+  // Registers the address of a function of unknown type, which is called with the API version of each call.
   void Register(const std::string& symbol, void* address, const std::string& platform) {
     (void)xffi_legacy_register_(symbol.c_str(), platform.c_str(), address, XFFI_LEGACY_UNKNOWN);
   }
-  // Returns the address of a target; null if there is none.
+  // Returns the address of a target; null if it is not registered.
   void* Lookup(const std::string& symbol, const std::string& platform) const {
     const xffi_legacy_target* found = xffi_legacy_lookup_(symbol.c_str(), platform.c_str());
     return found != nullptr ? found->function : nullptr;
   }
-  // Returns all targets of a platform.
+  // Returns the addresses of all targets of a platform, by name.
   std::unordered_map<std::string, void*> registered_symbols(const std::string& platform) const {
     std::unordered_map<std::string, void*> symbols;
     const xffi_legacy_target* at = xffi_legacy_first_();
@@ -262,13 +263,13 @@ class XLA_FFI_SDK_HIDDEN CustomCallTargetRegistry {
   struct XFFI_LEGACY_JOIN_(xffi_legacy_needs_a_semicolon_, number)
 #define XLA_REGISTER_CUSTOM_CALL_TARGET_WITH_SYM(symbol, address, platform) \
   XFFI_LEGACY_REGISTER_(symbol, address, platform, XFFI_LEGACY_UNKNOWN, __COUNTER__)
-/* Registers a target with its signature, so that a call with a different API version is refused. */
+/* Registers a target with its signature. Calls with a different API version are then refused. */
 #define XFFI_REGISTER_LEGACY_TARGET(symbol, address, platform, signature) \
   XFFI_LEGACY_REGISTER_(symbol, address, platform, signature, __COUNTER__)
 
 #endif
 
-/* Registers a function under its own name. */
+/* Registers a function under its own name on a platform. */
 #define XLA_REGISTER_CUSTOM_CALL_TARGET(function, platform) \
   XLA_REGISTER_CUSTOM_CALL_TARGET_WITH_SYM(#function, function, platform)
 /* Registers a function under its own name for the CPU. */

@@ -11,7 +11,7 @@
 #ifndef XLA_FFI_LEGACY_SHAPE_PROTO_H_
 #define XLA_FFI_LEGACY_SHAPE_PROTO_H_
 
-/* C++ also compiles this C code, whose casts would cause warnings. */
+/* Silences the C++ warnings about the C-style casts in this header. */
 #if defined(__cplusplus) && defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wold-style-cast"

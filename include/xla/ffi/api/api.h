@@ -1,6 +1,6 @@
-// C++17 custom calls for XLA, the base: bindings, decoding, handlers, and the macros that define them.
-// Header-only, needs only the standard library; sources written for XLA's own header of this name compile
-// unchanged. Include <xla/ffi/api/ffi.h>, which adds buffers, errors, contexts and futures.
+// The base of C++17 custom calls for XLA: bindings, decoding, handlers, and the macros that define them. Header-only;
+// needs only the standard library. Sources written for XLA's own header of this name compile unchanged. Include
+// <xla/ffi/api/ffi.h>, which adds buffers, errors, contexts and futures.
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
 #error "xla/ffi/ffi.h (internal API) and xla/ffi/api/ffi.h (external API) cannot be included together: choose one for each source file"
 #endif
@@ -13,8 +13,8 @@
 #define XLA_FFI_API_API_H_
 #define XLA_FFI_SDK_API_H_
 
-// Defined so that XLA's own ffi.h refuses to be included after this: it uses this macro to detect its other,
-// incompatible implementation.
+// XLA's own ffi.h reports an error if it is included after this header, because it checks this macro to detect a
+// different, incompatible implementation.
 #ifndef XLA_FFI_FFI_H_
 #define XLA_FFI_FFI_H_
 #endif

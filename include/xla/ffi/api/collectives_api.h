@@ -1,5 +1,5 @@
-// Communicators, collective memory windows and device communicators of the host. From r9, versions 0.1
-// (communicators), 0.2 (windows) and 0.3 (device communicators) of the extension.
+// The collectives extension of a host: communicators (version 0.1), collective memory windows (0.2) and device
+// communicators (0.3). Available from r9 on.
 //
 //   ffi::Ffi::BindPrepare().Ctx<ffi::Extension<ffi::CollectivesExtension>>()...
 //       .To([](ffi::CommunicatorContext collectives, ...) -> ffi::Error { ... });
@@ -16,7 +16,7 @@
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 
-// The kind of ids in a group.
+// The kind of ids in a group of a communicator.
 enum class GroupMode {
   kCrossReplica = XLA_FFI_GROUP_CROSS_REPLICA,
   kCrossPartition = XLA_FFI_GROUP_CROSS_PARTITION,
@@ -31,13 +31,13 @@ struct XLA_FFI_SDK_TYPE CollectiveMemoryRegion {
   uint64_t flags = 0;
 };
 
-// A window, and the offset of a buffer in it, in bytes.
+// The result of GetWindow: the window that contains a buffer, and the buffer's offset in the window in bytes.
 struct XLA_FFI_SDK_TYPE WindowLookup {
   XLA_FFI_Window* window;
   size_t offset;
 };
 
-// Resources of a device communicator. All ranks must request the same resources.
+// The resources to request for a device communicator. All ranks must request the same resources.
 struct XLA_FFI_SDK_TYPE DeviceCommunicatorRequirements {
   int32_t lsa_barrier_count = 0;
 };
@@ -52,7 +52,7 @@ struct XLA_FFI_SDK_TYPE DeviceCommunicatorLookup {
 
 namespace internal {
 
-// The communicators that a handler requests in the prepare stage and gets in later stages.
+// The context through which a handler requests communicators in the prepare stage and gets them in later stages.
 template <typename ErrorPolicy>
 class XLA_FFI_SDK_TYPE CommunicatorContextBase {
  public:
@@ -65,7 +65,7 @@ class XLA_FFI_SDK_TYPE CommunicatorContextBase {
                                          const XLA_FFI_Collectives_Extension* ext)
       : api_(api), ext_(ext) {}
 
-  // Prepare stage: requests the communicator of `groups`.
+  // Requests the communicator of `groups`. Call this in the prepare stage.
   XLA_FFI_SDK_FN Status RequestCommunicator(GroupMode group_mode, const Groups& groups,
                                             int64_t communication_id) {
     const RawGroups raw(groups);
@@ -75,7 +75,7 @@ class XLA_FFI_SDK_TYPE CommunicatorContextBase {
     return Done(ext_->request_communicator(ext_, &args));
   }
 
-  // Later stages: gets the communicator, which the host owns (an ncclComm_t on CUDA).
+  // Gets a requested communicator, which the host owns (an ncclComm_t on CUDA). Call this in later stages.
   XLA_FFI_SDK_FN StatusOr<XLA_FFI_Communicator*> GetCommunicator(GroupMode group_mode,
                                                                  const Groups& groups,
                                                                  int64_t communication_id) {
@@ -88,8 +88,8 @@ class XLA_FFI_SDK_TYPE CommunicatorContextBase {
     return args.communicator;
   }
 
-  // Prepare stage, after RequestCommunicator or RequestDeviceCommunicator of the same groups and id: requests that
-  // buffers be registered. Version 0.2.
+  // Requests that device memory be registered with a communicator. Call this in the prepare stage, after
+  // RequestCommunicator or RequestDeviceCommunicator of the same groups and id. From version 0.2.
   XLA_FFI_SDK_FN Status RequestWindow(GroupMode group_mode, const Groups& groups,
                                       int64_t communication_id,
                                       const std::vector<CollectiveMemoryRegion>& regions) {
@@ -108,7 +108,7 @@ class XLA_FFI_SDK_TYPE CommunicatorContextBase {
     return Done(ext_->request_window(ext_, &args));
   }
 
-  // Later stages: gets the window of a buffer (an ncclWindow_t on CUDA). Version 0.2.
+  // Gets the window of a registered buffer (an ncclWindow_t on CUDA). Call this in later stages. From version 0.2.
   XLA_FFI_SDK_FN StatusOr<WindowLookup> GetWindow(GroupMode group_mode, const Groups& groups,
                                                   int64_t communication_id, const void* buffer) {
     if (!Has(&XLA_FFI_Collectives_Extension::get_window)) return NoWindows();
@@ -122,8 +122,8 @@ class XLA_FFI_SDK_TYPE CommunicatorContextBase {
     return WindowLookup{args.window, args.window_offset};
   }
 
-  // Prepare stage: requests a device communicator, and the communicator of the same groups and id. Equal requests share
-  // their barriers, so their kernels must run in order. Version 0.3.
+  // Requests a device communicator, and the communicator of the same groups and id. Call this in the prepare stage.
+  // Equal requests share barriers, so kernels with the same request must run in order. From version 0.3.
   XLA_FFI_SDK_FN Status RequestDeviceCommunicator(GroupMode group_mode, const Groups& groups, int64_t communication_id,
                                                   DeviceCommunicatorRequirements requirements) {
     if (!HasForDevice(&XLA_FFI_Collectives_Extension::request_device_communicator)) return NoDeviceCommunicators();
@@ -136,7 +136,8 @@ class XLA_FFI_SDK_TYPE CommunicatorContextBase {
     return Done(ext_->request_device_communicator(ext_, &args));
   }
 
-  // Later stages: gets the device communicator that was requested with the same requirements. Version 0.3.
+  // Gets the device communicator that was requested with equal requirements. Call this in later stages. From version
+  // 0.3.
   XLA_FFI_SDK_FN StatusOr<DeviceCommunicatorLookup> GetDeviceCommunicator(GroupMode group_mode, const Groups& groups,
                                                                           int64_t communication_id,
                                                                           DeviceCommunicatorRequirements requirements) {
@@ -153,7 +154,7 @@ class XLA_FFI_SDK_TYPE CommunicatorContextBase {
   }
 
  private:
-  // Groups in the form of the C API; the ids are not copied.
+  // Groups as structs of the C API, which point to the ids of the C++ groups.
   class RawGroups {
    public:
     explicit RawGroups(const Groups& groups) {
@@ -174,14 +175,14 @@ class XLA_FFI_SDK_TYPE CommunicatorContextBase {
     std::vector<XLA_FFI_ReplicaGroup> groups_;
   };
 
-  // Returns true if the host's struct is long enough for a function and has it.
+  // Returns true if the host's extension struct includes a function pointer and the pointer is not null.
   template <typename Function>
   bool Has(Function XLA_FFI_Collectives_Extension::* slot) const {
     const auto* const end = reinterpret_cast<const char*>(&(ext_->*slot) + 1);
     return end <= reinterpret_cast<const char*>(ext_) + ext_->extension_base.struct_size && ext_->*slot != nullptr;
   }
 
-  // Returns true if the host has a function of version 0.3.
+  // Returns true if the host has version 0.3 of the extension and this function of it.
   template <typename Function>
   bool HasForDevice(Function XLA_FFI_Collectives_Extension::* slot) const {
     return ext_->extension_base.id.minor_version >= 3 && Has(slot);
@@ -210,7 +211,7 @@ class XLA_FFI_SDK_TYPE CommunicatorContextBase {
   const XLA_FFI_Collectives_Extension* ext_;
 };
 
-// The traits of the extension, for a context type.
+// The traits that Ctx<Extension<T>> needs, for a given context type.
 template <typename CommunicatorContextT>
 struct XLA_FFI_SDK_TYPE CollectivesExtensionBase {
   using Type = CommunicatorContextT;
@@ -231,7 +232,7 @@ struct XLA_FFI_SDK_TYPE CollectivesExtensionBase {
 
 }  // namespace internal
 
-// The extension for handlers of a shared library.
+// The context and the tag for handlers of a shared library.
 using CommunicatorContext = internal::CommunicatorContextBase<internal::ErrorPolicy>;
 struct XLA_FFI_SDK_TYPE CollectivesExtension
     : internal::CollectivesExtensionBase<CommunicatorContext> {};

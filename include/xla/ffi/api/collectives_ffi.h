@@ -1,4 +1,4 @@
-// The collectives extension under the names of XLA's own tree.
+// The collectives extension under the names in XLA's own source tree.
 //
 //   ffi::Ffi::Bind().Ctx<ffi::Extension<ffi::Collectives>>().To([](ffi::Communicator comm) -> ffi::Error { ... });
 #if defined(XLA_FFI_API_COLLECTIVES_FFI_H_) && !defined(XLA_FFI_SDK_COLLECTIVES_FFI_H_)

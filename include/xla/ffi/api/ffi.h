@@ -1,5 +1,5 @@
 // C++17 custom calls for XLA. Header-only, needs only the standard library. Sources written for XLA's own
-// header of this name compile unchanged, and the result runs on every XLA.
+// header of this name compile unchanged, and the handlers run on every XLA.
 //
 //   #include "xla/ffi/api/ffi.h"
 //   namespace ffi = xla::ffi;

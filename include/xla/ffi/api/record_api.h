@@ -1,5 +1,5 @@
-// Recording of device commands (CUDA graphs) by a handler of the record stage. From r9, versions
-// 0.1 and 0.2 of the extension.
+// The record extension of a host, through which a handler of the record stage records device commands (CUDA
+// graphs). Supports versions 0.1 and 0.2. Available from r9 on.
 //
 //   ffi::Ffi::BindRecord().Ctx<ffi::Extension<ffi::RecordExtension>>()...
 //       .To([](ffi::RecordContext record, ...) -> ffi::Error { ... });
@@ -16,12 +16,12 @@
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 
-// The address of device memory, as a kernel argument.
+// A kernel argument that is the address of device memory.
 struct XLA_FFI_SDK_TYPE DevicePointer {
   void* ptr;
 };
 
-// Bytes that are passed to a kernel by value; at least one.
+// A kernel argument that is passed by value, with at least one byte.
 struct XLA_FFI_SDK_TYPE HostValue {
   const void* ptr;
   size_t size;
@@ -32,7 +32,7 @@ using KernelArg = std::variant<DevicePointer, HostValue>;
 enum class SourceFormat {
   kPtx = XLA_FFI_SourceFormat_PTX,
   kCubin = XLA_FFI_SourceFormat_CUBIN,
-  kFunctionPtr = XLA_FFI_SourceFormat_FUNCTION_PTR,  // from version 0.2
+  kFunctionPtr = XLA_FFI_SourceFormat_FUNCTION_PTR,  // from version 0.2 of the extension on
 };
 
 enum class RecordAction {
@@ -45,7 +45,7 @@ template <typename ErrorPolicy>
 class RecordContextBase;
 }  // namespace internal
 
-// The commands that this handler has recorded, in the host's memory.
+// The list of commands that this handler has recorded, in memory of the host with a fixed capacity.
 class XLA_FFI_SDK_TYPE BoundedCommandVector {
  public:
   XLA_FFI_SDK_FN BoundedCommandVector(const XLA_FFI_Command** commands, int64_t* num_commands,
@@ -73,7 +73,7 @@ class XLA_FFI_SDK_TYPE BoundedCommandVector {
 
 namespace internal {
 
-// The context of a handler of the record stage.
+// The context through which a handler of the record stage records commands.
 template <typename ErrorPolicy>
 class XLA_FFI_SDK_TYPE RecordContextBase {
  public:
@@ -86,15 +86,15 @@ class XLA_FFI_SDK_TYPE RecordContextBase {
                                    int32_t minor = XLA_FFI_Extension_Record_MinorVersion)
       : api_(api), frame_(frame), minor_(minor) {}
 
-  // Returns whether commands are created or updated.
+  // Returns the requested action: to create commands or to update them.
   XLA_FFI_SDK_FN RecordAction action() const { return static_cast<RecordAction>(frame_->action); }
 
   XLA_FFI_SDK_FN BoundedCommandVector commands() const {
     return BoundedCommandVector(frame_->commands, frame_->num_commands, frame_->max_commands);
   }
 
-  // Records a kernel launch after `dependencies`. `args` is a range of KernelArg or of void* (device
-  // memory). The host copies all arguments that it needs.
+  // Records a kernel launch that runs after `dependencies`. `args` is a range of KernelArg, or of void* for
+  // device memory. The host copies all arguments that it needs.
   template <typename Args, typename Dependencies = std::initializer_list<Command>>
   XLA_FFI_SDK_FN StatusOr<Command> CreateLaunch(const char* kernel_name, const void* kernel_data,
                                                 size_t kernel_size, SourceFormat format,
@@ -132,7 +132,7 @@ class XLA_FFI_SDK_TYPE RecordContextBase {
     return Done(frame_->api->update_launch(frame_->record_ctx, command, &kernel_args));
   }
 
-  // Records a command that does nothing, as a single dependency that replaces several.
+  // Records a command that does nothing, for use as a single dependency in place of several.
   template <typename Dependencies = std::initializer_list<Command>>
   XLA_FFI_SDK_FN StatusOr<Command> CreateEmptyCommand(Dependencies dependencies = {}) {
     return Create([&](Command* out) {
@@ -142,12 +142,12 @@ class XLA_FFI_SDK_TYPE RecordContextBase {
     });
   }
 
-  // Requests that the host call the execute handler and capture its stream instead.
+  // Requests that the host instead call the execute handler and capture its stream.
   XLA_FFI_SDK_FN Status RequestStreamCapture() {
     return Done(frame_->api->request_stream_capture(frame_->record_ctx));
   }
 
-  // Records a copy within device memory, in bytes.
+  // Records a copy of `size` bytes within device memory.
   template <typename Dependencies = std::initializer_list<Command>>
   XLA_FFI_SDK_FN StatusOr<Command> CreateMemcpyD2D(void* dst, void* src, size_t size,
                                                    Dependencies dependencies = {}) {
@@ -171,7 +171,7 @@ class XLA_FFI_SDK_TYPE RecordContextBase {
     return error == nullptr ? ErrorPolicy::Ok() : ErrorPolicy::TakeError(api_, error);
   }
 
-  // Creates a command and adds it to the host's list.
+  // Creates a command with `make`, and adds the command to the host's list.
   template <typename Make>
   StatusOr<Command> Create(const Make& make) const {
     BoundedCommandVector list = commands();
@@ -212,7 +212,7 @@ class XLA_FFI_SDK_TYPE RecordContextBase {
   int32_t minor_;
 };
 
-// The traits of the extension, for a context type.
+// The traits that Ctx<Extension<T>> needs, for a given context type.
 template <typename RecordContextT>
 struct XLA_FFI_SDK_TYPE RecordExtensionBase {
   using Type = RecordContextT;
@@ -237,11 +237,11 @@ struct XLA_FFI_SDK_TYPE RecordExtensionBase {
 
 }  // namespace internal
 
-// The extension for handlers of a shared library.
+// The context and the tag for handlers of a shared library.
 using RecordContext = internal::RecordContextBase<internal::ErrorPolicy>;
 struct XLA_FFI_SDK_TYPE RecordExtension : internal::RecordExtensionBase<RecordContext> {};
 
-// Returns an extension for a record frame, for hosts and tests.
+// Returns an extension struct for a record frame, for use by hosts and tests.
 XLA_FFI_SDK_FN inline XLA_FFI_Record_Extension BuildRecordCExtension(XLA_FFI_RecordFrame* frame) {
   return XLA_FFI_Record_Extension{MakeExtensionHeader<RecordExtension>(), frame};
 }

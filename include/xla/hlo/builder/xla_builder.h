@@ -6,8 +6,8 @@
 //                   /*shape=*/xla::ShapeUtil::MakeShape(xla::F32, {128}));
 //   xla::StatusOr<xla::XlaComputation> computation = b.Build();
 //
-// Only operations for custom calls are supported: parameters, constants, tokens, tuples and custom calls. Build
-// reports all mistakes together, with the names of the instructions. xla_ffi/embedded.h runs the programs.
+// Supported operations: parameters, constants, tokens, tuples and custom calls. Build reports all mistakes
+// together, with the names of the instructions. xla_ffi/embedded.h runs the programs.
 #ifndef XLA_HLO_BUILDER_XLA_BUILDER_H_
 #define XLA_HLO_BUILDER_XLA_BUILDER_H_
 
@@ -32,7 +32,8 @@ namespace xla {
 
 class XlaBuilder;
 
-// An instruction of a builder. Marked because the code in XLA's documents has unused variables of this type.
+// A handle of an instruction in a builder. The attribute avoids warnings, because code in XLA's documents has unused
+// variables of this type.
 class [[maybe_unused]] XlaOp {
  public:
   XlaOp() = default;
@@ -46,7 +47,7 @@ class [[maybe_unused]] XlaOp {
   xffi_rt_op op_ = XFFI_RT_NO_OP;
 };
 
-// Output-operand aliases, as {output, {operand, index within the operand}}.
+// Aliases between an output and an operand of a custom call: {output index, {operand, index within the operand}}.
 using OutputOperandAliasing = std::vector<std::pair<ShapeIndex, std::pair<int64_t, ShapeIndex>>>;
 
 class XlaBuilder {
@@ -82,7 +83,8 @@ class XlaBuilder {
     return shape;
   }
 
-  // Builds the program whose result is `root`, or the last instruction. The builder cannot be used afterwards.
+  // Builds the program with the result `root`, or with the last instruction as the result. The builder cannot be used
+  // afterwards.
   StatusOr<XlaComputation> Build(XlaOp root) {
     if (!status_.ok()) return status_;
     xffi_rt_program* program = nullptr;
@@ -98,14 +100,14 @@ class XlaBuilder {
   }
   // Returns the first error that occurred before building the program.
   const Status& first_error() const { return status_; }
-  // Takes ownership of a status, and keeps the first error.
+  // Stores a failed status if it is the first one, and destroys `status`.
   void Note(xffi_rt_status* status) {
     if (status == nullptr) return;
     Status noted(status);
     if (status_.ok()) status_ = std::move(noted);
   }
 
-  // Returns the newest living builder of this thread.
+  // Returns the most recently created builder of this thread that still exists; null if there is none.
   static XlaBuilder* Newest() {
     Living& living = AllLiving();
     const std::lock_guard<std::mutex> lock(living.mutex);
@@ -117,7 +119,7 @@ class XlaBuilder {
   }
 
  private:
-  // Builders may be destroyed in any order, and on any thread.
+  // All existing builders. A list with a mutex, because builders may be destroyed in any order and on any thread.
   struct Living {
     std::mutex mutex;
     std::list<XlaBuilder*> builders;
@@ -174,7 +176,7 @@ inline XlaOp Tuple(XlaBuilder* builder, const std::vector<XlaOp>& elements) {
   return XlaOp(builder, op);
 }
 
-// An operation on an invalid op returns an invalid op, which Build reports.
+// Returns an element of a tuple. If `tuple_data` is invalid, the result is also invalid, and Build reports the error.
 inline XlaOp GetTupleElement(XlaOp tuple_data, int64_t index) {
   if (!tuple_data.valid()) return tuple_data;
   XlaBuilder* builder = tuple_data.builder();
@@ -185,7 +187,7 @@ inline XlaOp GetTupleElement(XlaOp tuple_data, int64_t index) {
 
 namespace xffi {
 
-// Adds a custom call with all options; null pointers omit a part.
+// Adds a custom call with all options. Optional parts that are null are omitted.
 inline XlaOp AddCustomCall(XlaBuilder* builder, const std::string& target,
                            const std::vector<XlaOp>& operands, const XlaComputation* computation,
                            const Shape& shape, const std::vector<Shape>* operand_shapes,
@@ -240,8 +242,8 @@ inline XlaOp AddCustomCall(XlaBuilder* builder, const std::string& target,
 
 }  // namespace xffi
 
-// Adds a call of `call_target_name`. For API_VERSION_TYPED_FFI, the opaque is the text of an MLIR dictionary,
-// "{eps = 1.0e-5 : f32}", or empty.
+// Adds a call of the target `call_target_name`. For API_VERSION_TYPED_FFI, `opaque` is empty or the text of an MLIR
+// dictionary such as "{eps = 1.0e-5 : f32}".
 inline XlaOp CustomCall(XlaBuilder* builder, const std::string& call_target_name,
                         const std::vector<XlaOp>& operands, const Shape& shape,
                         const std::string& opaque = "", bool has_side_effect = false,
@@ -267,7 +269,7 @@ inline XlaOp CustomCallWithComputation(
                              api_version);
 }
 
-// Adds a custom call with layouts of the target's operands and result.
+// Adds a custom call whose target requires the layouts of `shape` and `operand_shapes_with_layout`.
 inline XlaOp CustomCallWithLayout(
     XlaBuilder* builder, const std::string& call_target_name, const std::vector<XlaOp>& operands,
     const Shape& shape_with_layout, const std::vector<Shape>& operand_shapes_with_layout,
@@ -296,17 +298,17 @@ inline XlaOp CustomCallWithComputationAndLayouts(
 
 }  // namespace xla
 
-// The listings in XLA's custom-call documents omit namespaces and, in one place, the builder. With
-// -DXLA_FFI_UNQUALIFIED_NAMES they compile unchanged.
+// XLA's custom-call documents have code without namespaces and, in one place, without a builder. Define
+// XLA_FFI_UNQUALIFIED_NAMES to compile this code unchanged.
 #if defined(XLA_FFI_UNQUALIFIED_NAMES)
 #include "xla/service/custom_call_status.h"
 #include "xla/service/custom_call_target_registry.h"
 
-// A stream, unless CUDA's own header declares it.
+// CUDA's stream type. Repeats the declaration of CUDA's own header, which may also be included.
 typedef struct CUstream_st* CUstream;
 
 namespace xla {
-// Adds a parameter to the newest builder of this thread.
+// Adds a parameter to the most recently created builder of this thread.
 inline XlaOp Parameter(int64_t parameter_number, const Shape& shape, const std::string& name) {
   XlaBuilder* builder = XlaBuilder::Newest();
   if (builder == nullptr) return XlaOp();

@@ -1,4 +1,4 @@
-// A built program.
+// XlaComputation, a built program.
 #ifndef XLA_HLO_BUILDER_XLA_COMPUTATION_H_
 #define XLA_HLO_BUILDER_XLA_COMPUTATION_H_
 
@@ -13,15 +13,15 @@
 
 namespace xla {
 
-// A built program. Copies share the same program.
+// A built program. Copies share the same immutable program.
 class XlaComputation {
  public:
   XlaComputation() = default;
-  // Takes ownership of a program of program.h.
+  // Takes ownership of a program that a function of program.h returned.
   explicit XlaComputation(xffi_rt_program* program)
       : program_(program, xffi_rt_program_destroy) {}
 
-  // Parses HLO text, as XLA and ToHloText print it: parameters, constants, tuples, custom calls.
+  // Parses HLO text, as XLA or ToHloText prints it. Supports parameters, constants, tuples and custom calls.
   static StatusOr<XlaComputation> FromHloText(const std::string& text) {
     xffi_rt_program* program = nullptr;
     if (xffi_rt_status* status = xffi_rt_program_parse(text.c_str(), &program)) {
@@ -31,9 +31,9 @@ class XlaComputation {
   }
 
   bool IsNull() const { return program_ == nullptr; }
-  // Returns the program for functions of program.h; this object still owns it.
+  // Returns the program for use with the functions of program.h. This object still owns the program.
   const xffi_rt_program* get() const { return program_.get(); }
-  // Print the program as HLO text and as StableHLO.
+  // Return the program as HLO text or as StableHLO.
   StatusOr<std::string> ToHloText() const { return Text(xffi_rt_program_hlo); }
   StatusOr<std::string> ToStableHlo() const { return Text(xffi_rt_program_stablehlo); }
   // Return the shapes of the parameters and of the result.
