@@ -1,11 +1,11 @@
-// Runs programs of xla/client/xla_builder.h in this process, on the embedded runtime. With a client of xla_ffi/plugin.h
-// as one more argument, they run on a real XLA. Link with libxla_ffi_runtime.
+// Runs programs of xla/client/xla_builder.h in this process, on the embedded runtime. If a client of xla_ffi/plugin.h
+// is passed as an additional argument, programs run on a real XLA. Link with libxla_ffi_runtime.
 //
 //   xla::StatusOr<xla::Literal> result = xla_ffi::Run(computation, {x, y});
 //   xla::StatusOr<xla::Literal> same = xla_ffi::Run(computation, {x, y}, client);
 //
-// Targets are those of this program: XLA_REGISTER_CUSTOM_CALL_TARGET in files that include this header or are linked
-// with them, XLA_FFI_REGISTER_HANDLER, and registrations with `runtime()`.
+// Programs can call the targets that are registered in this process: with XLA_REGISTER_CUSTOM_CALL_TARGET,
+// with XLA_FFI_REGISTER_HANDLER, or with `runtime()`.
 #ifndef XLA_FFI_EMBEDDED_H_
 #define XLA_FFI_EMBEDDED_H_
 
@@ -31,18 +31,18 @@
 
 namespace xla_ffi {
 
-// Returns the runtime of this program's own handlers, for functions of runtime.h. It is not destroyed with the program,
-// because other statics and threads may still use it.
+// Returns the runtime with which this program's handlers are registered, for functions of runtime.h. The runtime is
+// never destroyed, because other static objects and threads may use it when the program ends.
 inline xffi_rt* runtime() {
   static xffi_rt* const global = xffi_rt_global();
   return global;
 }
 
-// Returns NOT_FOUND, with all missing names, if handlers or original custom calls are not registered. A linker omits
-// parts of a static library that nothing refers to, so call it when the program starts: Require({"my_server.scale"}).
-// It first registers the original custom calls that this program is linked with.
+// Returns NOT_FOUND, with all missing names, if handlers or original custom calls are not registered. First registers
+// the original custom calls of this program. A linker omits unreferenced parts of a static library, so call this
+// function when the program starts: Require({"my_server.scale"}).
 inline xla::Status Require(const std::vector<const char*>& names, const char* platform = "Host") {
-#if defined(XFFI_LEGACY_UNKNOWN)  // this program registers original custom calls
+#if defined(XFFI_LEGACY_UNKNOWN)  // defined if this program can register original custom calls
   for (const xffi_legacy_target* target = xla_ffi_legacy_targets(); target != nullptr;
        target = target->next) {
     if (xffi_rt_status* status = xffi_rt_register_legacy(
@@ -54,8 +54,8 @@ inline xla::Status Require(const std::vector<const char*>& names, const char* pl
   return xla::Status(xffi_rt_require(runtime(), platform, names.data(), names.size()));
 }
 
-// Starts a call without blocking a thread while an asynchronous handler runs; other handlers run within this function.
-// The future is ready when the handler is done or at the time limit: xffi_rt_call_wait(call, 0) then returns the
+// Starts a call without waiting for an asynchronous handler; a synchronous handler runs within this function. The
+// future is ready when the handler is done or the time limit is exceeded. Then xffi_rt_call_wait(call, 0) returns the
 // outcome. The call must not be used before.
 inline xla::StatusOr<std::future<void>> RunAsync(xffi_rt_call* call) {
   auto promise = std::make_unique<std::promise<void>>();
@@ -70,11 +70,11 @@ inline xla::StatusOr<std::future<void>> RunAsync(xffi_rt_call* call) {
   return future;
 }
 
-// A program whose targets are resolved; it can run many times.
+// A compiled program, which can run many times.
 class Executable {
  public:
-  // Resolves the targets. `tuples` is one of the XFFI_RT_TUPLES_ forms. With `check_unwritten`, runs fail if calls
-  // leave results unwritten; see xffi_rt_call_set_check_unwritten.
+  // Compiles a program for the embedded runtime. `tuples` is one of the XFFI_RT_TUPLES_ forms. If `check_unwritten` is
+  // set, runs fail if calls leave results unwritten; see xffi_rt_call_set_check_unwritten.
   static xla::StatusOr<Executable> Compile(const xla::XlaComputation& computation,
                                            const std::string& platform = "Host",
                                            int tuples = XFFI_RT_TUPLES_TODAY,
@@ -88,8 +88,8 @@ class Executable {
     return CompileWith(computation, options);
   }
 
-  // Compiles the program for a real XLA: the client's plugin compiles it. Handlers and legacy CPU targets of the
-  // runtime that the program uses are registered there.
+  // Compiles a program for a real XLA, with the client's plugin. Registers the program's handlers and original CPU
+  // targets from `runtime()` with the plugin.
   static xla::StatusOr<Executable> Compile(const xla::XlaComputation& computation,
                                            const Client& client, int tuples = XFFI_RT_TUPLES_TODAY) {
     if (client.get() == nullptr) return Invalid("the client is none: it was moved from");
@@ -99,7 +99,7 @@ class Executable {
     return CompileWith(computation, options);
   }
 
-  // Resolves the targets; options that are 0 have the defaults of xffi_rt_compile.
+  // Compiles a program with all options of xffi_rt_compile. Options that are 0 have the defaults of that function.
   static xla::StatusOr<Executable> CompileWith(const xla::XlaComputation& computation,
                                                const xffi_rt_compile_options& options) {
     const xla::Status registered = Require({});
@@ -116,15 +116,15 @@ class Executable {
     return Executable(compiled, *std::move(parameters), *std::move(result));
   }
 
-  // Runs the program: one literal per parameter, with tuples for tuples, row-major for any layout. After a failure
-  // there is no result.
+  // Runs the program. `arguments` has one literal per parameter; tuples are tuple literals, and elements are row-major
+  // for any layout. After a failure there is no result.
   //
-  // A handler that is late (DEADLINE_EXCEEDED), or leaves a future in addition to its error, continues. Literals that
-  // were moved in are kept while it may read them. Other literals must stay valid until
-  // xffi_rt_wait_for_calls(runtime(), ...) reports that it is done.
+  // A handler that exceeds the time limit (DEADLINE_EXCEEDED), or that leaves a future in addition to its error,
+  // continues to run. Literals that were moved into `arguments` are kept as long as the handler may read them. Other
+  // literals must stay valid until xffi_rt_wait_for_calls(runtime(), ...) succeeds.
   //
-  // `options` is initialised with XFFI_RT_RUN_OPTIONS_INIT: user data, a canceller, a time limit and a run id for this
-  // run.
+  // `options` (user data, a canceller, a time limit and a run id for this run) is initialised with
+  // XFFI_RT_RUN_OPTIONS_INIT.
   xla::StatusOr<xla::Literal> Run(const std::vector<xla::Literal>& arguments,
                                   const xffi_rt_run_options* options = nullptr) const {
     return RunOn(arguments, nullptr, options);
@@ -173,20 +173,21 @@ class Executable {
     return std::move(*result);
   }
 
-  // Returns true if the handler may still run after this failure: it is late, or the failure is a hazard.
+  // Returns true if the handler may still run after this failure: it exceeded the time limit, or the failure is a
+  // hazard.
   static bool CanContinue(const xffi_rt_status* status) {
     return xffi_rt_status_code(status) == XLA_FFI_Error_Code_DEADLINE_EXCEEDED ||
            xffi_rt_status_is_hazard(status) != 0;
   }
 
-  // Keeps the data of a handler that is late, or that has left a future in addition to its error. The data is freed
-  // when no call of the runtime is running.
+  // Keeps the operands of a handler that may still run after its call failed. They are freed when no call of the
+  // runtime is running.
   static void Keep(Kept result, Kept arguments) {
     struct Late {
       std::mutex mutex;
       std::vector<Kept> kept;
     };
-    // Not destroyed with the program, whose last handlers may still be running.
+    // Never destroyed, because handlers may still run when the program ends.
     static Late* const late = new Late();
     const std::lock_guard<std::mutex> lock(late->mutex);
     late->kept.push_back(std::move(result));
@@ -200,7 +201,7 @@ class Executable {
     return xla::Status(XLA_FFI_Error_Code_INVALID_ARGUMENT, std::move(message));
   }
 
-  // Returns true if each element of a literal has its shape within the shape of the whole.
+  // Returns true if a literal and all its elements have the shapes that `shape` specifies.
   static bool Matches(const xla::Literal& literal, const xla::Shape& shape) {
     if (!shape.IsTuple()) return xla::ShapeUtil::Compatible(literal.shape(), shape);
     const std::vector<xla::Literal>& elements = literal.elements();
@@ -211,7 +212,7 @@ class Executable {
     return true;
   }
 
-  // Adds the arrays of a literal, in pre-order.
+  // Adds the addresses of the arrays of a literal to `pointers`, in pre-order.
   template <typename Literal, typename Pointer>
   static void Append(Literal& literal, std::vector<Pointer>* pointers) {
     if (!literal.shape().IsTuple()) {
@@ -226,7 +227,7 @@ class Executable {
   xla::Shape result_;
 };
 
-// Compiles and runs a program once, on a real XLA.
+// Compiles a program for a real XLA and runs it once.
 inline xla::StatusOr<xla::Literal> Run(const xla::XlaComputation& computation,
                                        const std::vector<xla::Literal>& arguments,
                                        const Client& client) {
@@ -235,7 +236,7 @@ inline xla::StatusOr<xla::Literal> Run(const xla::XlaComputation& computation,
   return executable->Run(arguments);
 }
 
-// Compiles and runs a program once, on the CPU. Arguments as for Executable::Run.
+// Compile a program for the embedded runtime on the CPU and run it once. `arguments` as for Executable::Run.
 inline xla::StatusOr<xla::Literal> Run(const xla::XlaComputation& computation,
                                        const std::vector<xla::Literal>& arguments) {
   xla::StatusOr<Executable> executable = Executable::Compile(computation);

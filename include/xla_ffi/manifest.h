@@ -18,13 +18,13 @@
 #include "xla_ffi/facts.h"
 #include "xla_ffi/platform.h"
 
-/* Puts the descriptions of this source file's handlers, each an XFFI_DESCRIBE, into the library. Each file may
- * have one XFFI_LIBRARY; those with the same name describe the same library. */
+/* Adds a manifest to the library, with a list of XFFI_DESCRIBE entries for the handlers of this source file. A file may
+ * have at most one XFFI_LIBRARY. Files with the same library name describe the same library. */
 #define XFFI_LIBRARY(library, ...)                                                           \
   XFFI_RECORD_(library, "{\"library\": \"" #library "\", \"sdk\": \"" XLA_FFI_SDK_VERSION    \
                         "\", \"handlers\": [" XFFI_JOIN_(__VA_ARGS__) "]}")
 
-/* The length comes from the text, so the text's NUL and padding may follow as zero bytes. */
+/* The length excludes the NUL of the text and any padding, which are zero bytes after the payload. */
 #define XFFI_RECORD_(library, json)                                                 \
   typedef struct library##__xla_ffi_manifest_t {                                    \
     char magic[8];                                                                  \
@@ -39,8 +39,8 @@
                                       (sizeof(json) - 1) >> 24 & 255},              \
                                      json}
 
-/* XFFI_DESCRIBE describes a CPU handler with one stage, named like its symbol; XFFI_DESCRIBE_WITH describes any
- * other handler. */
+/* XFFI_DESCRIBE describes a CPU handler with one stage, named like its symbol. XFFI_DESCRIBE_WITH describes any other
+ * handler. */
 #define XFFI_DESCRIBE(symbol, ...)                                                            \
   XFFI_DESCRIBE_WITH(#symbol, XFFI_PLATFORMS("cpu"), XFFI_STAGES(XFFI_STAGE(execute, symbol)), \
                      XFFI_FLOOR(r0), __VA_ARGS__)
@@ -49,18 +49,18 @@
 #define XFFI_STAGES(...) "\"stages\": {" XFFI_JOIN_(__VA_ARGS__) "}"
 #define XFFI_STAGE(stage, symbol) "\"" #stage "\": \"" #symbol "\""
 #define XFFI_FLOOR(revision) "\"floor\": \"" #revision "\""
-/* Replaces operands and attributes that only the caller knows. */
+/* Replaces the lists of operands and attributes if they depend on the caller. */
 #define XFFI_UNDESCRIBED "\"described\": false"
 
-/* Operands: a name, an element type of XLA_FFI_DataType or ANY, and a rank or ANY. */
+/* The lists of operands. XFFI_OPERAND has a name, an element type of XLA_FFI_DataType or ANY, and a rank or ANY. */
 #define XFFI_ARGS(...) "\"args\": [" XFFI_JOIN_(__VA_ARGS__) "]"
 #define XFFI_RETS(...) "\"rets\": [" XFFI_JOIN_(__VA_ARGS__) "]"
 #define XFFI_OPERAND(name, dtype, rank) XFFI_OPERAND_WITH(name, XFFI_DTYPE(dtype), XFFI_RANK(rank))
-/* Any other operand: the name is followed by the macros below. */
+/* An operand with other properties: a name, followed by the macros below. */
 #define XFFI_OPERAND_WITH(name, ...) \
   "{\"name\": \"" name "\", \"kind\": \"buffer\", " XFFI_JOIN_(__VA_ARGS__) "}"
 #define XFFI_DTYPE(dtype) "\"dtypes\": " XFFI_OR_(XFFI_IS_##dtype##_, "[\"" #dtype "\"]", unused)
-#define XFFI_DTYPES(...) "\"dtypes\": [" XFFI_QUOTED_(__VA_ARGS__) "]" /* "F32", "F64" */
+#define XFFI_DTYPES(...) "\"dtypes\": [" XFFI_QUOTED_(__VA_ARGS__) "]" /* the accepted types: "F32", "F64" */
 #define XFFI_RANK(rank) "\"rank\": " XFFI_OR_(XFFI_IS_##rank##_, #rank, unused)
 #define XFFI_OPTIONAL "\"optional\": true" /* the operand may be absent */
 #define XFFI_VARIADIC "\"variadic\": true" /* the entry describes all remaining operands */
@@ -68,27 +68,27 @@
 #define XFFI_LAYOUT(order) "\"layout\": \"" order "\"" /* "column", or "row" (the default) */
 #define XFFI_TOKEN(name) "{\"name\": \"" name "\", \"kind\": \"token\", \"rank\": 0}"
 
-/* Attributes: a name and a type of the manifest, such as f32, i64, str or dict. */
+/* The list of attributes. XFFI_ATTR has a name and a type of the manifest, such as f32, i64, str or dict. */
 #define XFFI_ATTRS(...) "\"attrs\": [" XFFI_JOIN_(__VA_ARGS__) "]"
 #define XFFI_ATTR(name, type) "{\"name\": \"" name "\", \"type\": \"" #type "\"}"
 #define XFFI_OPTIONAL_ATTR(name, type) \
   "{\"name\": \"" name "\", \"type\": \"" #type "\", \"optional\": true}"
-/* An attribute with a default value. */
+/* An optional attribute with a default value. */
 #define XFFI_DEFAULT_ATTR(name, type, value) \
   "{\"name\": \"" name "\", \"type\": \"" #type "\", \"optional\": true, \"default\": " #value "}"
-/* Any other attribute: the type is followed by XFFI_OPTIONAL, XFFI_DEFAULT, or inclusive bounds of a number. The
- * handler checks the bounds with xffi_range_i64, xffi_range_f32 or xffi_range_f64. */
+/* An attribute with other properties: a name and a type, followed by XFFI_OPTIONAL, XFFI_DEFAULT, or inclusive bounds
+ * of a number. The handler must check the bounds with xffi_range_i64, xffi_range_f32 or xffi_range_f64. */
 #define XFFI_ATTR_WITH(name, type, ...) \
   "{\"name\": \"" name "\", \"type\": \"" #type "\", " XFFI_JOIN_(__VA_ARGS__) "}"
 #define XFFI_DEFAULT(value) "\"optional\": true, \"default\": " #value
 #define XFFI_MIN(value) "\"min\": " #value
 #define XFFI_MAX(value) "\"max\": " #value
-/* A field of the dictionary named `from`. */
+/* A field of the dictionary attribute `from`. */
 #define XFFI_FIELD_ATTR(from, name, type) \
   "{\"name\": \"" name "\", \"type\": \"" #type "\", \"from\": \"" from "\"}"
 #define XFFI_OPEN_ATTRS "\"open_attrs\": true"
 
-/* Other properties of a handler; docs/manifest.md defines the words. */
+/* Other properties of a handler; docs/manifest.md defines them. */
 #define XFFI_SHAPE(contract) "\"shape\": \"" contract "\""
 #define XFFI_DOC(text) "\"doc\": \"" text "\""
 #define XFFI_TRAITS(...) "\"traits\": [" XFFI_QUOTED_(__VA_ARGS__) "]"
@@ -100,19 +100,19 @@
 #define XFFI_BATCHED_BY(handler) "\"batch\": {\"handler\": \"" handler "\"}"
 #define XFFI_VJP(handler) XFFI_GRADIENT("\"vjp\": \"" handler "\"")
 #define XFFI_JVP(handler) XFFI_GRADIENT("\"jvp\": \"" handler "\"")
-/* A gradient that combines several of the following entries. */
+/* A gradient with several of the entries below. */
 #define XFFI_GRADIENT(...) "\"gradient\": {" XFFI_JOIN_(__VA_ARGS__) "}"
 #define XFFI_BY(key, handler) "\"" #key "\": \"" handler "\""
 #define XFFI_LINEAR "\"linear\": true"
 #define XFFI_RESIDUALS(...) "\"residuals\": [" XFFI_QUOTED_(__VA_ARGS__) "]"
-#define XFFI_NO_RESIDUALS "\"residuals\": []" /* the handlers of the gradient receive no residuals */
+#define XFFI_NO_RESIDUALS "\"residuals\": []" /* the derivative handlers receive no residuals */
 
-/* ANY becomes null; any other word is unchanged. */
+/* These macros replace the word ANY by null, and leave any other word unchanged. */
 #define XFFI_IS_ANY_ unused, "null"
 #define XFFI_OR_(...) XFFI_SECOND_(__VA_ARGS__)
 #define XFFI_SECOND_(first, second, ...) second
 
-/* Joins literals with commas, as they are or in quotes. */
+/* XFFI_JOIN_ joins string literals with commas. XFFI_QUOTED_ also puts each literal in quotes. */
 #define XFFI_JOIN_(...) XFFI_COUNTED_(__VA_ARGS__, XFFI_COUNTS_(XFFI_JOIN_))(__VA_ARGS__)
 #define XFFI_QUOTED_(...) "\"" XFFI_COUNTED_(__VA_ARGS__, XFFI_COUNTS_(XFFI_QUOTE_))(__VA_ARGS__) "\""
 #define XFFI_COUNTS_(name) \

@@ -1,8 +1,9 @@
-/* Registration when a library is loaded, for hosts that only load a file. Part of <xla_ffi/handler.h> and
- * <xla/ffi/api/ffi.h>. It is only compiled if XFFI_REGISTER_ON_LOAD or XLA_FFI_REGISTER_ON_LOAD is used.
+/* Registers a library's handlers when the library is loaded, for hosts that load a file without registering its
+ * handlers. Part of <xla_ffi/handler.h> and <xla/ffi/api/ffi.h>. The code is only compiled if a source uses
+ * XFFI_REGISTER_ON_LOAD or XLA_FFI_REGISTER_ON_LOAD.
  *
- * The host's function table is looked up in the process's loaded libraries, without linking to it. With a glibc
- * older than 2.34, link such a library with -ldl.
+ * The code looks up the host's function table in the libraries that the process has loaded, without linking to the
+ * host. With a glibc older than 2.34, link the library with -ldl.
  */
 #ifndef XLA_FFI_ON_LOAD_H_
 #define XLA_FFI_ON_LOAD_H_
@@ -24,10 +25,10 @@
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 #endif
 
-/* Inline, so that unused functions are omitted at every optimization level. */
+/* These functions are inline, so that unused functions are omitted at every optimization level. */
 #define XLA_FFI_SDK_ON_LOAD_ static inline __attribute__((cold, unused))
 
-/* A library that registers itself: its name, and the function that registers all its handlers with a host. */
+/* A library that registers its handlers on load: its name, and a function that registers all handlers with a host. */
 typedef struct xla_ffi_sdk_enrolling {
   const char* library;
   void (*enroll)(const XLA_FFI_Api* api, const char* library, const void* context);
@@ -36,8 +37,8 @@ typedef struct xla_ffi_sdk_enrolling {
   int host_count;
 } xla_ffi_sdk_enrolling;
 
-/* The result of dladdr, with the layout of Dl_info. Both are declared here, because <dlfcn.h> only declares them
- * for GNU sources. */
+/* The result of dladdr, with the layout of Dl_info. This header declares both, because <dlfcn.h> declares them only if
+ * _GNU_SOURCE is defined. */
 typedef struct xla_ffi_sdk_symbol {
   const char* file;
   void* base;
@@ -45,7 +46,7 @@ typedef struct xla_ffi_sdk_symbol {
   void* address;
 } xla_ffi_sdk_symbol;
 
-/* Keeps this library loaded for the rest of the process. A host has pointers to its handlers, and cannot be
+/* Keeps this library loaded until the process ends, because a host keeps pointers to the handlers and cannot be
  * notified when they are unloaded. */
 XLA_FFI_SDK_ON_LOAD_ void xla_ffi_sdk_stay(void) {
 #if defined(RTLD_NODELETE) && defined(RTLD_NOLOAD)
@@ -55,8 +56,8 @@ XLA_FFI_SDK_ON_LOAD_ void xla_ffi_sdk_stay(void) {
   void* all = dlopen(NULL, RTLD_LAZY);
   void* symbol = all != NULL ? dlsym(all, "dladdr") : NULL;
   memcpy(&find, &symbol, sizeof(find));
-  /* RTLD_NOLOAD finds the loaded library again. If this code is part of the program itself, nothing may be
-   * found; a program is never unloaded anyway. */
+  /* RTLD_NOLOAD returns the library that is already loaded. If this code is part of the program, dlopen may find
+   * nothing, but a program is never unloaded. */
   if (symbol != NULL && find(&place, &own) != 0 && own.file != NULL) {
     (void)dlopen(own.file, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
   }
@@ -64,9 +65,10 @@ XLA_FFI_SDK_ON_LOAD_ void xla_ffi_sdk_stay(void) {
 #endif
 }
 
-/* Looks for a host's table in a library, or in the global scope. */
+/* Looks for the function table of a host in a library or in the global scope, and registers the handlers with the
+ * host. */
 XLA_FFI_SDK_ON_LOAD_ void xla_ffi_sdk_ask_image(xla_ffi_sdk_enrolling* own, void* image) {
-  /* The names of the functions that return a host's table: XLA's own C++ name, and the C name from its
+  /* The names of the functions that return a host's function table: XLA's C++ function, and the C function of XLA's
    * header. */
   static const char* const names[] = {"_ZN3xla3ffi12GetXlaFfiApiEv", "XLA_FFI_GetApi"};
   int i, k;
@@ -84,14 +86,15 @@ XLA_FFI_SDK_ON_LOAD_ void xla_ffi_sdk_ask_image(xla_ffi_sdk_enrolling* own, void
     if (api->struct_size < XLA_FFI_SDK_SIZE_R0) {
       fprintf(stderr, "xla-ffi: %s, registered on load" XLA_FFI_SDK_TEXT_BEFORE_R0 "\n", own->library);
     } else {
-      xla_ffi_sdk_stay(); /* must be done before a host can call a handler */
+      xla_ffi_sdk_stay(); /* required before a host can call a handler */
       own->enroll(api, own->library, own->context);
     }
   }
 }
 
 #if defined(__linux__) || defined(__FreeBSD__)
-/* Declared as in <link.h>, which only declares it for GNU sources, with the first fields of its argument. */
+/* Declares dl_iterate_phdr and the first fields of its argument, because <link.h> declares them only if _GNU_SOURCE is
+ * defined. */
 struct dl_phdr_info;
 #ifdef __cplusplus
 extern "C"
@@ -102,8 +105,8 @@ typedef struct xla_ffi_sdk_image {
   const char* name;
 } xla_ffi_sdk_image;
 
-/* The paths of the loaded files, each with its NUL. They are collected first, because the loader must not be
- * called during the iteration. */
+/* The NUL-terminated paths of the loaded files. They are collected first, because the iteration must not call the
+ * dynamic loader. */
 typedef struct xla_ffi_sdk_paths {
   char* text;
   size_t size;
@@ -126,7 +129,7 @@ XLA_FFI_SDK_ON_LOAD_ int xla_ffi_sdk_note_path(struct dl_phdr_info* info, size_t
 }
 #endif
 
-/* Registers a library with every host of the process. Silent if there is none. */
+/* Registers a library's handlers with every host in the process. Does nothing if there is no host. */
 XLA_FFI_SDK_ON_LOAD_ void xla_ffi_sdk_on_load(
     const char* library, void (*enroll)(const XLA_FFI_Api*, const char*, const void*), const void* context) {
   xla_ffi_sdk_enrolling own;
@@ -141,7 +144,8 @@ XLA_FFI_SDK_ON_LOAD_ void xla_ffi_sdk_on_load(
   }
 #if defined(__linux__) || defined(__FreeBSD__)
   {
-    /* Python and other programs load libraries with local scope, so their names are not global. */
+    /* Python and other programs load libraries with local scope. The global scope does not have the names of such
+     * libraries. */
     xla_ffi_sdk_paths paths = {NULL, 0};
     size_t at;
     dl_iterate_phdr(xla_ffi_sdk_note_path, &paths);

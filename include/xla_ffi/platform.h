@@ -1,13 +1,12 @@
-/* Differences between systems and compilers, for C and C++: exporting and hiding names, inlining, the section of a
- * library's manifest, and atomic operations. docs/platforms.md lists what was tested.
- */
+/* Macros for the differences between systems and compilers, for C and C++: export and visibility of names, inlining,
+ * the section of a library's manifest, and atomic operations. docs/platforms.md lists the tested platforms. */
 #ifndef XLA_FFI_PLATFORM_H_
 #define XLA_FFI_PLATFORM_H_
 
 #include <stddef.h>
 
-/* EXPORT: a name that hosts find in the library. HIDDEN: a name that other libraries in the process do not see. DLLs
- * hide every name that they do not export. */
+/* EXPORT: hosts can find the name in the library. HIDDEN: other libraries in the process cannot find the name. DLLs
+ * hide all names that they do not export. */
 #if defined(_WIN32)
 #define XLA_FFI_SDK_EXPORT __declspec(dllexport)
 #define XLA_FFI_SDK_HIDDEN
@@ -25,15 +24,16 @@
 #define XLA_FFI_SDK_HAS_ATTRIBUTE_(name) 0
 #endif
 
-/* Attributes of a function that is only called after an error: optimized for size. GCC does this for cold functions by
- * itself, Clang needs `minsize`, and nvcc's front end does not know that attribute. */
+/* Attributes of functions that are only called after an error, which are optimized for size. GCC optimizes every cold
+ * function for size. Clang needs `minsize`, which nvcc's front end does not support. */
 #if defined(__clang__) && !defined(__NVCC__)
 #define XLA_FFI_SDK_SMALL_ cold, minsize
 #elif defined(__GNUC__) || defined(__clang__)
 #define XLA_FFI_SDK_SMALL_ cold
 #endif
 
-/* Messages use C99 formats. Windows' msvcrt lacks some of them (%zu), so MinGW has its own functions. */
+/* Messages use C99 formats such as %zu. Windows' msvcrt does not support all of them, so MinGW provides functions that
+ * do. */
 #if defined(__MINGW32__) && !defined(_UCRT)
 #define xffi_snprintf_ __mingw_snprintf
 #define xffi_vsnprintf_ __mingw_vsnprintf
@@ -50,7 +50,7 @@
 #ifdef __cplusplus
 #define XFFI_EXTERN_C_ extern "C"
 #else
-/* `extern` makes `static XFFI_HANDLER(…)` an error: the symbol would not be exported. */
+/* Because of `extern`, `static XFFI_HANDLER(…)` is a compile error: the symbol would not be exported. */
 #define XFFI_EXTERN_C_ extern
 #endif
 
@@ -62,12 +62,12 @@
 #define XFFI_INLINE_ static inline
 #define XFFI_HOT_ static inline __attribute__((always_inline))
 #define XFFI_PRINTF_(at, first) __attribute__((format(XFFI_PRINTF_STYLE_, at, first)))
-#define XFFI_PURE_ static __attribute__((noinline, unused, pure)) /* has no visible side effects */
-#define XFFI_MUST_USE_ __attribute__((warn_unused_result)) /* an error that is not returned is lost */
+#define XFFI_PURE_ static __attribute__((noinline, unused, pure)) /* pure: has no visible side effects */
+#define XFFI_MUST_USE_ __attribute__((warn_unused_result)) /* because an error that is not returned is lost */
 #define XFFI_LIKELY_(x) __builtin_expect(!!(x), 1)
 #define XFFI_UNLIKELY_(x) __builtin_expect(!!(x), 0)
 #else
-#define XFFI_COLD_ static inline /* no warning if it is unused */
+#define XFFI_COLD_ static inline /* `inline` avoids warnings about unused functions */
 #define XFFI_SLOW_ static inline
 #define XFFI_INLINE_ static inline
 #define XFFI_HOT_ static inline
@@ -78,10 +78,10 @@
 #define XFFI_UNLIKELY_(x) (x)
 #endif
 
-/* Keeps a record of a manifest in the file, in the section where readers look for it. Section names have at most 16
- * bytes in Mach-O, and 8 in a DLL. */
+/* Attributes of a manifest record: the section where tools look for manifests, and protection from removal by the linker.
+ * Section names have at most 16 bytes in Mach-O, and 8 in a DLL. */
 #if !defined(__GNUC__) && !defined(__clang__)
-/* MSVC omits objects that are neither referenced nor exported. */
+/* MSVC removes objects that are neither referenced nor exported, so the record is exported. */
 #ifdef __cplusplus
 #define XLA_FFI_SDK_RECORD_ \
   __pragma(section(".xla_ffi", read)) extern "C" __declspec(allocate(".xla_ffi")) XLA_FFI_SDK_EXPORT
@@ -100,9 +100,9 @@
 #define XLA_FFI_SDK_RECORD_ __attribute__((section(".xla_ffi_manifest"), used, aligned(16))) static
 #endif
 
-/* Atomic operations on words, of type `long`, and on pointers. Loads acquire, stores release, swaps and additions do
- * both; additions return the previous value. SWAP_IF writes `value` and returns 1 if it finds `*expected`; otherwise
- * it stores the found value in `*expected`. */
+/* Atomic operations on words, of type `long`, and on pointers. Loads acquire, stores release; swaps and additions do
+ * both. Additions return the previous value. SWAP_IF writes `value` and returns 1 if it finds `*expected`; otherwise it
+ * stores the found value in `*expected`. */
 #if defined(__GNUC__) || defined(__clang__)
 #define XFFI_LOAD_(place) __atomic_load_n((place), __ATOMIC_ACQUIRE)
 #define XFFI_STORE_(place, value) __atomic_store_n((place), (value), __ATOMIC_RELEASE)
@@ -114,8 +114,8 @@
   __atomic_compare_exchange_n((place), (expected), (value), 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
 #elif defined(_MSC_VER)
 #include <intrin.h>
-/* All of these are full fences. A plain load is not an acquire on Arm, and the compiler may move it out of a loop on
- * any processor. */
+/* All these functions are full fences. A plain load is not an acquire on Arm, and the compiler may move it out of a
+ * loop on any processor. */
 #define XFFI_LOAD_(place) _InterlockedOr((volatile long*)(place), 0)
 #define XFFI_STORE_(place, value) ((void)_InterlockedExchange((volatile long*)(place), (value)))
 #define XFFI_SWAP_(place, value) _InterlockedExchange((volatile long*)(place), (value))
@@ -140,7 +140,7 @@ static inline int xffi_swap_pointer_if_(void* volatile* place, void** expected, 
 #define XLA_FFI_SDK_LOAD_(from) __atomic_load_n(from, __ATOMIC_RELAXED)
 #define XLA_FFI_SDK_STORE_(to, value) __atomic_store_n(to, value, __ATOMIC_RELAXED)
 #else
-/* The compilers that get here read and write volatile pointers and words in one piece. */
+/* Other compilers, such as MSVC, load and store volatile pointers and words atomically. */
 #define XLA_FFI_SDK_LOAD_(from) (*(from))
 #define XLA_FFI_SDK_STORE_(to, value) (*(to) = (value))
 #endif

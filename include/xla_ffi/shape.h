@@ -1,8 +1,8 @@
 /* Shape contracts such as "... n, n k -> ... k", which relate the shapes of a call's operands (see docs/rust.md for the
  * grammar). Part of <xla_ffi/handler.h> and <xla/ffi/api/api.h>.
  *
- * A contract is parsed during each check: it has only a few characters per dimension, and nothing is cached between
- * calls.
+ * Each check parses the contract again, because a contract has only a few characters per dimension. Nothing is cached
+ * between calls.
  */
 #ifndef XLA_FFI_SHAPE_H_
 #define XLA_FFI_SHAPE_H_
@@ -22,7 +22,7 @@
 /* The largest number of different names in a contract. */
 #define XLA_FFI_SDK_SHAPE_NAMES 26
 
-/* The size of a name and the operand that defined it; `side` marks sizes from attributes. */
+/* The size of a name in a contract, and the operand or attribute that defined the name. */
 typedef struct xla_ffi_sdk_size {
   const char* name;
   size_t length;
@@ -31,26 +31,27 @@ typedef struct xla_ffi_sdk_size {
   int side; /* 1: an argument, 0: a result, -1: an attribute */
 } xla_ffi_sdk_size;
 
-/* The mistake in a contract itself. In C++, contracts are checked at compile time. */
+/* A mistake in a contract, in contrast to an operand that violates the contract. In C++, contracts are checked at
+ * compile time. */
 typedef enum xla_ffi_sdk_wrong {
   XLA_FFI_SDK_WRONG_NOTHING,
-  XLA_FFI_SDK_WRONG_TEXT,  /* not a contract */
+  XLA_FFI_SDK_WRONG_TEXT,  /* the text is not a contract */
   XLA_FFI_SDK_WRONG_SHORT, /* an operand has no entry */
   XLA_FFI_SDK_WRONG_LONG   /* an entry has no operand */
 } xla_ffi_sdk_wrong;
 
-/* A contract that is being compared with a call. */
+/* The state of comparing a contract with the operands of a call. */
 typedef struct xla_ffi_sdk_shapes {
   const XLA_FFI_CallFrame* frame;
   const char* contract;
   const char* next; /* the next entry */
-  const char* entry; /* the current entry, and its end */
+  const char* entry; /* the current entry; `end` is its end */
   const char* end;
-  int64_t index; /* index of the current entry's operand */
+  int64_t index; /* index of the operand of the current entry */
   int64_t next_index;
   int is_arg, next_is_arg;
   int sizes;
-  int64_t ellipsis_rank; /* -1 until it is known */
+  int64_t ellipsis_rank; /* number of dimensions that `...` covers; -1 until it is known */
   const int64_t* ellipsis;
   xla_ffi_sdk_wrong wrong;
   xla_ffi_sdk_size size[XLA_FFI_SDK_SHAPE_NAMES];
@@ -68,27 +69,27 @@ XFFI_HOT_ void xla_ffi_sdk_shapes_begin(xla_ffi_sdk_shapes* at, const char* cont
   at->wrong = XLA_FFI_SDK_WRONG_NOTHING;
 }
 
-/* Returns 1 for white space between words. */
+/* Returns 1 for white space between words of a contract. */
 XFFI_HOT_ int xla_ffi_sdk_is_blank(char c) { return (unsigned char)(c - 1) < ' '; }
-/* Returns 1 at the end of an operand's entry. Every character that ends an entry is `-` or before it in ASCII, unlike
- * letters, digits and `.`. */
+/* Returns 1 at the end of an operand's entry: at a comma, `->` or NUL. In ASCII, these characters are not after `-`,
+ * unlike letters, digits and `.`, so a single comparison excludes most characters. */
 XFFI_HOT_ int xla_ffi_sdk_is_stop(const char* at) {
   return *at <= '-' && (*at == ',' || *at == '\0' || (at[0] == '-' && at[1] == '>'));
 }
-/* Returns the end of a word. */
+/* Returns the end of the word that starts at `at`. */
 XFFI_HOT_ const char* xla_ffi_sdk_word_end(const char* at) {
   while (*at > '-' || !(xla_ffi_sdk_is_blank(*at) || xla_ffi_sdk_is_stop(at))) ++at;
   return at;
 }
-/* Returns 1 if only marks remain before the end of an entry, as in "... n *". */
+/* Returns 1 if only the marks `*` and `?` remain before the end of an entry, as in "... n *". */
 XFFI_HOT_ int xla_ffi_sdk_is_last(const char* at) {
   while (xla_ffi_sdk_is_blank(*at) || *at == '*' || *at == '?') ++at;
   return xla_ffi_sdk_is_stop(at);
 }
 XFFI_HOT_ int xla_ffi_sdk_is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* Reads digits and moves `at` past them. Sets `is_right` to 0 if there are none, or if the number exceeds 32 bits or is
- * less than `least`. */
+/* Reads a number and moves `at` past its digits. Sets `is_right` to 0 if there are no digits, the number exceeds 32
+ * bits, or it is less than `least`. */
 XFFI_HOT_ int64_t xla_ffi_sdk_number(const char** at, const char* end, int64_t least, int* is_right) {
   const char* start = *at;
   int64_t number = 0;
@@ -99,7 +100,7 @@ XFFI_HOT_ int64_t xla_ffi_sdk_number(const char** at, const char* end, int64_t l
   return number;
 }
 
-/* Gets the value of an integer attribute; returns 0 if there is none of that name. */
+/* Gets the value of an integer attribute. Returns 0 if no integer attribute has this name. */
 XFFI_SLOW_ int xla_ffi_sdk_integer_attr(const XLA_FFI_CallFrame* frame, const char* name, size_t length,
                                         int64_t* value) {
   int64_t i;
@@ -113,7 +114,8 @@ XFFI_SLOW_ int xla_ffi_sdk_integer_attr(const XLA_FFI_CallFrame* frame, const ch
   return 0;
 }
 
-/* Returns the size of a name; null if it is not known yet. */
+/* Returns the size of a name, from an earlier operand or from an integer attribute; null if the size is not known
+ * yet. */
 XFFI_HOT_ const xla_ffi_sdk_size* xla_ffi_sdk_find_size(xla_ffi_sdk_shapes* at, const char* name, size_t length) {
   xla_ffi_sdk_size* size = at->size;
   int64_t value;
@@ -135,13 +137,13 @@ XFFI_HOT_ const xla_ffi_sdk_size* xla_ffi_sdk_find_size(xla_ffi_sdk_shapes* at, 
   return size;
 }
 
-/* A dimension of a contract: `times * name / over + plus`, or only `plus`. */
+/* A dimension of a contract: `times * name / over + plus`, or only the number `plus`. */
 typedef struct xla_ffi_sdk_dim {
   const char* name;
   size_t length;
   int64_t times, over, plus;
   int is_name; /* whether the dimension is only a name */
-  int is_right; /* whether the numbers are valid and nothing follows; the name is not checked */
+  int is_right; /* whether the syntax is valid, except for the characters of the name */
 } xla_ffi_sdk_dim;
 
 XFFI_HOT_ xla_ffi_sdk_dim xla_ffi_sdk_read_dim(const char* at, const char* end) {
@@ -175,7 +177,7 @@ XFFI_HOT_ xla_ffi_sdk_dim xla_ffi_sdk_read_dim(const char* at, const char* end) 
   return dim;
 }
 
-/* Returns 1 if letters, digits and `_` form a name. A single `_` is not a name. */
+/* Returns 1 if a text is a valid name of letters, digits and `_`. A single `_` is not a name. */
 XFFI_COLD_ int xla_ffi_sdk_is_name(const char* name, size_t length) {
   size_t i;
   for (i = 0; i < length; ++i) {
@@ -188,7 +190,8 @@ XFFI_COLD_ int xla_ffi_sdk_is_name(const char* name, size_t length) {
   return length > 0 && (length > 1 || *name != '_');
 }
 
-/* Returns the computed size of a dimension; if it cannot be computed, sets `problem` to the reason. */
+/* Returns the size that a dimension of a result computes from `size`. If the size cannot be computed, sets `problem` to
+ * the reason. */
 XFFI_COLD_ int64_t xla_ffi_sdk_compute(const xla_ffi_sdk_dim* dim, int64_t size, const char** problem) {
   int64_t product, sum;
   *problem = NULL;
@@ -208,12 +211,12 @@ XFFI_COLD_ int64_t xla_ffi_sdk_compute(const xla_ffi_sdk_dim* dim, int64_t size,
   return -1;
 }
 
-/* Returns 1 if a dimension matches its name's size, which it defines if the size is not known yet. */
+/* Returns 1 if a dimension has the size of its name. If the size is not known yet, the dimension defines it. */
 XFFI_HOT_ int xla_ffi_sdk_name_fits(xla_ffi_sdk_shapes* at, const char* name, size_t length, int64_t got) {
   const xla_ffi_sdk_size* known = xla_ffi_sdk_find_size(at, name, length);
   xla_ffi_sdk_size* size;
   if (known != NULL) return got == known->size;
-  if (at->sizes == XLA_FFI_SDK_SHAPE_NAMES) { /* more names than a contract may have */
+  if (at->sizes == XLA_FFI_SDK_SHAPE_NAMES) { /* too many names for a contract */
     at->wrong = XLA_FFI_SDK_WRONG_TEXT;
     return 0;
   }
@@ -226,13 +229,14 @@ XFFI_HOT_ int xla_ffi_sdk_name_fits(xla_ffi_sdk_shapes* at, const char* name, si
   return 1;
 }
 
-/* Returns 1 if a word is a dimension that an operand of this side may have. */
+/* Returns 1 if a dimension has valid syntax for an argument (`is_arg`) or a result. Only results may have computed
+ * dimensions. */
 XFFI_COLD_ int xla_ffi_sdk_is_dim(const xla_ffi_sdk_dim* dim, int is_arg) {
   return dim->is_right &&
          (dim->name == NULL || (xla_ffi_sdk_is_name(dim->name, dim->length) && (dim->is_name || !is_arg)));
 }
 
-/* Compares a size with any other kind of word in a contract. */
+/* Returns 1 if a size matches a word of a contract: `_`, a number, a name or a computed dimension. */
 XFFI_COLD_ int xla_ffi_sdk_dim_fits(xla_ffi_sdk_shapes* at, const char* word, const char* end, int64_t got) {
   const xla_ffi_sdk_dim dim = xla_ffi_sdk_read_dim(word, end);
   const xla_ffi_sdk_size* known;
@@ -245,12 +249,12 @@ XFFI_COLD_ int xla_ffi_sdk_dim_fits(xla_ffi_sdk_shapes* at, const char* word, co
   if (dim.name == NULL) return got == dim.plus;
   if (dim.is_name) return xla_ffi_sdk_name_fits(at, dim.name, dim.length, got);
   known = xla_ffi_sdk_find_size(at, dim.name, dim.length);
-  /* If the sizes it is computed from are unknown, any size fits. */
+  /* Any size matches if the name in a computed dimension is unknown. */
   return known == NULL || got == xla_ffi_sdk_compute(&dim, known->size, &problem);
 }
 
-/* Returns 1 if `...`, which covers the dimensions from `d` on except the last `behind`, matches its earlier dimensions.
- * Moves `d` past them. */
+/* Returns 1 if `...` matches the dimensions that it covers in earlier operands. In this buffer, it covers the
+ * dimensions from `d` on, except the last `behind`. Moves `d` past the covered dimensions. */
 XFFI_HOT_ int xla_ffi_sdk_ellipsis_fits(xla_ffi_sdk_shapes* at, const XLA_FFI_Buffer* buf, int64_t* d, int64_t behind) {
   const int64_t* dims = buf->dims + *d;
   const int64_t span = buf->rank - *d - behind;
@@ -268,24 +272,24 @@ XFFI_HOT_ int xla_ffi_sdk_ellipsis_fits(xla_ffi_sdk_shapes* at, const XLA_FFI_Bu
   return 1;
 }
 
-/* Returns the number of dimensions up to the end of an entry. */
+/* Returns the number of dimensions between `next` and the end of an entry. */
 XFFI_HOT_ int64_t xla_ffi_sdk_behind(const char* next) {
   int64_t behind = 0;
   for (;;) {
     while (xla_ffi_sdk_is_blank(*next)) ++next;
     if (xla_ffi_sdk_is_stop(next)) return behind;
-    behind += *next >= 'A' || (*next != '*' && *next != '?'); /* not a separate mark */
+    behind += *next >= 'A' || (*next != '*' && *next != '?'); /* separate marks are not counted */
     next = xla_ffi_sdk_word_end(next);
   }
 }
 
-/* Returns 1 if a word is `()` or `...`. `from` is its start and `to` its end. */
+/* Returns 1 if the word between `from` and `to` is `()` or `...`. */
 XFFI_HOT_ int xla_ffi_sdk_is_sign(const xla_ffi_sdk_shapes* at, const char* from, const char* to) {
   return *from == '(' ? to - from == 2 && from[1] == ')' && from == at->entry && xla_ffi_sdk_is_last(to)
                       : to - from == 3 && from[1] == '.' && from[2] == '.';
 }
 
-/* Checks the syntax of a word that has nothing to be compared with, because the operand is a token or absent. */
+/* Checks only the syntax of a word, because the entry's operand is a token or absent. */
 XFFI_COLD_ void xla_ffi_sdk_judge_word(xla_ffi_sdk_shapes* at, const char* from, const char* to) {
   const xla_ffi_sdk_dim dim = xla_ffi_sdk_read_dim(from, to);
   int is_right = to - from == 1 && *from == '_';
@@ -297,19 +301,19 @@ XFFI_COLD_ void xla_ffi_sdk_judge_word(xla_ffi_sdk_shapes* at, const char* from,
   if (!is_right) at->wrong = XLA_FFI_SDK_WRONG_TEXT;
 }
 
-/* Returns 1 if the entry that ends at `stop` describes an operand that may be absent. */
+/* Returns 1 if the entry between `entry` and `stop` ends with `?` or `*`, so that its operand may be absent. */
 XFFI_COLD_ int xla_ffi_sdk_may_lack(const char* entry, const char* stop) {
   while (stop > entry && xla_ffi_sdk_is_blank(stop[-1])) --stop;
   return stop > entry && (stop[-1] == '?' || stop[-1] == '*');
 }
 
-/* Returns 1 if an entry has exactly one mark, after at least one dimension. */
+/* Returns 1 if an entry has exactly one of the marks `*` and `?`, after at least one dimension. */
 XFFI_COLD_ int xla_ffi_sdk_marks_are_right(const xla_ffi_sdk_shapes* at, const char* stop, int marks) {
   return marks == 1 && at->end > at->entry && xla_ffi_sdk_may_lack(at->entry, stop);
 }
 
-/* Returns 1 if a buffer fits the current entry, which is parsed once, up to `stop`. A missing buffer fits, and so does
- * one that cannot be checked, because those are reported elsewhere. */
+/* Returns 1 if a buffer matches the current entry. Parses the entry and sets `stop` to its end. A missing or invalid
+ * buffer is accepted, because other checks report it. */
 XFFI_HOT_ int xla_ffi_sdk_entry_fits(xla_ffi_sdk_shapes* at, const XLA_FFI_Buffer* buf, const char** stop,
                                     int* repeats) {
   const char* word = at->entry;
@@ -323,10 +327,10 @@ XFFI_HOT_ int xla_ffi_sdk_entry_fits(xla_ffi_sdk_shapes* at, const XLA_FFI_Buffe
     start = word;
     word = xla_ffi_sdk_word_end(word + 1);
     for (end = word; end > start && (end[-1] == '*' || end[-1] == '?'); ++marks) *repeats |= *--end == '*';
-    if (end == start) continue; /* a separate mark, "n *" */
+    if (end == start) continue; /* a separate mark, as in "n *" */
     at->end = end;
     if (start == at->entry && end - start == 5 && memcmp(start, "token", 5) == 0) {
-      any |= xla_ffi_sdk_is_last(word); /* otherwise it is a name */
+      any |= xla_ffi_sdk_is_last(word); /* if dimensions follow, `token` is a name */
     }
     if (any) {
       if (*start == '.' && ellipses++ != 0) at->wrong = XLA_FFI_SDK_WRONG_TEXT;
@@ -351,8 +355,8 @@ XFFI_HOT_ int xla_ffi_sdk_entry_fits(xla_ffi_sdk_shapes* at, const XLA_FFI_Buffe
   return any || (fits && d == buf->rank);
 }
 
-/* Finds the next operand that violates the contract; returns 0 if there is none, or if the contract is invalid. Sizes
- * that the operand defined are discarded. */
+/* Finds the next operand that violates the contract. Returns 0 if there is none, or if the contract is invalid.
+ * Discards sizes that the violating operand defined. */
 XFFI_SLOW_ int xla_ffi_sdk_next_misfit(xla_ffi_sdk_shapes* at) {
   while (at->next != NULL) {
     const XLA_FFI_CallFrame* frame = at->frame;
@@ -370,7 +374,7 @@ XFFI_SLOW_ int xla_ffi_sdk_next_misfit(xla_ffi_sdk_shapes* at) {
     is_there = !xla_ffi_sdk_is_stop(entry);
     if (index < count && is_there) buf = xla_ffi_sdk_operand(frame, is_arg, index);
     fits = xla_ffi_sdk_entry_fits(at, buf, &stop, &repeats);
-    if (!is_there && index > 0) at->wrong = XLA_FFI_SDK_WRONG_TEXT; /* an entry is empty */
+    if (!is_there && index > 0) at->wrong = XLA_FFI_SDK_WRONG_TEXT; /* an empty entry */
     if (at->wrong == XLA_FFI_SDK_WRONG_TEXT) break;
     if (index >= count && is_there && !xla_ffi_sdk_may_lack(entry, stop)) {
       at->wrong = XLA_FFI_SDK_WRONG_LONG;
@@ -379,7 +383,7 @@ XFFI_SLOW_ int xla_ffi_sdk_next_misfit(xla_ffi_sdk_shapes* at) {
     if (repeats && index + 1 < count) {
       at->next_index = index + 1;
     } else if (*stop == ',') {
-      /* An entry that repeats must be the last of its side, and no entry may be empty. */
+      /* An entry with `*` must be the last of its side, and no entry may be empty. */
       if (repeats || !is_there) at->wrong = XLA_FFI_SDK_WRONG_TEXT;
       at->next = stop + 1;
       at->next_index = index + 1;
@@ -388,7 +392,7 @@ XFFI_SLOW_ int xla_ffi_sdk_next_misfit(xla_ffi_sdk_shapes* at) {
       at->next_index = 0;
       at->next_is_arg = 0;
     } else {
-      if (is_arg || *stop != '\0') at->wrong = XLA_FFI_SDK_WRONG_TEXT; /* no `->`, or two */
+      if (is_arg || *stop != '\0') at->wrong = XLA_FFI_SDK_WRONG_TEXT; /* the contract has no `->` or more than one */
       at->next = NULL;
     }
     if (!fits && at->wrong != XLA_FFI_SDK_WRONG_TEXT) {
@@ -400,12 +404,12 @@ XFFI_SLOW_ int xla_ffi_sdk_next_misfit(xla_ffi_sdk_shapes* at) {
   return 0;
 }
 
-/* Writes an operand's name: "argument `x`". */
+/* A function that writes the name of an operand: "argument `x`". */
 typedef void (*xla_ffi_sdk_put_operand)(xla_ffi_sdk_line* line, const void* context, int is_arg,
                                         int64_t index);
 
-/* Writes how the operand violates the contract: "argument `b`: expected F32[k, m] with k = 2 from argument `a`, got
- * F32[3, 1]; the contract is `n k, k m -> n m`". */
+/* Writes how the current operand violates the contract: "argument `b`: expected F32[k, m] with k = 2 from argument `a`,
+ * got F32[3, 1]; the contract is `n k, k m -> n m`". */
 XFFI_COLD_ void xla_ffi_sdk_put_misfit(xla_ffi_sdk_line* line, xla_ffi_sdk_shapes* at, xla_ffi_sdk_put_operand operand,
                                       const void* context) {
   const XLA_FFI_Buffer* buf = xla_ffi_sdk_operand(at->frame, at->is_arg, at->index);

@@ -1,52 +1,52 @@
 /* State that one stage stores for later stages, and the types of state and user data. Part of <xla_ffi/handler.h>.
  *
- * The library registers a type once per copy of XLA in the process, when the host requests metadata or at the first
- * use. The program need not register it.
+ * The library registers a type once per copy of XLA in the process, at the metadata query or at the first use. The
+ * program need not register the type.
  */
 #ifndef XLA_FFI_STATE_H_
 #define XLA_FFI_STATE_H_
 
 #include "xla_ffi/context.h"
 
-/* The number of a type in one copy of XLA. */
+/* The id of a type in one copy of XLA. */
 typedef struct xffi_type_entry_ {
   const XLA_FFI_Api* api;
   XLA_FFI_TypeId id;
   struct xffi_type_entry_* next;
 } xffi_type_entry_;
 
-/* A type of your own, a static initialised with `{"library.type", deleter}`. The deleter may be null for objects that the
- * host must not destroy. Hosts see the name with a unique suffix, so that other libraries, and this library when it is
- * loaded again, do not clash. */
+/* A state type of a library: a static object, initialised with XFFI_TYPE("library.type", deleter). The deleter may be
+ * null for objects that the host must not destroy. Hosts receive the name with a unique suffix, so that it does not
+ * clash with other libraries, or with this library if it is loaded again. */
 typedef struct xffi_type {
   const char* name;
   void (*deleter)(void* object);
-  xffi_type_entry_* entries; /* one per XLA copy, newest first; never removed */
+  xffi_type_entry_* entries; /* one per copy of XLA, newest first; never removed */
   int shared;               /* 1 for XFFI_SHARED_TYPE */
 } xffi_type;
 
 #define XFFI_TYPE(name, deleter) {(name), (deleter), NULL, 0}
 
-/* A type of user data that libraries and the program share: hosts know it by exactly this name. All users of the name
- * must use the same layout, whatever the language and version; put a version number in the name. */
+/* A type of user data that the program and libraries share: hosts receive exactly this name. All users of the name must
+ * use the same layout, in every language and version, so include a version number in the name. */
 #define XFFI_SHARED_TYPE(name, deleter) {(name), (deleter), NULL, 1}
 
-/* Destroys nothing. Hosts from 0.8.1 on accept no state of a type without a deleter, and older hosts call a null
- * deleter. */
+/* A deleter that does nothing. Hosts from 0.8.1 on refuse state of a type without a deleter, and older hosts call a
+ * null deleter. */
 XFFI_COLD_ void xffi_keep_(void* object) { (void)object; }
 
-/* Returns the deleter to register with hosts. */
+/* Returns the deleter to register with hosts, which is never null. */
 XFFI_INLINE_ void (*xffi_type_deleter_(const xffi_type* type))(void* object) {
   return type->deleter != NULL ? type->deleter : xffi_keep_;
 }
 
-/* Returns the entry of a copy of XLA in the list that starts at `entry`, or null. */
+/* Returns the entry for a copy of XLA in the list that starts at `entry`; null if there is none. */
 XFFI_INLINE_ const xffi_type_entry_* xffi_type_entry_of_(const xffi_type_entry_* entry, const XLA_FFI_Api* api) {
   while (entry != NULL && entry->api != api) entry = entry->next;
   return entry;
 }
 
-/* Several threads may ask the host at the same time; the first answer is then used by all. */
+/* Registers a type. If several threads register the type at the same time, all use the id of the first. */
 XFFI_COLD_ XLA_FFI_Error* xffi_type_register_(const XLA_FFI_Api* api, xffi_type* type,
                                             XLA_FFI_TypeId* id) {
   XLA_FFI_Error* error;
@@ -69,8 +69,8 @@ XFFI_COLD_ XLA_FFI_Error* xffi_type_register_(const XLA_FFI_Api* api, xffi_type*
   if (type->shared) {
     error = xffi_type_share_(api, type->name, &info, &entry->id);
   } else {
-    /* The entry's address makes the name unique. The entry is never freed, even if another thread was first, so a
-     * library that is later loaded at the same place gets a different name. */
+    /* The address of the entry makes the name unique. The entry is never freed, even if a different thread was first. A
+     * library that is later loaded at the same address therefore gets a different name. */
     xffi_snprintf_(name, sizeof(name), "%.200s@%llx", type->name, (unsigned long long)(uintptr_t)entry);
     error = xffi_type_ask_(api, name, &info, &entry->id);
   }
@@ -95,8 +95,8 @@ XFFI_COLD_ XLA_FFI_Error* xffi_type_register_(const XLA_FFI_Api* api, xffi_type*
   return NULL;
 }
 
-/* Gets the number of a type in the host's copy of XLA, and registers the type if necessary. From r1; shared types in
- * every revision. */
+/* Gets the id of a type in the host's copy of XLA, and registers the type if necessary. Available from r1 on; for
+ * shared types, in every revision. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_type_id_(const XLA_FFI_Api* api, xffi_type* type,
                                         XLA_FFI_TypeId* id) {
   const xffi_type_entry_* entry = xffi_type_entry_of_((const xffi_type_entry_*)XFFI_LOAD_POINTER_(&type->entries), api);
@@ -105,8 +105,8 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_type_id_(const XLA_FFI_Api* api,
   return NULL;
 }
 
-/* Gets the object of a shared type that the program attached to this execution, or null if there is none. Any other
- * failure is an error. So is a type of the library itself, because no program knows its name or number. */
+/* Gets the user data of a shared type that the program attached to this execution; null if there is none. Any other
+ * failure is an error. Types that are not shared are an error, because the program does not know their names or ids. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_find_user_data(const xffi_call* call, xffi_type* type, void** data) {
   const XLA_FFI_Api* api = call->api;
   XLA_FFI_TypeId id = {0};
@@ -124,7 +124,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_find_user_data(const xffi_call* 
   if (error != NULL) return error;
   error = xffi_user_data(call, id, data);
   if (error == NULL) return NULL;
-  /* Hosts before r9 do not report the code. */
+  /* Hosts before r9 do not report the error code, so the message is checked. */
   said = strstr(xffi_error_details(api, error, &code), "not found in execution context") != NULL;
   if (code != XLA_FFI_Error_Code_NOT_FOUND && !(said && xffi_host_minor_(api) < 4)) return error;
   xffi_error_free(api, error);
@@ -136,8 +136,8 @@ XFFI_COLD_ XLA_FFI_Error* xffi_missing_state_(const XLA_FFI_Api* api, XLA_FFI_Ex
                                                      : xffi_missing_feature_(api, XFFI_FEATURE_(STAGE_STATE));
 }
 
-/* Stores `state` for later stages. The host owns it from here on; on failure, the type's deleter destroys it before the
- * error is returned. Instantiate: from r1; prepare, initialize: from r8. */
+/* Stores `state` for later stages and passes its ownership to the host. On failure, the type's deleter destroys
+ * `state`. Available in the instantiate stage from r1 on, in prepare and initialize from r8 on. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_set_state(const xffi_call* call, xffi_type* type, void* state) {
   const XLA_FFI_Api* api = call->api;
   const XLA_FFI_ExecutionStage stage = call->frame->stage;
@@ -160,8 +160,8 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_set_state(const xffi_call* call,
   return error;
 }
 
-/* Gets the state that `stage` stored; the host still owns it. State of instantiate: from r1;
- * of other stages: from r8. */
+/* Gets the state that `stage` stored. The host still owns the state. Available for the instantiate stage from r1 on,
+ * for other stages from r8 on. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_get_state(const xffi_call* call, xffi_type* type,
                                           XLA_FFI_ExecutionStage stage, void** state) {
   const XLA_FFI_Api* api = call->api;

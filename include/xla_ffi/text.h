@@ -1,5 +1,5 @@
-/* Builds the text of messages piece by piece, which takes a third of the code of printf calls. Also tests
- * whether bytes can be shown. Part of <xla_ffi/handler.h> and <xla/ffi/api/api.h>. */
+/* Builds message texts in pieces, which needs a third of the code size of printf calls. Also detects bytes that cannot
+ * be shown. Part of <xla_ffi/handler.h> and <xla/ffi/api/api.h>. */
 #ifndef XLA_FFI_TEXT_H_
 #define XLA_FFI_TEXT_H_
 
@@ -30,12 +30,12 @@ XFFI_COLD_ size_t xla_ffi_sdk_character(const unsigned char* at, size_t left) {
     if ((at[i] & 0xc0) != 0x80) return 0;
     code = code << 6 | (at[i] & 0x3fu);
   }
-  /* The smallest code point that needs this many bytes. */
+  /* A character is overlong if a shorter sequence could encode its code point. */
   return code >= (size == 2 ? 0x80u : size == 3 ? 0x800u : 0x10000u) && code < 0x110000 && code >> 11 != 0x1b ? size : 0;
 }
 
-/* Copies `from` to `to` (at most `size` bytes including the NUL) and escapes bytes that are not UTF-8, because Python
- * cannot show messages with such bytes. Returns the length written. */
+/* Copies `from` to `to`, at most `size` bytes including the NUL, and escapes bytes that are not UTF-8, because Python
+ * cannot show messages with such bytes. Returns the length of the result. */
 XFFI_COLD_ size_t xffi_escape_(char* to, size_t size, const char* from, size_t length) {
   size_t out = 0, i = 0;
   if (size == 0) return 0;
@@ -54,7 +54,7 @@ XFFI_COLD_ size_t xffi_escape_(char* to, size_t size, const char* from, size_t l
   return out;
 }
 
-/* A text of limited size. */
+/* A message text of limited size; surplus text is discarded. */
 typedef struct xla_ffi_sdk_line {
   char text[480];
   size_t size;
@@ -92,7 +92,8 @@ XFFI_COLD_ void xla_ffi_sdk_put_dims(xla_ffi_sdk_line* line, const int64_t* dims
   }
 }
 
-/* Writes "expected 2 arguments", and then the names, " (`x`, `w`". */
+/* xla_ffi_sdk_put_count writes "expected 2 arguments", and xla_ffi_sdk_put_listed appends a name: " (`x`", then ",
+ * `w`". */
 XFFI_COLD_ void xla_ffi_sdk_put_count(xla_ffi_sdk_line* line, const char* what, int64_t count) {
   xla_ffi_sdk_put_words(line, "expected ");
   xla_ffi_sdk_put_number(line, count);

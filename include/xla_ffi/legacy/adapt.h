@@ -1,35 +1,35 @@
-/* Adapters: one line turns a function of the original custom calls into a handler of XLA FFI.
+/* Macros that adapt a function of the original custom calls to a handler of XLA FFI, with one line per function.
  *
  *   #include "xla_ffi/legacy/adapt.h"
  *
  *   static void solve(void* out, const void** in, XlaCustomCallStatus* status) { ... }
  *   XFFI_ADAPT_CPU_STATUS(solve_ffi, solve);
  *
- * exports the handler `solve_ffi`, which runs on every XLA. It returns a failure in the function's status as an error,
- * although no jaxlib provides such statuses.
+ * exports the handler `solve_ffi`, which runs on every XLA. If the function sets its status to a failure, the handler
+ * returns an error, even on jaxlib, which does not provide such statuses.
  *
  *   XFFI_ADAPT_CPU(symbol, function)                 void(void* out, const void** in)
- *   XFFI_ADAPT_CPU_STATUS(symbol, function)          the same with a last XlaCustomCallStatus*
+ *   XFFI_ADAPT_CPU_STATUS(symbol, function)          as above, followed by an XlaCustomCallStatus*
  *   XFFI_ADAPT_CPU_UNIFIED(symbol, function, "attribute")
  *                                                    void(void* out, const void** in, opaque, length,
  *                                                         XlaCustomCallStatus*)
  *   XFFI_ADAPT_GPU(symbol, function, "attribute")    void(stream, void** buffers, opaque, length)
  *   XFFI_ADAPT_GPU_STATUS(symbol, function, "attribute")
- *                                                    the same with a last XlaCustomCallStatus*
+ *                                                    as above, followed by an XlaCustomCallStatus*
  *   XFFI_ADAPT(symbol, adapter)                      with all options of an xffi_legacy_adapter
  *
- * `opaque` is the attribute of that name: a string, or an array of any type, whose bytes are passed unchanged. With
- * NULL for the name, `opaque` is empty.
+ * `opaque` is the value of the attribute with the given name: a string or an array of any type, whose bytes are passed
+ * unchanged. If the name is NULL, `opaque` is empty.
  *
- * Operands of XLA FFI are flat. Without a `structure`, the function gets one pointer per leaf, as in current XLA. With
- * one result, `out` is that result's data; with several, `out` is an array of pointers.
+ * XLA FFI passes tuples as separate operands. Without a `structure`, the function receives one pointer per leaf, as in
+ * current XLA. If there is one result, `out` is its data; otherwise `out` is an array of pointers.
  *
- * With a structure such as "(_, (_)), _ -> (_, _)" (`_` is a leaf, brackets are a tuple), the function gets the
- * documented form. On the CPU that is nested arrays of pointers. On devices it is every node of the shapes in
- * pre-order, and the function writes the arrays of the result's tuples.
+ * With a `structure` such as "(_, (_)), _ -> (_, _)" (`_` is a leaf, brackets are a tuple), the function receives
+ * tuples as in XLA's documents. On the CPU, a tuple is an array of pointers. On devices, the list of buffers has every
+ * node of the shapes in pre-order, and the function writes the arrays of the result's tuples.
  *
- * Successful calls allocate no memory up to XFFI_LEGACY_INLINE_ pointers; each character of a `structure` counts as
- * one. In C++, exceptions become errors. Needs r0. */
+ * Successful calls allocate no memory if they need at most XFFI_LEGACY_INLINE_ pointers, including one per character of
+ * the `structure`. In C++, exceptions become errors. Works from r0 on. */
 #ifndef XLA_FFI_LEGACY_ADAPT_H_
 #define XLA_FFI_LEGACY_ADAPT_H_
 
@@ -43,10 +43,10 @@
 #include "xla_ffi/handler.h"
 
 
-/* The number of pointers in a call above which memory is allocated. */
+/* The largest number of pointers in a call for which no memory is allocated. */
 #define XFFI_LEGACY_INLINE_ 64
 
-/* The input of a `describe` function: all operands and results, with their types and dimensions. */
+/* The operands and results of a call, with their types and dimensions: the input of a `describe` function. */
 typedef struct xffi_legacy_operands {
   const xffi_buffer* args;
   size_t num_args;
@@ -54,33 +54,33 @@ typedef struct xffi_legacy_operands {
   size_t num_rets;
 } xffi_legacy_operands;
 
-/* The function's opaque bytes, filled by `describe`: in `local`, or elsewhere by setting `data`. With an
- * attribute `opaque`, `data` and `size` start as the attribute's bytes; to pass bytes in `local`, set both. */
+/* The opaque bytes of a call, which `describe` can write into `local` or replace by setting `data`. If the adapter has
+ * an attribute `opaque`, `data` and `size` are initially the attribute's bytes; to pass bytes in `local`, set both. */
 typedef struct xffi_legacy_opaque {
   const void* data;
   size_t size;
   unsigned char local[512];
 } xffi_legacy_opaque;
 
-/* A function of the original custom calls, and how to call it. All fields but the first two are optional. The
- * function must have the form that `signature` names; only the one-line macros check this. */
+/* A function of the original custom calls, and how to call it. All fields except the first two are optional. The
+ * function must have the type that `signature` specifies; only the one-line macros check this. */
 typedef struct xffi_legacy_adapter {
   uint32_t signature; /* XFFI_LEGACY_CPU … XFFI_LEGACY_CPU_UNIFIED */
   void (*function)(void);
-  const char* opaque;    /* name of the opaque attribute, or null */
-  const char* structure; /* structure of operands and results, or null */
-  /* Called with the operands before the function. Refuses the call with an error, or writes the function's
-   * `opaque` bytes, for example a descriptor of sizes. It may fetch attributes from `call`. */
+  const char* opaque;    /* name of the attribute with the opaque bytes, or null */
+  const char* structure; /* tuple structure of operands and results, or null */
+  /* Called before the function. Checks the operands and writes the function's `opaque` bytes, for example a descriptor
+   * of sizes. Returns an error to refuse the call. May fetch attributes from `call`. */
   XLA_FFI_Error* (*describe)(xffi_call* call, const xffi_legacy_operands* operands,
                              xffi_legacy_opaque* opaque);
-  /* Enqueues a copy from host to device memory on a stream and returns 0; `from` is only valid until it returns.
-   * Needed for a `structure` on devices, where tuples are arrays in device memory. */
+  /* Enqueues a copy from host to device memory on a stream, and returns 0 on success. `from` is only valid until the
+   * function returns. Required for a `structure` on devices, where tuples are arrays in device memory. */
   int (*copy)(void* stream, void* to, const void* from, size_t size);
 } xffi_legacy_adapter;
 
 /* --- statuses ---------------------------------------------------------------------------------- */
 
-/* A status of this library. It may be written from any thread during the call. */
+/* A status that this library created. During a call, any thread may write the status. */
 typedef struct xffi_status_object_ {
   xffi_status_head_ head;
   long lock;
@@ -93,7 +93,7 @@ typedef struct xffi_status_object_ {
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* Statuses that no call uses. */
+/* Unused statuses, for reuse by later calls. */
 XFFI_LEGACY_SHARED_ xffi_status_object_* xffi_status_idle_[256] = {NULL};
 #ifdef __cplusplus
 } /* extern "C" */
@@ -128,7 +128,7 @@ XFFI_COLD_ void xffi_status_set_(xffi_status_head_* head, int failed, const char
 }
 
 XFFI_COLD_ xffi_status_object_* xffi_status_make_(void) {
-  /* Never freed, so that a pointer that a function kept always refers to a status. */
+  /* Never freed, so that a pointer that a function keeps after its call still refers to a status. */
   char* memory = (char*)malloc(XFFI_STATUS_ALIGNMENT_ + sizeof(xffi_status_object_));
   xffi_status_object_* object;
   if (memory == NULL) return NULL;
@@ -141,7 +141,7 @@ XFFI_COLD_ xffi_status_object_* xffi_status_make_(void) {
   return object;
 }
 
-/* Returns a status that is set to success; null without memory. */
+/* Takes an unused status or creates one, and sets it to success. Returns null if memory is exhausted. */
 XFFI_INLINE_ xffi_status_object_* xffi_status_take_(void) {
   xffi_status_object_* object = NULL;
   size_t i;
@@ -157,7 +157,7 @@ XFFI_INLINE_ xffi_status_object_* xffi_status_take_(void) {
   return object;
 }
 
-/* Releases a status. Returns 1 if it is a failure, with a message that the caller frees. */
+/* Returns a status to the list of unused ones. The result is 1 for a failure, with a message that the caller frees. */
 XFFI_INLINE_ int xffi_status_give_(xffi_status_object_* object, char** message, size_t* length) {
   int failed;
   size_t i;
@@ -178,25 +178,26 @@ XFFI_INLINE_ int xffi_status_give_(xffi_status_object_* object, char** message, 
 
 /* --- pointers in the form that the function expects -------------------------------------------- */
 
-/* Builds the lists of pointers for one call. */
+/* The state of reading a `structure`, which builds the lists of pointers for one call. */
 typedef struct xffi_legacy_builder_ {
   const char* at;   /* position in the structure */
-  void** slots;     /* room for all pointers */
+  void** slots;     /* the elements of all tuples, with room for every pointer */
   size_t used;
-  size_t list_used; /* used entries of `list`, which has the nodes in pre-order */
+  size_t list_used; /* number of used entries of `list`, which has the nodes in pre-order */
   void** list;
   const xffi_buffer* leaves;
   size_t next_leaf, num_leaves;
   int bad;
-  size_t base;      /* devices: size of the arrays before slot 0 in bytes */
-  char* device;     /* devices: address of slot 0 in device memory; null on CPU */
+  size_t base;      /* for devices: size in bytes of the arrays before slot 0 */
+  char* device;     /* for devices: address of slot 0 in device memory; null on the CPU */
 } xffi_legacy_builder_;
 
 XFFI_INLINE_ void xffi_legacy_blank_(const char** at) {
   while (**at == ' ') ++*at;
 }
 
-/* Moves past a required character, but never past the end of the text. */
+/* Moves past the required character `letter`. Any other character, or the end of the text, makes the structure
+ * invalid. */
 XFFI_INLINE_ void xffi_legacy_take_(xffi_legacy_builder_* b, char letter) {
   if (*b->at == letter) {
     ++b->at;
@@ -205,7 +206,7 @@ XFFI_INLINE_ void xffi_legacy_take_(xffi_legacy_builder_* b, char letter) {
   }
 }
 
-/* Returns the number of elements of a tuple; `at` is after its opening bracket. */
+/* Returns the number of elements of the tuple whose opening bracket is before `at`. */
 XFFI_INLINE_ size_t xffi_legacy_elements_(const char* at) {
   size_t count = 0, depth = 0;
   for (; *at != '\0' && !(depth == 0 && *at == ')'); ++at) {
@@ -216,7 +217,8 @@ XFFI_INLINE_ size_t xffi_legacy_elements_(const char* at) {
   return count;
 }
 
-/* Reads one node and returns its address as the function sees it. All nodes are listed in pre-order. */
+/* Reads one node and its elements, and lists them in pre-order. Returns the address of the node that the function
+ * receives: a leaf's data or a tuple's array. */
 static inline void* xffi_legacy_node_(xffi_legacy_builder_* b) {
   const size_t place = b->list_used++;
   void* address = NULL;
@@ -251,7 +253,7 @@ static inline void* xffi_legacy_node_(xffi_legacy_builder_* b) {
   return address;
 }
 
-/* Returns the error for a structure that does not describe the call. */
+/* Returns the error for a structure that does not match the operands of the call. */
 XFFI_COLD_ XLA_FFI_Error* xffi_legacy_mismatch_(const xffi_call* call, const char* structure,
                                               size_t args, size_t rets) {
   return xffi_error(call, XLA_FFI_Error_Code_INVALID_ARGUMENT, "the structure \"%s\" does not describe a call with %zu operands and "
@@ -269,7 +271,7 @@ typedef void xffi_legacy_gpu_status_(void* stream, void** buffers, const char* o
 typedef void xffi_legacy_cpu_unified_(void* out, const void** in, const char* opaque, size_t length,
                                      XlaCustomCallStatus* status);
 
-/* All possible arguments of the function. */
+/* The arguments of the function; each signature uses some of them. */
 typedef struct xffi_legacy_pointers_ {
   void* stream;
   void* out;
@@ -294,13 +296,13 @@ XFFI_INLINE_ void xffi_legacy_enter_(const xffi_legacy_adapter* adapter, xffi_le
       ((xffi_legacy_cpu_unified_*)adapter->function)(p->out, (const void**)p->list, p->opaque,
                                                     p->opaque_size, status);
       break;
-    default: /* XFFI_LEGACY_GPU_STATUS, the only one left */
+    default: /* XFFI_LEGACY_GPU_STATUS, the only remaining signature */
       ((xffi_legacy_gpu_status_*)adapter->function)(p->stream, p->list, p->opaque, p->opaque_size,
                                                    status);
   }
 }
 
-/* Calls the function and reads its status. */
+/* Calls the function with a new status. Returns the failure in the status, or a C++ exception, as an error. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_call_(xffi_call* call, const xffi_legacy_adapter* adapter,
                                             xffi_legacy_pointers_* p) {
   xffi_status_object_* status = xffi_status_take_();
@@ -331,7 +333,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_call_(xffi_call* call, co
   return error;
 }
 
-/* Gets the bytes of the attribute that is used as opaque. */
+/* Gets the bytes of the attribute `name`, a string or an array, as opaque bytes. */
 XFFI_INLINE_ void xffi_legacy_fetch_opaque_(xffi_call* call, const char* name,
                                           xffi_legacy_opaque* opaque) {
   const int64_t i = xffi_find_(&call->frame->attrs, name);
@@ -349,8 +351,8 @@ XFFI_INLINE_ void xffi_legacy_fetch_opaque_(xffi_call* call, const char* name,
   if (opaque->size == 0) opaque->data = "";
 }
 
-/* Runs the function with operands that were fetched. `buffers` contains the operands and results; `slots` and
- * `list` have room for all pointers. */
+/* Fetches the operands and calls the function. `buffers`, `slots` and `list` have room for all operands and
+ * pointers. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_run_(xffi_call* call, const xffi_legacy_adapter* adapter,
                                            xffi_buffer* buffers, size_t num_args, size_t num_rets,
                                            void** slots, void** list, size_t room) {
@@ -402,7 +404,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_run_(xffi_call* call, con
     b.list = list;
     b.leaves = buffers;
     b.num_leaves = num_args;
-    if (!is_cpu) { /* tuples are arrays in device memory */
+    if (!is_cpu) { /* on devices, tuples are arrays in device memory */
       if (adapter->copy == NULL) {
         return xffi_error(call, XLA_FFI_Error_Code_UNIMPLEMENTED, "tuples on a device lie in device memory: give the adapter a "
                                  "`copy` function");
@@ -413,7 +415,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_run_(xffi_call* call, con
     xffi_legacy_blank_(&b.at);
     for (i = 0; *b.at != '-' && !b.bad; ++i) {
       void* root = xffi_legacy_node_(&b);
-      if (is_cpu) { /* the list only has the roots */
+      if (is_cpu) { /* on the CPU, the list only has the roots */
         b.list[i] = root;
         b.list_used = i + 1;
       }
@@ -421,7 +423,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_run_(xffi_call* call, con
       if (*b.at == ',') {
         ++b.at;
         xffi_legacy_blank_(&b.at);
-        if (*b.at == '-') b.bad = 1; /* an operand must follow */
+        if (*b.at == '-') b.bad = 1; /* after a comma, an operand must follow */
       } else if (*b.at != '-') {
         b.bad = 1;
       }
@@ -444,7 +446,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_run_(xffi_call* call, con
     }
   }
   if (error == NULL) error = xffi_legacy_call_(call, adapter, &p);
-  if (scratch != NULL) { /* freed in the order of the stream */
+  if (scratch != NULL) { /* after the function's work on the stream */
     XLA_FFI_Error* freed = xffi_scratch_free(call, scratch, room * sizeof(void*));
     if (error == NULL) return freed;
     xffi_error_free(call->api, freed);
@@ -452,11 +454,11 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_run_(xffi_call* call, con
   return error;
 }
 
-/* Runs an adapted call: finds memory for the pointers and calls the function. */
+/* Runs an adapted call: provides memory for the pointers, on the stack if possible, and calls the function. */
 XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_adapt_(xffi_call* call, const xffi_legacy_adapter* adapter) {
   const size_t num_args = (size_t)(call->frame->args.size > 0 ? call->frame->args.size : 0);
   const size_t num_rets = (size_t)(call->frame->rets.size > 0 ? call->frame->rets.size : 0);
-  /* A node needs at least one character of the structure, and one slot in its tuple. */
+  /* Each node needs at least one character of the structure, and at most one slot. */
   const size_t nodes = adapter->structure != NULL ? strlen(adapter->structure) : 0;
   const size_t room = num_args + num_rets + nodes + 1;
   if (room <= XFFI_LEGACY_INLINE_) {
@@ -480,14 +482,14 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_legacy_adapt_(xffi_call* call, c
   }
 }
 
-/* Exports the handler of an adapter, an xffi_legacy_adapter with static storage. */
+/* Exports the handler of an adapter, which is an xffi_legacy_adapter with static storage. */
 #define XFFI_ADAPT(symbol, adapter)                                        \
   static inline XLA_FFI_Error* symbol##_adapted(xffi_call* call) {         \
     return xffi_legacy_adapt_(call, &(adapter));                            \
   }                                                                        \
   XFFI_HANDLER(symbol, symbol##_adapted)
 
-/* The compiler checks that the function has that form. */
+/* Checks at compile time that the function has the type of the signature. */
 #if defined(__cplusplus)
 #define XFFI_LEGACY_CHECK_(symbol, signature, function, ...)         \
   static_assert(::xla::xffi_legacy_::IsOfForm(function, signature), \

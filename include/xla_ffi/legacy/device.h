@@ -1,5 +1,5 @@
-/* Tuples for targets of the original custom calls on devices. Reads the list of buffers in both of its forms, and
- * writes the arrays of a tuple result from a pool without stalling the stream.
+/* Tuples for device targets of the original custom calls. Reads the list of buffers in either form (see xffi_form).
+ * Writes the arrays of a tuple result from a pool of host memory, without stalling the stream.
  *
  *   static xffi_staging roots = XFFI_STAGING(&events, 16);
  *
@@ -11,7 +11,7 @@
  *     xffi_buffers_free(&buffers);
  *   }
  *
- * Part of <xla_ffi/legacy/adapt.h>. This header is independent of the platform, whose functions the caller provides. */
+ * Part of <xla_ffi/legacy/adapt.h>. The caller provides the platform's functions. */
 #ifndef XLA_FFI_LEGACY_DEVICE_H_
 #define XLA_FFI_LEGACY_DEVICE_H_
 
@@ -28,29 +28,29 @@
 
 /* --- the list of buffers ------------------------------------------------------------------------ */
 
-/* The entries of the list. */
+/* The form of a list of buffers. */
 typedef enum xffi_form {
-  XFFI_FORM_LEAVES, /* each leaf, as in current XLA */
-  XFFI_FORM_NODES   /* each node, tuples before their elements, as first documented */
+  XFFI_FORM_LEAVES, /* an entry per leaf, as in current XLA */
+  XFFI_FORM_NODES   /* an entry per node, tuples before their elements, as in XLA's old documents */
 } xffi_form;
 
-/* A leaf of an operand. */
+/* A leaf of an operand: the address of an array, or a path to the address. */
 typedef struct xffi_leaf {
-  void* address; /* null if the list does not contain the leaf: read the address through the root */
-  void* root;    /* root of the leaf's operand; the leaf itself if the operand is not a tuple */
-  const size_t* path; /* the leaf's index in each tuple, starting at the root */
+  void* address; /* null if the list does not contain the address: read it through the root */
+  void* root;    /* the root of the operand; if the operand is not a tuple, the leaf itself */
+  const size_t* path; /* the index of the leaf's branch in each tuple, starting at the root */
   size_t depth;
 } xffi_leaf;
 
-/* A tuple of the result that the target must write: an array in device memory, and its contents. */
+/* A tuple of the result, which the target must write: an array in device memory, and the addresses to write to it. */
 typedef struct xffi_table {
   void** table;
   void** elements;
   size_t size;
 } xffi_table;
 
-/* A parsed list: the operands' leaves, the result's leaves, and the result's tuples, each in pre-order. A list that
- * only has leaves has no tuples to write. */
+/* A parsed list of buffers: the leaves of the operands, the leaves of the result, and the tuples of the result, each in
+ * pre-order. A list of the form XFFI_FORM_LEAVES has no tuples to write. */
 typedef struct xffi_buffers {
   xffi_leaf* args;
   void** rets;
@@ -60,13 +60,13 @@ typedef struct xffi_buffers {
 } xffi_buffers;
 
 #define XFFI_STRUCTURE_DEPTH_ 32 /* maximum depth of nested tuples */
-#define XFFI_NO_STRUCTURE (-1)  /* not a structure, or nested too deeply */
+#define XFFI_NO_STRUCTURE (-1)  /* the text is not a structure, or is nested too deeply */
 #define XFFI_NO_MEMORY (-2)
 
-/* A pass over a structure. The first pass counts, the second fills. */
+/* The state of one pass over a structure. The first pass counts, the second pass fills `to`. */
 typedef struct xffi_walk_ {
   const char* at;
-  void* const* list; /* null while counting */
+  void* const* list; /* the next entry; null in the counting pass */
   xffi_form form;
   int is_ret, bad;
   size_t args, rets, tables, elements, paths;
@@ -76,7 +76,7 @@ typedef struct xffi_walk_ {
   size_t* step;
 } xffi_walk_;
 
-/* Reads one node and returns its address in the list. */
+/* Reads one node of the structure, with its elements, and returns the node's entry in the list. */
 static inline void* xffi_walk_node_(xffi_walk_* w, void* root, size_t depth) {
   void* address = NULL;
   xffi_legacy_blank_(&w->at);
@@ -160,8 +160,8 @@ XFFI_INLINE_ int xffi_walk_all_(xffi_walk_* w, const char* structure) {
   return w->bad;
 }
 
-/* Reads a list. `structure` is the structure of the call: '_' is a leaf, brackets are a tuple, separated by commas,
- * with "->" before the result. Returns 0, XFFI_NO_STRUCTURE or XFFI_NO_MEMORY. After 0, the caller must call
+/* Parses a list of buffers. In `structure`, '_' is a leaf and brackets are a tuple, separated by commas, with "->"
+ * before the result. Returns 0, XFFI_NO_STRUCTURE or XFFI_NO_MEMORY. After 0, the caller must call
  * xffi_buffers_free. */
 XFFI_INLINE_ int xffi_buffers_read(xffi_buffers* buffers, void* const* list, const char* structure,
                                   xffi_form form) {
@@ -197,8 +197,8 @@ XFFI_INLINE_ void xffi_buffers_free(xffi_buffers* buffers) {
   memset(buffers, 0, sizeof(*buffers));
 }
 
-/* Returns the address of a leaf, reading it through its root if the list does not have it. Call it where the operand's
- * tuples can be read: on their stream, or anywhere if host and device share memory. */
+/* Returns the address of a leaf. If the list does not contain the address, reads it through the root, which must be
+ * readable by the caller: on the operand's stream, or if host and device share memory. */
 XFFI_INLINE_ void* xffi_leaf_resolve(const xffi_leaf* leaf) {
   void* at = leaf->root;
   size_t i;
@@ -208,7 +208,7 @@ XFFI_INLINE_ void* xffi_leaf_resolve(const xffi_leaf* leaf) {
 }
 
 /* Gets the address of a leaf whose root is in device memory. `read` copies from device memory to the host, in the order
- * of `stream`, and waits for the copy. It returns 0 or an error number, which is passed on. A leaf of size zero has no
+ * of `stream`, and waits for the copy. Returns 0 or the error number of `read`. A leaf without elements may have a null
  * address. */
 XFFI_INLINE_ int xffi_leaf_fetch(const xffi_leaf* leaf, void* stream,
                                 int (*read)(void* stream, void* to, const void* from, size_t size),
@@ -227,24 +227,25 @@ XFFI_INLINE_ int xffi_leaf_fetch(const xffi_leaf* leaf, void* stream,
 
 /* --- the pool ----------------------------------------------------------------------------------- */
 
-/* The platform functions that the pool needs. Each returns 0, or a positive error number, which is passed on. */
+/* The platform functions for a pool of host memory. Each function returns 0, or a positive error number for the
+ * caller. */
 typedef struct xffi_events {
-  int (*device_of)(void* stream, int* device);    /* events are only used on the device they were created for */
-  int (*create)(void* stream, void** event);      /* an event for the device of a stream */
-  int (*record)(void* event, void* stream);       /* records an event on a stream, after the work on the stream */
-  int (*is_complete)(void* event, int* complete); /* whether the stream has reached the event; does not wait */
-  /* Enqueues a copy from host to device memory. `from` stays valid until an event after the copy is complete. */
+  int (*device_of)(void* stream, int* device);    /* gets the device of a stream, because events belong to a device */
+  int (*create)(void* stream, void** event);      /* creates an event for the device of a stream */
+  int (*record)(void* event, void* stream);       /* records an event after all work on a stream */
+  int (*is_complete)(void* event, int* complete); /* tests whether the stream has reached the event, without waiting */
+  /* Enqueues a copy from host to device memory. `from` stays valid until a later event is complete. */
   int (*copy)(void* stream, void* to, const void* from, size_t size);
 } xffi_events;
 
 typedef enum xffi_slot_state_ {
   XFFI_SLOT_FREE_,
-  XFFI_SLOT_BUSY_,  /* in use until the slot's event is complete */
-  XFFI_SLOT_TAKEN_, /* held by a call */
-  XFFI_SLOT_LOST_   /* the end of the slot's copy is unknown: neither used again nor counted */
+  XFFI_SLOT_BUSY_,  /* in use until the event of the slot is complete */
+  XFFI_SLOT_TAKEN_, /* in use by a call that is enqueuing copies */
+  XFFI_SLOT_LOST_   /* no event can be recorded: the slot is neither used again nor counted */
 } xffi_slot_state_;
 
-/* Host memory with an event. */
+/* A part of a pool of host memory, with an event that is complete when the memory can be reused. */
 typedef struct xffi_slot_ {
   struct xffi_slot_* next;
   int device;
@@ -254,9 +255,9 @@ typedef struct xffi_slot_ {
   size_t room;
 } xffi_slot_;
 
-/* A pool of host memory for any number of threads, streams and devices: static, initialised with XFFI_STAGING. It
- * allocates at most `capacity` slots per device, and keeps them. If all are in use, the calling thread waits for the
- * first free slot; streams never wait. */
+/* A pool of host memory for any number of threads, streams and devices: a static object, initialised with XFFI_STAGING.
+ * The pool allocates at most `capacity` slots per device, and never frees them. If all slots are in use, the calling
+ * thread waits for a free slot; streams never wait. */
 typedef struct xffi_staging {
   const xffi_events* platform;
   size_t capacity;
@@ -278,8 +279,8 @@ XFFI_INLINE_ void xffi_staging_give_(xffi_staging* pool, xffi_slot_* slot, xffi_
   xffi_staging_unlock_(pool);
 }
 
-/* Gets a slot of a device that no copy uses, perhaps without an event yet; on error the slot is null. `slot` also stays
- * null if all are in use and the capacity is reached. */
+/* Gets a slot of a device that no copy uses. A new slot has no event yet. If all slots are in use and the capacity is
+ * reached, or on an error, `slot` is null. */
 XFFI_INLINE_ int xffi_staging_take_(xffi_staging* pool, int device, xffi_slot_** slot) {
   xffi_slot_* at;
   size_t count = 0;
@@ -311,8 +312,9 @@ XFFI_INLINE_ int xffi_staging_take_(xffi_staging* pool, int device, xffi_slot_**
   return error;
 }
 
-/* Enqueues the writing of tuples on a stream. Returns 0, the platform's error, or XFFI_NO_MEMORY. Each table is device
- * memory with room for its elements, which must stay allocated until the stream has written it. */
+/* Enqueues copies that write the tuples of a result on a stream. Returns 0, an error number of the platform, or
+ * XFFI_NO_MEMORY. Each table is device memory with room for its elements, which must stay allocated until the copies
+ * are complete. */
 XFFI_INLINE_ int xffi_staging_write(xffi_staging* pool, void* stream, const xffi_table* tables,
                                    size_t num_tables) {
   xffi_slot_* slot = NULL;

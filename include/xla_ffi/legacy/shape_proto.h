@@ -1,5 +1,5 @@
-/* Reads an xla::ShapeProto in its wire format. XLA's documents suggest it as `opaque` for targets whose shapes vary
- * between calls:
+/* Reads an xla::ShapeProto from its wire format. XLA's documents suggest passing this message as `opaque` to targets
+ * whose shapes vary between calls:
  *
  *   xffi_proto_shape* shape;
  *   const char* problem = xffi_proto_read(opaque, opaque_len, &shape);
@@ -7,7 +7,8 @@
  *   ... shape->dtype, shape->dims[i] for i < shape->rank ...
  *   free(shape);
  *
- * The bytes need not be trusted: any input gives a shape or an error text. Unknown fields are skipped. */
+ * The bytes may be untrusted: the result is a shape or an error text for any input. Unknown fields are
+ * skipped. */
 #ifndef XLA_FFI_LEGACY_SHAPE_PROTO_H_
 #define XLA_FFI_LEGACY_SHAPE_PROTO_H_
 
@@ -23,22 +24,23 @@
 
 #include "xla_ffi/call.h"
 
-/* A shape, or a part of one. An array has an element type, dimensions, and optionally their order. The elements of a
- * tuple follow it: the first is `shape + 1`, and the next one after a shape is `shape + shape->nodes`. */
+/* The shape of an array or a tuple. An array has an element type, dimensions, and optionally their order in memory. The
+ * elements of a tuple are stored after the tuple: the first is `shape + 1`, and the shape after `shape` is `shape +
+ * shape->nodes`. */
 typedef struct xffi_proto_shape {
   int is_tuple;
   XLA_FFI_DataType dtype;        /* INVALID for tuples */
   const int64_t* dims;
-  const int64_t* minor_to_major; /* one per dimension, or null */
+  const int64_t* minor_to_major; /* one entry per dimension, or null */
   size_t rank;
   size_t num_elements; /* number of elements of a tuple */
-  size_t nodes;        /* number of shapes, including this one and nested ones */
+  size_t nodes;        /* number of shapes, including this shape and nested shapes */
 } xffi_proto_shape;
 
 #define XFFI_PROTO_DEPTH_ 32 /* maximum depth of nested tuples */
 #define XFFI_PROTO_RANK_ 64  /* maximum number of dimensions */
 
-/* A reader of a message's fields. */
+/* A reader of the fields of a message. */
 typedef struct xffi_proto_reader_ {
   const unsigned char *at, *end;
   const char* problem;
@@ -46,8 +48,8 @@ typedef struct xffi_proto_reader_ {
 
 typedef struct xffi_proto_field_ {
   uint64_t number;
-  uint64_t value;           /* the field's value if it is numeric */
-  const unsigned char* bytes; /* the field's value if it consists of bytes; otherwise null */
+  uint64_t value;           /* the value of a numeric field */
+  const unsigned char* bytes; /* the value of a field of bytes; otherwise null */
   size_t size;
 } xffi_proto_field_;
 
@@ -69,7 +71,7 @@ XFFI_INLINE_ uint64_t xffi_proto_number_(xffi_proto_reader_* r) {
   return 0;
 }
 
-/* Reads the next field; returns 0 at the end or after an error. */
+/* Reads the next field. Returns 0 at the end of the message or after an error. */
 XFFI_INLINE_ int xffi_proto_next_(xffi_proto_reader_* r, xffi_proto_field_* field) {
   uint64_t tag, size = 0;
   if (r->at == r->end || r->problem != NULL) return 0;
@@ -100,11 +102,11 @@ XFFI_INLINE_ int xffi_proto_next_(xffi_proto_reader_* r, xffi_proto_field_* fiel
   field->bytes = (tag & 7) == 2 ? r->at : NULL;
   field->size = (size_t)size;
   r->at += size;
-  if ((tag & 7) != 2) field->number = 0; /* fixed-size numbers are not needed */
+  if ((tag & 7) != 2) field->number = 0; /* fields of fixed size are ignored */
   return 1;
 }
 
-/* Adds the numbers of a repeated field, packed or not. */
+/* Adds the numbers of a repeated field, in packed or unpacked encoding, to `to`. */
 XFFI_INLINE_ void xffi_proto_numbers_(xffi_proto_reader_* r, const xffi_proto_field_* field,
                                      int64_t* to, size_t* count) {
   xffi_proto_reader_ packed;
@@ -125,10 +127,10 @@ XFFI_INLINE_ void xffi_proto_numbers_(xffi_proto_reader_* r, const xffi_proto_fi
   } while (packed.at != packed.end);
 }
 
-/* A pass over the message. The first pass counts, the second fills. */
+/* The state of one pass over a message. The first pass counts, the second pass fills `node` and `number`. */
 typedef struct xffi_proto_walk_ {
   size_t nodes, numbers;
-  xffi_proto_shape* node; /* null while counting */
+  xffi_proto_shape* node; /* the shapes; null in the counting pass */
   int64_t* number;
   const char* problem;
 } xffi_proto_walk_;
@@ -200,7 +202,8 @@ static inline void xffi_proto_node_(xffi_proto_walk_* w, const unsigned char* by
   if (w->node != NULL) w->node[own].nodes = w->nodes - own;
 }
 
-/* Reads a shape, which the caller frees with `free`. Returns null, or a static text that describes the error. */
+/* Reads a shape, which the caller frees with `free`. Returns null on success, or a static text that describes the
+ * error. */
 XFFI_INLINE_ const char* xffi_proto_read(const void* bytes, size_t size, xffi_proto_shape** shape) {
   xffi_proto_walk_ counted, filled;
   *shape = NULL;

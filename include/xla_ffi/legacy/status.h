@@ -1,9 +1,9 @@
-/* The statuses that this SDK creates, and how to recognise them. Part of <xla/service/custom_call_status.h>.
+/* The layout of statuses that this SDK creates. Part of <xla/service/custom_call_status.h>.
  *
- * The layout of other statuses is unknown, so they are never read. A status of this SDK is aligned to
- * XFFI_STATUS_ALIGNMENT_ and never unmapped. Only at such an address, and only if the kernel confirms that the
- * page is mapped, are the first 32 bytes read: a magic text, their own address, and the function that writes
- * the status. */
+ * Statuses from other sources have an unknown layout and must not be read. A status of this SDK is aligned to
+ * XFFI_STATUS_ALIGNMENT_ and is never unmapped. The functions below therefore read a status only if its address is
+ * aligned and the kernel confirms that the page is mapped. They then check the first 32 bytes: a magic text, the
+ * address of the status, and the address of the function that writes the status. */
 #ifndef XLA_FFI_LEGACY_STATUS_H_
 #define XLA_FFI_LEGACY_STATUS_H_
 
@@ -34,19 +34,19 @@
 #endif
 
 #define XFFI_STATUS_ALIGNMENT_ 65536
-#define XFFI_STATUS_MAGIC_ "XLAFFI-STATUS-1" /* 16 bytes with its NUL */
+#define XFFI_STATUS_MAGIC_ "XLAFFI-STATUS-1" /* 16 bytes, including the NUL */
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Success or a failure. Created by the host; the pointer is valid until the target returns. */
+/* The status of a call: success or a failure with a message. Created by the host; valid until the target returns. */
 typedef struct XlaCustomCallStatus_ XlaCustomCallStatus;
 
 #if defined(__GNUC__) || defined(__clang__)
 #define XFFI_STATUS_HIDDEN_ __attribute__((weak)) XLA_FFI_SDK_HIDDEN
 #else
-#define XFFI_STATUS_HIDDEN_ static inline /* one per object file */
+#define XFFI_STATUS_HIDDEN_ static inline /* a copy per object file */
 #endif
 
 /* Sets the status to success, replacing any failure. A null status is ignored. */
@@ -57,25 +57,25 @@ XFFI_STATUS_HIDDEN_ void XlaCustomCallStatusSetSuccess(XlaCustomCallStatus* stat
 XFFI_STATUS_HIDDEN_ void XlaCustomCallStatusSetFailure(XlaCustomCallStatus* status,
                                                        const char* message, size_t message_len);
 
-/* The head of every status of this SDK, identical in Rust, C and C++ and in every library. */
+/* The first fields of every status that this SDK creates, identical in Rust, C and C++ and in every library. */
 typedef struct xffi_status_head_ {
   char magic[16];
   const struct xffi_status_head_* self;
   void (*set)(struct xffi_status_head_* self, int failed, const char* message, size_t length);
 } xffi_status_head_;
 
-/* Returns the status as one of this SDK's; null for others. */
+/* Returns the head of a status that this SDK created; null for any other status. */
 XFFI_STATUS_COLD_ xffi_status_head_* xffi_status_ours_(XlaCustomCallStatus* status) {
   xffi_status_head_* head = (xffi_status_head_*)(void*)status;
   if (status == NULL || (uintptr_t)status % XFFI_STATUS_ALIGNMENT_ != 0) return NULL;
 #if defined(XFFI_STATUS_POSIX_)
-  if (msync((void*)status, sizeof(*head), MS_ASYNC) != 0) return NULL; /* not mapped */
+  if (msync((void*)status, sizeof(*head), MS_ASYNC) != 0) return NULL; /* the page is not mapped */
 #endif
   if (memcmp(head->magic, XFFI_STATUS_MAGIC_, sizeof(head->magic)) != 0) return NULL;
   return head->self == head && head->set != NULL ? head : NULL;
 }
 
-/* Returns the host's function of that name, if the host exports one other than `ours`; otherwise null. */
+/* Returns the function that the host exports under a name; null if there is none or if it is `ours`. */
 XFFI_STATUS_COLD_ void* xffi_status_host_function_(const char* name, void (*ours)(void)) {
 #if defined(XFFI_STATUS_POSIX_)
   static const int sizes_agree[sizeof(void*) == sizeof(void (*)(void)) ? 1 : -1] = {0};
@@ -105,7 +105,7 @@ XFFI_STATUS_HIDDEN_ void XlaCustomCallStatusSetSuccess(XlaCustomCallStatus* stat
   found = xffi_status_host_function_("XlaCustomCallStatusSetSuccess",
                                     (void (*)(void))XlaCustomCallStatusSetSuccess);
   memcpy((void*)&host, &found, sizeof(host));
-  if (host != NULL) host(status); /* without a host function, a new status is already a success */
+  if (host != NULL) host(status); /* a new status is a success, so nothing is needed otherwise */
 }
 
 XFFI_STATUS_HIDDEN_ void XlaCustomCallStatusSetFailure(XlaCustomCallStatus* status,
