@@ -1,13 +1,13 @@
-/* A real XLA for C and C++ programs, without Python: a PJRT plugin compiles and runs programs that call the
- * handlers of any library. The conventions are those of runtime.h; link the same library.
+/* Runs a real XLA in C and C++ programs, without Python: a PJRT plugin compiles and runs programs that call the
+ * handlers of any library. The conventions are those of runtime.h. Link libxla_ffi_runtime.
  *
  *   xffi_rt_client* client;
  *   xffi_rt_status* status = xffi_rt_client_open("xla_cpu_pjrt.so", &client);
  *
- * To run programs of program.h here, set `options.client = client` for xffi_rt_compile. For StableHLO of any other
- * origin, use xffi_rt_client_compile.
+ * To run a program of program.h on the plugin, set `options.client = client` for xffi_rt_compile. To compile StableHLO
+ * from other sources, use xffi_rt_client_compile.
  *
- * Names are registered with the copy of XLA in the plugin: for all its clients, until the program ends. */
+ * Handlers are registered with the copy of XLA in the plugin, for all clients of the plugin, until the program ends. */
 
 #ifndef XLA_FFI_PJRT_H_
 #define XLA_FFI_PJRT_H_
@@ -18,16 +18,16 @@
 extern "C" {
 #endif
 
-/* A program that a plugin has compiled. */
+/* A program that a PJRT plugin has compiled. */
 typedef struct xffi_rt_loaded xffi_rt_loaded;
-/* The arrays that an execution returned. */
+/* The result arrays of one execution. */
 typedef struct xffi_rt_results xffi_rt_results;
 
 /* --- plugins ----------------------------------------------------------------------------------- */
 
-/* Loads a plugin and creates a client. Programs run on its first device. The plugin stays loaded until the program
- * ends.
- *   path     of the plugin's file, for example xla_cpu_pjrt.so of the wheel xla-cpu-pjrt; copied.
+/* Loads a PJRT plugin and creates a client, whose programs run on the plugin's first device. The plugin stays loaded
+ * until the process ends.
+ *   path     the path of the plugin's file, for example xla_cpu_pjrt.so of the wheel xla-cpu-pjrt; copied.
  *   out      the client, which the caller destroys with xffi_rt_client_destroy.
  *   Returns  NULL, or a status that the caller destroys: NOT_FOUND if the file is missing, INVALID_ARGUMENT if it is
  *            not a library or not a plugin, FAILED_PRECONDITION if its PJRT is too old or the machine lacks the
@@ -35,14 +35,14 @@ typedef struct xffi_rt_results xffi_rt_results;
  *   Threads  any. */
 xffi_rt_status* xffi_rt_client_open(const char* path, xffi_rt_client** out);
 
-/* Releases a client. Programs compiled with it keep what they need of it.
- *   client   no longer usable by the caller; NULL is fine.
+/* Releases a client. Programs that were compiled with the client stay valid.
+ *   client   may be NULL; invalid after this call.
  *   Threads  any, while no other thread uses the handle. */
 void xffi_rt_client_destroy(xffi_rt_client* client);
 
 /* Returns the platform's name, as used for registering handlers.
- *   client   NULL is fine.
- *   Returns  for example "cpu" or "cuda", "" for NULL; owned by the client and valid as long as the client.
+ *   client   may be NULL.
+ *   Returns  for example "cpu" or "cuda"; "" for NULL; owned by the client and valid as long as the client.
  *   Threads  any. */
 const char* xffi_rt_client_platform(const xffi_rt_client* client);
 
@@ -56,9 +56,9 @@ xffi_rt_status* xffi_rt_client_version(const xffi_rt_client* client, int* major,
 
 /* --- registration ------------------------------------------------------------------------------ */
 
-/* Registers functions of this program as a handler, with all its stages. Repeating a registration is fine.
- *   client   the client in whose plugin programs can name the handler from now on.
- *   name     copied.
+/* Registers functions of this program as the stages of a handler. A registration may be repeated.
+ *   client   a client of the plugin; its programs can call the handler from now on.
+ *   name     the handler's name; copied.
  *   bundle   one function per stage, NULL for missing stages; execute is required. Copied; the functions must stay
  *            loaded.
  *   Returns  NULL, or a status that the caller destroys: NOT_FOUND without an execute stage, and errors from XLA,
@@ -67,22 +67,23 @@ xffi_rt_status* xffi_rt_client_version(const xffi_rt_client* client, int* major,
 xffi_rt_status* xffi_rt_client_register(const xffi_rt_client* client, const char* name,
                                         const XLA_FFI_Handler_Bundle* bundle);
 
-/* Registers all handlers of a library for this platform, under their own names. This function calls the library's
- * xla_ffi_register if it exports one, as Rust libraries do. Otherwise, it reads the manifest (XFFI_LIBRARY,
- * XLA_FFI_LIBRARY).
- *   client   the client in whose plugin programs can name the handlers from now on.
+/* Registers all handlers of a library for the client's platform, under the names that the library defines. If the
+ * library exports xla_ffi_register, as Rust libraries do, calls that function. Otherwise, reads the library's manifest
+ * (XFFI_LIBRARY, XLA_FFI_LIBRARY).
+ *   client   a client of the plugin; its programs can call the handlers from now on.
  *   library  a library built with this SDK, whose file still exists.
- *   Returns  NULL, or a status that the caller destroys: NOT_FOUND if the library has neither, or no handler for this
- *            platform, and refused registrations, one line per handler.
+ *   Returns  NULL, or a status that the caller destroys: NOT_FOUND if the library has neither that function nor a
+ *            manifest, or no handler for this platform; errors of refused registrations, one line per handler.
  *   Threads  any. */
 xffi_rt_status* xffi_rt_client_register_library(const xffi_rt_client* client,
                                                 const xffi_rt_library* library);
 
-/* Gets the number of a user type in the plugin's copy of XLA, for xffi_rt_object. A type that no library has registered
- * gets a new number, which libraries then use. For a type of a library, call this after registering its handlers.
+/* Gets the id of a type of user data in the plugin's copy of XLA, for xffi_rt_object. If no library has registered the
+ * type, registers it, and libraries then use the new id. For a type that a library defines, call this function after
+ * registering the library's handlers.
  *   client   the client.
- *   name     of the type; copied.
- *   out      the number.
+ *   name     the name of the type; copied.
+ *   out      the id.
  *   Returns  NULL, or a status that the caller destroys.
  *   Threads  any. */
 xffi_rt_status* xffi_rt_client_type_id(const xffi_rt_client* client, const char* name,
@@ -90,10 +91,10 @@ xffi_rt_status* xffi_rt_client_type_id(const xffi_rt_client* client, const char*
 
 /* --- execution --------------------------------------------------------------------------------- */
 
-/* Compiles a program for one device; instantiate stages run here.
+/* Compiles a program for one device, and runs the instantiate stages of its handlers.
  *   client   the client.
  *   code     StableHLO, as text or byte code; copied. For HLO text, use xffi_rt_program_parse.
- *   size     in bytes, without a NUL.
+ *   size     the size in bytes, without a NUL.
  *   out      the compiled program, which the caller destroys with xffi_rt_loaded_destroy.
  *   Returns  NULL, or a status that the caller destroys: errors from the compiler and from instantiate stages.
  *   Threads  any. */
@@ -101,44 +102,45 @@ xffi_rt_status* xffi_rt_client_compile(const xffi_rt_client* client, const char*
                                        xffi_rt_loaded** out);
 
 /* Destroys a compiled program.
- *   loaded   no longer usable by the caller; NULL is fine.
- *   Threads  any, while no other thread uses it. */
+ *   loaded   may be NULL; invalid after this call.
+ *   Threads  any, while no other thread uses the program. */
 void xffi_rt_loaded_destroy(xffi_rt_loaded* loaded);
 
 /* Returns the number of arrays that an execution returns, with all tuples flattened.
- *   loaded   NULL is fine.
+ *   loaded   may be NULL.
  *   Returns  the number; 0 for NULL.
  *   Threads  any. */
 size_t xffi_rt_loaded_ret_count(const xffi_rt_loaded* loaded);
 
-/* User data: an object of the program for handlers. */
+/* User data: an object that the program attaches to an execution, for its handlers. */
 typedef struct xffi_rt_object {
-  /* The number of its type in the plugin's XLA, from xffi_rt_client_type_id. */
+  /* The id of the object's type in the plugin's XLA, from xffi_rt_client_type_id. */
   int64_t type_id;
-  /* An object of that type, usable from any thread and owned by the caller. It must outlive the execution, even one
-   * that exceeds its time limit. */
+  /* The object, usable from any thread and owned by the caller. It must outlive the execution, even if the time limit
+   * is exceeded. */
   const void* object;
 } xffi_rt_object;
 
 /* The options of an execution. Fields that are 0 have no effect. */
 typedef struct xffi_rt_launch_options {
   size_t struct_size;
-  /* The run id that handlers see; 0: XLA chooses. */
+  /* The run id that handlers receive; 0: XLA chooses a run id. */
   int32_t run_id;
-  /* Time limit in milliseconds; 0: none. With a limit, the execution runs on its own thread, which continues after
-   * the limit. */
+  /* The time limit in milliseconds; 0: none. With a limit, the execution runs on a separate thread, which continues
+   * after the limit. */
   int64_t milliseconds;
-  /* User data; may be NULL if there is none. */
+  /* The user data of the execution; may be NULL if there is none. */
   const xffi_rt_object* objects;
   size_t object_count;
 } xffi_rt_launch_options;
 #define XFFI_RT_LAUNCH_OPTIONS_INIT {sizeof(xffi_rt_launch_options), 0, 0, NULL, 0}
-/* An earlier header that leaves `#pragma pack` open, or -fpack-struct (/Zp), changes all layouts. */
+/* A compile error here means that an open `#pragma pack` of an earlier header, or -fpack-struct (/Zp), changes the
+ * layouts of structs. */
 typedef char xffi_rt_launch_options_is_packed_by_an_open_pragma_pack_or_by_fpack_struct[sizeof(xffi_rt_launch_options) == 40 ? 1 : -1];
 
-/* Copies arrays to the device, runs the program on them, and copies the results back.
+/* Copies the arguments to the device, runs the program, and copies the results back.
  *   loaded     the compiled program; not changed.
- *   args       the arguments, only read, and only until this returns. May be NULL if there are none.
+ *   args       the arguments, which are read until this function returns. May be NULL if there are none.
  *   arg_count  number of arguments.
  *   options    initialised with XFFI_RT_LAUNCH_OPTIONS_INIT; NULL for the defaults.
  *   out        the results, which the caller destroys with xffi_rt_results_destroy.
@@ -150,24 +152,24 @@ xffi_rt_status* xffi_rt_loaded_run(const xffi_rt_loaded* loaded, const xffi_rt_a
                                    size_t arg_count, const xffi_rt_launch_options* options,
                                    xffi_rt_results** out);
 
-/* Returns the number of arrays.
- *   results  NULL is fine.
+/* Returns the number of result arrays.
+ *   results  may be NULL.
  *   Returns  the number; 0 for NULL.
  *   Threads  any. */
 size_t xffi_rt_results_count(const xffi_rt_results* results);
 
-/* Gets one of the arrays.
+/* Gets a result array.
  *   results  the results.
- *   index    from 0.
+ *   index    the index, from 0.
  *   out      the array; its dimensions and data are owned by the results and valid as long as the results.
  *   Returns  NULL, or a status that the caller destroys: OUT_OF_RANGE for an array that does not exist.
  *   Threads  any. */
 xffi_rt_status* xffi_rt_results_get(const xffi_rt_results* results, size_t index,
                                     xffi_rt_array* out);
 
-/* Destroys results.
- *   results  no longer usable by the caller; NULL is fine.
- *   Threads  any, while no other thread uses them. */
+/* Destroys the results of an execution.
+ *   results  may be NULL; invalid after this call.
+ *   Threads  any, while no other thread uses the results. */
 void xffi_rt_results_destroy(xffi_rt_results* results);
 
 #ifdef __cplusplus

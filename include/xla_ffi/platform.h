@@ -78,7 +78,7 @@
 #define XFFI_UNLIKELY_(x) (x)
 #endif
 
-/* Attributes of a manifest record: the section where tools look for manifests, and protection from removal by the linker.
+/* Attributes of a manifest record: the section for manifests, and protection from removal by the linker.
  * Section names have at most 16 bytes in Mach-O, and 8 in a DLL. */
 #if !defined(__GNUC__) && !defined(__clang__)
 /* MSVC removes objects that are neither referenced nor exported, so the record is exported. */

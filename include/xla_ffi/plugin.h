@@ -1,4 +1,4 @@
-// A real XLA for C++ programs, without Python: a PJRT plugin runs what xla/client/xla_builder.h builds, and any
+// Runs a real XLA in C++ programs, without Python: a PJRT plugin runs programs of xla/client/xla_builder.h, and any
 // StableHLO. Link with libxla_ffi_runtime.
 //
 //   xla::StatusOr<xla_ffi::Client> client = xla_ffi::Client::Open("xla_cpu_pjrt.so");
@@ -26,17 +26,17 @@
 
 namespace xla_ffi {
 
-// A program that a plugin has compiled. It can run many times, on several threads at once. Copies share the same
-// program.
+// A program that a PJRT plugin has compiled. The program can run many times, on several threads at once. Copies share
+// the same program.
 class Loaded {
  public:
-  // Takes ownership of a result of xffi_rt_client_compile.
+  // Takes ownership of a program that xffi_rt_client_compile returned.
   explicit Loaded(xffi_rt_loaded* loaded) : loaded_(loaded, xffi_rt_loaded_destroy) {}
-  // Returns the program for the functions of pjrt.h; this object still owns it.
+  // Returns the program for use with the functions of pjrt.h. This object still owns the program.
   const xffi_rt_loaded* get() const { return loaded_.get(); }
 
-  // Runs the program with one array per parameter, and returns one array per array of the result, with tuples
-  // flattened. After a failure there are no results.
+  // Runs the program with one array per parameter, and returns the result's arrays, with all tuples flattened. After a
+  // failure there are no results.
   xla::StatusOr<std::vector<xla::Literal>> Run(
       const std::vector<xla::Literal>& arguments,
       const xffi_rt_launch_options* options = nullptr) const {
@@ -75,10 +75,10 @@ class Loaded {
   std::shared_ptr<xffi_rt_loaded> loaded_;
 };
 
-// A client of a PJRT plugin. Programs run on its first device. Copies share the same client.
+// A client of a PJRT plugin. Its programs run on the plugin's first device. Copies share the same client.
 class Client {
  public:
-  // Loads a plugin, which stays loaded until the program ends.
+  // Loads a plugin and creates a client. The plugin stays loaded until the process ends.
   static xla::StatusOr<Client> Open(const std::string& path) {
     xffi_rt_client* client = nullptr;
     if (xffi_rt_status* status = xffi_rt_client_open(path.c_str(), &client)) {
@@ -87,25 +87,26 @@ class Client {
     return Client(client);
   }
 
-  // Returns the client for the functions of pjrt.h; this object still owns it.
+  // Returns the client for use with the functions of pjrt.h. This object still owns the client.
   const xffi_rt_client* get() const { return client_.get(); }
   // Returns the platform's name, for example "cpu" or "cuda".
   std::string platform() const { return xffi_rt_client_platform(client_.get()); }
 
-  // Registers functions of this program under a name, for all clients of the plugin. Programs that run through
-  // xla_ffi/embedded.h do not need this, because the runtime's registrations are copied to the plugin.
+  // Registers functions of this program as a handler, for all clients of the plugin. Programs that run through
+  // xla_ffi/embedded.h do not need this, because the registrations of the embedded runtime are copied to the plugin.
   xla::Status Register(const std::string& name, const XLA_FFI_Handler_Bundle& bundle) const {
     return ToStatus(xffi_rt_client_register(client_.get(), name.c_str(), &bundle));
   }
   xla::Status Register(const std::string& name, XLA_FFI_Handler* execute) const {
     return Register(name, XLA_FFI_Handler_Bundle{nullptr, nullptr, nullptr, execute, nullptr});
   }
-  // Registers all handlers of a library that has a manifest (XLA_FFI_LIBRARY, XFFI_LIBRARY) or an xla_ffi_register.
+  // Registers all handlers of a library that has a manifest (XLA_FFI_LIBRARY, XFFI_LIBRARY) or exports
+  // xla_ffi_register.
   xla::Status RegisterLibrary(const xffi_rt_library* library) const {
     return ToStatus(xffi_rt_client_register_library(client_.get(), library));
   }
 
-  // Compiles StableHLO, as text or byte code.
+  // Compiles a StableHLO program, given as text or byte code.
   xla::StatusOr<Loaded> Compile(std::string_view stablehlo) const {
     xffi_rt_loaded* loaded = nullptr;
     if (xffi_rt_status* status = xffi_rt_client_compile(client_.get(), stablehlo.data(),
