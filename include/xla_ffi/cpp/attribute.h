@@ -1,5 +1,4 @@
-// Attributes: scalars, one of several types, enums, and structs from dictionaries. Part of
-// <xla/ffi/api/api.h>.
+// Decodes attributes: scalars, variants, enums, and structs from dictionaries. Part of <xla/ffi/api/api.h>.
 #ifndef XLA_FFI_SDK_CPP_ATTRIBUTE_H_
 #define XLA_FFI_SDK_CPP_ATTRIBUTE_H_
 
@@ -8,7 +7,7 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// Returns the element type of a C++ type; INVALID if there is none.
+// Returns the element type of a C++ type; INVALID if XLA has no such type.
 template <typename T>
 constexpr XLA_FFI_DataType DTypeOf() {
   if constexpr (std::is_same_v<T, bool>) {
@@ -40,7 +39,7 @@ constexpr XLA_FFI_DataType DTypeOf() {
   }
 }
 
-// Returns the element type of a C++ type; it is a compile error if there is none.
+// Returns the element type of a C++ type; a compile error if XLA has no such type.
 template <typename T>
 constexpr XLA_FFI_DataType NativeTypeToCApiDataType() {
   static_assert(DTypeOf<T>() != XLA_FFI_DataType_INVALID, "no XLA element type for this C++ type");
@@ -74,7 +73,7 @@ struct XLA_FFI_SDK_TYPE ScalarDecoding {
   }
   XLA_FFI_SDK_HOT static T Take(void* attr) {
     const void* from = static_cast<const XLA_FFI_Scalar*>(attr)->value;
-    if constexpr (std::is_same_v<T, bool>) {  // every non-zero byte is true
+    if constexpr (std::is_same_v<T, bool>) {  // a bool attribute is true for every non-zero byte
       unsigned char byte;
       std::memcpy(&byte, from, 1);
       return byte != 0;
@@ -115,7 +114,7 @@ struct AttrDecoding<std::complex<float>> : internal::ScalarDecoding<std::complex
 template <>
 struct AttrDecoding<std::complex<double>> : internal::ScalarDecoding<std::complex<double>> {};
 
-// An attribute of one of several types; the first type that fits is used.
+// Decodes an attribute of one of several types, as a std::variant. The first type that accepts the attribute is used.
 template <typename T0, typename T1, typename... Ts>
 struct AttrDecoding<std::variant<T0, T1, Ts...>> {
   using Type = std::variant<internal::AttrTypeOf<T0>, internal::AttrTypeOf<T1>,
@@ -152,12 +151,12 @@ struct AttrDecoding<std::variant<T0, T1, Ts...>> {
   }
 };
 
-// A field of a struct that is decoded from a dictionary.
+// A field of a struct that is decoded from a dictionary, for XLA_FFI_REGISTER_STRUCT_ATTR_DECODING.
 template <typename T>
 struct StructMember {
   using Type = T;
   XLA_FFI_SDK_FN constexpr explicit StructMember(std::string_view field) : name(field) {}
-  // Sets inclusive bounds of a number.
+  // Set inclusive bounds of a numeric field.
   template <typename Number>
   XLA_FFI_SDK_FN constexpr StructMember Min(Number value) const {
     return Limited(&internal::Limits::min, value);
@@ -185,7 +184,7 @@ inline constexpr bool is_std_optional_v = false;
 template <typename T>
 inline constexpr bool is_std_optional_v<std::optional<T>> = true;
 
-// Returns the index of a field in a dictionary, or -1. A missing field that is required is reported.
+// Returns the index of a field in a dictionary, or -1. Reports a missing field unless it is optional.
 XLA_FFI_SDK_SLOW inline int64_t FindField(const XLA_FFI_Attrs* attrs, std::string_view name,
                                           bool optional, DiagnosticEngine& diagnostic) {
   const int64_t index = FindAttrIn(attrs, name);
@@ -193,7 +192,7 @@ XLA_FFI_SDK_SLOW inline int64_t FindField(const XLA_FFI_Attrs* attrs, std::strin
   return index;
 }
 
-// Reports dictionary entries that match no field.
+// Reports dictionary entries that match no field of the struct.
 XLA_FFI_SDK_COLD inline void DiagnoseUnknown(const XLA_FFI_Attrs* attrs,
                                              const std::string_view* fields, size_t size,
                                              DiagnosticEngine& diagnostic) {
@@ -204,22 +203,22 @@ XLA_FFI_SDK_COLD inline void DiagnoseUnknown(const XLA_FFI_Attrs* attrs,
   }
 }
 
-// True if a struct can be brace-initialised from these values without narrowing.
+// Is true if a struct can be brace-initialised from values of these types without narrowing.
 template <typename T, typename List, typename = void>
 inline constexpr bool lists_v = false;
 template <typename T, typename... Ts>
 inline constexpr bool lists_v<T, ParamList<Ts...>, std::void_t<decltype(T{std::declval<Ts>()...})>> = true;
 
-// Decodes a dictionary into a T, which is brace-initialised from its fields in order.
+// Decodes a dictionary into a T, which is brace-initialised with the decoded fields in order.
 template <typename T, typename... Ts>
 class StructDecoder {
   static constexpr bool kOptionals = (is_std_optional_v<Ts> || ...);
-  // Checked here because compilers do not warn about narrowing inside system headers.
+  // This check is needed because compilers do not warn about narrowing inside system headers.
   static_assert(lists_v<T, ParamList<AttrTypeOf<Ts>...>>,
                 "the struct is not made of these members: they are given in the order of its fields, with their types");
 
  public:
-  // True if the fast path can be used: for dictionaries that have all fields, sorted by name as hosts sort them.
+  // Whether the decoder has a fast path, for dictionaries that have all fields, sorted by name as hosts sort them.
   static constexpr bool kTakes = !kOptionals && (takes_v<AttrDecoding<Ts>> && ...);
 
   constexpr explicit StructDecoder(StructMember<Ts>... members) : names_{members.name...}, limits_{members.limits...} {
@@ -258,8 +257,8 @@ class StructDecoder {
   }
 
  private:
-  // Fields of the struct after the last member keep their defaults. A member that is a struct may be built from several
-  // fields.
+  // Trailing fields of the struct without a StructMember keep their default values. A StructMember that is a struct may
+  // initialise several fields without inner braces.
 #if defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
@@ -310,7 +309,7 @@ class StructDecoder {
     const int64_t index = FindField(attrs, names_[i], is_std_optional_v<U>, diagnostic);
     if (XLA_FFI_PREDICT_FALSE(index < 0)) {
       if constexpr (is_std_optional_v<U>) {
-        return std::optional<AttrTypeOf<U>>(std::in_place);  // an absent field, constructed in place
+        return std::optional<AttrTypeOf<U>>(std::in_place);  // an absent optional field is an empty optional
       } else {
         return std::nullopt;
       }
@@ -329,7 +328,8 @@ class StructDecoder {
 
   std::array<std::string_view, sizeof...(Ts)> names_;
   std::array<Limits, sizeof...(Ts)> limits_;
-  // A dictionary is sorted by name. If it has exactly these names, a name's index is its rank.
+  // The index of each name among the sorted names. In a sorted dictionary with exactly these names, it is the index of
+  // the entry.
   std::array<int64_t, sizeof...(Ts)> rank_{};
 };
 
@@ -338,7 +338,7 @@ constexpr auto MakeStructDecoder(Members... members) {
   return StructDecoder<T, typename Members::Type...>(members...);
 }
 
-// Returns true if no two members have the same name, as far as the compiler knows the names.
+// Returns true if all members have distinct names. HasDistinctNames also returns true if the names are not constants.
 template <typename Names>
 constexpr bool AreDistinct(const Names& names) {
   for (size_t i = 0; i < names.size(); ++i) {
@@ -357,8 +357,8 @@ constexpr bool HasDistinctNames(long) {
   return true;
 }
 
-// Returns the decoder of a struct. This function is neither a member of AttrDecoding nor a variable there: Clang would
-// export it, and libraries with structs of the same name would share the first one.
+// Returns the decoder of a struct. This is a free function, because Clang would export a member or variable of
+// AttrDecoding. Libraries with structs of the same name would then share one decoder.
 template <typename D>
 XLA_FFI_SDK_HOT inline const auto& DecoderOf() {
   static_assert(HasDistinctNames<D>(0), "two members of this struct have one name");
@@ -366,8 +366,8 @@ XLA_FFI_SDK_HOT inline const auto& DecoderOf() {
   return decoder;
 }
 
-// Returns true if a dictionary can be decoded. The fast path's Isa may reject an unsorted dictionary, so the slow path
-// is also tried.
+// Returns true if a dictionary can be decoded into the struct. A decoder with a fast path requires entries sorted by
+// name, as hosts sort them.
 template <typename Decoder>
 XLA_FFI_SDK_HOT inline bool IsaStruct(const Decoder& decoder, XLA_FFI_AttrType type, void* attr) {
   if constexpr (Decoder::kTakes) {
@@ -377,7 +377,7 @@ XLA_FFI_SDK_HOT inline bool IsaStruct(const Decoder& decoder, XLA_FFI_AttrType t
   }
 }
 
-// The struct, if its decoder has the fast path.
+// The type of the struct, if its decoder has a fast path; otherwise a substitution failure.
 template <typename D>
 using TakenStruct =
     std::enable_if_t<std::decay_t<decltype(D::Decoder())>::kTakes, typename D::Type>;
@@ -388,7 +388,7 @@ XLA_FFI_SDK_COLD inline void DiagnoseEnumRange(DiagnosticEngine& diagnostic, U v
       << "expected a value from " << +first << " to " << +last << ", got " << +value;
 }
 
-// Decodes an enum from its underlying type.
+// Decodes a scalar of an enum's underlying type into the enum.
 template <typename T>
 struct XLA_FFI_SDK_TYPE EnumDecoding {
   static_assert(std::is_enum_v<T>, "an enum is expected");
@@ -416,7 +416,7 @@ struct XLA_FFI_SDK_TYPE EnumRangeDecoding : EnumDecoding<T> {
     const U value = ScalarDecoding<U>::Take(attr);
     return value >= static_cast<U>(first) && value <= static_cast<U>(last);
   }
-  // The range is checked on the underlying type, because an out-of-range value may not fit into the enum.
+  // The range is checked with the underlying type, because the enum may be unable to represent an out-of-range value.
   XLA_FFI_SDK_COLD static std::optional<T> Decode(XLA_FFI_AttrType type, void* attr,
                                                   DiagnosticEngine& diagnostic, T first, T last) {
     const std::optional<U> value = ScalarDecoding<U>::Decode(type, attr, diagnostic);
@@ -432,10 +432,10 @@ struct XLA_FFI_SDK_TYPE EnumRangeDecoding : EnumDecoding<T> {
 XLA_FFI_SDK_INTERNAL_END
 XLA_FFI_SDK_NAMESPACE_END
 
-// Decodes a dictionary into a struct. The struct can be bound as one attribute, or as all attributes of a handler:
+// Registers a struct that is decoded from a dictionary, for use as one attribute or as all attributes of a handler:
 //   XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(Range, StructMember<int64_t>("lo"),
 //                                         StructMember<int64_t>("hi"));
-// List the fields in the order of the struct. A field of type std::optional may be absent.
+// List the fields in the order of the struct's declaration. A field of type std::optional may be absent.
 #define XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(T, ...)                                         \
   namespace xla::ffi {                                                                        \
   template <>                                                                                 \
@@ -467,7 +467,7 @@ XLA_FFI_SDK_NAMESPACE_END
   } /* namespace xla::ffi */                                                                  \
   static_assert(std::is_class_v<::xla::ffi::AttrDecoding<T>>)
 
-// Decodes a scalar of an enum's underlying type into the enum. Every value is accepted.
+// Registers an enum that is decoded from a scalar of its underlying type. Every value is accepted.
 #define XLA_FFI_REGISTER_ENUM_ATTR_DECODING(T)                         \
   namespace xla::ffi {                                                 \
   template <>                                                          \
@@ -475,7 +475,7 @@ XLA_FFI_SDK_NAMESPACE_END
   } /* namespace xla::ffi */                                           \
   static_assert(std::is_class_v<::xla::ffi::AttrDecoding<T>>)
 
-// Decodes a scalar of an enum's underlying type into the enum. Values outside FIRST to LAST are refused.
+// Registers an enum that is decoded from a scalar of its underlying type. Values outside FIRST to LAST are refused.
 #define XLA_FFI_REGISTER_ENUM_RANGE_ATTR_DECODING(T, FIRST, LAST)                             \
   namespace xla::ffi {                                                                        \
   template <>                                                                                 \

@@ -1,14 +1,15 @@
-// The signature of a handler, written as a chain or inferred from a function. Part of <xla/ffi/api/api.h>.
+// The binding of a handler, which describes its operands, attributes and context values. Written as a chain of calls or
+// inferred from a function. Part of <xla/ffi/api/api.h>.
 //
-// A binding whose names are string literals is a constant: the compiler folds it into the handler, including the
-// names.
+// A binding whose names are string literals is a constant: the compiler folds it into the handler, including the names.
 #ifndef XLA_FFI_SDK_CPP_BINDING_H_
 #define XLA_FFI_SDK_CPP_BINDING_H_
 
 #include "xla_ffi/cpp/contract.h"
 #include "xla_ffi/cpp/diagnostic.h"
 
-// Declared outside the SDK's own namespace, because sources forward-declare it as with XLA's headers.
+// Declared outside the SDK's inline namespace, because user sources may forward-declare xla::ffi::Dictionary, as with
+// XLA's headers.
 namespace xla::ffi {
 class Dictionary;
 }
@@ -24,9 +25,9 @@ enum class ExecutionStage : uint8_t {
 };
 
 enum class Traits : uint32_t {
-  // Every call launches the same device operations, so they may be captured into a command buffer (a CUDA graph)
-  // and replayed. The handler does no significant work on the host, allocates no device memory itself, and does
-  // not query the stream.
+  // Declares that every call launches the same device operations, so XLA may capture them into a command buffer (a CUDA
+  // graph) and replay them. The handler must not do significant work on the host, allocate device memory itself, or
+  // query the stream.
   kCmdBufferCompatible = XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE,
 };
 
@@ -34,7 +35,7 @@ class Context;
 class RemainingArgs;
 class RemainingRets;
 
-// Context tag: the options of this execution as a Dictionary. From r10.
+// Context tag: binds the custom options of this execution as a Dictionary. Available from r10 on.
 struct CustomOptions {};
 
 template <ExecutionStage stage, typename... Ts>
@@ -54,7 +55,7 @@ class InOut;
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// The kinds of elements in a binding.
+// Tag types for the kinds of elements in a binding.
 template <typename T>
 struct ArgTag {};
 template <typename T>
@@ -85,7 +86,7 @@ inline constexpr int count_tagged_v = (0 + ... + static_cast<int>(is_tagged_v<Ta
 template <typename T, typename... Ts>
 inline constexpr bool contains_v = (std::is_same_v<T, Ts> || ...);
 
-// The type of the last element if that is a numeric attribute; otherwise void.
+// The type of the last element if it is a numeric attribute; otherwise void.
 template <typename... Ts>
 struct LastNumber {
   using Type = void;
@@ -110,7 +111,7 @@ struct BindingAccess;
 
 XLA_FFI_SDK_INTERNAL_END
 
-// The signature of a handler. The names of operands are only used in messages.
+// The binding of a handler: its stage and its elements. The names of operands are only used in messages.
 template <ExecutionStage stage, typename... Ts>
 class XLA_FFI_SDK_TYPE Binding {
  public:
@@ -134,8 +135,8 @@ class XLA_FFI_SDK_TYPE Binding {
     return Add<internal::RetTag<T>>(name);
   }
 
-  // Binds the next argument and the next result, which must be one array that is updated in place. The caller
-  // declares it (input_output_aliases); a call where the two are different memory is refused.
+  // Binds an in-out operand: the next argument and the next result, which must be one array that is updated in place.
+  // The caller must declare the alias (input_output_aliases); otherwise, the call is refused.
   template <typename T>
   XLA_FFI_SDK_FN constexpr Binding<stage, Ts..., internal::InOutTag<T>> InOut(
       internal::BoundName name = {}) && {
@@ -186,7 +187,7 @@ class XLA_FFI_SDK_TYPE Binding {
     return Add<internal::CtxTag<Context>>({});
   }
 
-  // Binds an attribute by name. With `std::optional<T>` it may be absent.
+  // Binds an attribute by name. With `std::optional<T>`, the attribute may be absent.
   template <typename T>
   XLA_FFI_SDK_FN constexpr Binding<stage, Ts..., internal::AttrTag<T>> Attr(
       internal::BoundName name) && {
@@ -195,7 +196,7 @@ class XLA_FFI_SDK_TYPE Binding {
     return Add<internal::AttrTag<T>>(name);
   }
 
-  // Sets inclusive bounds of the preceding attribute. Calls with other values are refused.
+  // Set inclusive bounds of the preceding attribute. Calls with values outside the bounds are refused.
   template <typename Number>
   XLA_FFI_SDK_FN constexpr Binding Min(Number value) && {
     return Limited(&internal::Limits::min, value);
@@ -205,7 +206,7 @@ class XLA_FFI_SDK_TYPE Binding {
     return Limited(&internal::Limits::max, value);
   }
 
-  // Binds all attributes, as a Dictionary or decoded into a struct.
+  // Binds all attributes together, as a Dictionary or decoded into a struct.
   template <typename T = Dictionary>
   XLA_FFI_SDK_FN constexpr Binding<stage, Ts..., internal::AttrsTag<T>> Attrs() && {
     static_assert(internal::count_tagged_v<internal::AttrTag, Ts...> == 0,
@@ -213,18 +214,18 @@ class XLA_FFI_SDK_TYPE Binding {
     return Add<internal::AttrsTag<T>>({});
   }
 
-  // Ends the binding: the operands must have the shapes of a contract, XLA_FFI_SHAPE("... n -> ... n").
+  // Declares a shape contract for the operands, for example XLA_FFI_SHAPE("... n -> ... n"). Ends the list of elements.
   template <typename Contract>
   XLA_FFI_SDK_FN constexpr auto Shape(Contract) && {
     return internal::DeclaredBinding<internal::WithShape<internal::Undeclared, Contract>, stage, Ts...>(names_);
   }
 
-  // Ends the binding: operands must be in host memory. A call with a device's stream is refused.
+  // Declares that operands must be in host memory. Calls with a device stream are refused. Ends the list of elements.
   XLA_FFI_SDK_FN constexpr auto HostOnly() && {
     return internal::DeclaredBinding<internal::WithHostOnly<internal::Undeclared>, stage, Ts...>(names_);
   }
 
-  // Binds a function.
+  // Creates a handler that calls the function `fn`.
   template <typename Fn>
   XLA_FFI_SDK_FN std::unique_ptr<Handler<stage, Fn, Ts...>> To(
       Fn fn, std::initializer_list<Traits> traits = {}) const {
@@ -263,7 +264,7 @@ class XLA_FFI_SDK_TYPE Binding {
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// A binding with further properties of its handler.
+// A binding with a shape contract or a restriction to host memory.
 template <typename Declared, ExecutionStage stage, typename... Ts>
 class XLA_FFI_SDK_TYPE DeclaredBinding {
  public:
@@ -308,7 +309,7 @@ struct BindingAccess {
 
 XLA_FFI_SDK_INTERNAL_END
 
-// A result, which the handler fills: a pointer-like wrapper of a buffer.
+// A result of a handler: a pointer-like wrapper of a buffer that the handler fills.
 template <typename T>
 class XLA_FFI_SDK_TYPE Result {
  public:
@@ -323,8 +324,8 @@ class XLA_FFI_SDK_TYPE Result {
   T value_;
 };
 
-// An argument and a result in the same memory, which the handler updates in place. A pointer-like wrapper of a
-// buffer.
+// An in-out operand: a pointer-like wrapper of a buffer that is both argument and result, which the handler updates in
+// place.
 template <typename T>
 class XLA_FFI_SDK_TYPE InOut {
  public:
@@ -339,7 +340,7 @@ class XLA_FFI_SDK_TYPE InOut {
   T value_;
 };
 
-// An attribute whose name is part of its type, for automatic binding.
+// An attribute parameter whose name is part of its type, for bindings that are inferred from a function.
 template <typename T, char const* attr_name>
 class XLA_FFI_SDK_TYPE Attr {
  public:
@@ -354,7 +355,8 @@ class XLA_FFI_SDK_TYPE Attr {
   T value_;
 };
 
-// Traits that define how a parameter type binds automatically. For your own types, specialize one of these:
+// Traits that define the binding of a parameter type when a binding is inferred from a function. For your own types,
+// specialize one of these templates:
 //   template <> struct ArgBinding<T> { using Arg = ...; };
 //   template <> struct RetBinding<T> { using Ret = ...; };
 //   template <> struct AttrBinding<T> { using Attr = ...; static constexpr std::string_view name(); };
@@ -399,7 +401,7 @@ struct CtxBinding<Context> {
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// The buffer type of an in-out operand; void for other types.
+// The buffer type of an InOut operand; void for other types.
 template <typename T>
 struct InOutOf {
   using Type = void;
@@ -409,7 +411,7 @@ struct InOutOf<InOut<T>> {
   using Type = T;
 };
 
-// The wrapped type of a std::optional; void for other types.
+// The value type of a std::optional; void for other types.
 template <typename T>
 struct OptionalOf {
   using Type = void;
@@ -419,7 +421,7 @@ struct OptionalOf<std::optional<T>> {
   using Type = T;
 };
 
-// Adds the parameter types of a function to a binding.
+// Adds an element to a binding for each parameter type of a function.
 template <typename... Params>
 struct Infer;
 
@@ -467,11 +469,11 @@ struct Infer<Param, Params...> {
   }
 };
 
-// A list of types, such as the parameters of a function.
+// A list of types, for example of the parameters of a function.
 template <typename... Ps>
 struct ParamList {};
 
-// The parameters of a function; void for templates and overloads, such as `[](auto x)`.
+// The parameter types of a function; void for templates and overloads such as `[](auto x)`.
 template <typename Fn, typename = void>
 struct ParamsOf {
   using Type = void;
@@ -496,8 +498,8 @@ using InferOf = Infer<typename ParamsOf<Fn>::Type>;
 
 XLA_FFI_SDK_INTERNAL_END
 
-// The base class of handlers, and the entry point for bindings and registration. Your own handler class may derive
-// from it and override Call; the protected functions create its errors.
+// The base class of handlers, and the entry point for bindings and registration. You can derive a handler class from
+// Ffi and override Call; the protected functions create errors.
 class XLA_FFI_SDK_TYPE Ffi {
  public:
   template <ExecutionStage stage = ExecutionStage::kExecute>
@@ -520,13 +522,13 @@ class XLA_FFI_SDK_TYPE Ffi {
     return Bind<ExecutionStage::kRecord>();
   }
 
-  // Returns the binding inferred from a function's signature, so that more can be declared on it.
+  // Returns the binding that is inferred from a function's signature, so that a contract or a restriction can be added.
   template <ExecutionStage stage = ExecutionStage::kExecute, typename Fn>
   XLA_FFI_SDK_FN static constexpr auto BindOf(Fn) {
     return internal::InferOf<Fn>::Bind(Bind<stage>());
   }
 
-  // Infers the binding from the signature of `fn`, which is a function pointer or a callable without overloads.
+  // Creates a handler with a binding that is inferred from `fn`: a function pointer, or a callable without overloads.
   template <typename Fn, ExecutionStage stage = ExecutionStage::kExecute>
   XLA_FFI_SDK_FN static auto BindTo(Fn fn, std::initializer_list<Traits> traits = {}) {
     return internal::InferOf<Fn>::Bind(Bind<stage>()).To(std::move(fn), traits);
@@ -536,7 +538,7 @@ class XLA_FFI_SDK_TYPE Ffi {
   XLA_FFI_SDK_FN virtual ~Ffi() = default;
   virtual XLA_FFI_Error* Call(XLA_FFI_CallFrame* call_frame) const = 0;
 
-  // Registers handlers under a name on a platform. Returns an error, or null.
+  // Register the handlers of a bundle under a name on a platform. Return null on success, or an error.
   XLA_FFI_SDK_COLD static inline XLA_FFI_Error* RegisterStaticHandler(
       const XLA_FFI_Api* api, std::string_view name, std::string_view platform,
       XLA_FFI_Handler_Bundle bundle, XLA_FFI_Handler_Traits traits = 0);
@@ -550,8 +552,8 @@ class XLA_FFI_SDK_TYPE Ffi {
         XLA_FFI_Handler_Bundle{nullptr, nullptr, nullptr, execute, nullptr}, traits);
   }
 
-  // Registers a type for state or user data. `type_id` is input and output; 0 requests a new number. State types
-  // need not be registered, because the library does so itself.
+  // Register a type for state or user data. `type_id` is input and output; 0 requests a new id. State types need no
+  // registration, because the library registers them itself.
   XLA_FFI_SDK_COLD static inline XLA_FFI_Error* RegisterTypeId(const XLA_FFI_Api* api,
                                                                std::string_view name,
                                                                XLA_FFI_TypeId* type_id,

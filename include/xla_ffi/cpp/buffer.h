@@ -29,8 +29,8 @@ XLA_FFI_SDK_COLD inline std::ostream& operator<<(std::ostream& os, const DataTyp
   return internal::PrintName(os, xla_ffi_sdk_dtype_name(number), number);
 }
 
-// Returns the bits of one element; 0 for tokens and unknown types. Elements smaller than a byte are packed, with the
-// first in the low bits.
+// Returns the number of bits of an element; 0 for tokens and unknown types. Elements smaller than a byte are packed,
+// with the first in the low bits.
 XLA_FFI_SDK_FN constexpr size_t BitWidth(DataType dtype) {
   switch (dtype) {
 #define XLA_FFI_SDK_ELEMENT(name, lower, bits) \
@@ -43,10 +43,10 @@ XLA_FFI_SDK_FN constexpr size_t BitWidth(DataType dtype) {
   }
 }
 
-// Returns true if several elements share a byte.
+// Returns true if elements of this type are packed, several per byte.
 XLA_FFI_SDK_FN constexpr bool IsPacked(DataType dtype) { return BitWidth(dtype) != 0 && BitWidth(dtype) < 8; }
 
-// Returns the bytes of a single element; a packed element counts as one byte. For buffers, use size_bytes.
+// Returns the size in bytes of a single element; a packed element counts as one byte. For buffers, use size_bytes.
 XLA_FFI_SDK_FN constexpr size_t ByteWidth(DataType dtype) { return (BitWidth(dtype) + 7) / 8; }
 
 XLA_FFI_SDK_FN constexpr DataType ToComplex(DataType dtype) {
@@ -99,23 +99,24 @@ constexpr auto* NativeOf() {
   }
 }
 
-// True if a C++ type represents raw bytes.
+// Is true if a C++ type represents raw bytes.
 template <typename T>
 inline constexpr bool is_byte_v =
     std::is_same_v<T, char> || std::is_same_v<T, unsigned char> || std::is_same_v<T, std::byte>;
 
-// Returns true if the element type is a uint16_t in C++.
+// Returns true if elements of this type are uint16_t in C++.
 constexpr bool IsNativelyU16(DataType dtype) { return BitWidth(dtype) == 16 && dtype != DataType::S16; }
 
-// Returns the number of elements of a shape that decoding has checked: it refuses negative dimensions and overflow. The
-// product may only overflow if another dimension is 0, and is 0 then.
+// Returns the number of elements of a shape that was checked during decoding. Negative dimensions and overflow were
+// then refused, except for products that overflow although a dimension is 0; such products are 0.
 XLA_FFI_SDK_HOT inline size_t CountJudged(const int64_t* dims, int64_t rank) {
   uint64_t count = 1;
   for (int64_t i = 0; i < rank; ++i) count *= static_cast<uint64_t>(dims[i]);
   return static_cast<size_t>(count);
 }
 
-// Returns the number of elements of any shape; the largest number if a dimension is negative or the product overflows.
+// Returns the number of elements of any shape. Returns the largest size_t if a dimension is negative or the product
+// overflows.
 XLA_FFI_SDK_HOT inline size_t CountElements(const int64_t* dims, int64_t rank) {
   int64_t count = 1;
   bool over = false, empty = false;
@@ -129,7 +130,8 @@ XLA_FFI_SDK_HOT inline size_t CountElements(const int64_t* dims, int64_t rank) {
                                      : static_cast<size_t>(count);
 }
 
-// Returns the bytes of elements, packed if they are small; the largest number on overflow.
+// Returns the size in bytes of `count` elements, packed if they are smaller than a byte; the largest size_t on
+// overflow.
 XLA_FFI_SDK_HOT inline size_t CountBytes(DataType dtype, size_t count) {
   const size_t bits = BitWidth(dtype);
   if (bits < 8) return count / 8 * bits + (count % 8 * bits + 7) / 8;
@@ -140,7 +142,7 @@ XLA_FFI_SDK_HOT inline size_t CountBytes(DataType dtype, size_t count) {
 }
 
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
-// Returns the type and dimensions as a row-major Shape of the runtime's other headers.
+// Returns the type and dimensions as a row-major xla::Shape, the type in the runtime's other headers.
 XLA_FFI_SDK_FN inline ::xla::Shape ShapeOf(const XLA_FFI_Buffer* buf) {
   return ::xla::Shape(static_cast<::xla::PrimitiveType>(buf->dtype),
                       std::vector<int64_t>(buf->dims, buf->dims + buf->rank));
@@ -149,8 +151,8 @@ XLA_FFI_SDK_FN inline ::xla::Shape ShapeOf(const XLA_FFI_Buffer* buf) {
 
 XLA_FFI_SDK_INTERNAL_END
 
-// The C++ type of an element, or an unsigned integer of the same size if C++ has no such type. Packed elements have no
-// such type.
+// The C++ type of an element; an unsigned integer of the same size if C++ has no such type. Packed elements have no C++
+// type.
 template <DataType dtype>
 using NativeType = std::remove_pointer_t<decltype(internal::NativeOf<dtype>())>;
 
@@ -171,9 +173,9 @@ XLA_FFI_SDK_INTERNAL_BEGIN
 }
 XLA_FFI_SDK_INTERNAL_END
 
-// A view of contiguous values owned by someone else. Checked accessors, such as `back` on an empty span, end the call
-// with an error if the value does not exist; without exceptions, they end the program. `data`, `begin` and `end` are
-// not checked.
+// A view of contiguous values that it does not own. Access to a missing value, such as `back` of an empty span, ends
+// the call with an error; without exceptions, it ends the program. Accesses through `data`, `begin` and `end` are not
+// checked.
 template <typename T>
 class XLA_FFI_SDK_TYPE Span {
  public:
@@ -225,7 +227,7 @@ class XLA_FFI_SDK_TYPE AnyBuffer {
   XLA_FFI_SDK_HOT Dimensions dimensions() const {
     return Dimensions(buf_->dims, static_cast<size_t>(buf_->rank));
   }
-  // Returns the bytes of the data; the largest number if the shape does not fit in memory.
+  // Returns the size of the data in bytes; the largest size_t if the shape does not fit into memory.
   XLA_FFI_SDK_HOT size_t size_bytes() const {
     return internal::CountBytes(element_type(), element_count());
   }
@@ -237,10 +239,10 @@ class XLA_FFI_SDK_TYPE AnyBuffer {
   XLA_FFI_SDK_FN ::xla::Shape shape() const { return internal::ShapeOf(buf_); }
 #endif
 
-  // Returns the data as elements of type T: the buffer's NativeType, a type of your own of the same size, or bytes
-  // (char, unsigned char, std::byte). Any other type, such as float for a buffer of S32, ends the call with an error;
-  // without exceptions, it ends the program. Packed elements only allow std::byte, because there are fewer bytes than
-  // elements.
+  // Returns the data as elements of type T. T is the buffer's NativeType, a user-defined type of the same size, or
+  // bytes (char, unsigned char, std::byte). Any other type, such as float for a buffer of S32, ends the call with an
+  // error; without exceptions, it ends the program. Packed elements only allow std::byte, because such a buffer has
+  // fewer bytes than elements.
   template <typename T>
   XLA_FFI_SDK_HOT T* typed_data() const {
     using Element = std::remove_cv_t<T>;
@@ -250,14 +252,15 @@ class XLA_FFI_SDK_TYPE AnyBuffer {
     }
     return static_cast<T*>(buf_->data);
   }
-  // Returns the data as elements of type T, checking only the element size (1 byte for packed elements) and the
+  // Returns the data as elements of type T. Checks only the element size (1 byte for packed elements) and the
   // alignment.
   template <typename T>
   XLA_FFI_SDK_HOT T* reinterpret_data() const {
     CheckWidth(sizeof(T), alignof(T), ByteWidth(element_type()), internal::is_byte_v<std::remove_cv_t<T>>);
     return static_cast<T*>(buf_->data);
   }
-  // Returns the bytes of packed elements; for other elements, ends the call like typed_data. Not in upstream's header.
+  // Returns the bytes of packed elements. For other elements, ends the call with an error, like typed_data. XLA's
+  // header does not have this function.
   XLA_FFI_SDK_FN Span<uint8_t> packed_data() const {
     if (XLA_FFI_PREDICT_FALSE(!IsPacked(element_type()))) NotPacked();
     return Span<uint8_t>(static_cast<uint8_t*>(buf_->data), size_bytes());
@@ -268,7 +271,8 @@ class XLA_FFI_SDK_TYPE AnyBuffer {
   XLA_FFI_SDK_SLOW void CheckWidth(size_t size, size_t align, size_t width, bool is_byte) const {
     if ((size != width && !is_byte) || reinterpret_cast<uintptr_t>(buf_->data) % align != 0) NoSuchElements(size);
   }
-  // Refuses a T that is a different XLA type. Types without a C++ equivalent only need the same size.
+  // Refuses a T that corresponds to a different element type. Element types without a C++ equivalent only require the
+  // same size.
   XLA_FFI_SDK_SLOW void CheckType(XLA_FFI_DataType dtype, size_t size, bool is_byte, bool is_std_byte) const {
     if (XLA_FFI_PREDICT_FALSE(IsPacked(element_type()))) return is_std_byte ? void() : Packed();
     CheckWidth(size, 1, BitWidth(element_type()) / 8, is_byte);
@@ -297,8 +301,8 @@ class XLA_FFI_SDK_TYPE AnyBuffer {
   const XLA_FFI_Buffer* buf_;
 };
 
-// A buffer of a known element type and, unless it is kDynamicRank, rank. Decoding has checked its shape; if you
-// construct one yourself, the shape must be valid.
+// A buffer of a known element type and, unless `rank` is kDynamicRank, a known rank. Decoding has checked the shape. If
+// you construct a Buffer yourself, the shape must be valid.
 template <DataType dtype, size_t rank = kDynamicRank>
 class XLA_FFI_SDK_TYPE Buffer {
  public:
@@ -322,9 +326,9 @@ class XLA_FFI_SDK_TYPE Buffer {
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
   XLA_FFI_SDK_FN ::xla::Shape shape() const { return internal::ShapeOf(buf_); }
 #endif
-  // The return type is deduced, so that for packed elements the compile error is at the line that calls this.
+  // The return type is `auto`, so that for packed elements the compile error refers to the line with this call.
   XLA_FFI_SDK_HOT auto* typed_data() const { return static_cast<NativeType<dtype>*>(buf_->data); }
-  // Returns the bytes of packed elements, such as S4. Not in upstream's header.
+  // Returns the bytes of packed elements, such as S4. XLA's header does not have this function.
   XLA_FFI_SDK_HOT Span<uint8_t> packed_data() const {
     static_assert(IsPacked(dtype), "these elements share no bytes: typed_data() gives them");
     return Span<uint8_t>(static_cast<uint8_t*>(buf_->data), size_bytes());

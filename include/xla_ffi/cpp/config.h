@@ -1,9 +1,10 @@
-// Compiler macros, the namespace, and the standard headers that sources can rely on. Part of
+// Compiler macros, the namespace, and standard headers on which sources can rely. Part of
 // <xla/ffi/api/api.h>.
 //
-// Everything is in an inline namespace of this SDK, and functions are hidden. Therefore libraries built from
-// XLA's own headers, or from another version of these, can share a process. Public types keep default
-// visibility, so that your classes can have members of these types without a compiler warning.
+// All declarations are in an inline namespace of this SDK, and functions are hidden. Libraries built with
+// XLA's own headers, or with a different version of these headers, can therefore share a process. Public
+// types have default visibility, so that user classes can have members of these types without a compiler
+// warning.
 #ifndef XLA_FFI_SDK_CPP_CONFIG_H_
 #define XLA_FFI_SDK_CPP_CONFIG_H_
 
@@ -51,7 +52,7 @@
 #error "xla/ffi/api needs std::mutex: compile with MinGW's POSIX threads (x86_64-w64-mingw32-g++-posix)"
 #endif
 
-// Clang supports GCC's spelling from version 13 on.
+// Clang accepts GCC's form of the pragma only from version 13 on.
 #ifdef __clang__
 #define XLA_FFI_SDK_UNROLL_4_ _Pragma("unroll 4")
 #else
@@ -69,15 +70,15 @@
 #define XLA_FFI_ATTRIBUTE_NEVER_INLINE __attribute__((noinline))
 #define XLA_FFI_PREDICT_FALSE(x) (__builtin_expect(false || (x), false))
 #define XLA_FFI_PREDICT_TRUE(x) (__builtin_expect(false || (x), true))
-// HOT: always inlined. COLD: never inlined, and kept away from the hot path.
+// HOT: always inlined. COLD: never inlined, optimized for size, and placed away from the hot path.
 #define XLA_FFI_SDK_HOT __attribute__((always_inline)) XLA_FFI_SDK_HIDDEN
 #define XLA_FFI_SDK_COLD __attribute__((XLA_FFI_SDK_SMALL_, noinline)) XLA_FFI_SDK_HIDDEN
-// SLOW: never inlined, but optimized for speed. PURE: like SLOW, for functions without visible side effects.
+// SLOW: never inlined, optimized for speed. PURE: like SLOW, for functions without visible side effects.
 #define XLA_FFI_SDK_SLOW __attribute__((noinline)) XLA_FFI_SDK_HIDDEN
 #define XLA_FFI_SDK_PURE __attribute__((noinline, pure)) XLA_FFI_SDK_HIDDEN
 #define XLA_FFI_SDK_FN XLA_FFI_SDK_HIDDEN
-// For functions in specializations that macros create for users' types. It sets no visibility, because types
-// in an anonymous namespace do not allow one.
+// For functions in specializations that macros create for user types. Sets no visibility, because types in an
+// anonymous namespace do not allow it.
 #define XLA_FFI_SDK_IN_USERS __attribute__((always_inline))
 #define XLA_FFI_SDK_UNREACHABLE() __builtin_unreachable()
 #elif defined(_MSC_VER)
@@ -106,8 +107,8 @@
 #define XLA_FFI_SDK_UNREACHABLE() std::abort()
 #endif
 
-// Types of the same name in several libraries must be the same type where symbols are shared, so their type
-// information is exported.
+// Types with default visibility. Libraries that share symbols must agree on the identity of such types, so
+// their type information is exported.
 #if defined(_WIN32)
 #define XLA_FFI_SDK_TYPE
 #else
@@ -120,7 +121,7 @@
 #define XLA_FFI_SDK_EXCEPTIONS 0
 #endif
 
-// The special members that compilers generate, hidden like the others.
+// Declares the special members that compilers would generate, so that they are hidden like other functions.
 #define XLA_FFI_SDK_DEFAULTS(Class)                        \
   XLA_FFI_SDK_FN Class(const Class&) = default;            \
   XLA_FFI_SDK_FN Class(Class&&) = default;                 \
@@ -128,8 +129,9 @@
   XLA_FFI_SDK_FN Class& operator=(Class&&) = default;      \
   XLA_FFI_SDK_FN ~Class() = default
 
-// Files of the internal API, <xla/ffi/ffi.h>, and files compiled without exceptions have different types
-// with the same names. A program may have source files of every kind, so each kind has its own namespace.
+// Types have the same names but different layouts in files of the internal API, <xla/ffi/ffi.h>, and in files
+// compiled without exceptions. A program may contain source files of all kinds, so each kind has a separate
+// namespace.
 #if XLA_FFI_SDK_EXCEPTIONS
 #define XLA_FFI_SDK_NAME_OF_KIND(kind) kind##_v1
 #else
@@ -149,13 +151,14 @@
   } /* inline namespace */        \
   } /* namespace xla::ffi */
 
-// Types that users do not use are hidden completely.
+// A namespace for types that users do not name, which are completely hidden.
 #define XLA_FFI_SDK_INTERNAL_BEGIN namespace internal XLA_FFI_SDK_HIDDEN {
 #define XLA_FFI_SDK_INTERNAL_END } /* namespace internal */
 
 namespace xla::ffi {
-// Returns the table of the program that this is statically linked into. It is outside the inline namespace,
-// because the program defines it. A shared library uses the table in the call frame instead.
+// Returns the function table of the program with which this code is statically linked. Declared outside the
+// inline namespace, because the program defines the function. A shared library uses the table in the call
+// frame instead.
 const XLA_FFI_Api* GetXlaFfiApi();
 }  // namespace xla::ffi
 

@@ -1,8 +1,8 @@
-// The services of a call's context: stream, scratch memory, ids, options; thread_pool.h and extension.h have the
-// rest. Part of <xla/ffi/api/ffi.h>. Nothing from here is valid after the call.
+// The services of a call's context: stream, scratch memory, ids, options. For other services, see thread_pool.h and
+// extension.h. Part of <xla/ffi/api/ffi.h>. All values are invalid after the call.
 //
-// A service that the host lacks is an UNIMPLEMENTED error with the names of the service, the host and the first
-// jaxlib that has it. With `Ctx<std::optional<T>>`, the value is absent instead.
+// If the host lacks a service, the error is UNIMPLEMENTED and names the service, the host and the first jaxlib with
+// the service. With `Ctx<std::optional<T>>`, the value is absent instead.
 #ifndef XLA_FFI_SDK_CPP_CONTEXT_H_
 #define XLA_FFI_SDK_CPP_CONTEXT_H_
 
@@ -10,7 +10,7 @@
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 
-// The context itself, for getting values later in the handler.
+// The context itself, from which a handler can get context values with get<Tag>().
 class XLA_FFI_SDK_TYPE Context {
  public:
   XLA_FFI_SDK_HOT Context(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx)
@@ -52,7 +52,7 @@ XLA_FFI_SDK_HOT inline Args ContextArgs(XLA_FFI_InvokeContext* ctx, size_t struc
   return args;
 }
 
-// Calls a function of the host. Returns false after reporting a missing function or an error.
+// Calls a function of the host. If the function is missing or returns an error, reports the problem and returns false.
 template <typename Args>
 XLA_FFI_SDK_HOT inline bool CallHost(const XLA_FFI_Api* api, XLA_FFI_Error* (*function)(Args*),
                                     Args* args, const char* what, Revision since,
@@ -69,7 +69,7 @@ XLA_FFI_SDK_HOT inline bool CallHost(const XLA_FFI_Api* api, XLA_FFI_Error* (*fu
 
 XLA_FFI_SDK_INTERNAL_END
 
-// Tag: the platform's stream as a T, a pointer type such as CUstream.
+// Context tag: binds the platform's stream as a T, a pointer type such as CUstream.
 template <typename T>
 struct PlatformStream {};
 
@@ -89,7 +89,8 @@ struct CtxDecoding<PlatformStream<T>> {
   }
 };
 
-// Allocates scratch memory on the device, which is freed by the destructor. It must not outlive the handler's call.
+// An allocator of scratch memory on the device. The destructor frees the memory. The allocator must not outlive the
+// handler's call.
 class XLA_FFI_SDK_TYPE ScratchAllocator {
  public:
   XLA_FFI_SDK_HOT ScratchAllocator(ScratchAllocator&& other) noexcept
@@ -99,8 +100,8 @@ class XLA_FFI_SDK_TYPE ScratchAllocator {
     if (first_ != nullptr) Free();
   }
 
-  // Returns memory, or nothing if the host has none. `alignment` is a power of two up to 256, the alignment of XLA's
-  // GPU memory (XLA itself accepts at most 16). For other alignments it returns nothing.
+  // Returns scratch memory, or nullopt if the host has none. `alignment` is a power of two up to 256, the alignment of
+  // XLA's GPU memory (XLA itself accepts at most 16). For any other alignment, returns nullopt.
   template <typename Memory = void*>
   XLA_FFI_SDK_FN std::optional<Memory> Allocate(size_t size, size_t alignment = 1) {
     if (alignment == 0 || alignment > 256 || (alignment & (alignment - 1)) != 0) return std::nullopt;
@@ -108,7 +109,7 @@ class XLA_FFI_SDK_TYPE ScratchAllocator {
         ctx_, XLA_FFI_DeviceMemory_Allocate_Args_STRUCT_SIZE);
     args.size = size;
     args.alignment = alignment < 16 ? alignment : 16;
-    // Allocated before the host's memory, which an exception here would otherwise leak.
+    // The record is allocated first, because an exception after the allocation of the memory would leak the memory.
     auto* const kept = new Allocation{size, nullptr, first_};
     XLA_FFI_Error* error = XLA_FFI_SDK_ASK(api_, XLA_FFI_DeviceMemory_Allocate, &args);
     if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {
@@ -118,7 +119,7 @@ class XLA_FFI_SDK_TYPE ScratchAllocator {
     }
     kept->data = args.data;
     first_ = kept;
-    if (reinterpret_cast<uintptr_t>(args.data) % alignment != 0) return std::nullopt;  // freed with the other memory
+    if (reinterpret_cast<uintptr_t>(args.data) % alignment != 0) return std::nullopt;  // freed by the destructor
     return args.data;
   }
 
@@ -140,7 +141,7 @@ class XLA_FFI_SDK_TYPE ScratchAllocator {
       args.size = first_->size;
       args.data = first_->data;
       XLA_FFI_Error* error = XLA_FFI_SDK_ASK(api_, XLA_FFI_DeviceMemory_Free, &args);
-      if (error != nullptr) internal::DestroyError(api_, error);  // the error cannot be reported
+      if (error != nullptr) internal::DestroyError(api_, error);  // a destructor cannot report the error
       delete std::exchange(first_, first_->next);
     }
   }
@@ -161,7 +162,7 @@ struct CtxDecoding<ScratchAllocator> {
   }
 };
 
-// The id of this execution, which is the same on all its devices. From r4.
+// The run id of this execution, which is the same on all devices. Available from r4 on.
 struct XLA_FFI_SDK_TYPE RunId {
   int64_t run_id;
 };
@@ -183,7 +184,7 @@ struct CtxDecoding<RunId> {
   }
 };
 
-// Tag: the global number of the device, an int32_t. From r5.
+// Context tag: binds the global ordinal of the device, an int32_t. Available from r5 on.
 struct DeviceOrdinal {};
 
 template <>

@@ -1,5 +1,5 @@
-// Properties of a handler beyond the elements of its binding: its shape contract, and the restriction to host
-// memory. Part of <xla/ffi/api/api.h>.
+// Properties that a binding can declare besides its elements: a shape contract, and a restriction to host memory. Part
+// of <xla/ffi/api/api.h>.
 #ifndef XLA_FFI_SDK_CPP_CONTRACT_H_
 #define XLA_FFI_SDK_CPP_CONTRACT_H_
 
@@ -16,7 +16,8 @@ template <typename Base>
 struct WithHostOnly : Base {
   static constexpr bool kHostOnly = true;
 };
-// The text of a type that XLA_FFI_SHAPE creates. The text must be part of a type, which a string cannot be.
+// The text of a contract type, which XLA_FFI_SHAPE creates. The contract must be a type, because a string cannot be a
+// template argument.
 template <typename Contract, typename = void>
 struct TextOf {
   static_assert(sizeof(Contract) == 0, "a shape contract is written .Shape(XLA_FFI_SHAPE(\"... n -> ... n\"))");
@@ -29,8 +30,7 @@ struct WithShape : Base {
   static constexpr const char* Shape() { return TextOf<Contract>::Text(); }
 };
 
-// The reason why a contract is wrong for a handler: it is not a contract, or it has a different number of
-// operands.
+// The reason why a contract does not suit a handler: the text is not a contract, or the number of operands differs.
 enum class ShapeFault { kNone, kText, kCount };
 
 constexpr bool IsBlank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
@@ -39,7 +39,8 @@ constexpr bool IsLetter(char c) {
   return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-// Reads digits. Returns false if there are none, or if they are not a valid size.
+// Removes a number from the start of `text`. Returns false if there are no digits, or if the number is not a valid
+// size.
 constexpr bool ReadSize(std::string_view* text, bool may_be_zero) {
   int64_t size = 0;
   size_t n = 0;
@@ -50,7 +51,8 @@ constexpr bool ReadSize(std::string_view* text, bool may_be_zero) {
   return n > 0 && size <= 0xffffffff && (may_be_zero || size > 0);
 }
 
-// Returns true if a word is a dimension: a name, a number, `_` or `...`; in results also `3*n/2-1`.
+// Returns true if a word is a dimension: a name, a number, `_` or `...`. With `computes`, for results, computed
+// dimensions such as `3*n/2-1` are also valid.
 constexpr bool IsDimension(std::string_view word, bool computes) {
   if (word == "..." || word == "_") return true;
   bool computed = false;
@@ -79,7 +81,7 @@ constexpr bool IsDimension(std::string_view word, bool computes) {
   return word.empty() && (computes || !computed);
 }
 
-// Returns true if a text is an entry's list of dimensions.
+// Returns true if a text is a valid list of dimensions of one operand, `()` or `token`.
 constexpr bool IsEntry(std::string_view text, bool computes) {
   if (text.empty()) return false;
   if (text == "()" || text == "token") return true;
@@ -104,15 +106,15 @@ constexpr std::string_view Trimmed(std::string_view text) {
   return text;
 }
 
-// Removes a mark from the end of an entry, if it is there.
+// Removes a mark from the end of an entry. Returns false if the entry does not end with this mark.
 constexpr bool TakeMark(char mark, std::string_view* entry) {
   if (entry->empty() || entry->back() != mark) return false;
   *entry = Trimmed(entry->substr(0, entry->size() - 1));
   return true;
 }
 
-// Removes the first entry from the rest of a side, and sets `more` if another one follows. An empty side has no
-// entries.
+// Removes and returns the first entry of a side. Sets `more` to true if more entries follow. The side must not be
+// empty.
 constexpr std::string_view TakeEntry(std::string_view* side, bool* more) {
   const size_t comma = side->find(',');
   const std::string_view entry = Trimmed(side->substr(0, comma));
@@ -121,7 +123,7 @@ constexpr std::string_view TakeEntry(std::string_view* side, bool* more) {
   return entry;
 }
 
-// Checks the entries of one side against the number of operands.
+// Checks the entries of one side of a contract: their syntax, and their number against the number of operands.
 constexpr ShapeFault SideFault(std::string_view side, bool computes, int required, int optional,
                                bool remaining) {
   int count = 0;
@@ -154,8 +156,8 @@ constexpr ShapeFault ShapeProblem(std::string_view contract, int args, int optio
 XLA_FFI_SDK_INTERNAL_END
 XLA_FFI_SDK_NAMESPACE_END
 
-// The shape contract of a handler, `.Shape(XLA_FFI_SHAPE("... n, n k -> ... k"))` at the end of its binding. It
-// relates the shapes of the operands, is checked in each call, and is part of the manifest.
+// Creates the shape contract of a handler, for `.Shape(XLA_FFI_SHAPE("... n, n k -> ... k"))` at the end of its
+// binding. The contract relates the shapes of the operands, is checked in each call, and is part of the manifest.
 #define XLA_FFI_SHAPE(contract)                                  \
   [] {                                                           \
     struct Contract {                                            \

@@ -1,5 +1,5 @@
-// Templates for decoding operands, attributes and context values and for encoding results, which you can specialize
-// for your own types. Also the decoding of one element of a binding. Part of <xla/ffi/api/api.h>.
+// Templates that decode operands, attributes and context values and encode results, which you can specialize for your
+// own types. Also the decoding of each element of a binding. Part of <xla/ffi/api/api.h>.
 #ifndef XLA_FFI_SDK_CPP_DECODING_H_
 #define XLA_FFI_SDK_CPP_DECODING_H_
 
@@ -7,9 +7,11 @@
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 
-// `Decode` of our own types is a template over its result type. Files that do not bind the type then need not compile
-// an optional of it. Each takes 2 to 3 ms of compile time, of about a second for a small file.
+// For the SDK's own types, `Decode` is a template over its result type. Files that do not bind a type then do not
+// instantiate std::optional of that type, which takes 2 to 3 ms of compile time per type.
 
+// Decodes an argument. Specializations have these members:
+//
 // template <> struct ArgDecoding<T> {
 //   static bool Isa(XLA_FFI_ArgType type, void* arg);  // for RemainingArgs::isa
 //   static std::optional<T> Decode(XLA_FFI_ArgType type, void* arg, DiagnosticEngine&);
@@ -17,6 +19,8 @@ XLA_FFI_SDK_NAMESPACE_BEGIN
 template <typename T>
 struct ArgDecoding;
 
+// Decodes a result. Specializations have these members:
+//
 // template <> struct RetDecoding<T> {
 //   static bool Isa(XLA_FFI_RetType type, void* ret);
 //   static std::optional<Result<T>> Decode(XLA_FFI_RetType type, void* ret, DiagnosticEngine&);
@@ -24,14 +28,18 @@ struct ArgDecoding;
 template <typename T>
 struct RetDecoding;
 
+// Decodes an attribute. Specializations have these members:
+//
 // template <> struct AttrDecoding<T> {
-//   using Type = ...;  // what the handler receives
+//   using Type = ...;  // the parameter type of the handler
 //   static bool Isa(XLA_FFI_AttrType type, void* attr);  // optional
 //   static std::optional<Type> Decode(XLA_FFI_AttrType type, void* attr, DiagnosticEngine&);
 // };
 template <typename T>
 struct AttrDecoding;
 
+// Decodes a context value. Specializations have these members:
+//
 // template <> struct CtxDecoding<T> {
 //   using Type = ...;
 //   static std::optional<Type> Decode(const XLA_FFI_Api*, XLA_FFI_InvokeContext*, DiagnosticEngine&);
@@ -39,23 +47,25 @@ struct AttrDecoding;
 template <typename T>
 struct CtxDecoding;
 
+// Encodes the return value of a handler's function. Specializations have these members:
+//
 // template <ExecutionStage stage> struct ResultEncoding<stage, T> {
-//   // or XLA_FFI_Future*, or std::variant<XLA_FFI_Error*, XLA_FFI_Future*>
+//   // returns XLA_FFI_Error*, XLA_FFI_Future*, or std::variant<XLA_FFI_Error*, XLA_FFI_Future*>
 //   static XLA_FFI_Error* Encode(const XLA_FFI_Api*, XLA_FFI_InvokeContext*, T);
-//   static XLA_FFI_TypeId state_type_id(const XLA_FFI_Api*);  // of results that are state
+//   static XLA_FFI_TypeId state_type_id(const XLA_FFI_Api*);  // only if the result is state
 // };
 template <ExecutionStage stage, typename T>
 struct ResultEncoding;
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// The outcome of a call: an error, or a future, or success if both are null.
+// The outcome of a handler's call: an error, a future, or success if both are null.
 struct Answer {
   XLA_FFI_Error* error = nullptr;
   XLA_FFI_Future* future = nullptr;
 };
 
-// The call that an error belongs to.
+// The call for which an error is created: its host, context, handler name and stage.
 struct Caller {
   const XLA_FFI_Api* api;
   XLA_FFI_InvokeContext* ctx = nullptr;
@@ -63,20 +73,21 @@ struct Caller {
   XLA_FFI_ExecutionStage stage = XLA_FFI_ExecutionStage_EXECUTE;
 };
 
-// True if a template is specialized for a type; the primary templates are only declared.
+// Is true if a template is specialized for a type, because the primary templates are only declared.
 template <typename T, typename = void>
 inline constexpr bool is_complete_v = false;
 template <typename T>
 inline constexpr bool is_complete_v<T, std::void_t<decltype(sizeof(T))>> = true;
 
-// True if a decoder has its own Isa.
+// Is true if a decoder of attributes has a function Isa.
 template <typename D, typename = void>
 inline constexpr bool has_isa_v = false;
 template <typename D>
 inline constexpr bool
     has_isa_v<D, std::void_t<decltype(D::Isa(std::declval<XLA_FFI_AttrType>(), nullptr))>> = true;
 
-// Returns true if an attribute decodes to T: by its Isa if there is one, otherwise by decoding it.
+// Returns true if an attribute can be decoded as T. Uses the decoder's Isa if it has one; otherwise decodes the
+// attribute.
 template <typename T>
 XLA_FFI_SDK_FN inline bool IsaAttr(XLA_FFI_AttrType type, void* attr) {
   if constexpr (has_isa_v<AttrDecoding<T>>) {
@@ -90,7 +101,7 @@ XLA_FFI_SDK_FN inline bool IsaAttr(XLA_FFI_AttrType type, void* attr) {
 template <typename T>
 using AttrTypeOf = typename AttrDecoding<T>::Type;
 
-// The parameter type of a handler's function for an element of its binding.
+// The type of a handler function's parameter for an element of the binding.
 template <typename Tag>
 struct ParamOf;
 template <typename T>
@@ -147,13 +158,13 @@ struct ParamOf<CtxTag<T>> {
   using Type = typename CtxDecoding<T>::Type;
 };
 
-// True if an attribute may be absent.
+// Is true if an element is an attribute that may be absent.
 template <typename Tag>
 inline constexpr bool is_optional_attr_v = false;
 template <typename T>
 inline constexpr bool is_optional_attr_v<AttrTag<std::optional<T>>> = true;
 
-// The oldest revision that a binding needs. Context tags specialize it.
+// The oldest revision on which an element of a binding works. Context tags specialize this variable.
 template <typename T>
 inline constexpr Revision ctx_floor_v = Revision::r0;
 template <typename Tag>
@@ -161,7 +172,7 @@ inline constexpr Revision floor_v = Revision::r0;
 template <typename T>
 inline constexpr Revision floor_v<CtxTag<T>> = ctx_floor_v<T>;
 
-// The input of decoding an element: the frame, and the index of its operand or attribute.
+// The location of an element in a call frame: the frame, and the index of the operand or attribute.
 struct Place {
   const XLA_FFI_CallFrame* frame;
   int64_t index;
@@ -170,18 +181,18 @@ struct Place {
 inline constexpr int64_t kAbsent = -1;   // an absent optional operand or attribute
 inline constexpr int64_t kMissing = -2;  // an absent required attribute
 
-// True if a decoding has the fast path: `Isa` checks everything, and `Take(void*)` then creates the value directly in
-// the function's argument list.
+// Is true if a decoder has a fast path: `Isa` checks the value completely, and `Take(void*)` then creates the decoded
+// value in the argument list of the handler's function.
 template <typename D, typename = void>
 inline constexpr bool takes_v = false;
 template <typename D>
 inline constexpr bool takes_v<D, std::void_t<decltype(D::Take(std::declval<void*>()))>> = true;
 
-// Decodes one element: with Call, or with Check and then Take if kTakes is set.
+// Decodes one element of a binding: with Call, or with Check and then Take if kTakes is true.
 template <typename Tag>
 struct DecodeOne;
 
-// Decodes an entry of one of the frame's lists with D.
+// Decodes an entry of one list of the call frame with the decoder D.
 template <typename List, typename D, typename T>
 struct DecodeIn {
   static constexpr bool kTakes = takes_v<D>;
@@ -207,7 +218,7 @@ struct AttrList {
   XLA_FFI_SDK_HOT static auto Type(Place at) { return at.frame->attrs.types[at.index]; }
   XLA_FFI_SDK_HOT static void* Value(Place at) { return at.frame->attrs.attrs[at.index]; }
 };
-// All attributes of the frame, as one dictionary.
+// Accesses all attributes of the call frame as one dictionary.
 struct AllAttrs {
   XLA_FFI_SDK_HOT static auto Type(Place) { return XLA_FFI_AttrType_DICTIONARY; }
   XLA_FFI_SDK_HOT static void* Value(Place at) {
@@ -225,7 +236,7 @@ struct DecodeOne<AttrTag<T>>
 template <typename T>
 struct DecodeOne<AttrsTag<T>> : DecodeIn<AllAttrs, AttrDecoding<T>, T> {};
 
-// Decodes an optional element with the decoder of the required one.
+// Decodes an optional element with the decoder of the corresponding required element.
 template <typename Tag>
 struct DecodeOptional {
   using Type = std::optional<typename ParamOf<Tag>::Type>;
@@ -289,7 +300,7 @@ struct DecodeOne<CtxTag<T>> {
 
 XLA_FFI_SDK_INTERNAL_END
 
-// An attribute that may be absent. The same applies to fields of a dictionary's struct.
+// Decodes an attribute that may be absent, or such a field of a struct.
 template <typename T>
 struct AttrDecoding<std::optional<T>> {
   using Type = std::optional<typename AttrDecoding<T>::Type>;
@@ -304,7 +315,7 @@ struct AttrDecoding<std::optional<T>> {
   }
 };
 
-// A context value that may be absent, because the host lacks the service or has no value for this call.
+// Decodes a context value that may be absent, because the host lacks the service or has no value for this call.
 template <typename T>
 struct CtxDecoding<std::optional<T>> {
   using Type = std::optional<typename CtxDecoding<T>::Type>;
@@ -318,7 +329,7 @@ struct CtxDecoding<std::optional<T>> {
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// The type inside a wrapper for optional or named values.
+// The value type of std::optional or Attr; any other type itself.
 template <typename T>
 struct Inner {
   using Type = T;
@@ -335,8 +346,8 @@ inline constexpr bool is_result_v = false;
 template <typename T>
 inline constexpr bool is_result_v<Result<T>> = true;
 
-// Refuses a function whose number of parameters differs from the number of elements in its binding; compilers show
-// both numbers.
+// A compile error if the number of parameters of a function differs from the number of elements in its binding.
+// Compilers show both numbers.
 template <size_t function_parameters, size_t binding_elements>
 struct SameNumber {
   static_assert(function_parameters == binding_elements,
@@ -347,8 +358,8 @@ struct Parameters {};
 template <typename... Ps, size_t elements>
 struct Parameters<ParamList<Ps...>, elements> : SameNumber<sizeof...(Ps), elements> {};
 
-// Detects functions that would write to an argument, or that convert a pointer attribute to a number. Compilers do not
-// warn about either. Functions with unknown parameters are not checked.
+// Detects functions that would write to an argument, or that would convert a pointer attribute to a number. Compilers
+// do not warn about either mistake. Functions with unknown parameter types are not checked.
 template <typename Tags, typename Params>
 struct Misfit {
   static constexpr bool kWritesArg = false, kLosesPointer = false;

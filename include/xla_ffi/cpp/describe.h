@@ -1,4 +1,4 @@
-// Describes the elements of a binding in the terms of the manifest. Part of <xla/ffi/api/ffi.h>.
+// Describes the elements of a binding as entries of the manifest. Part of <xla/ffi/api/ffi.h>.
 #ifndef XLA_FFI_SDK_CPP_DESCRIBE_H_
 #define XLA_FFI_SDK_CPP_DESCRIBE_H_
 
@@ -12,10 +12,10 @@ XLA_FFI_SDK_NAMESPACE_BEGIN
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// Not constexpr, so that the compiler's error shows this name for a bound with more digits.
+// Not constexpr, so that a compile error for a bound with more digits shows this name.
 inline void A_bound_is_written_with_15_digits_at_most() {}
 
-// A writer of JSON. Without an output buffer it only computes the size.
+// A writer of JSON. Without an output buffer, computes only the size of the text.
 class Json {
  public:
   constexpr explicit Json(char* out) : out_(out) {}
@@ -48,7 +48,7 @@ class Json {
     if (number < 0) Put('-');
     return Digits(number < 0 ? 0 - static_cast<uint64_t>(number) : static_cast<uint64_t>(number));
   }
-  // Writes a bound as the shortest decimal number that readers parse to the same value.
+  // Writes a bound as the shortest decimal number that parses to the same value.
   constexpr Json& Number(const Limit& limit) {
     if (limit.kind == Limit::kUnsigned) return Digits(static_cast<uint64_t>(limit.whole));
     if (limit.kind == Limit::kSigned) return Number(limit.whole);
@@ -57,7 +57,8 @@ class Json {
       return limit.kind == Limit::kFloat ? static_cast<float>(read) == static_cast<float>(value) : read == value;
     };
     if (limit.real < 0) Put('-');
-    // Products and quotients of integers below 2^53 and such powers of ten are rounded once, exactly as readers do.
+    // A product or quotient of an integer below 2^53 and a power of ten up to 10^22 is rounded once, exactly as JSON
+    // parsers round.
     double power = 1;
     for (int k = 0; k <= 22; ++k, power *= 10) {
       for (const bool is_fraction : {true, false}) {
@@ -94,10 +95,10 @@ class Json {
   size_t size_ = 0;
 };
 
-// An operand.
+// The description of an operand.
 struct Element {
   ElementKind kind = ElementKind::kOther;
-  const char* dtype = nullptr;  // null: any
+  const char* dtype = nullptr;  // null: any element type
   int64_t rank = kAnyRank;
   bool token = false, optional = false, variadic = false, inout = false;
 };
@@ -145,7 +146,7 @@ inline constexpr Element element_of_v<OptionalRetTag<T>> =
 template <>
 inline constexpr Element element_of_v<RemainingRetsTag> = VariadicElement(ElementKind::kRet);
 
-// An attribute, or a field of a dictionary attribute.
+// The description of an attribute, or of a field of a dictionary attribute.
 struct Attribute {
   std::string_view name, type, from;
   bool array = false, optional = false;
@@ -169,7 +170,7 @@ struct AttrTable {
   }
 };
 
-// Returns the manifest's name of an attribute's scalar type.
+// Returns the manifest's name of a scalar attribute type.
 constexpr const char* ScalarName(XLA_FFI_DataType dtype) {
   switch (static_cast<unsigned>(dtype)) {
     case XLA_FFI_DataType_PRED:
@@ -195,13 +196,13 @@ constexpr const char* ScalarName(XLA_FFI_DataType dtype) {
   }
 }
 
-// True if an attribute type is a struct whose fields are known.
+// Is true if an attribute type is a struct with registered fields.
 template <typename T, typename = void>
 inline constexpr bool has_fields_v = false;
 template <typename T>
 inline constexpr bool has_fields_v<T, std::void_t<decltype(AttrDecoding<T>::Fields())>> = true;
 
-// An attribute type in the terms of the manifest; users' own decoders accept "any".
+// The manifest's description of an attribute type. Types with a user-defined decoder are described as "any".
 template <typename T>
 struct AttrAbout {
   static constexpr bool kArray = false, kOptional = false;
@@ -211,7 +212,7 @@ struct AttrAbout {
     } else if constexpr (std::is_same_v<T, std::string> || std::is_same_v<T, std::string_view>) {
       return "str";
     } else if constexpr (std::is_enum_v<T> && !std::is_base_of_v<EnumDecoding<T>, AttrDecoding<T>>) {
-      return "any";  // decoded by the user's own code
+      return "any";  // has a user-defined decoder
     } else if constexpr (std::is_enum_v<T>) {
       return ScalarName(DTypeOf<std::underlying_type_t<T>>());
     } else {
@@ -225,7 +226,7 @@ struct AttrAbout {
       if (from.empty()) AddFields(list, name);
     }
   }
-  // Adds the fields of T, as attributes of their own or as fields of the dictionary `from`.
+  // Adds the fields of the struct T: as fields of the dictionary `from`, or as attributes if `from` is empty.
   static constexpr void AddFields(AttrTable* list, std::string_view from) {
     AddAll(AttrDecoding<T>::Fields(), list, from);
   }
@@ -260,7 +261,7 @@ constexpr void AttrAbout<T>::AddAll(const StructDecoder<T, Ts...>& fields, AttrT
   ((AttrAbout<Ts>::Add(list, fields.names()[i], from, false, fields.limits()[i]), ++i), ...);
 }
 
-// The attributes of an element of a binding.
+// Adds the attributes that an element of a binding decodes.
 template <typename Tag>
 struct AttributesOf {
   static constexpr void Add(AttrTable*, const BoundName&) {}
@@ -278,13 +279,13 @@ struct AttributesOf<AttrsTag<T>> {
   }
 };
 
-// True if an element accepts attributes that are not listed.
+// Is true if an element accepts attributes that the manifest does not list.
 template <typename Tag>
 inline constexpr bool is_open_v = false;
 template <typename T>
 inline constexpr bool is_open_v<AttrsTag<T>> = !has_fields_v<T>;
 
-// The context value of an element.
+// The manifest's name of the context value that an element decodes.
 template <typename Tag>
 struct ContextAbout {
   static constexpr std::string_view kName = "";
@@ -334,7 +335,7 @@ struct ContextAbout<CtxTag<State<T, stage>>> {
 template <typename R>
 inline constexpr bool is_async_v = std::is_same_v<R, Future>;
 
-// The name of the state in a result; empty for other results.
+// The name of the state type that a handler returns; empty if the result is not state.
 template <typename R>
 struct StateOf {
   static constexpr std::string_view Name() { return ""; }
@@ -346,7 +347,7 @@ struct StateOf<ErrorOr<std::unique_ptr<T>>> {
   }
 };
 
-// The stage of a maker's handler; other kinds of bindings are execute handlers.
+// The stage of a handler that a maker creates. Handlers of user-defined binding classes are execute handlers.
 template <typename T>
 inline constexpr ExecutionStage stage_of_v = ExecutionStage::kExecute;
 template <ExecutionStage stage, typename Fn, typename Declared, typename... Ts>

@@ -1,4 +1,4 @@
-// The problems found while a call is decoded, one per line. Part of <xla/ffi/api/api.h>.
+// Collects the problems that are found while a call is decoded, one per line. Part of <xla/ffi/api/api.h>.
 #ifndef XLA_FFI_SDK_CPP_DIAGNOSTIC_H_
 #define XLA_FFI_SDK_CPP_DIAGNOSTIC_H_
 
@@ -11,16 +11,17 @@ class DiagnosticEngine;
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// Elements from kOther on are reported without a name, except for an operand among the remaining ones.
+// The kind of an element of a binding. Messages do not name elements from kOther on, except single operands
+// among the remaining ones.
 enum class ElementKind : uint8_t { kArg, kRet, kInOut, kAttr, kOther, kRemainingArgs, kRemainingRets };
 
-// The elements of a binding, for messages.
+// The names and kinds of a binding's elements, for messages.
 struct Elements {
   const BoundName* names;
   const ElementKind* kinds;
   int size;
 
-  // Adds the name of an element and a colon; nothing for elements without a name.
+  // Adds the name of an element and a colon. Does nothing for elements without a name.
   XLA_FFI_SDK_COLD void Put(Text& text, int element) const noexcept {
     const std::string_view name = names[element].text();
     const ElementKind kind = kinds[element];
@@ -35,8 +36,8 @@ struct Elements {
         << ": ";
   }
 
-  // Returns the name of an argument or a result, which may be empty. Sets `is_rest` if it is one of the
-  // remaining ones.
+  // Returns the name of an argument or a result, which may be empty. Sets `is_rest` to true if the operand is
+  // among the remaining ones.
   XLA_FFI_SDK_COLD std::string_view NameAt(bool is_arg, int64_t position, bool* is_rest) const noexcept {
     const ElementKind kind = is_arg ? ElementKind::kArg : ElementKind::kRet;
     const ElementKind rest = is_arg ? ElementKind::kRemainingArgs : ElementKind::kRemainingRets;
@@ -49,7 +50,7 @@ struct Elements {
     return {};
   }
 
-  // Adds an operand's name: "argument `x`", "argument `rest` (2)", or "argument 0".
+  // Adds the name of an operand: "argument `x`", "argument `rest` (2)", or "argument 0".
   XLA_FFI_SDK_COLD void PutOperand(Text& text, bool is_arg, int64_t position) const noexcept {
     bool is_rest = false;
     const std::string_view name = NameAt(is_arg, position, &is_rest);
@@ -58,7 +59,7 @@ struct Elements {
   }
 
  private:
-  // Returns the index of an element among the arguments or the results.
+  // Returns the index of an element among the arguments or among the results.
   XLA_FFI_SDK_COLD int64_t Position(int element, ElementKind kind) const {
     int64_t position = 0;
     for (int i = 0; i < element; ++i) position += kinds[i] == kind || kinds[i] == ElementKind::kInOut;
@@ -69,17 +70,17 @@ struct Elements {
   }
 };
 
-// Problems, one per line. Each starts with the name of its element.
+// A list of problems, one per line. Each line starts with the name of an element.
 struct Report {
   Text text;
   const Elements* elements = nullptr;
   int element = -1;  // index of the element that is being decoded
   int count = 0;
-  size_t first = 0;  // start of the first problem
-  size_t last = 0;   // start of the newest problem's text, after the name
+  size_t first = 0;  // offset of the first problem
+  size_t last = 0;   // offset of the newest problem's text, after the element's name
   XLA_FFI_Error_Code code = XLA_FFI_Error_Code_INVALID_ARGUMENT;
 
-  // Starts a problem.
+  // Starts a new line with the name of the current element, and returns the text for the problem.
   XLA_FFI_SDK_COLD Text& Begin() noexcept {
     if (count > 0) text << (elements != nullptr ? "\n  " : "\n");
     if (count++ == 0) first = text.size();
@@ -93,8 +94,8 @@ struct DiagnosticAccess;
 
 XLA_FFI_SDK_INTERNAL_END
 
-// A problem that is being written; the destructor hands it to the engine. It converts to an empty optional of
-// any type, so that a decoder can return it.
+// A problem that is being written; the destructor adds it to the engine. Converts to an empty std::optional
+// of any type, so that a decoder can return it.
 class XLA_FFI_SDK_TYPE InFlightDiagnostic {
  public:
   XLA_FFI_SDK_COLD explicit InFlightDiagnostic(DiagnosticEngine* engine, std::string text)
@@ -119,7 +120,7 @@ class XLA_FFI_SDK_TYPE InFlightDiagnostic {
   std::ostringstream* const stream_;  // on the heap, to keep the callers' stack frames small
 };
 
-// Collects problems. It costs nothing until there is one.
+// Collects problems. Allocates nothing until a problem is reported.
 class XLA_FFI_SDK_TYPE DiagnosticEngine {
  public:
   XLA_FFI_SDK_FN DiagnosticEngine() noexcept {}
@@ -161,7 +162,7 @@ class XLA_FFI_SDK_TYPE DiagnosticEngine {
 
 InFlightDiagnostic::~InFlightDiagnostic() {
 #if XLA_FFI_SDK_EXCEPTIONS
-  // The text is lost if there is no memory for it.
+  // If memory is exhausted, the text of the problem is lost.
   try {
     engine_->Begin() << stream_->str();
   } catch (const std::bad_alloc&) {
@@ -174,14 +175,14 @@ InFlightDiagnostic::~InFlightDiagnostic() {
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// Access to an engine for the handler and the built-in decoders.
+// Functions of an engine for the handler and the built-in decoders.
 struct DiagnosticAccess {
-  // Returns an engine that writes into the caller's report.
+  // Returns an engine that writes to an existing report.
   XLA_FFI_SDK_HOT static DiagnosticEngine Into(Report* report) { return DiagnosticEngine(report); }
   static const Report* All(const DiagnosticEngine& engine) { return engine.report_; }
-  // Starts a problem.
+  // Starts a problem, and returns the text to which it is written.
   XLA_FFI_SDK_HOT static Text& Add(DiagnosticEngine& engine) { return engine.Begin(); }
-  // Starts a problem that sets the code of the whole error.
+  // Starts a problem that determines the code of the final error.
   XLA_FFI_SDK_COLD static Text& Add(DiagnosticEngine& engine, XLA_FFI_Error_Code code) {
     Text& text = engine.Begin();
     SetCode(engine, code);
@@ -190,7 +191,7 @@ struct DiagnosticAccess {
   XLA_FFI_SDK_COLD static void SetCode(DiagnosticEngine& engine, XLA_FFI_Error_Code code) {
     if (code != XLA_FFI_Error_Code_INVALID_ARGUMENT) engine.report_->code = code;
   }
-  // Puts the name of a field before the newest problem.
+  // Inserts the name of a field before the text of the newest problem.
   XLA_FFI_SDK_COLD static void NameLast(DiagnosticEngine& engine, std::string_view name) {
     Report* report = engine.report_;
     if (report == nullptr || report->count == 0) return;
@@ -198,7 +199,7 @@ struct DiagnosticAccess {
     report->text.Insert(report->last, name);
     report->text.Insert(report->last, "entry `");
   }
-  // Returns the name of the element that is being decoded, if it is known.
+  // Returns the name of the element that is being decoded; empty if it is unknown.
   XLA_FFI_SDK_COLD static std::string_view Name(const DiagnosticEngine& engine) {
     const Report* report = engine.report_;
     const bool is_known = report != nullptr && report->elements != nullptr && report->element >= 0;
@@ -206,7 +207,7 @@ struct DiagnosticAccess {
   }
 };
 
-// Reports a feature that the host lacks.
+// Reports that the host lacks a feature.
 XLA_FFI_SDK_COLD inline std::nullopt_t DiagnoseMissingFeature(DiagnosticEngine& engine,
                                                     const XLA_FFI_Api* api, const char* feature,
                                                     Revision since) {
@@ -214,7 +215,7 @@ XLA_FFI_SDK_COLD inline std::nullopt_t DiagnoseMissingFeature(DiagnosticEngine& 
   return std::nullopt;
 }
 
-// Reports a host function that failed, and destroys its error.
+// Reports the error of a failed host function, and destroys the error.
 XLA_FFI_SDK_COLD inline std::nullopt_t DiagnoseError(DiagnosticEngine& engine,
                                                      const XLA_FFI_Api* api, const char* what,
                                                      XLA_FFI_Error* error) {

@@ -1,11 +1,11 @@
-// Arrays, strings, pointers and dictionaries as attributes. Part of <xla/ffi/api/ffi.h>.
+// Decodes attributes that are arrays, strings, pointers or dictionaries. Part of <xla/ffi/api/ffi.h>.
 #ifndef XLA_FFI_SDK_CPP_DICTIONARY_H_
 #define XLA_FFI_SDK_CPP_DICTIONARY_H_
 
 #include "xla_ffi/cpp/operand.h"
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
-// An array of scalars: a view that is valid until the call ends.
+// Decodes an array of scalars as a view that is valid until the call ends.
 template <typename T>
 struct AttrDecoding<Span<const T>> {
   static_assert(internal::DTypeOf<T>() != XLA_FFI_DataType_INVALID,
@@ -19,8 +19,8 @@ struct AttrDecoding<Span<const T>> {
   }
   XLA_FFI_SDK_HOT static Type Take(void* attr) {
     const auto* array = static_cast<const XLA_FFI_Array*>(attr);
-    // An empty array may have a null pointer. The result is then any non-null address, because memcpy and
-    // similar functions require one.
+    // The pointer of an empty array may be null, which memcpy and similar functions do not accept. Any other
+    // address is used instead.
     const void* const data = array->size != 0 ? array->data : array;
     return Type(static_cast<const T*>(data), array->size);
   }
@@ -33,7 +33,7 @@ struct AttrDecoding<Span<const T>> {
   }
 };
 
-// A string: a view that is valid until the call ends.
+// Decodes a string as a view that is valid until the call ends.
 template <>
 struct AttrDecoding<std::string_view> {
   using Type = std::string_view;
@@ -57,7 +57,7 @@ struct AttrDecoding<std::string_view> {
   }
 };
 
-// A string that is copied.
+// Decodes a string as a copy.
 template <>
 struct AttrDecoding<std::string> {
   using Type = std::string;
@@ -75,7 +75,7 @@ struct AttrDecoding<std::string> {
   }
 };
 
-// An i64 scalar that is the address of a T.
+// Decodes an i64 scalar that is the address of a T.
 template <typename T>
 struct Pointer {};
 
@@ -98,12 +98,12 @@ struct AttrDecoding<Pointer<T>> {
   }
 };
 
-// Attributes by name: a view that is valid until the call ends. The base class of Dictionary.
+// The base class of Dictionary: a view of named attributes that is valid until the call ends.
 class XLA_FFI_SDK_TYPE DictionaryBase {
  public:
   XLA_FFI_SDK_HOT explicit DictionaryBase(const XLA_FFI_Attrs* attrs) : attrs_(attrs) {}
 
-  // Iterates over the names. The end iterator has no value.
+  // An iterator over the names of the attributes.
   class XLA_FFI_SDK_TYPE Iterator {
    public:
     using iterator_category = std::forward_iterator_tag;
@@ -133,7 +133,7 @@ class XLA_FFI_SDK_TYPE DictionaryBase {
     friend class DictionaryBase;
     XLA_FFI_SDK_HOT Iterator(const XLA_FFI_Attrs* attrs, int64_t index)
         : attrs_(attrs), index_(index) {}
-    // Returns true if the iterator refers to a value of that dictionary.
+    // Returns true if the iterator refers to an attribute of this dictionary, rather than to its end.
     XLA_FFI_SDK_HOT bool IsOf(const XLA_FFI_Attrs* attrs) const {
       return attrs != nullptr && attrs == attrs_ && index_ < attrs->size;
     }

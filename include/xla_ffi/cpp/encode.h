@@ -8,7 +8,7 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// True if a result encoding stores state.
+// Is true if a result encoding stores state.
 template <typename Encoding, typename = void>
 inline constexpr bool is_state_v = false;
 template <typename Encoding>
@@ -17,7 +17,7 @@ inline constexpr bool is_state_v<
                   XLA_FFI_TypeId,
                   decltype(Encoding::state_type_id(std::declval<const XLA_FFI_Api*>()))>>> = true;
 
-// True if a result encoding can report why its type has no number.
+// Is true if a result encoding can report why its state type cannot be registered.
 template <typename Encoding, typename = void>
 inline constexpr bool can_register_v = false;
 template <typename Encoding>
@@ -25,7 +25,7 @@ inline constexpr bool can_register_v<
     Encoding, std::void_t<decltype(Encoding::RegisterState(
                   std::declval<const XLA_FFI_Api*>(), std::declval<XLA_FFI_TypeId*>()))>> = true;
 
-// True if a result encoding returns an Answer.
+// Is true if a result encoding has EncodeAnswer, which returns an Answer.
 template <typename Encoding, typename R, typename = void>
 inline constexpr bool tells_v = false;
 template <typename Encoding, typename R>
@@ -50,7 +50,7 @@ XLA_FFI_SDK_HOT inline XLA_FFI_Error* EncodeBy(XLA_FFI_CallFrame* frame, ResultT
   }
 }
 
-// Returns the error, or sets the future, for the result of a handler's function.
+// Encodes the result of a handler's function: returns the error, or sets the future of the call frame.
 template <typename Encoding, typename ResultType>
 XLA_FFI_SDK_HOT inline XLA_FFI_Error* EncodeResult(XLA_FFI_CallFrame* frame, [[maybe_unused]] const Caller& caller,
                                                    ResultType&& result) {
@@ -63,8 +63,7 @@ XLA_FFI_SDK_HOT inline XLA_FFI_Error* EncodeResult(XLA_FFI_CallFrame* frame, [[m
   }
 }
 
-// Ends the call after a handler used a value that does not exist: by an exception, or without exceptions by
-// ending the program.
+// Reports an access to a missing value, by an exception. Without exceptions, ends the program.
 [[noreturn]] XLA_FFI_SDK_COLD inline void Misused(const std::string& what) {
 #if XLA_FFI_SDK_EXCEPTIONS
   throw std::logic_error(what);
@@ -75,7 +74,7 @@ XLA_FFI_SDK_HOT inline XLA_FFI_Error* EncodeResult(XLA_FFI_CallFrame* frame, [[m
 }
 
 #if XLA_FFI_SDK_EXCEPTIONS
-// Returns the error for the current exception.
+// Returns the error for the exception that is being handled.
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* CaughtError(const Caller& caller) {
   Text text;
   PutHandler(text, caller.name, NumberOf(caller.stage));

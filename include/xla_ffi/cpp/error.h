@@ -1,4 +1,4 @@
-// Errors, and values or errors. Part of <xla/ffi/api/ffi.h>.
+// Errors, and results that are either a value or an error. Part of <xla/ffi/api/ffi.h>.
 #ifndef XLA_FFI_SDK_CPP_ERROR_H_
 #define XLA_FFI_SDK_CPP_ERROR_H_
 
@@ -30,7 +30,7 @@ enum class ErrorCode : uint8_t {
   kUnauthenticated = XLA_FFI_Error_Code_UNAUTHENTICATED,
 };
 
-// Success, or a code and a message. Success has no message.
+// The outcome of a call: success, or an error code with a message. Success has no message.
 class XLA_FFI_SDK_TYPE Error {
  public:
   XLA_FFI_SDK_HOT Error() noexcept {}
@@ -47,7 +47,7 @@ class XLA_FFI_SDK_TYPE Error {
     return errc_;
   }
   XLA_FFI_SDK_FN const std::string& message() const {
-    // Allocates nothing, because errors also report missing memory. The string is never destroyed.
+    // No memory is allocated, because errors may report that memory is exhausted. The string is never destroyed.
     alignas(std::string) static char place[sizeof(std::string)];
     static const auto* const none = new (place) std::string();
     return message_.has_value() ? *message_ : *none;
@@ -67,7 +67,7 @@ class XLA_FFI_SDK_TYPE Error {
   }
 
  private:
-  // Unknown numbers become an error code, never success.
+  // Converts an error code. Unknown numbers become an error code other than OK.
   XLA_FFI_SDK_COLD static ErrorCode CodeOf(XLA_FFI_Error_Code errc) {
     const auto number = static_cast<unsigned>(errc);
     return number <= (std::numeric_limits<uint8_t>::max)() ? static_cast<ErrorCode>(number) : ErrorCode::kUnknown;
@@ -81,7 +81,8 @@ template <typename E>
 class Unexpected;
 
 XLA_FFI_SDK_INTERNAL_BEGIN
-// Runs a user's code where no exception may escape. An exception is reported on stderr and only ends that code.
+// Runs user code that may throw in a place where exceptions are not allowed. An exception ends only this code, and is
+// reported on stderr.
 template <typename F>
 inline void Contain(const char* what, F&& f) noexcept {
 #if XLA_FFI_SDK_EXCEPTIONS
@@ -96,7 +97,7 @@ inline void Contain(const char* what, F&& f) noexcept {
 #endif
 }
 
-// Destroys a user's object for a caller that is C, or during unwinding.
+// Destroys a user object if the caller is C code or an exception is being handled.
 template <typename T>
 inline void DestroyContained(T* object) noexcept {
   if constexpr (std::is_nothrow_destructible_v<T>) {
@@ -107,7 +108,7 @@ inline void DestroyContained(T* object) noexcept {
 }
 XLA_FFI_SDK_INTERNAL_END
 
-// A value or an error. Access to the absent one ends the call with an error; without exceptions, it ends the
+// A value or an error. Access to the missing alternative ends the call with an error; without exceptions, it ends the
 // program.
 template <typename T, typename E>
 class XLA_FFI_SDK_TYPE Expected {
@@ -118,12 +119,13 @@ class XLA_FFI_SDK_TYPE Expected {
   XLA_FFI_SDK_HOT constexpr Expected(Unexpected<E> u)  // NOLINT
       : data_(std::in_place_index<1>, std::move(u.error_)) {}
 
-  // Converts only to bool. An implicit conversion would also allow arithmetic if a `*` is forgotten.
+  // A template, so that the object converts only to bool. An implicit conversion would also allow arithmetic if a `*`
+  // is forgotten.
   template <typename B, typename = std::enable_if_t<std::is_same_v<B, bool>>>
   XLA_FFI_SDK_HOT constexpr operator B() const {  // NOLINT
     return has_value();
   }
-  // Needed because a templated conversion operator is not considered for `==`.
+  // Comparisons with bool need these operators, because a templated conversion is not considered for `==`.
   template <typename B, typename = std::enable_if_t<std::is_same_v<B, bool>>>
   friend constexpr bool operator==(const Expected& a, B b) {
     return a.has_value() == b;
@@ -184,7 +186,7 @@ class XLA_FFI_SDK_TYPE Expected {
   std::variant<T, E> data_;
 };
 
-// An error to initialise an Expected with.
+// A wrapper of an error, from which an Expected can be constructed.
 template <typename E>
 class XLA_FFI_SDK_TYPE Unexpected {
  public:
@@ -198,7 +200,7 @@ class XLA_FFI_SDK_TYPE Unexpected {
 };
 Unexpected(const char*) -> Unexpected<std::string>;
 
-// A value or an Error. A successful Error becomes an INTERNAL error with an explanation.
+// A value or an Error. A successful Error is replaced by an INTERNAL error with an explanation.
 template <typename T>
 class XLA_FFI_SDK_TYPE ErrorOr : public Expected<T, Error> {
  public:
@@ -209,7 +211,7 @@ class XLA_FFI_SDK_TYPE ErrorOr : public Expected<T, Error> {
   XLA_FFI_SDK_HOT ErrorOr(Error error)  // NOLINT
       : Expected<T, Error>(Unexpected<Error>(Failure(std::move(error)))) {}
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
-  // The interface of StatusOr, to which it converts.
+  // The interface of StatusOr, to which an ErrorOr converts.
   XLA_FFI_SDK_FN bool ok() const { return this->has_value(); }
   XLA_FFI_SDK_FN Status status() const { return ok() ? Status() : Status(this->error()); }
   XLA_FFI_SDK_FN operator StatusOr<T>() const {  // NOLINT
@@ -227,7 +229,7 @@ class XLA_FFI_SDK_TYPE ErrorOr : public Expected<T, Error> {
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// How code that is shared between kinds of handlers reports errors.
+// The error types for templates that are used by several kinds of handlers, such as the contexts of extensions.
 struct ErrorPolicy {
   using Status = Error;
   template <typename T>
@@ -248,8 +250,8 @@ struct ErrorPolicy {
   }
 };
 
-// Creates the error that a handler returned, with the handler's name and stage before it. They are omitted if
-// there is no name or the message already has it.
+// Creates the host's error for an error that a handler returned. The message starts with the handler's name and stage,
+// unless the name is empty or `error` already starts with it.
 XLA_FFI_SDK_SLOW inline XLA_FFI_Error* CreateError(const Caller& caller, const Error& error) {
   const std::string_view message = error.message(), name = caller.name;
   Text text;
@@ -259,7 +261,7 @@ XLA_FFI_SDK_SLOW inline XLA_FFI_Error* CreateError(const Caller& caller, const E
   return NewError(caller.api, static_cast<XLA_FFI_Error_Code>(*error.errc()), text << message);
 }
 
-// Returns the problems of a separate decoding (of a dictionary value, or of the context) as an error.
+// Returns the problems of a separate decoding, of a dictionary value or a context value, as an error.
 XLA_FFI_SDK_COLD inline Error ErrorOf(const DiagnosticEngine& diagnostic) {
   const Report* report = DiagnosticAccess::All(diagnostic);
   const bool lacks = report != nullptr && report->code == XLA_FFI_Error_Code_UNIMPLEMENTED;
@@ -274,7 +276,7 @@ struct ResultEncoding<stage, Error> {
                                                const Error& error) {
     return XLA_FFI_PREDICT_TRUE(error.success()) ? nullptr : internal::CreateError({api}, error);
   }
-  // Encodes the result of the SDK's own handlers, whose errors name the handler.
+  // Encodes the result of a handler of the SDK. The error's message names the handler.
   XLA_FFI_SDK_HOT static internal::Answer EncodeAnswer(const internal::Caller& caller, Error&& error) {
     return {XLA_FFI_PREDICT_TRUE(error.success()) ? nullptr : internal::CreateError(caller, error), nullptr};
   }

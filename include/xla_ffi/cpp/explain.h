@@ -1,5 +1,5 @@
-// The cold half of a handler: answers to metadata calls, and errors that name operands and attributes. Part of
-// <xla/ffi/api/api.h>.
+// The rarely used functions of a handler: answers to metadata queries, and errors that name operands and attributes.
+// Part of <xla/ffi/api/api.h>.
 #ifndef XLA_FFI_SDK_CPP_EXPLAIN_H_
 #define XLA_FFI_SDK_CPP_EXPLAIN_H_
 
@@ -10,7 +10,7 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// The element type and rank that a type checks when it decodes an operand.
+// The element type and rank that the decoder of an operand type checks.
 inline constexpr unsigned kAnyElement = ~0u;
 inline constexpr int64_t kAnyRank = -1;
 template <typename T>
@@ -19,32 +19,32 @@ struct OperandType {
   static constexpr int64_t kRank = kAnyRank;
 };
 
-// Returns true if a buffer has at least the struct_size that all revisions share.
+// Returns true if a buffer struct has at least the struct_size of all revisions.
 XLA_FFI_SDK_HOT inline bool IsThere(const void* buf) {
   return static_cast<const XLA_FFI_Buffer*>(buf)->struct_size >= XLA_FFI_Buffer_STRUCT_SIZE;
 }
 
-// Checks the memory of an operand of any type; null operands, which are not buffers, are accepted.
+// Checks the memory of an operand of any type. Null, for an operand that is not a buffer, is accepted.
 XLA_FFI_SDK_HOT inline xla_ffi_sdk_fault FindFault(const XLA_FFI_Buffer* buf) {
   int64_t count;
   if (buf == nullptr) return xla_ffi_sdk_fault_none;
   return xla_ffi_sdk_find_fault(buf, static_cast<unsigned>(buf->dtype), buf->rank, &count);
 }
 
-// Returns true if operands have memory in a stage: execute or record. In other stages the host decides.
+// Returns true if operands have memory in a stage: execute or record. In other stages, the host may pass null pointers.
 constexpr bool HasMemory(XLA_FFI_ExecutionStage stage) {
   return stage == XLA_FFI_ExecutionStage_EXECUTE || stage == XLA_FFI_ExecutionStage_RECORD;
 }
 
-// Returns true if an operand with that fault can be used. Its size is checked in every stage, its address only
-// in stages with memory.
+// Returns true if an operand with this fault can be used. The size matters in every stage, the address only in stages
+// with memory.
 XLA_FFI_SDK_HOT inline bool IsUsable(xla_ffi_sdk_fault fault, bool has_memory) {
   return fault == xla_ffi_sdk_fault_none ||
          (!has_memory && fault != xla_ffi_sdk_fault_count && fault != xla_ffi_sdk_fault_bytes);
 }
 
-// Returns true if the argument and the result of an in-out operand are one array. The address only matters in
-// stages with memory.
+// Returns true if the argument and the result of an in-out operand are one array. Compares the addresses only in stages
+// with memory.
 XLA_FFI_SDK_HOT inline bool IsOneArray(const XLA_FFI_CallFrame* frame, const XLA_FFI_Buffer* arg,
                                        const XLA_FFI_Buffer* ret) {
   bool same = arg->rank == ret->rank && arg->dtype == ret->dtype, empty = false;
@@ -72,13 +72,13 @@ inline std::string_view ViewOf(const XLA_FFI_ByteSpan* span) {
   return span->len != 0 ? std::string_view(span->ptr, span->len) : std::string_view();
 }
 
-// Returns true if a name of the host equals `name`, whose length the compiler often knows.
+// Returns true if a name in the call frame equals `name`. The compiler often knows the length of `name`.
 XLA_FFI_SDK_HOT inline bool IsNamed(const XLA_FFI_ByteSpan* span, std::string_view name) {
   return XLA_FFI_PREDICT_TRUE(span->len == name.size() &&
                               (name.empty() || std::memcmp(span->ptr, name.data(), name.size()) == 0));
 }
 
-// Returns the index of an attribute of a frame, or -1.
+// Returns the index of an attribute in a list of attributes, or -1.
 XLA_FFI_SDK_HOT inline int64_t FindAttrIn(const XLA_FFI_Attrs* attrs, std::string_view name) {
   const int64_t size = attrs != nullptr ? attrs->size : 0;
   if (XLA_FFI_PREDICT_FALSE(size > XLA_FFI_SDK_FEW_NAMES)) {
@@ -109,7 +109,7 @@ XLA_FFI_SDK_COLD inline void DiagnoseUnknownAttrs(const XLA_FFI_CallFrame* frame
   }
 }
 
-// Returns the metadata extension of a frame, or null.
+// Returns the metadata extension of a call frame, or null.
 XLA_FFI_SDK_COLD inline const XLA_FFI_Metadata_Extension* FindMetadata(
     const XLA_FFI_CallFrame* frame) {
   return frame->struct_size < offsetof(XLA_FFI_CallFrame, ctx) ? nullptr : xffi_find_metadata_(frame);
@@ -123,17 +123,17 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* AnswerMetadata(const XLA_FFI_Api* api,
   return xffi_answer_metadata_(api, extension, (text << name).c_str(), static_cast<xffi_revision>(floor), traits);
 }
 
-// Refuses a frame that is too short, for a different stage, or without a host. Returns false if the frame is
+// Refuses a call frame that is too short, for a different stage, or without a host. Returns false if the frame is
 // valid.
 XLA_FFI_SDK_COLD inline bool RefuseFrame(const XLA_FFI_CallFrame* frame,
                                          XLA_FFI_ExecutionStage stage, std::string_view name,
                                          XLA_FFI_Error** error) {
   Text text;
   if (frame->struct_size < offsetof(XLA_FFI_CallFrame, ctx) || frame->api == nullptr) {
-    return true;  // the error cannot be reported
+    return true;  // there is no host that could report an error
   }
   XLA_FFI_Error_Code code = XLA_FFI_Error_Code_INVALID_ARGUMENT;
-  // Before r0 the stages had different numbers, so that every call from such a host gets here.
+  // Before r0, the stages had different numbers, so every call from such a host is handled here.
   if (frame->api->struct_size < XLA_FFI_SDK_SIZE_R0) {
     text << name << XLA_FFI_SDK_TEXT_BEFORE_R0;
     code = XLA_FFI_Error_Code_UNIMPLEMENTED;
@@ -151,14 +151,14 @@ XLA_FFI_SDK_COLD inline bool RefuseFrame(const XLA_FFI_CallFrame* frame,
   return true;
 }
 
-// Returns the error for a call of a host-memory handler on a device.
+// Returns the error for a call on a device of a handler that requires host memory.
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* RefuseDevice(const XLA_FFI_CallFrame* frame, std::string_view name) {
   Text text;
   return NewError(frame->api, XLA_FFI_Error_Code_FAILED_PRECONDITION,
                   PutHandler(text, name, NumberOf(frame->stage)) << XLA_FFI_SDK_TEXT_DEVICE);
 }
 
-// Returns true if the operands have the shapes of a contract.
+// Returns true if the operands match a shape contract.
 XLA_FFI_SDK_SLOW inline bool HasValidShapes(const XLA_FFI_CallFrame* frame, const char* contract) {
   xla_ffi_sdk_shapes shapes;
   xla_ffi_sdk_shapes_begin(&shapes, contract, frame);
@@ -166,7 +166,7 @@ XLA_FFI_SDK_SLOW inline bool HasValidShapes(const XLA_FFI_CallFrame* frame, cons
 }
 
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* SetFuture(XLA_FFI_CallFrame* frame, XLA_FFI_Future* future) {
-  if (HostRevision(frame->api) < XLA_FFI_SDK_SINCE(FUTURES)) {  // the frame has no future field there
+  if (HostRevision(frame->api) < XLA_FFI_SDK_SINCE(FUTURES)) {  // before r2, the call frame has no field for a future
     return MissingFeature(frame->api, XLA_FFI_SDK_FEATURE(FUTURES));
   }
   if (future == nullptr) {
@@ -177,13 +177,14 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* SetFuture(XLA_FFI_CallFrame* frame, XLA_F
   return nullptr;
 }
 
-// Adds why a buffer is not an operand with that name, element type and rank. Returns the code of the error.
+// Adds the reason why a buffer cannot be the operand with this name, element type and rank. Returns the code of the
+// error.
 XLA_FFI_SDK_COLD inline XLA_FFI_Error_Code PutBufferProblem(Text& text, unsigned kind, const XLA_FFI_Buffer* buf, bool is_arg,
                                                             std::string_view name, unsigned dtype, int64_t rank) {
   if (kind != 1 || !IsThere(buf)) {
     text << XLA_FFI_SDK_TEXT_NOT_A_BUFFER;
   } else if (buf->dtype == XLA_FFI_DataType_INVALID && (dtype == kAnyElement || xla_ffi_sdk_bits_of(dtype) % 8 != 0)) {
-    // Hosts before r5 send sub-byte elements without a type number and pack the first into the high bits.
+    // Hosts before r5 pass sub-byte elements without an element type, and pack the first into the high bits.
     (dtype == kAnyElement ? text << XLA_FFI_SDK_TEXT_PACKED : PutDType(text, dtype))
         << XLA_FFI_SDK_TEXT_WITHOUT_NUMBER << FirstJaxlib(XLA_FFI_SDK_SINCE(PACKED_ELEMENT_TYPES));
     return XLA_FFI_Error_Code_UNIMPLEMENTED;
@@ -197,7 +198,7 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error_Code PutBufferProblem(Text& text, unsigned
   return XLA_FFI_Error_Code_INVALID_ARGUMENT;
 }
 
-// Reports why an operand is not a buffer of that element type and rank, or not a buffer at all.
+// Reports why an operand is not a buffer, or not a buffer of this element type and rank.
 XLA_FFI_SDK_COLD inline void DiagnoseBuffer(unsigned kind, const XLA_FFI_Buffer* buf, bool is_arg, unsigned dtype,
                                             int64_t rank, DiagnosticEngine& diagnostic) {
   const std::string_view name = DiagnosticAccess::Name(diagnostic);
@@ -216,7 +217,7 @@ XLA_FFI_SDK_COLD inline Text& PutLimited(Text& text, T value) {
   }
 }
 
-// Returns true if an attribute is within its bounds; otherwise reports the bound that it exceeds.
+// Returns true if an attribute is within its bounds. Otherwise, reports the exceeded bound.
 template <typename T>
 XLA_FFI_SDK_HOT inline bool IsWithin(const Limits& limits, const std::optional<T>& value, DiagnosticEngine& diagnostic) {
   if (XLA_FFI_PREDICT_TRUE(limits.Allow(value))) return true;
@@ -226,7 +227,7 @@ XLA_FFI_SDK_HOT inline bool IsWithin(const Limits& limits, const std::optional<T
   return false;
 }
 
-// Builds an error with all problems of a call, one per line.
+// Collects all problems of a call, and creates an error with one problem per line.
 class Refusal {
  public:
   XLA_FFI_SDK_COLD Refusal(const XLA_FFI_CallFrame* frame, std::string_view name,
@@ -238,19 +239,19 @@ class Refusal {
 
   DiagnosticEngine& diagnostic() { return diagnostic_; }
 
-  // Makes later problems refer to an element; -1 for none.
+  // Sets the element to which later problems refer; -1 for none.
   void Enter(int element) {
     report_.element = element;
     count_ = report_.count;
     size_ = report_.text.size();
   }
-  // Returns true if the call lacks an operand, which is reported.
+  // Returns true if the call lacks an operand, and reports this.
   XLA_FFI_SDK_COLD bool IsMissing(bool is_arg, int64_t index) {
     if (index < (is_arg ? frame_->args.size : frame_->rets.size)) return false;
     BeginAbout(is_arg, index, "missing ");
     return true;
   }
-  // Checks an operand of the frame against the element's type and rank, and checks its memory.
+  // Checks an operand of the call frame: its element type, rank and memory.
   XLA_FFI_SDK_COLD void Operand(bool is_arg, int64_t index, unsigned dtype, int64_t rank, bool has_memory) {
     if (IsMissing(is_arg, index)) return;
     const unsigned kind = is_arg ? NumberOf(frame_->args.types[index]) : NumberOf(frame_->rets.types[index]);
@@ -266,7 +267,7 @@ class Refusal {
         PutBufferProblem(BeginAbout(is_arg, index) << ": ", kind, buf, is_arg, name, dtype, rank);
     if (code != XLA_FFI_Error_Code_INVALID_ARGUMENT) report_.code = code;
   }
-  // Checks an in-out operand in the same way; its argument and result must be one array.
+  // Checks the argument and the result of an in-out operand, which must also be one array.
   XLA_FFI_SDK_COLD void InOut(int64_t arg, int64_t ret, unsigned dtype, int64_t rank, bool has_memory) {
     Operand(true, arg, dtype, rank, has_memory);
     Operand(false, ret, dtype, rank, has_memory);
@@ -279,7 +280,7 @@ class Refusal {
     xla_ffi_sdk_put_apart(&line, frame_, arg, ret);
     report_.Begin() << line;
   }
-  // Adds the problems that the element's decoder reported.
+  // Adds the problems that a decoder of an element reported.
   XLA_FFI_SDK_COLD void Add(const DiagnosticEngine& decoder) {
     const Report* const report = DiagnosticAccess::All(decoder);
     if (report == nullptr) return;
@@ -291,7 +292,7 @@ class Refusal {
     report_.Begin() << rest;
     if (report->code != XLA_FFI_Error_Code_INVALID_ARGUMENT) report_.code = report->code;
   }
-  // Notes that the element was not decoded. If its decoder reported no problem, a generic one is added.
+  // Records that the element could not be decoded. If its decoder reported no problem, adds a generic problem.
   XLA_FFI_SDK_COLD void Failed() {
     if (report_.count != count_) return;
     Text& text = report_.Begin();
@@ -300,13 +301,13 @@ class Refusal {
     }
     text << "cannot be decoded";
   }
-  // Notes that the element was decoded, and discards what its decoder reported.
+  // Records that the element was decoded, and discards problems that its decoder reported.
   void Decoded() {
     report_.count = count_;
     report_.text.Cut(size_);
   }
 
-  // Reports that there are more operands than `most`, unless that is -1.
+  // Reports that the call has more than `most` operands; -1 means no limit.
   XLA_FFI_SDK_COLD void Count(bool is_arg, int64_t most) {
     const int64_t got = is_arg ? frame_->args.size : frame_->rets.size;
     bool is_named = most > 0, is_rest;
@@ -322,7 +323,8 @@ class Refusal {
     }
     report_.Begin() << line << (is_named ? "), got " : ", got ") << got;
   }
-  // Reports problems with the memory of the operands from `index` to `end` (exclusive); -1 means to the last.
+  // Reports problems with the memory of the operands from `index` to `end` (exclusive); an `end` of -1 means all later
+  // operands.
   XLA_FFI_SDK_COLD void Memory(bool is_arg, int64_t index, int64_t end, bool has_memory) {
     if (end < 0) end = is_arg ? frame_->args.size : frame_->rets.size;
     for (; index < end; ++index) {
@@ -331,7 +333,7 @@ class Refusal {
       PutBufferProblem(BeginAbout(is_arg, index) << ": ", 1, buf, is_arg, {}, NumberOf(buf->dtype), kAnyRank);
     }
   }
-  // Reports which of the first operands overlap, unless there are other problems.
+  // Reports which of the first `args` arguments and `rets` results overlap. Does nothing if there are other problems.
   XLA_FFI_SDK_COLD void Clashes(int64_t args, int64_t rets) {
     if (report_.count != 0) return;
     xla_ffi_sdk_clash_of clash = {0, -1, 1};
@@ -341,7 +343,7 @@ class Refusal {
       if (clash.with_arg) text << XLA_FFI_SDK_TEXT_ALIASED;
     }
   }
-  // Reports which operands violate a contract, unless there are other problems.
+  // Reports which operands violate a shape contract. Does nothing if there are other problems.
   XLA_FFI_SDK_COLD void Shapes(const char* contract) {
     if (report_.count != 0) return;
     Enter(-1);
@@ -354,20 +356,20 @@ class Refusal {
       report_.Begin() << line;
     }
   }
-  // Reports a missing attribute that is required.
+  // Reports that a required attribute is missing.
   XLA_FFI_SDK_COLD void MissingAttr(std::string_view name) {
     Enter(-1);
     report_.Begin() << "missing attribute `" << name << "`";
   }
 
-  // Reports unknown attributes, after all other problems.
+  // Reports unknown attributes. Called after all other checks of attributes.
   XLA_FFI_SDK_COLD void UnknownAttrs() {
     Enter(-1);
     DiagnoseUnknownAttrs(frame_, elements_, diagnostic_);
   }
 
   XLA_FFI_SDK_COLD XLA_FFI_Error* Finish() {
-    if (report_.count == 0) {  // no problem was found, so the order must be wrong
+    if (report_.count == 0) {  // all elements are valid, so the fast path failed because of the order
       report_.Begin() << "the host's attributes are not sorted by name";
     }
     if (report_.count > 1) {
@@ -378,7 +380,7 @@ class Refusal {
   }
 
  private:
-  // Starts a problem with an operand's name.
+  // Starts a problem with `before` and the name of an operand.
   XLA_FFI_SDK_COLD Text& BeginAbout(bool is_arg, int64_t index, const char* before = "") {
     const int element = std::exchange(report_.element, -1);
     Text& text = report_.Begin() << before;
@@ -403,7 +405,7 @@ class Refusal {
 };
 
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
-// Returns the error for a host that is not a runtime in the handler's own image.
+// Returns the error for a host that is not a runtime in the handler's image.
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* RefuseHost(const XLA_FFI_Api* api, std::string_view name,
                                                   const char* why) {
   Text text;

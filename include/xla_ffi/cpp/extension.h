@@ -1,5 +1,5 @@
-// Extensions that a host attaches to a call's context (from r9), and cancellation, an extension of this SDK.
-// Part of <xla/ffi/api/ffi.h>.
+// Extensions that a host attaches to a call's context (from r9 on), and cancellation, an extension of this SDK. Part of
+// <xla/ffi/api/ffi.h>.
 #ifndef XLA_FFI_SDK_CPP_EXTENSION_H_
 #define XLA_FFI_SDK_CPP_EXTENSION_H_
 
@@ -8,9 +8,9 @@
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 
-// Tag: an extension. T defines
+// Context tag: binds an extension of the host. T defines
 //   using CExtension = ...;  // the C struct, which starts with an XLA_FFI_Extension
-//   using Type = ...;        // what the handler receives
+//   using Type = ...;        // the parameter type of the handler
 //   static constexpr auto kName = "...";
 //   static constexpr int64_t kExtensionType = ...;
 //   static constexpr int32_t kMajorVersion = ..., kMinorVersion = ...;
@@ -78,7 +78,7 @@ struct CtxDecoding<Extension<T>> {
   }
 };
 
-// Returns the head of an extension struct, for hosts and tests that create one.
+// Returns the first fields of an extension struct, for hosts and tests that create an extension.
 template <typename T>
 XLA_FFI_SDK_FN inline XLA_FFI_Extension MakeExtensionHeader() {
   return XLA_FFI_Extension{
@@ -86,9 +86,9 @@ XLA_FFI_SDK_FN inline XLA_FFI_Extension MakeExtensionHeader() {
       XLA_FFI_ExtensionId{T::kExtensionType, T::kMajorVersion, T::kMinorVersion}, nullptr};
 }
 
-// `Ctx<Cancellation>`: a long-running handler polls this object and returns an error when the call is cancelled. It
-// can outlive the handler's call and be used from any thread. The embedded runtime provides it from r9 on; with any
-// other host a call is never cancelled. Specific to this SDK: XLA's headers do not have it.
+// Bound as `Ctx<Cancellation>`: a long-running handler polls this object and returns an error if the call is cancelled.
+// The object can outlive the handler's call and be used from any thread. The embedded runtime supports cancellation
+// from r9 on; all other hosts never cancel calls. XLA's headers do not have this class.
 class XLA_FFI_SDK_TYPE Cancellation {
  public:
   XLA_FFI_SDK_FN Cancellation(const Cancellation& other) : raw_(other.raw_) {
@@ -101,8 +101,8 @@ class XLA_FFI_SDK_TYPE Cancellation {
   XLA_FFI_SDK_FN ~Cancellation() { xffi_cancellation_release(&raw_); }
 
   XLA_FFI_SDK_FN bool IsCancelled() const { return xffi_is_cancelled(&raw_) != 0; }
-  // The reason, as an error: kCancelled by a canceller, kDeadlineExceeded after the time limit, kUnavailable after a
-  // shutdown; a success while the result is wanted.
+  // Returns the reason for the cancellation as an error: kCancelled by a canceller, kDeadlineExceeded after the time
+  // limit, kUnavailable after a shutdown. Returns success if the call is not cancelled.
   XLA_FFI_SDK_FN Error Check() const {
     const XLA_FFI_Error_Code code = xffi_cancelled_code(&raw_);
     if (XLA_FFI_PREDICT_TRUE(code == XLA_FFI_Error_Code_OK)) return Error::Success();

@@ -1,7 +1,7 @@
 // Asynchronous handlers: promises, futures, and their connection to the host. Part of <xla/ffi/api/ffi.h>.
 //
-// Only the memory of the buffers' elements stays valid until the future is complete. The frame, the dimensions, the
-// attributes and the context end with the call, so copy what you need.
+// After the handler has returned, only the elements of the buffers stay valid, until the future is complete. The call
+// frame, dimensions, attributes and context become invalid, so copy their values.
 #ifndef XLA_FFI_SDK_CPP_FUTURE_H_
 #define XLA_FFI_SDK_CPP_FUTURE_H_
 
@@ -16,7 +16,8 @@ class CountDownPromise;
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// Returns a value that identifies the calling thread, on platforms where that takes one instruction.
+// Returns a value that identifies the calling thread, on platforms where this takes one instruction. On other
+// platforms, returns null.
 #if defined(__GNUC__) && defined(__linux__) && defined(__x86_64__) && !defined(__ILP32__)
 inline constexpr bool kThreadsHaveNumbers = true;
 XLA_FFI_SDK_HOT inline const void* ThisThread() {
@@ -36,17 +37,17 @@ inline constexpr bool kThreadsHaveNumbers = false;
 inline const void* ThisThread() { return nullptr; }
 #endif
 
-// The state shared by promises and their futures. It is completed once, and then runs the waiters.
+// The state that promises and their futures share. The state is completed once, and then runs the waiters.
 //
-// One word holds the reference counts and the state, because an atomic operation costs as much as the rest of a short
-// call. The last owner deletes the object without an atomic change. Nearly all futures are created on the thread that
-// created the state, so that thread holds one future's reference in advance.
+// One word contains the reference counts and the status bits, because an atomic operation costs as much as the rest of
+// a short call. The last owner deletes the object without an atomic write. Nearly all futures are created on the thread
+// that created the state, so that thread initially holds one reference for a future.
 //
-// Promises and futures may be used by several threads at once. A waiter runs on the thread that completes the state, or
-// on the thread that adds the waiter after completion.
+// Several threads may use promises and futures at once. A waiter runs on the thread that completes the state, or on the
+// thread that adds the waiter after completion.
 class FutureData {
  public:
-  // A waiting function, in a linked list.
+  // A function that runs when the state is complete, as a node of a linked list.
   struct Waiter {
     virtual ~Waiter() = default;
     // Called once. Must not throw. May delete the waiter.
@@ -54,9 +55,9 @@ class FutureData {
     Waiter* next = nullptr;
   };
 
-  // A marker in place of a pointer: completed, with nothing left to share.
+  // Returns a marker that replaces the pointer to a completed state without an error.
   static FutureData* Done() { return reinterpret_cast<FutureData*>(uintptr_t{1}); }
-  // Returns true if a pointer refers to shared state, rather than being Done or null.
+  // Returns true if a pointer refers to a shared state, rather than being Done or null.
   static bool IsShared(const FutureData* data) { return reinterpret_cast<uintptr_t>(data) > 1; }
 
   void RefPromise() { word_.fetch_add(kPromise, std::memory_order_relaxed); }
@@ -68,7 +69,8 @@ class FutureData {
     }
   }
   XLA_FFI_SDK_SLOW void UnrefFuture() { Unref(kFuture); }
-  // Releases a future's reference if the state is complete without an error. Returns true if it did.
+  // Releases a future's reference if the state is complete without an error. Returns true if the reference was
+  // released.
   bool UnrefReady() {
     const uint64_t word = word_.load(std::memory_order_acquire);
     if (XLA_FFI_PREDICT_FALSE((word & (kDone | kClaimed)) != kDone)) return false;
@@ -79,11 +81,11 @@ class FutureData {
     }
     return true;
   }
-  // Releases a promise's reference. If it was the last promise and the state is not complete, the state gets an error,
-  // because nothing else could complete it.
+  // Releases a promise's reference. If this was the last promise and the state is not complete, completes the state
+  // with an error, because no other object could complete it.
   XLA_FFI_SDK_SLOW void UnrefPromise() {
     uint64_t word = word_.load(std::memory_order_acquire);
-    while ((word & kPromises) != kPromise) {  // there is another promise
+    while ((word & kPromises) != kPromise) {  // while other promises exist
       if (word_.compare_exchange_weak(word, word - kPromise, std::memory_order_acq_rel,
                                       std::memory_order_acquire)) {
         return;
@@ -96,7 +98,7 @@ class FutureData {
   }
 
   bool ready() const { return (word_.load(std::memory_order_acquire) & kDone) != 0; }
-  const std::optional<Error>& error() const { return error_; }  // only valid once ready
+  const std::optional<Error>& error() const { return error_; }  // only valid if ready() is true
 
   // Completes the state with success. Only the first completion has an effect.
   void Complete() {
@@ -112,7 +114,7 @@ class FutureData {
     error_.emplace(std::move(error));
     if ((word_.fetch_or(kDone, std::memory_order_acq_rel) & kWaiting) != 0) RunWaiters();
   }
-  // Completes the state; returns true if the promise's reference was released in the same step.
+  // Completes the state with success. Returns true if this also released the promise's reference.
   bool CompleteAndUnref() {
     uint64_t word = word_.load(std::memory_order_acquire);
     if (XLA_FFI_PREDICT_FALSE(!IsOwner() || (word & kStates) != 0)) return CompleteSlow();
@@ -141,9 +143,9 @@ class FutureData {
   }
 
  private:
-  static constexpr uint64_t kDone = 1;     // completed; `error_` no longer changes
+  static constexpr uint64_t kDone = 1;     // the state is complete; `error_` no longer changes
   static constexpr uint64_t kClaimed = 2;  // `error_` is being written
-  static constexpr uint64_t kWaiting = 4;  // there is or was a waiter
+  static constexpr uint64_t kWaiting = 4;  // a waiter was added
   static constexpr uint64_t kStates = kDone | kClaimed | kWaiting;
   static constexpr uint64_t kPromise = uint64_t{1} << 8;
   static constexpr uint64_t kFuture = uint64_t{1} << 36;
@@ -152,8 +154,8 @@ class FutureData {
 
 
   bool IsOwner() const { return kThreadsHaveNumbers && ThisThread() == owner_; }
-  // Returns the references that the last promise releases: its own, and the future's reference if no future was
-  // created.
+  // Returns the references that the last promise releases: the promise's reference and, if no future was created, the
+  // reference that the owner thread holds for a future.
   uint64_t LastShare() const { return granted_ ? kPromise + kFuture : kPromise; }
 
   XLA_FFI_SDK_SLOW void Unref(uint64_t share) {
@@ -162,7 +164,7 @@ class FutureData {
       delete this;
     }
   }
-  // The text is lost if there is no memory for it.
+  // If memory is exhausted, the long error text is replaced by a short text.
   XLA_FFI_SDK_COLD static Error Dropped() noexcept {
     Error error(ErrorCode::kInternal, "promise dropped");
     Contain("the text of an error", [&error] {
@@ -185,7 +187,8 @@ class FutureData {
   std::atomic<uint64_t> word_{kThreadsHaveNumbers ? kPromise + kFuture : kPromise};
   std::atomic<Waiter*> waiters_{nullptr};
   const void* const owner_ = ThisThread();
-  // Only used by the owner thread, and by the last promise's destructor.
+  // Whether a future's reference is still held in advance. Only used by the owner thread, and by the destructor of the
+  // last promise.
   bool granted_ = kThreadsHaveNumbers;
   std::optional<Error> error_;
 };
@@ -194,8 +197,8 @@ template <typename F>
 struct FunctionWaiter final : FutureData::Waiter {
   template <typename G>
   explicit FunctionWaiter(G&& g) : f(std::forward<G>(g)) {}
-  // An exception stops neither other waiters, one of which may report to the host, nor the caller, which may be a
-  // destructor.
+  // Exceptions are contained, because other waiters, including a waiter that notifies the host, must still run, and the
+  // caller may be a destructor.
   void Run(const std::optional<Error>& error) noexcept override {
     Contain("a function that waited for a future", [&] { f(error); });
     DestroyContained(this);
@@ -205,7 +208,7 @@ struct FunctionWaiter final : FutureData::Waiter {
 
 XLA_FFI_SDK_INTERNAL_END
 
-// A value that becomes ready when its promise is completed.
+// The result of an asynchronous handler, which becomes ready when its promise is completed.
 class XLA_FFI_SDK_TYPE Future {
  public:
   XLA_FFI_SDK_FN explicit inline Future(const Promise& promise);
@@ -219,8 +222,8 @@ class XLA_FFI_SDK_TYPE Future {
     if (internal::FutureData::IsShared(data_)) data_->UnrefFuture();
   }
 
-  // Calls `f(const std::optional<Error>&)` when the future is ready: immediately if it is already ready, otherwise on
-  // the thread that completes the promise. There, an exception from `f` is reported on stderr and has no other effect.
+  // Calls `f(const std::optional<Error>&)` when the future is ready: immediately if it is ready now, otherwise on the
+  // thread that completes the promise. On that thread, an exception from `f` is only reported on stderr.
   template <typename F>
   XLA_FFI_SDK_FN void OnReady(F&& f) {
     static_assert(std::is_invocable_v<F, const std::optional<Error>&>,
@@ -242,8 +245,8 @@ class XLA_FFI_SDK_TYPE Future {
   internal::FutureData* data_;
 };
 
-// Completes its future once; further completions have no effect. Copies share one promise. If the last copy is
-// destroyed before completion, the future gets an INTERNAL error.
+// Completes its future once; later completions have no effect. Copies share one state. If the last copy is destroyed
+// before completion, the future gets an INTERNAL error.
 class XLA_FFI_SDK_TYPE Promise {
  public:
   XLA_FFI_SDK_FN Promise() : data_(new internal::FutureData) {}
@@ -263,7 +266,7 @@ class XLA_FFI_SDK_TYPE Promise {
     if (!internal::FutureData::IsShared(data_)) return;
     if (data_->CompleteAndUnref()) data_ = internal::FutureData::Done();
   }
-  // Completes the future with an error. A successful Error has the effect of SetAvailable.
+  // Completes the future with an error. If `error` is a success, has the same effect as SetAvailable.
   XLA_FFI_SDK_FN void SetError(Error error) {
     if (!internal::FutureData::IsShared(data_)) return;
     if (error.success()) {
@@ -279,8 +282,8 @@ class XLA_FFI_SDK_TYPE Promise {
   internal::FutureData* data_;
 };
 
-// A promise that is completed after a number of count-downs, with an error if any of them had one. Copies share the
-// count.
+// A promise that is completed after a number of count-downs. If any count-down had an error, the promise is completed
+// with an error. Copies share the count.
 class XLA_FFI_SDK_TYPE CountDownPromise {
  public:
   XLA_FFI_SDK_FN CountDownPromise() = default;
@@ -296,20 +299,20 @@ class XLA_FFI_SDK_TYPE CountDownPromise {
   XLA_FFI_SDK_FN ~CountDownPromise() {
     if (state_ != nullptr && state_->uses.fetch_sub(1, std::memory_order_acq_rel) == 1) delete state_;
   }
-  // Sets the number of count-downs; a count of zero or less completes the promise at once.
+  // Sets the number of count-downs. A count of zero or less completes the promise immediately.
   XLA_FFI_SDK_FN CountDownPromise(Promise promise, int64_t count)
       : state_(new State(std::move(promise), count)) {
-    // SetError, unlike SetAvailable, does not modify the promise, which copies may read at the same time.
+    // SetError is used, because SetAvailable would modify the promise, which copies may read at the same time.
     if (count <= 0) state_->promise.SetError(Error::Success());
   }
   XLA_FFI_SDK_FN explicit CountDownPromise(int64_t count) : CountDownPromise(Promise(), count) {}
 
-  // Counts down. Returns true if this call completed the promise.
+  // Counts down by `count`. Returns true if this call completed the promise.
   XLA_FFI_SDK_FN bool CountDown(size_t count, const Error& error = Error::Success()) {
     if (state_ == nullptr) return false;
     if (XLA_FFI_PREDICT_FALSE(error.failure())) {
       std::lock_guard<std::mutex> lock(state_->mutex);
-      // The text is lost if there is no memory for it.
+      // If memory is exhausted, the text of the error is replaced by "out of memory".
       state_->error = Error(*error.errc(), "out of memory");
       internal::Contain("the text of an error", [&] { state_->error = error; });
     }
@@ -338,7 +341,7 @@ class XLA_FFI_SDK_TYPE CountDownPromise {
     Error error;
     std::atomic<int64_t> uses{1};
   };
-  // Reference-counted by hand, because std::shared_ptr would increase the compile time of every file with handlers.
+  // Reference-counted without std::shared_ptr, which would increase the compile time of every file with handlers.
   State* state_ = nullptr;
 };
 
@@ -353,7 +356,7 @@ inline Future::Future(const CountDownPromise& promise) : data_(nullptr) {
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// Notifies the host that an asynchronous call is complete. A failure of the notification cannot be reported.
+// Notifies the host that an asynchronous call is complete. If the notification fails, prints the error to stderr.
 XLA_FFI_SDK_FN inline void SignalHost(const Caller& caller, XLA_FFI_Future* future,
                                       const std::optional<Error>& result) {
   const FutureFunctions functions(caller.api);
@@ -377,7 +380,7 @@ XLA_FFI_SDK_FN inline void SignalHost(const Caller& caller, XLA_FFI_Future* futu
   }
 }
 
-// Reports the end of an asynchronous call to the host.
+// A waiter that notifies the host of the end of an asynchronous call.
 struct HostWaiter final : FutureData::Waiter {
   explicit HostWaiter(const Caller& of) : caller(of) {}
   void Run(const std::optional<Error>& result) noexcept override {
@@ -388,14 +391,14 @@ struct HostWaiter final : FutureData::Waiter {
   XLA_FFI_Future* future = nullptr;
 };
 
-// Returns the host's future for a pending call; null if the host has no futures, or if memory is exhausted.
+// Returns a new future of the host for a pending call; null if the host has no futures or memory is exhausted.
 XLA_FFI_SDK_FN inline XLA_FFI_Future* MakeHostFuture(const Caller& caller, FutureData* data) {
   const FutureFunctions functions(caller.api);
   if (!functions) return nullptr;
-  // Created first, because a host's future cannot be released.
+  // The waiter is created first, because a future of the host cannot be released.
   auto* const waiter = new (std::nothrow) HostWaiter(caller);
   if (waiter == nullptr) return nullptr;
-  // Future_Create expects struct_size 16 and writes `future` after those bytes.
+  // XLA_FFI_Future_Create expects struct_size 16, and writes `future` after those 16 bytes.
   XLA_FFI_Future_Create_Args args{};
   args.struct_size = XLA_FFI_Future_Create_Args_STRUCT_SIZE;
   if (XLA_FFI_Error* error = functions.create(&args)) {
@@ -408,7 +411,7 @@ XLA_FFI_SDK_FN inline XLA_FFI_Future* MakeHostFuture(const Caller& caller, Futur
   return args.future;
 }
 
-// Wakes the thread that waits for a future.
+// A waiter that wakes a thread.
 struct ThreadWaiter final : FutureData::Waiter {
   void Run(const std::optional<Error>&) noexcept override {
     std::lock_guard<std::mutex> lock(mutex);
@@ -420,8 +423,8 @@ struct ThreadWaiter final : FutureData::Waiter {
   bool ready = false;
 };
 
-// The call lasts until the future is ready. Allocates nothing. A template, so that files without asynchronous handlers
-// do not compile it.
+// Waits until the future is ready, without allocating memory, and returns its error. A template, so that files without
+// asynchronous handlers do not compile this function.
 template <typename Data>
 XLA_FFI_SDK_COLD XLA_FFI_Error* AwaitFuture(const Caller& caller, Data* data) {
   ThreadWaiter waiter;
@@ -433,8 +436,8 @@ XLA_FFI_SDK_COLD XLA_FFI_Error* AwaitFuture(const Caller& caller, Data* data) {
 
 XLA_FFI_SDK_INTERNAL_END
 
-// An asynchronous result. It becomes synchronous if the future is already ready, or if the host (r0, r1) or the stage
-// does not support futures; the handler then waits.
+// Encodes a Future as an asynchronous result. The result is synchronous if the future is already ready. If the host
+// (before r2) or the stage does not support futures, the handler waits for the future.
 template <ExecutionStage stage>
 struct ResultEncoding<stage, Future> {
   template <typename Encoded = std::variant<XLA_FFI_Error*, XLA_FFI_Future*>>
@@ -444,7 +447,7 @@ struct ResultEncoding<stage, Future> {
     return answer.error;
   }
 
-  // Encodes the result of the SDK's own handlers, whose errors name the handler.
+  // Encodes the result of a handler of the SDK. The error's message names the handler.
   XLA_FFI_SDK_HOT static internal::Answer EncodeAnswer(const internal::Caller& caller, Future&& future) {
     internal::FutureData* const data = future.data_;
     if (data == internal::FutureData::Done()) return {};
@@ -461,14 +464,15 @@ struct ResultEncoding<stage, Future> {
       return {internal::CreateError(caller, Error::Internal("a future without a promise was returned")), nullptr};
     }
     if (future.data_->ready()) {
-      // The future may have become ready, without an error, since EncodeAnswer checked.
+      // The future may have become ready after EncodeAnswer checked it.
       const std::optional<Error>& error = future.data_->error();
       return {error.has_value() ? internal::CreateError(caller, *error) : nullptr, nullptr};
     }
     if constexpr (stage == ExecutionStage::kExecute) {
       if (XLA_FFI_Future* const made = internal::MakeHostFuture(caller, future.data_)) return {nullptr, made};
     }
-    // The work uses the operands, which the host may free when the call fails, so an error must also wait for the work.
+    // Wait even after an error, because the handler's work uses the operands, which the host may free when the call
+    // fails.
     return {internal::AwaitFuture(caller, future.data_), nullptr};
   }
 };

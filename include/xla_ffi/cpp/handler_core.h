@@ -1,4 +1,5 @@
-// The handler core: checks a call, decodes it on a fast path, and calls the function. Part of <xla/ffi/api/api.h>.
+// The core of a handler: checks a call, decodes it on a fast path, and calls the handler's function. Part of
+// <xla/ffi/api/api.h>.
 #ifndef XLA_FFI_SDK_CPP_HANDLER_CORE_H_
 #define XLA_FFI_SDK_CPP_HANDLER_CORE_H_
 
@@ -6,7 +7,7 @@
 #include "xla_ffi/cpp/plan.h"
 #include "xla_ffi/cpp/explain.h"
 
-// nvcc rejects the vector casts that this needs.
+// Not for nvcc, which rejects the vector casts of the comparison below.
 #if defined(__has_builtin) && !defined(__CUDACC__)
 #if __has_builtin(__builtin_shufflevector)
 #define XLA_FFI_SDK_SHUFFLES_
@@ -16,10 +17,10 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// The properties of a handler besides its function.
+// The properties of a handler besides its function: name, traits, and the names of its elements.
 template <size_t n>
 struct HandlerLabel {
-  std::string_view name;  // a literal, or empty
+  std::string_view name;  // a string literal, or empty
   XLA_FFI_Handler_Traits traits = 0;
   BoundNames<n> names;
 
@@ -29,11 +30,11 @@ struct HandlerLabel {
   }
 };
 
-// The encoding of a handler function's result.
+// The encoding of the return value of a handler's function.
 template <ExecutionStage stage, typename Fn, typename... Ts>
 using EncodingOf = ResultEncoding<stage, std::invoke_result_t<const Fn&, typename ParamOf<Ts>::Type...>>;
 
-// Returns the oldest revision that has everything a handler needs.
+// Returns the floor of a handler: the oldest revision on which it can work.
 template <ExecutionStage stage, typename Fn, typename... Ts>
 constexpr Revision FloorOf() {
   Revision floor = Revision::r0;
@@ -48,11 +49,11 @@ constexpr Revision FloorOf() {
   return floor;
 }
 
-// A handler without a vtable. It is a constant if its function and names are.
+// A handler without virtual functions. The object is a compile-time constant if its function and names are constants.
 template <ExecutionStage stage, typename Fn, typename Declared, typename... Ts>
 class HandlerCore {
   static constexpr int kSize = sizeof...(Ts);
-  // The size of arrays with an element for each of `Ts`; never 0, even if `Ts` is empty.
+  // The size of arrays with an element for each of `Ts`. Never 0, even if `Ts` is empty.
   static constexpr size_t kRoom = sizeof...(Ts) + 1;
   static constexpr int kInOuts = count_tagged_v<InOutTag, Ts...>;
   static constexpr int kArgs = count_tagged_v<ArgTag, Ts...> + kInOuts;
@@ -68,8 +69,8 @@ class HandlerCore {
   constexpr HandlerCore(const HandlerLabel<sizeof...(Ts)>& label, Fn fn)
       : fn_(std::move(fn)), name_(label.name), names_(label.names), traits_(label.traits) {
     const auto& names = names_.names;
-    // A frame's attributes are sorted by the bytes of their names. If it has exactly the bound attributes, an
-    // attribute's index is the number of distinct names before its own.
+    // The attributes of a call frame are sorted by the bytes of their names. If the frame has exactly the bound
+    // attributes, the index of an attribute is the number of distinct names that sort before its name.
     for (int i = 0; i < kSize; ++i) {
       if (!kIsAttr[i]) continue;
       bool first = true;
@@ -112,7 +113,7 @@ class HandlerCore {
   static constexpr bool kIsAttr[kRoom] = {is_attr_tag_v<Ts>..., false};
   static constexpr ElementKind kKinds[kRoom] = {element_kind_v<Ts>..., ElementKind::kOther};
 
-  // Compares names by unsigned bytes, as hosts sort them.
+  // Returns true if `a` sorts before `b`. Compares unsigned bytes, as hosts do.
   static constexpr bool Before(std::string_view a, std::string_view b) {
     for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
       const auto x = static_cast<unsigned char>(a[i]), y = static_cast<unsigned char>(b[i]);
@@ -132,13 +133,14 @@ class HandlerCore {
   static constexpr bool IsOperand(ElementKind kind) {
     return kind == ElementKind::kArg || kind == ElementKind::kRet;
   }
-  // Returns the index of element `i` among its own kind; for an in-out operand, among the arguments.
+  // Returns the index of element `i` among the elements of its kind; for an in-out operand, among the arguments.
   static constexpr int Position(int i) {
     return PositionAs(i, kKinds[i] == ElementKind::kInOut ? ElementKind::kArg : kKinds[i]);
   }
 
-  // Operands are not counted if none is bound, because handlers of other stages may only need the attributes. The same
-  // applies to attributes. If an execute handler declares a contract or host memory, everything is counted.
+  // The number of operands is only checked if an operand is bound, because handlers of other stages may only need
+  // attributes. The same applies to the number of attributes. For execute handlers with a contract or a restriction to
+  // host memory, all numbers are checked.
   static constexpr bool kCountsAll =
       stage == ExecutionStage::kExecute && !std::is_same_v<Declared, Undeclared>;
   static constexpr bool kCountsArgs = kArgs + kOptionalArgs > 0 || kRemainingArgs || kCountsAll;
@@ -166,8 +168,8 @@ class HandlerCore {
     return good;
   }
 
-  // The indices of the attributes. If none is optional, they are fixed: a frame with the right number of attributes
-  // has each at its rank, or lacks it.
+  // The indices of the attributes. Without optional attributes, the indices are fixed. A frame with the right number of
+  // attributes then has each attribute at its rank among the sorted names, or lacks it.
   struct Fixed {};
   struct Searched {
     int64_t at[kRoom];
@@ -189,7 +191,7 @@ class HandlerCore {
     return found >= 0 ? found : kOptionalFlags[i] ? kAbsent : kMissing;
   }
 
-  // Returns the index of the operand or attribute that the binding's element `i` decodes.
+  // Returns the index of the operand or attribute from which element `i` of the binding is decoded.
   template <size_t i, typename Tag>
   XLA_FFI_SDK_HOT int64_t IndexOf(const XLA_FFI_CallFrame* frame,
                                   [[maybe_unused]] const Places& places) const {
@@ -223,7 +225,7 @@ class HandlerCore {
     }
   }
 
-  // Returns true if the attribute of an element is present, or is optional.
+  // Returns true if the attribute of an element is present or optional.
   template <size_t i>
   XLA_FFI_SDK_HOT bool IsThere([[maybe_unused]] const XLA_FFI_CallFrame* frame,
                                [[maybe_unused]] int64_t index) const {
@@ -236,7 +238,7 @@ class HandlerCore {
     }
   }
 
-  // Checks an element that is taken later. Other elements are decoded instead.
+  // Checks an element that has a fast path. Other elements are decoded later, which also checks them.
   template <size_t i, typename Tag>
   XLA_FFI_SDK_HOT bool Check(const XLA_FFI_CallFrame* frame, const Places& places) const {
     const int64_t index = IndexOf<i, Tag>(frame, places);
@@ -252,7 +254,7 @@ class HandlerCore {
     }
   }
 
-  // The slot of an element that is decoded before the call; empty for elements that are taken.
+  // The storage of an element that is decoded before the function is called; empty for elements with a fast path.
   struct Nothing {
     XLA_FFI_SDK_HOT bool Good() const { return true; }
   };
@@ -266,7 +268,8 @@ class HandlerCore {
   template <typename Tag>
   using SlotOf = std::conditional_t<DecodeOne<Tag>::kTakes, Nothing, Decoded<Tag>>;
 
-  // The outcome of decoding an element in a refused call. A decoder may be the user's, so it must be called only once.
+  // The outcome of decoding an element of a call that is refused. The problems are kept, because a decoder may be user
+  // code, which must be called only once.
   struct Outcome {
     const DiagnosticEngine* problems = nullptr;
     bool is_good = false;
@@ -298,14 +301,14 @@ class HandlerCore {
       return DecodeOne<Tag>::Take(PlaceOf<i, Tag>(frame, IndexOf<i, Tag>(frame, places)));
     } else {
 #if defined(__GNUC__) && !defined(__clang__)
-      // Without this, GCC warns that bytes of a variant's unused alternative are uninitialized.
+      // Avoids a GCC warning that bytes of a variant's unused alternative are uninitialized.
       __asm__("" : "+m"(slot.value));
 #endif
       return *std::move(slot.value);
     }
   }
 
-  // All slots, as an aggregate, so that elements are constructed in place.
+  // The storage of all elements, as an aggregate, so that the elements are constructed in place.
   template <size_t i, typename S>
   struct Holder {
     S slot;
@@ -319,7 +322,8 @@ class HandlerCore {
     return holder.slot;
   }
 
-  // Parameters may be narrower than the bound type; the conversion happens here.
+  // A parameter of the function may be narrower than the bound type, so the conversion in the call would cause
+  // warnings.
 #if defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
@@ -331,7 +335,7 @@ class HandlerCore {
                                         std::index_sequence<Is...> is) const {
     [[maybe_unused]] const Places places = Locate(frame, is);
 #if defined(__clang__)
-    // A separate function, because Clang would reload everything after the two paths join.
+    // The slow path is a separate function, because Clang would otherwise reload all values where the two paths join.
     if (XLA_FFI_PREDICT_FALSE(!MatchFastPath(frame, places, is))) return DecodeSlowly(frame, places, is);
     return Checked(frame, places, is, true);
   }
@@ -360,8 +364,7 @@ class HandlerCore {
     }
   }
 
-  // Decodes the elements that are not taken directly, and calls the function. Users' decoders and constructors may
-  // throw.
+  // Decodes the elements without a fast path, and calls the function. User-defined decoders and constructors may throw.
   template <size_t... Is>
   XLA_FFI_SDK_HOT XLA_FFI_Error* RunDecoded(XLA_FFI_CallFrame* frame, const Places& places,
                                             std::index_sequence<Is...> is) const {
@@ -386,14 +389,14 @@ class HandlerCore {
 #pragma GCC diagnostic pop
 #endif
 
-  // Variadic and optional operands are counted at run time.
+  // Whether operands have memory in this stage.
   static constexpr bool kHasMemory = HasMemory(static_cast<XLA_FFI_ExecutionStage>(stage));
   static constexpr bool kHasOperands =
       kArgs + kOptionalArgs + kRets + kOptionalRets > 0 || kRemainingArgs || kRemainingRets;
   static constexpr bool kAsksForStream = Declared::kHostOnly && kHasOperands;
   static constexpr bool kCountsVary =
       kOptionalArgs + kOptionalRets > 0 || kRemainingArgs || kRemainingRets;
-  // Returns true if the type and rank of each operand are known at compile time.
+  // Returns true if an element is not an operand, or has an element type and a rank that are known at compile time.
   template <template <typename> typename Tag, typename T>
   static constexpr bool IsKnown(const Tag<T>*) {
     constexpr bool kOperand =
@@ -436,7 +439,7 @@ class HandlerCore {
                 "XLA_FFI_SHAPE has another number of entries than the binding has operands; one that is "
                 "optional ends in '?', the remaining ones are one entry that ends in '*'");
 
-  // Returns how many arguments and results of the frame belong to the binding.
+  // Return the number of arguments, and of results, of the frame that belong to the binding; 0 if the binding has none.
   static int64_t ArgCount(const XLA_FFI_CallFrame* frame) {
     return kArgs + kOptionalArgs > 0 || kRemainingArgs ? frame->args.size : 0;
   }
@@ -444,8 +447,8 @@ class HandlerCore {
     return kRets + kOptionalRets > 0 || kRemainingRets ? frame->rets.size : 0;
   }
 
-  // Returns true if quick checks prove that a buffer's memory can be used. Its element type and rank are known and
-  // were checked. An in-out argument must start where its result does.
+  // Returns true if quick checks prove that the memory of a buffer is usable. Element type and rank were checked
+  // before. Writes the start address to `starts`; the addresses of an in-out operand were compared before.
   template <size_t i, template <typename> typename Tag, typename T>
   XLA_FFI_SDK_HOT static bool IsPlain(const XLA_FFI_CallFrame* frame, uintptr_t* starts, const Tag<T>*) {
     constexpr bool kIsArg = is_tagged_v<ArgTag, Tag<T>>, kIsInOut = is_tagged_v<InOutTag, Tag<T>>;
@@ -464,13 +467,13 @@ class HandlerCore {
     return true;
   }
 
-  // Returns true if operands are aligned for every element type, and no result starts where another operand does.
+  // Returns true if all operands are aligned for every element type, and no result starts where another operand starts.
   template <size_t... Os>
   XLA_FFI_SDK_HOT static bool HasDistinctStarts(const uintptr_t* starts, std::index_sequence<Os...>) {
     constexpr size_t kFirst = size_t{kArgs}, kCount = kFirst + size_t{kRets};
 #if defined(XLA_FFI_SDK_SHUFFLES_)
     if constexpr (kCount > 4) {
-      // Compares four addresses at a time, by their lower halves.
+      // Compares the lower halves of four addresses at a time.
       typedef uint32_t Four __attribute__((vector_size(16)));
       typedef uint64_t Two __attribute__((vector_size(16)));
       constexpr size_t kGroups = (kCount + 3) / 4;
@@ -512,7 +515,7 @@ class HandlerCore {
     }
   }
 
-  // MatchFastPath returns true if quick checks prove that all elements to be taken are valid; AreValid does the
+  // MatchFastPath returns true if quick checks prove that all elements with a fast path are valid. AreValid makes the
   // complete checks.
   template <size_t... Is>
   XLA_FFI_SDK_HOT bool MatchFastPath(const XLA_FFI_CallFrame* frame, const Places& places, std::index_sequence<Is...>) const {
@@ -530,8 +533,8 @@ class HandlerCore {
            xla_ffi_sdk_memory_is_good(frame, ArgCount(frame), RetCount(frame), kHasMemory);
   }
 
-  // Returns true if all operands are buffers and, as far as is known here, the contract's names are sizes and not
-  // attributes.
+  // Returns true if the contract may be checked with its plan: all operands are buffers, and no attributes are bound
+  // together, whose names would be unknown.
   static constexpr bool CanPlan() {
     if constexpr (kHasShape) {
       return kCountsAll && ShapeCheck<Declared>::kPlan.is_plan && !(is_tagged_v<AttrsTag, Ts> || ...) &&
@@ -542,7 +545,7 @@ class HandlerCore {
   }
   static constexpr bool kCanPlan = CanPlan();
 
-  // Returns true if decoding detects whether an operand is a buffer.
+  // Returns true if an element is not an operand, or if its decoder checks a known element type.
   template <template <typename> typename Tag, typename T>
   static constexpr bool IsFound(const Tag<T>*) {
     constexpr bool kOperand =
@@ -569,7 +572,7 @@ class HandlerCore {
     return HasValidShapes(frame, Declared::Shape());
   }
 
-  // Calls the function and encodes its result.
+  // Calls the handler's function and encodes its result.
   template <typename Function>
   XLA_FFI_SDK_HOT XLA_FFI_Error* Run(XLA_FFI_CallFrame* frame, const Function& function) const {
     using ResultType = decltype(function());
@@ -587,14 +590,15 @@ class HandlerCore {
 #endif
   }
 
-  // Returns true if every attribute in the frame is bound. Used if attributes are optional.
+  // Returns true if all attributes in the frame are bound. Used if a binding has optional attributes.
   XLA_FFI_SDK_HOT bool NoneUnknown(const XLA_FFI_CallFrame* frame, const Places& places) const {
     int64_t found = 0;
     for (int i = 0; i < kSize; ++i) found += kIsAttr[i] && first_[i] && places.at[i] >= 0;
     return found == frame->attrs.size;
   }
 
-  // Handles a metadata call, or a frame that is not for this handler. Returns false if the call should continue.
+  // Handles a metadata query or an invalid call frame. Returns false if the frame is valid and the call should
+  // continue.
   XLA_FFI_SDK_COLD bool HandleOtherCall(XLA_FFI_CallFrame* frame, XLA_FFI_Error** error) const {
     if (const auto* extension = FindMetadata(frame)) {
       *error = Describe(frame->api, extension);
@@ -608,14 +612,15 @@ class HandlerCore {
     using Encoding = EncodingOf<stage, Fn, Ts...>;
     constexpr Revision kFloor = FloorOf<stage, Fn, Ts...>();
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
-    // Without a table, no error can be created. The metadata call then gets no answer, which hosts also refuse.
+    // If the query has no function table, no error can be created. Hosts refuse a handler that does not answer the
+    // query.
     if (const char* why = xffi_rt_refuse(api, XFFI_RT_IMAGE)) return RefuseHost(api, name_, why);
 #endif
     XLA_FFI_Error* error = AnswerMetadata(api, extension, kFloor, traits_, name_);
     if (error != nullptr || api == nullptr || HostMinor(api) < 2) return error;
     XLA_FFI_TypeId id{0};
 #if XLA_FFI_SDK_EXCEPTIONS
-    try {  // an encoding may be user code
+    try {  // because an encoding may be user code
       error = StateType<Encoding>(api, &id);
     } catch (...) {
       error = CaughtError({api, nullptr, name_, static_cast<XLA_FFI_ExecutionStage>(stage)});
@@ -624,11 +629,11 @@ class HandlerCore {
     error = StateType<Encoding>(api, &id);
 #endif
     if (error != nullptr) return error;
-    extension->metadata->state_type_id = id;  // hosts have this field from version 0.2 on
+    extension->metadata->state_type_id = id;  // the host's struct has this field from version 0.2 on
     return nullptr;
   }
 
-  // Gets the type number of the handler's state, if it stores any.
+  // Gets the id of the handler's state type, if the handler stores state.
   template <typename Encoding>
   XLA_FFI_SDK_HOT static XLA_FFI_Error* StateType([[maybe_unused]] const XLA_FFI_Api* api,
                                                   [[maybe_unused]] XLA_FFI_TypeId* id) {
@@ -644,7 +649,7 @@ class HandlerCore {
     return nullptr;
   }
 
-  // Reports the problem of an element, if it has one.
+  // Reports the problem of an element, if there is one.
   template <size_t i, typename Tag>
   XLA_FFI_SDK_HOT void Explain(const XLA_FFI_CallFrame* frame, const Outcome* outcomes, Refusal& refusal) const {
     constexpr ElementKind kKind = kKinds[i];
@@ -715,8 +720,8 @@ class HandlerCore {
   Fn fn_;
   std::string_view name_;
   BoundNames<sizeof...(Ts)> names_;
-  int64_t rank_[kRoom] = {};  // rank of each attribute among the sorted names
-  bool first_[kRoom] = {};    // whether an attribute is the first with its name
+  int64_t rank_[kRoom] = {};  // index of each attribute among the sorted names
+  bool first_[kRoom] = {};    // whether no earlier attribute has the same name
   int64_t distinct_ = 0;          // number of distinct attribute names
   XLA_FFI_Handler_Traits traits_;
   bool shape_is_planned_ = false;

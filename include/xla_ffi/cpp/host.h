@@ -1,8 +1,9 @@
-// The host of a call: its revision, the functions in its table, errors for it. Part of <xla/ffi/api/api.h>.
+// The host of a call: its revision, the functions in its function table, and the creation of errors. Part of
+// <xla/ffi/api/api.h>.
 //
-// The version does not determine a table's length: 0.1 names six layouts. `struct_size` is correct from
-// revision r5 (jaxlib 0.6.0) on. Before r5 it is always 88, and the table's size is the distance from the table
-// to the object at `internal_api`. The size is found without calling the host.
+// The API version does not determine the length of the function table, because version 0.1 has six layouts. From
+// revision r5 (jaxlib 0.6.0) on, the table's `struct_size` is correct. Before r5, `struct_size` is always 88, and the
+// size is the distance from the table to the object at `internal_api`. Finding the size needs no call of the host.
 #ifndef XLA_FFI_SDK_CPP_HOST_H_
 #define XLA_FFI_SDK_CPP_HOST_H_
 
@@ -12,14 +13,15 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// The layouts of the ABI, oldest first. A handler's floor is the oldest revision on which it can work.
+// The revisions of the ABI, oldest first. A handler's floor is the oldest revision on which it can work.
 enum class Revision : int {
 #define XLA_FFI_SDK_REVISION(number, minor, first, releases) r##number = number,
   XLA_FFI_SDK_REVISIONS(XLA_FFI_SDK_REVISION)
 #undef XLA_FFI_SDK_REVISION
 };
 
-// The oldest revision of a feature in <xla_ffi/facts.h>, and the feature's name followed by that revision.
+// XLA_FFI_SDK_SINCE: the oldest revision with a feature of <xla_ffi/facts.h>. XLA_FFI_SDK_FEATURE: the feature's name
+// and that revision, as two arguments.
 #define XLA_FFI_SDK_SINCE(feature) \
   (static_cast<::xla::ffi::internal::Revision>(XLA_FFI_SDK_SINCE_##feature))
 #define XLA_FFI_SDK_FEATURE(feature) XLA_FFI_SDK_NAME_##feature, XLA_FFI_SDK_SINCE(feature)
@@ -34,7 +36,7 @@ inline int HostMinor(const XLA_FFI_Api* api) { return xffi_host_minor_(api); }
 
 inline Revision HostRevision(const XLA_FFI_Api* api) { return static_cast<Revision>(xffi_host_revision(api)); }
 
-// Returns the function at byte `offset` of the host's table, or null if the table is shorter.
+// Returns the function at byte `offset` of the host's function table; null if the table is shorter.
 template <typename Function>
 inline Function* HostFunction(const XLA_FFI_Api* api, size_t offset) {
   if (XLA_FFI_PREDICT_FALSE(offset + sizeof(Function*) > xffi_host_size_(api))) return nullptr;
@@ -46,7 +48,7 @@ inline Function* HostFunction(const XLA_FFI_Api* api, size_t offset) {
 #define XLA_FFI_SDK_HOST_FUNCTION(api, name)                \
   (::xla::ffi::internal::HostFunction<::name>((api), offsetof(XLA_FFI_Api, name)))
 
-// The three functions for futures, which r2 has in other places. All are null if one of them is missing.
+// The three functions for futures, whose positions differ in r2. If one of them is missing, all are null.
 struct FutureFunctions {
   XLA_FFI_Future_Create* create = nullptr;
   XLA_FFI_Future_SetAvailable* set_available = nullptr;
@@ -62,8 +64,8 @@ struct FutureFunctions {
   explicit operator bool() const { return create != nullptr; }
 };
 
-// Creates an error for the host from a NUL-terminated text, and escapes what the host cannot show. Returns null
-// if there is no host to create it. OK becomes INTERNAL, and codes that absl does not know become UNKNOWN.
+// Create an error of the host from a NUL-terminated text, and escape bytes that cannot be shown. Return null if the
+// host cannot create errors. OK becomes INTERNAL, and codes that absl does not define become UNKNOWN.
 XLA_FFI_SDK_SLOW inline XLA_FFI_Error* NewError(const XLA_FFI_Api* api, XLA_FFI_Error_Code code,
                                                 const char* message, size_t size) {
   return XLA_FFI_PREDICT_TRUE(IsPlain(message, size)) ? xffi_error_create_(api, code, message)
@@ -78,7 +80,7 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* NewError(const XLA_FFI_Api* api, XLA_FFI_
   return NewError(api, code, message, std::strlen(message));
 }
 
-// Adds why a feature is not available: its name, the first jaxlib that has it, and this host.
+// Adds the reason why a feature is not available: its name, the first jaxlib with the feature, and this host.
 XLA_FFI_SDK_COLD inline Text& PutMissingFeature(Text& text, const XLA_FFI_Api* api, std::string_view feature,
                                       Revision since) noexcept {
   return text << feature << XLA_FFI_SDK_TEXT_FIRST_JAXLIB << FirstJaxlib(since)
@@ -92,20 +94,21 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* MissingFeature(const XLA_FFI_Api* api, co
   return xffi_missing_feature_(api, feature, static_cast<xffi_revision>(since));
 }
 
-// Calls a function of the host that returns an error.
+// Calls a host function that returns an error or null.
 #define XLA_FFI_SDK_ASK(api, name, args) XFFI_ASK_(api, name, args)
 
 XLA_FFI_SDK_COLD inline void DestroyError(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
   xffi_error_free(api, error);
 }
 
-// The code and message of an error; the message lives as long as the error.
+// The code and message of an error. The message is valid as long as the error.
 struct ErrorDetails {
   XLA_FFI_Error_Code errc;
   const char* message;
 };
 
-// Hosts before r9 do not report the code; it is then INTERNAL, as preset by XLA.
+// Returns the code and message of an error. Hosts before r9 do not report the code, so it is then INTERNAL, XLA's
+// default.
 XLA_FFI_SDK_COLD inline ErrorDetails GetErrorDetails(const XLA_FFI_Api* api, XLA_FFI_Error* error) {
   ErrorDetails details{};
   details.message = xffi_error_details(api, error, &details.errc);
@@ -115,14 +118,14 @@ inline const char* GetErrorMessage(const XLA_FFI_Api* api, XLA_FFI_Error* error)
   return GetErrorDetails(api, error).message;
 }
 
-// Adds the message of an error, which is destroyed.
+// Adds the message of an error to a text, and destroys the error.
 XLA_FFI_SDK_COLD inline Text& PutError(Text& text, const XLA_FFI_Api* api, XLA_FFI_Error* error) {
   text << GetErrorMessage(api, error);
   DestroyError(api, error);
   return text;
 }
 
-// Concatenates printable values.
+// Concatenates values that can be written to a stream.
 template <typename... Args>
 XLA_FFI_SDK_COLD std::string StrCat(Args&&... args) {
   std::ostringstream out;

@@ -1,5 +1,5 @@
-// The context types of the internal API: the runtime's own stream, device allocator, thread pool, execution context and
-// called computations. Part of <xla/ffi/ffi.h>.
+// The context types of the internal API: stream, device allocator, thread pool, execution context and called
+// computations of the embedded runtime. Part of <xla/ffi/ffi.h>.
 #ifndef XLA_FFI_SDK_CPP_INVOCATION_H_
 #define XLA_FFI_SDK_CPP_INVOCATION_H_
 
@@ -10,15 +10,16 @@
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 
-// Tags, with the bound types in comments. Stream and Invocation are their own tags.
-struct Allocator {};          // a DeviceAllocator
-struct IntraOpThreadPool {};  // a ThreadPool, whose tasks are closures
-struct CalledComputation {};  // a Called
-struct FfiApi {};             // const XLA_FFI_Api*, the runtime's table
+// Context tags, with the parameter type of the handler in a comment. Stream and Invocation have no separate tags.
+struct Allocator {};          // DeviceAllocator
+struct IntraOpThreadPool {};  // ThreadPool
+struct CalledComputation {};  // Called
+struct FfiApi {};             // const XLA_FFI_Api*, the runtime's function table
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// Returns the runtime's view of a call, or null after reporting the problem. The host was accepted before.
+// Returns the runtime's view of a call. On failure, reports the problem and returns null. The caller has checked that
+// the host is the runtime.
 XLA_FFI_SDK_COLD inline const xffi_rt_invocation* InvocationOf(const XLA_FFI_Api* api,
                                                                XLA_FFI_InvokeContext* ctx,
                                                                DiagnosticEngine& diagnostic) {
@@ -47,7 +48,7 @@ struct Once {
   }
 };
 
-// Passes a closure to a function of the runtime; if the function fails, the closure is destroyed.
+// Passes a closure to a function of the runtime. If the function fails, destroys the closure.
 template <typename Function, typename F>
 XLA_FFI_SDK_FN Status PassClosure(Function function, F&& f) {
   using Task = std::decay_t<F>;
@@ -59,15 +60,15 @@ XLA_FFI_SDK_FN Status PassClosure(Function function, F&& f) {
 
 XLA_FFI_SDK_INTERNAL_END
 
-// A device's stream: `Ctx<Stream>`. Copies share the same stream, and may outlive the call.
+// A stream of a device, bound as `Ctx<Stream>`. Copies share the same stream, and may outlive the call.
 class XLA_FFI_SDK_TYPE Stream {
  public:
-  // Returns the platform's handle, for example a CUstream.
+  // Returns the platform's handle of the stream, for example a CUstream.
   XLA_FFI_SDK_FN void* platform_specific_handle() const {
     return xffi_rt_device_stream_handle(stream_.get());
   }
-  // Runs `f()` on a thread of the stream, after all work on it. FAILED_PRECONDITION if the runtime only knows the
-  // stream's platform handle.
+  // Runs `f()` on a thread of the stream, after all previous work. Returns FAILED_PRECONDITION if the runtime only
+  // knows the platform's handle of the stream.
   template <typename F>
   XLA_FFI_SDK_FN Status Enqueue(F&& f) const {
     xffi_rt_device_stream* const stream = stream_.get();
@@ -77,7 +78,7 @@ class XLA_FFI_SDK_TYPE Stream {
         },
         std::forward<F>(f));
   }
-  // Waits until all work on the stream has run. FAILED_PRECONDITION on the stream's own thread.
+  // Waits until all work on the stream has run. Returns FAILED_PRECONDITION on the stream's own thread.
   XLA_FFI_SDK_FN Status BlockHostUntilDone() const {
     return TakeStatus(xffi_rt_device_stream_synchronize(stream_.get()));
   }
@@ -104,8 +105,8 @@ struct CtxDecoding<Stream> {
   }
 };
 
-// An allocator of device memory. Copies share the same allocator, and may outlive the call. Allocations are not freed
-// automatically; use ScratchAllocator for that.
+// An allocator of device memory. Copies share the same allocator, and may outlive the call. Memory is not freed
+// automatically; use ScratchAllocator for memory that is.
 class XLA_FFI_SDK_TYPE DeviceAllocator {
  public:
   XLA_FFI_SDK_FN StatusOr<void*> Allocate(size_t size, size_t alignment = 64) const {
@@ -153,16 +154,16 @@ struct CtxDecoding<FfiApi> {
   }
 };
 
-// The targets that a handler may call: the computations of a program's custom call with its literal, or an object of
-// the program. Valid until the handler returns.
+// The called computations of a program's custom call and its literal, or an object that the program attached to the
+// call. Valid until the handler returns.
 class XLA_FFI_SDK_TYPE Called {
  public:
-  // Returns the object if the caller attached a T (SetCalledComputation); otherwise null.
+  // Returns the object that the caller attached with SetCalledComputation; null if there is none, or if it is not a T.
   template <typename T>
   XLA_FFI_SDK_FN const T* get() const {
     return static_cast<const T*>(xffi_rt_invocation_called(call_, &internal::type_tag<T>));
   }
-  // Return the number of computations that the call calls, and one of them.
+  // Return the number of called computations, and the computation at an index.
   XLA_FFI_SDK_FN size_t size() const { return xffi_rt_invocation_called_count(call_); }
   XLA_FFI_SDK_FN StatusOr<::xla::XlaComputation> computation(size_t index) const {
     xffi_rt_program* program = nullptr;
@@ -170,7 +171,7 @@ class XLA_FFI_SDK_TYPE Called {
     if (!status.ok()) return status;
     return ::xla::XlaComputation(program);
   }
-  // Returns a copy of the literal; NOT_FOUND if there is none.
+  // Returns a copy of the custom call's literal; NOT_FOUND if the call has none.
   XLA_FFI_SDK_FN StatusOr<::xla::Literal> literal() const {
     xffi_rt_array array{};
     Status status = TakeStatus(xffi_rt_invocation_literal(call_, &array));
@@ -204,10 +205,10 @@ struct CtxDecoding<CalledComputation> {
   }
 };
 
-// The execution context: `Ctx<Invocation>`. Valid until the handler returns.
+// The execution context of a call, bound as `Ctx<Invocation>`. Valid until the handler returns.
 class XLA_FFI_SDK_TYPE Invocation {
  public:
-  // Returns the runtime that makes the call, for functions of its C headers.
+  // Returns the runtime that makes the call, for use with its C functions.
   XLA_FFI_SDK_FN std::shared_ptr<xffi_rt> runtime() const {
     return {xffi_rt_invocation_runtime(call_), xffi_rt_destroy};
   }
@@ -219,13 +220,14 @@ class XLA_FFI_SDK_TYPE Invocation {
     return xffi_rt_invocation_device_ordinal(call_);
   }
   XLA_FFI_SDK_FN Called called() const { return Called(call_); }
-  // Returns the object of type T that the caller attached to the execution (ExecutionContext); NOT_FOUND if there is
-  // none.
+  // Returns the user data of type T that the caller attached to the execution with ExecutionContext; NOT_FOUND if there
+  // is none.
   template <typename T>
   XLA_FFI_SDK_FN StatusOr<T*> Lookup() const {
     return Get<UserData<T>>();
   }
-  // Returns the value of any tag that a binding accepts as Ctx<Tag>: Stream, Allocator, IntraOpThreadPool and so on.
+  // Returns the value of a context tag, as a binding would with Ctx<Tag>: Stream, Allocator, IntraOpThreadPool and so
+  // on.
   template <typename Tag>
   XLA_FFI_SDK_FN StatusOr<typename CtxDecoding<Tag>::Type> Get() const {
     DiagnosticEngine diagnostic;
@@ -233,7 +235,7 @@ class XLA_FFI_SDK_TYPE Invocation {
     if (!value.has_value()) return Status(internal::ErrorOf(diagnostic));
     return *std::move(value);
   }
-  // Return the number of threads in the pool, and run a task on it.
+  // Return the number of threads in the thread pool, and run a task on the pool.
   XLA_FFI_SDK_FN StatusOr<size_t> num_threads() const {
     size_t threads = 0;
     Status status = TakeStatus(xffi_rt_invocation_num_threads(call_, &threads));
@@ -294,7 +296,7 @@ struct CtxBinding<Invocation> {
   using Ctx = Invocation;
 };
 
-// Stores the object as the stage's state, and passes errors on unchanged.
+// Stores the object as the state of the stage. Errors are passed to the caller unchanged.
 template <typename T, ExecutionStage stage>
 struct ResultEncoding<stage, StatusOr<std::unique_ptr<T>>> {
   using Plain = ResultEncoding<stage, ErrorOr<std::unique_ptr<T>>>;
@@ -313,7 +315,7 @@ struct ResultEncoding<stage, StatusOr<std::unique_ptr<T>>> {
   }
 };
 
-// Attaches an object to a call's runs. Handlers get it with Called::get<T>().
+// Attaches an object to all later runs of a call. Handlers get the object with Called::get<T>().
 template <typename T>
 XLA_FFI_SDK_FN Status SetCalledComputation(xffi_rt_call* call, std::unique_ptr<T> object) {
   using U = std::remove_const_t<T>;

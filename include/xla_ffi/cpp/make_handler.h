@@ -1,5 +1,5 @@
-// Creates handlers from bindings and functions, for the macros and for `To`. Also the macros that define handlers,
-// their symbols and their registration. Part of <xla/ffi/api/api.h>.
+// Creates handlers from bindings and functions, for the macros and for `To`. Defines the macros for handlers, their
+// symbols and their registration. Part of <xla/ffi/api/api.h>.
 #ifndef XLA_FFI_SDK_CPP_MAKE_HANDLER_H_
 #define XLA_FFI_SDK_CPP_MAKE_HANDLER_H_
 
@@ -9,23 +9,23 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// The ingredients of a handler, a constant if its function and names are. A recipe costs little compile time. The
-// handler is built from it once, in the final form of its function.
+// The name, names of elements, traits and function of a handler, from which the handler is built once. A Recipe is a
+// constant if the function and the names are constants, and costs little compile time.
 template <ExecutionStage stage, typename Fn, typename Declared, typename... Ts>
 struct Recipe {
   HandlerLabel<sizeof...(Ts)> label;
   Fn fn;
 };
 
-// A handler on the heap, never destroyed because threads may outlive static objects.
+// A handler on the heap, which is never destroyed, because threads may outlive static objects.
 template <typename Core>
 struct KeptHandler {
   const Core* core;
   XLA_FFI_SDK_HOT XLA_FFI_Error* Call(XLA_FFI_CallFrame* frame) const { return core->Call(frame); }
 };
 
-// Returns the value that a macro keeps: a recipe if the function needs no destructor, so that it can be a constant;
-// otherwise the handler.
+// Returns a Recipe if the function needs no destructor, so that the result can be a constant; otherwise a handler on
+// the heap.
 template <typename Declared, ExecutionStage stage, typename Fn, typename... Ts>
 XLA_FFI_SDK_FN constexpr auto MakeHandlerOf(std::string_view name,
                                             const Binding<stage, Ts...>& binding, Fn fn,
@@ -39,7 +39,7 @@ XLA_FFI_SDK_FN constexpr auto MakeHandlerOf(std::string_view name,
   }
 }
 
-// Builds the handler of a recipe with the given function.
+// Builds a handler from a Recipe, with the function `fn` or with the function of the Recipe.
 template <ExecutionStage stage, typename Fn, typename Declared, typename... Ts, typename Called>
 XLA_FFI_SDK_FN constexpr auto Assemble(const Recipe<stage, Fn, Declared, Ts...>& recipe, Called fn) {
   return HandlerCore<stage, Called, Declared, Ts...>(recipe.label, std::move(fn));
@@ -66,7 +66,7 @@ XLA_FFI_SDK_FN constexpr auto MakeHandler(std::string_view name,
   return MakeHandlerOf<Declared>(name, binding.binding(), std::move(fn), traits);
 }
 
-// Creates a handler from any other object that has a function `To`.
+// Creates a handler with a user-defined binding class that has a member function `To`.
 template <typename B, typename Fn, typename = std::enable_if_t<!IsBinding<std::decay_t<B>>::value>>
 XLA_FFI_SDK_FN auto MakeHandler(std::string_view, B&& binding, Fn fn,
                                 std::initializer_list<Traits> traits = {}) {
@@ -74,13 +74,13 @@ XLA_FFI_SDK_FN auto MakeHandler(std::string_view, B&& binding, Fn fn,
   return KeptHandler<std::remove_reference_t<decltype(*handler)>>{handler.release()};
 }
 
-// Creates a handler with automatic binding.
+// Creates a handler with a binding that is inferred from its function.
 template <typename Fn>
 XLA_FFI_SDK_FN constexpr auto MakeHandlerAuto(std::string_view name, Fn fn) {
   return MakeHandler(name, InferOf<Fn>::Bind(Ffi::Bind()), std::move(fn));
 }
 
-// A handler with the common base class.
+// A handler that derives from the common base class Ffi.
 template <typename Declared, ExecutionStage stage, typename Fn, typename... Ts>
 class XLA_FFI_SDK_TYPE DeclaredHandler final : public Ffi {
  public:
@@ -96,12 +96,10 @@ class XLA_FFI_SDK_TYPE DeclaredHandler final : public Ffi {
   HandlerCore<stage, Fn, Declared, Ts...> core_;
 };
 
-// Makers, from which the macros create handlers.
-//
-// A maker is a constant lambda without captures that returns a handler. A template can take it as an argument and see
-// the function that the handler calls.
+// A maker is a constant lambda without captures that returns a Recipe or a handler. The macros create handlers from
+// makers. As a template argument, a maker gives the template access to the handler's function as a constant.
 
-// Returns true if a maker creates its handler at compile time.
+// Returns true if a maker can be evaluated at compile time.
 template <const auto& maker, int = (static_cast<void>(maker()), 0)>
 constexpr bool IsConstant(int) {
   return true;
@@ -111,15 +109,15 @@ constexpr bool IsConstant(long) {
   return false;
 }
 
-// Parameters may be narrower than the bound type; the conversion happens here.
+// A parameter of the function may be narrower than the bound type, so the conversion in the call would cause warnings.
 #if defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
 #pragma GCC diagnostic ignored "-Wsign-conversion"
 #pragma GCC diagnostic ignored "-Wfloat-conversion"
 #endif
-// Calls a handler's function by name instead of through the handler's pointer. Compilers inline a function into its
-// only caller, but not if its address is taken.
+// Calls the function of a handler directly instead of through a function pointer. Compilers inline a function into its
+// only caller, but not if the address of the function is taken.
 template <const auto& maker>
 struct Named {
   static constexpr auto kFn = maker().fn;
@@ -134,13 +132,14 @@ struct Named {
 template <const auto& maker>
 struct ParamsOf<Named<maker>, void> : ParamsOf<std::decay_t<decltype(Named<maker>::kFn)>> {};
 
-// True if a handler is built from a function pointer.
+// Is true if a Recipe contains a function pointer.
 template <typename T>
 inline constexpr bool has_pointer_v = false;
 template <ExecutionStage stage, typename R, typename... Params, typename Declared, typename... Ts>
 inline constexpr bool has_pointer_v<Recipe<stage, R (*)(Params...), Declared, Ts...>> = true;
 
-// Not for nvcc, which warns about the visibility of templates instantiated with a constant of one file.
+// Returns true if the handler of a maker can call its function directly. Not with nvcc, which warns about the
+// visibility of templates with a constant of one file as an argument.
 template <const auto& maker>
 constexpr bool CallsByName() {
 #if !defined(__CUDACC__)
@@ -151,7 +150,7 @@ constexpr bool CallsByName() {
   return false;
 }
 
-// A handler that is created at its first call.
+// A handler that is created when it is first called.
 template <const auto& maker>
 struct LazyHandler {
   XLA_FFI_SDK_IN_USERS XLA_FFI_Error* Call(XLA_FFI_CallFrame* frame) const {
@@ -173,8 +172,8 @@ struct LazyHandler {
   }
 };
 
-// Returns the handler of a maker. It is always a constant; with nvcc, a handler that is not constant is created at its
-// first call, under a lock.
+// Returns the handler of a maker as a constant. If the handler is not a constant, it is created at its first call. With
+// nvcc, such a handler is created under a lock.
 template <const auto& maker>
 XLA_FFI_SDK_IN_USERS constexpr auto HandlerOf() {
   if constexpr (CallsByName<maker>()) {
@@ -192,12 +191,12 @@ XLA_FFI_SDK_INTERNAL_END
 
 XLA_FFI_SDK_NAMESPACE_END
 
-// All macros are variadic from the first argument, so that -pedantic accepts every number of arguments.
+// All macros are variadic from the first parameter on, so that -pedantic accepts any number of arguments.
 
 #define XLA_FFI_SDK_PICK_4_(a1, a2, a3, a4, MACRO, ...) MACRO
 
-// A function pointer constant that is a handler. The handler itself is a constant if the function and the
-// names in the binding are.
+// Defines a handler as a constant function pointer. The handler object is a constant if the function and the names in
+// the binding are constants.
 #define XLA_FFI_SDK_HANDLER_(fn, ...)                                                           \
   [[maybe_unused]] static constexpr XLA_FFI_Handler* fn = +[](XLA_FFI_CallFrame* xla_ffi_frame) \
       -> XLA_FFI_Error* {                                                                       \
@@ -213,14 +212,14 @@ XLA_FFI_SDK_NAMESPACE_END
   XLA_FFI_SDK_HANDLER_(fn, ::xla::ffi::internal::MakeHandlerAuto(XLA_FFI_SDK_HANDLER_NAME(fn), impl))
 #define XLA_FFI_SDK_HANDLER_NAME(fn) #fn
 
-// XLA_FFI_DEFINE_HANDLER(name, function[, binding[, traits]]): a handler as a static constant, in any scope. Without a
-// binding, it is inferred from the function.
+// XLA_FFI_DEFINE_HANDLER(name, function[, binding[, traits]]): defines a handler as a static constant, in any scope. If
+// `binding` is omitted, it is inferred from the function.
 #define XLA_FFI_DEFINE_HANDLER(...)                                                             \
   XLA_FFI_SDK_PICK_4_(__VA_ARGS__, XLA_FFI_DEFINE_HANDLER_EXPLICIT_WITH_TRAITS,                 \
                       XLA_FFI_DEFINE_HANDLER_EXPLICIT, XLA_FFI_DEFINE_HANDLER_AUTO, unused, )   \
   (__VA_ARGS__)
 
-// XLA_FFI_DEFINE_HANDLER_SYMBOL(symbol, function[, binding[, traits]]): a handler as an exported C function.
+// XLA_FFI_DEFINE_HANDLER_SYMBOL(symbol, function[, binding[, traits]]): defines a handler as an exported C function.
 #define XLA_FFI_DEFINE_HANDLER_SYMBOL(...)                                                      \
   XLA_FFI_SDK_PICK_4_(__VA_ARGS__, XLA_FFI_SDK_SYMBOL_4_, XLA_FFI_SDK_SYMBOL_3_,                \
                       XLA_FFI_SDK_SYMBOL_2_, unused, )                                          \
@@ -232,7 +231,7 @@ XLA_FFI_SDK_NAMESPACE_END
 #define XLA_FFI_SDK_SYMBOL_TAIL_(fn)                                                            \
   static_assert(std::is_invocable_r_v<XLA_FFI_Error*, decltype(fn), XLA_FFI_CallFrame*>,        \
                 "a handler takes XLA_FFI_CallFrame* and returns XLA_FFI_Error*")
-// Creates the handler of a symbol. XLA_FFI_LIBRARY also uses it, at compile time.
+// Defines the maker of a handler symbol. XLA_FFI_LIBRARY also evaluates the maker, at compile time.
 #define XLA_FFI_SDK_MAKER_(fn, ...) \
   [[maybe_unused]] static constexpr auto xla_ffi_maker_##fn = [] { return __VA_ARGS__; }
 #define XLA_FFI_SDK_SYMBOL_(fn)                            \
@@ -251,7 +250,8 @@ XLA_FFI_SDK_NAMESPACE_END
   XLA_FFI_SDK_MAKER_(fn, ::xla::ffi::internal::MakeHandlerAuto(#fn, impl));           \
   XLA_FFI_SDK_SYMBOL_(fn)
 
-// Declarations of exported functions: a handler, a type's number, a type's TypeInfo.
+// Declare exported functions: a handler, a function that returns a type's id, and a function that returns a type's
+// TypeInfo.
 #define XLA_FFI_DECLARE_HANDLER_SYMBOL(fn) \
   extern "C" XLA_FFI_SDK_EXPORT XLA_FFI_Error* fn(XLA_FFI_CallFrame* call_frame)
 #define XLA_FFI_DECLARE_TYPE_ID_SYMBOL(type_id_fn) \
@@ -259,8 +259,8 @@ XLA_FFI_SDK_NAMESPACE_END
 #define XLA_FFI_DECLARE_TYPE_INFO_SYMBOL(type_info_fn) \
   extern "C" XLA_FFI_SDK_EXPORT const XLA_FFI_TypeInfo* type_info_fn()
 
-// XLA_FFI_REGISTER_HANDLER(api, name, platform, handler or bundle[, traits]): registers before main runs. A failure is
-// reported on stderr.
+// XLA_FFI_REGISTER_HANDLER(api, name, platform, handler or bundle[, traits]): registers a handler before main runs. A
+// failure is reported on stderr.
 #define XLA_FFI_REGISTER_HANDLER(API, NAME, PLATFORM, ...) \
   XLA_FFI_REGISTER_HANDLER_(API, NAME, PLATFORM, __COUNTER__, __VA_ARGS__)
 #define XLA_FFI_REGISTER_HANDLER_(API, NAME, PLATFORM, N, ...) \

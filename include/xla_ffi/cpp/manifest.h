@@ -16,7 +16,7 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// A short list of texts.
+// A list of at most `n` texts.
 template <size_t n>
 struct Names {
   std::string_view names[n] = {};
@@ -29,17 +29,17 @@ struct Names {
   }
 };
 
-// A text for an operand or an attribute.
+// A property of an operand or an attribute, with its name.
 struct NamedText {
   std::string_view name, text;
 };
 
-// Not constexpr, so that the compiler's error shows the function's name.
+// Not constexpr, so that compile errors show the names of these functions.
 inline void No_operand_has_the_name_that_Layout_gives() {}
 inline void No_attribute_has_the_name_that_Default_gives() {}
 inline void Only_Name_Platforms_and_Doc_are_kept_of_a_binding_that_is_no_constant() {}
 
-// An operand's name: the given one, or a letter and its index.
+// The name of an operand: the given name, or a letter with the operand's index.
 struct OperandName {
   std::string_view given, letter;
   int place;
@@ -60,7 +60,7 @@ struct OperandName {
   }
 };
 
-// The properties of a handler that its author declares beyond the binding.
+// The properties of a handler that its author declares in addition to the binding.
 struct About {
   std::string_view name, doc, shape, batch, batch_handler;
   std::string_view vjp, forward, jvp, transpose;
@@ -73,14 +73,14 @@ struct About {
   constexpr bool HasGradient() const {
     return linear || !vjp.empty() || !jvp.empty() || !transpose.empty() || !forward.empty();
   }
-  // Returns true if properties are declared that need operands and attributes.
+  // Returns true if any property is declared that refers to operands or attributes.
   constexpr bool HasMore() const {
     return HasGradient() || has_residuals || nondeterministic || !batch.empty() || !batch_handler.empty() ||
            shared.count + default_count + layout_count > 0;
   }
 };
 
-// Describes the operands and attributes of one stage.
+// Describes the operands and attributes of the handler of one stage.
 template <typename Made>
 struct RecipeAbout;
 
@@ -93,8 +93,8 @@ struct RecipeAbout<Recipe<stage_, Fn, Declared_, Ts...>> {
   static constexpr bool kOpen = (is_open_v<Ts> || ...);
   static constexpr Revision kFloor = FloorOf<stage_, Fn, Ts...>();
 
-  // Calls `each(element, name, position, argument)` for each element of that kind. An in-out operand counts as
-  // argument and as result; `argument` is its index among the arguments.
+  // Calls `each(element, name, position, argument)` for each element of a kind. An in-out operand counts as an argument
+  // and as a result. `argument` is the operand's index among the arguments.
   template <ElementKind kind, typename Each>
   static constexpr void ForEach(const Label& label, const Each& each) {
     [[maybe_unused]] int i = 0, position = 0, argument = 0;
@@ -124,14 +124,14 @@ struct RecipeAbout<Recipe<stage_, Fn, Declared_, Ts...>> {
   }
 };
 
-// An exported handler of one stage.
+// An exported handler function of one stage.
 struct Symbol {
   std::string_view name;
   XLA_FFI_Handler* function;
 };
 
-// A handler's stages, each by its maker, and its declared properties. The functions that set a property return a
-// changed copy.
+// The description of a handler: its stages, each with a maker, and its declared properties. Functions that set a
+// property return a changed copy.
 template <const auto&... makers>
 class HandlerAbout {
   static constexpr bool kDescribed = (IsConstant<makers>(0) && ...);
@@ -142,7 +142,7 @@ class HandlerAbout {
     about_.name = symbols_[0].name;
   }
 
-  // Sets the target's name; the default is the first symbol.
+  // Sets the name of the handler; the default is the first symbol.
   constexpr HandlerAbout Name(std::string_view name) const {
     return With([&](About* about) { about->name = name; });
   }
@@ -155,15 +155,15 @@ class HandlerAbout {
   constexpr HandlerAbout Doc(std::string_view text) const {
     return With([&](About* about) { about->doc = text; });
   }
-  // Sets the default value of an optional attribute, as JSON (`"1e-5"`, `"true"`); for a string, the string
-  // itself. An unknown attribute name is a compile error.
+  // Sets the default value of an optional attribute, as JSON (`"1e-5"`, `"true"`) or, for a string attribute, as the
+  // string. An unknown attribute name is a compile error.
   constexpr HandlerAbout Default(std::string_view attribute, std::string_view value) const {
     return With([&](About* about) {
       about->defaults[about->default_count++] = NamedText{attribute, value};
     });
   }
-  // Sets the order of an operand's elements: `row`, `column`, or dimensions from slowest to fastest as in `[1, 0,
-  // 2]`. An unknown operand name is a compile error. Unnamed operands are called `x0`, `y0` and so on.
+  // Sets the memory order of an operand: `row`, `column`, or the dimensions from slowest to fastest, as in `[1, 0, 2]`.
+  // An unknown operand name is a compile error. Operands without names are called `x0`, `y0` and so on.
   constexpr HandlerAbout Layout(std::string_view operand, std::string_view order) const {
     return With([&](About* about) {
       about->layouts[about->layout_count++] = NamedText{operand, order};
@@ -174,7 +174,8 @@ class HandlerAbout {
     return With([](About* about) { about->nondeterministic = true; });
   }
 
-  // Set the handlers that compute derivatives, by name; see docs/gradients.md for their operands and results.
+  // Set the handlers that compute derivatives, by name. See docs/gradients.md for the operands and results of such
+  // handlers.
   constexpr HandlerAbout Vjp(std::string_view handler) const {
     return With([&](About* about) { about->vjp = handler; });
   }
@@ -198,7 +199,8 @@ class HandlerAbout {
     });
   }
 
-  // Sets how the handler can be batched: `leading`, `sequential` or `none`, or `leading` or `shared` per argument.
+  // Set the batching rule: `leading`, `sequential` or `none` for the handler, or `leading` or `shared` for each
+  // argument.
   constexpr HandlerAbout Batch(std::string_view how) const {
     return With([&](About* about) { about->batch = how; });
   }
@@ -228,14 +230,14 @@ class HandlerAbout {
     json.Raw("}");
   }
 
-  // Registers the handler with a host, for each of its platforms.
+  // Registers the handler with a host, on each of the handler's platforms.
   void Enroll(const XLA_FFI_Api* api, const char* library) const {
     XLA_FFI_Handler_Bundle bundle{};
     XLA_FFI_Handler_Traits traits = 0;
     int i = 0;
     (AddStage<makers>(&bundle, &traits, i++), ...);
     for (int k = 0; k < about_.platforms.count; ++k) {
-      // "Host" is XLA's own name for its CPU, which every host knows.
+      // Every host knows its CPU platform under XLA's name "Host".
       const std::string_view own = about_.platforms.names[k], platform = own == "cpu" ? "Host" : own;
       XLA_FFI_Error* error = Ffi::RegisterStaticHandler(api, about_.name, platform, bundle, traits);
       if (error == nullptr) continue;
@@ -308,7 +310,7 @@ class HandlerAbout {
       Of<maker>::template ForEach<kind>(
           recipe.label, [&](const Element& element, std::string_view name, int position, int argument) {
             json.Raw(position > 0 ? ", {\"name\": " : "{\"name\": ");
-            // An in-out operand has the same name as argument and as result.
+            // An in-out operand has the same name as an argument and as a result.
             const OperandName own =
                 element.inout ? OperandName{name, "x", argument} : OperandName{name, letter, position};
             own.Write(json);
@@ -344,7 +346,7 @@ class HandlerAbout {
       json.Raw(attr.array ? "[" : "").Raw(attr.type).Raw(attr.array ? "]\"" : "\"");
       std::string_view value;
       for (int k = 0; k < about_.default_count; ++k) {
-        // A dictionary field may have the same name as an attribute.
+        // Defaults apply only to attributes. A dictionary field may have the same name.
         if (!attr.from.empty() || about_.defaults[k].name != attr.name) continue;
         is_taken[k] = true;
         value = about_.defaults[k].text;
@@ -435,12 +437,12 @@ class HandlerAbout {
   About about_;
 };
 
-// The option XLA_FFI_REGISTER_ON_LOAD in a library's list of handlers.
+// The type of XLA_FFI_REGISTER_ON_LOAD, an option in the list of a library's handlers.
 struct RegisterOnLoad {};
 template <typename T>
 constexpr bool is_handler_v = !std::is_same_v<T, RegisterOnLoad>;
 
-// Writes a library's record; without an output buffer it only computes the size.
+// Writes the manifest of a library. Without an output buffer, computes only the size.
 template <typename... Handlers>
 constexpr size_t WriteLibrary(char* out, std::string_view name, const Handlers&... handlers) {
   Json json(out);
@@ -453,7 +455,7 @@ constexpr size_t WriteLibrary(char* out, std::string_view name, const Handlers&.
   return json.Raw("]}").size();
 }
 
-// Registers handlers with a host that was found when the library was loaded.
+// Registers a library's handlers with a host that was found when the library was loaded.
 template <typename... Handlers>
 void EnrollLibrary(const XLA_FFI_Api* api, const char* library, const void* context) {
   const auto enroll = [&](const auto& handler) {
@@ -463,7 +465,7 @@ void EnrollLibrary(const XLA_FFI_Api* api, const char* library, const void* cont
              *static_cast<const std::tuple<Handlers...>*>(context));
 }
 
-// Runs when the library is loaded. Does nothing without the option.
+// Called when the library is loaded. Does nothing if the option RegisterOnLoad is missing.
 template <typename... Handlers>
 constexpr bool OnLoad([[maybe_unused]] const char* library, [[maybe_unused]] const Handlers&... handlers) {
   if constexpr ((!is_handler_v<Handlers> || ...)) {
@@ -473,7 +475,7 @@ constexpr bool OnLoad([[maybe_unused]] const char* library, [[maybe_unused]] con
   return true;
 }
 
-// A record of the manifest.
+// A record of the manifest in the library file.
 template <size_t n>
 struct Record {
   char magic[8] = {'X', 'L', 'A', 'F', 'F', 'I', 'M', 'F'};
@@ -491,8 +493,8 @@ constexpr auto MakeRecord() {
 XLA_FFI_SDK_INTERNAL_END
 XLA_FFI_SDK_NAMESPACE_END
 
-// XLA_FFI_HANDLER(symbol[, symbol of another stage ...]): a handler of this source file, defined by
-// XLA_FFI_DEFINE_HANDLER_SYMBOL, with its declared properties. The first symbol is its name.
+// XLA_FFI_HANDLER(symbol[, symbol of another stage ...]): describes a handler that XLA_FFI_DEFINE_HANDLER_SYMBOL
+// defines in this source file. The handler has the name of the first symbol.
 #define XLA_FFI_HANDLER(...)                                                                      \
   XLA_FFI_SDK_PICK_5_(__VA_ARGS__, XLA_FFI_SDK_ABOUT_5_, XLA_FFI_SDK_ABOUT_4_,                    \
                       XLA_FFI_SDK_ABOUT_3_, XLA_FFI_SDK_ABOUT_2_, XLA_FFI_SDK_ABOUT_1_, unused, ) \
@@ -520,12 +522,12 @@ XLA_FFI_SDK_NAMESPACE_END
       XLA_FFI_SDK_SYMBOL_OF_(a), XLA_FFI_SDK_SYMBOL_OF_(b), XLA_FFI_SDK_SYMBOL_OF_(c),            \
       XLA_FFI_SDK_SYMBOL_OF_(d), XLA_FFI_SDK_SYMBOL_OF_(e))
 
-// XLA_FFI_LIBRARY(name, XLA_FFI_HANDLER(symbol), ...): puts the manifest of this source file's handlers into the
-// library. Each file may have one; those with the same name describe the same library.
+// XLA_FFI_LIBRARY(name, XLA_FFI_HANDLER(symbol), ...): adds a manifest of this source file's handlers to the library. A
+// file may have at most one XLA_FFI_LIBRARY. Files with the same library name describe the same library.
 //
-// Add XLA_FFI_REGISTER_ON_LOAD to the handlers for hosts that only load a file. The handlers are then registered
-// when the library is loaded, with every host in the process. It is silent if there is no host; a refused
-// registration is reported on stderr.
+// For hosts that load a file without registering its handlers, add XLA_FFI_REGISTER_ON_LOAD to the list. When the
+// library is loaded, it then registers the handlers with every host in the process. It does nothing if there is no
+// host, and reports refused registrations on stderr.
 #define XLA_FFI_LIBRARY(library, ...)                                                         \
   [[maybe_unused]] static constexpr auto xla_ffi_library_##library = [](char* out) {          \
     return ::xla::ffi::internal::WriteLibrary(out, #library, __VA_ARGS__);                    \

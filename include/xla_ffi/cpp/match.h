@@ -1,4 +1,4 @@
-// Patterns to match buffers against: element type, rank, dimensions. Part of <xla/ffi/api/api.h>.
+// Patterns that check the element type, rank and dimensions of buffers. Part of <xla/ffi/api/api.h>.
 #ifndef XLA_FFI_SDK_CPP_MATCH_H_
 #define XLA_FFI_SDK_CPP_MATCH_H_
 
@@ -6,7 +6,7 @@
 
 XLA_FFI_SDK_NAMESPACE_BEGIN
 
-// The rank of buffers that may have any rank.
+// The value of a rank parameter for buffers of any rank.
 inline constexpr size_t kDynamicRank = (std::numeric_limits<size_t>::max)();
 
 template <size_t rank, size_t... ranks>
@@ -16,7 +16,7 @@ XLA_FFI_SDK_FN constexpr bool IsDynamicRank() {
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// Converts an untyped buffer to a typed one, after its type was checked.
+// Converts an untyped buffer to a typed buffer. The caller has checked the type.
 struct BufferCast;
 
 // Adds an element type or a size to a text.
@@ -33,7 +33,7 @@ XLA_FFI_SDK_INTERNAL_END
 
 namespace internal {
 
-// A type-level list of constants.
+// A list of constants, as a type.
 template <typename T, T... values>
 struct XLA_FFI_SDK_TYPE ValueSequence {
   using ValueType = T;
@@ -42,7 +42,7 @@ struct XLA_FFI_SDK_TYPE ValueSequence {
   XLA_FFI_SDK_HOT static bool Has([[maybe_unused]] T value) {
     return sizeof...(values) == 0 || ((value == values) || ...);
   }
-  // Adds "F32", or "one of [F32, F64]".
+  // Adds the constants to a text: "F32", or "one of [F32, F64]".
   XLA_FFI_SDK_COLD static void Put(Text& text) noexcept {
     if (sizeof...(values) != 1) text << "one of [";
     [[maybe_unused]] const char* between = "";
@@ -63,7 +63,7 @@ using DTypeSet = internal::ValueSequence<DType, dtypes...>;
 template <size_t... ranks>
 using RankSet = internal::ValueSequence<size_t, ranks...>;
 
-// One dimension of a pattern: any size, a given size, or a place to store the size.
+// A pattern of one dimension: any size, a given size, or a pointer to which the size is written.
 class XLA_FFI_SDK_TYPE DimPattern {
  public:
   XLA_FFI_SDK_HOT DimPattern() {}
@@ -71,7 +71,7 @@ class XLA_FFI_SDK_TYPE DimPattern {
   XLA_FFI_SDK_HOT DimPattern(T value) : kind_(Kind::kSize), size_(static_cast<int64_t>(value)) {  // NOLINT
     static_assert(sizeof(T) <= sizeof(int64_t));
   }
-  // If two dimensions have the same place, their sizes must be equal.
+  // Matches any size and writes it to `value`. Dimensions with the same pointer must have equal sizes.
   XLA_FFI_SDK_HOT DimPattern(int64_t* value)  // NOLINT
       : kind_(value != nullptr ? Kind::kCapture : Kind::kAny), capture_(value) {}
 
@@ -119,8 +119,8 @@ class XLA_FFI_SDK_TYPE DimPattern {
 
 namespace internal {
 
-// A pattern for buffers. Element types and ranks are part of the type, so that a match can return a typed
-// buffer. Element types and shapes taken from another buffer are values.
+// A pattern of buffers. Element types and ranks are template arguments, so that a match can return a typed
+// buffer. If they are taken from a buffer (WithShapeOf, Like), they are member variables.
 template <typename DTypes, typename Ranks>
 class XLA_FFI_SDK_TYPE BufferPatternBase {
   using DType = typename DTypes::ValueType;
@@ -141,7 +141,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
     return BufferPatternBase<match::DTypeSet<DType, dtype, dtypes...>, Ranks>(*this);
   }
 
-  // Requires the shape of `buffer`.
+  // Adds the requirement that a buffer has the shape of `buffer`.
   template <typename Buffer>
   XLA_FFI_SDK_HOT auto WithShapeOf(Buffer buffer) const {
     BufferPatternBase<DTypes, match::RankSet<>> pattern(*this);
@@ -151,7 +151,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
     return pattern;
   }
 
-  // Requires the shape and element type of `buffer`.
+  // Adds the requirement that a buffer has the shape and element type of `buffer`.
   template <typename Buffer>
   XLA_FFI_SDK_HOT auto Like(Buffer buffer) const {
     BufferPatternBase<match::DTypeSet<DType>, match::RankSet<>> pattern(WithShapeOf(buffer));
@@ -159,7 +159,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
     return pattern;
   }
 
-  // Requires these dimensions in order, and thereby the rank.
+  // Adds the requirement that a buffer has exactly these dimensions, in order.
   template <typename... Args,
             typename = std::enable_if_t<(std::is_convertible_v<Args, match::DimPattern> && ...)>>
   XLA_FFI_SDK_HOT auto WithDims(Args&&... dimensions) const {
@@ -168,7 +168,8 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
     return pattern;
   }
 
-  // Requires one dimension; the other dimensions and the rank are unchanged.
+  // Add a requirement for the dimension at `index`. The requirements for other dimensions and the rank are
+  // unchanged.
   XLA_FFI_SDK_FN BufferPatternBase WithDim(size_t index, match::DimPattern dimension) const {
     BufferPatternBase pattern(*this);
     if (index >= pattern.dims_.size()) pattern.dims_.resize(index + 1);
@@ -199,7 +200,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
     return good;
   }
 
-  // Returns nothing if the buffer matches, otherwise the reason.
+  // Returns nullopt if the buffer matches, otherwise the reason why not.
   template <typename Buffer, typename Reason = std::string>
   XLA_FFI_SDK_HOT std::optional<Reason> Match(Buffer buffer) const {
     if (XLA_FFI_PREDICT_TRUE(Matches(buffer))) return std::nullopt;
@@ -207,7 +208,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
     return Why(buffer.element_type(), dimensions.begin(), dimensions.size());
   }
 
-  // Stores the requested sizes.
+  // Writes the sizes of the buffer's dimensions to the pointers of the pattern.
   template <typename Buffer>
   XLA_FFI_SDK_HOT void Capture(Buffer buffer) const {
     const auto dimensions = buffer.dimensions();
@@ -220,7 +221,7 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
     return text.str();
   }
 
-  // Returns the reason why a buffer of that name does not match.
+  // Returns the reason why a buffer does not match. The text names the buffer.
   XLA_FFI_SDK_COLD std::string WhyNot(std::string_view name, DType dtype, const int64_t* dims, size_t rank) const {
     Text text;
     Put(text << "buffer `" << name << "` is not ");
@@ -231,7 +232,8 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
  private:
   template <typename, typename>
   friend class BufferPatternBase;
-  // A constraint is either part of the type or a value.
+  // Copies a pattern with new template arguments. Values for element type and rank are only copied if the
+  // template has none.
   template <typename OtherDTypes, typename OtherRanks>
   XLA_FFI_SDK_HOT explicit BufferPatternBase(
       const BufferPatternBase<OtherDTypes, OtherRanks>& other)
@@ -305,7 +307,8 @@ XLA_FFI_SDK_HOT inline DimPattern Dim(int64_t* value) { return DimPattern(value)
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// Matches a buffer and stores the requested sizes, or returns a message with the buffer's name.
+// Matches a buffer and writes the captured sizes. If the buffer does not match, returns a message with the
+// buffer's name.
 template <typename Buffer, typename Pattern, typename Reason = std::string>
 XLA_FFI_SDK_HOT inline std::optional<Reason> TryMatchBuffer(std::string_view name, Buffer buffer,
                                                             const Pattern& pattern) {

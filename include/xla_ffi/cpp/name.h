@@ -9,7 +9,7 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// Keeps one permanent copy of a name whose text may not outlive the handler.
+// Returns a permanent copy of a name, because the original text may not live as long as the handler.
 XLA_FFI_SDK_COLD inline std::string_view Intern(std::string_view name) {
   static std::mutex mutex;
   static auto* const kept = new std::set<std::string>();
@@ -21,7 +21,7 @@ XLA_FFI_SDK_COLD inline std::string_view Intern(std::string_view name) {
 struct XLA_FFI_SDK_TYPE Limit {
   enum Kind : uint8_t { kNone, kSigned, kUnsigned, kFloat, kDouble };
   Kind kind;
-  int64_t whole;  // also holds the bits of an unsigned number
+  int64_t whole;  // for unsigned types, the bits of the number
   double real;
 
   template <typename T>
@@ -50,7 +50,7 @@ struct XLA_FFI_SDK_TYPE Limits {
   }
 };
 
-// Not constexpr, so that the compiler's error shows this name for a bound of the wrong type.
+// Not constexpr, so that a compile error for a bound of the wrong type shows this name.
 inline void A_bound_is_not_a_number_of_the_type_of_its_attribute() {}
 template <typename T, typename Number>
 constexpr Limit LimitOf(Number value) {
@@ -62,7 +62,8 @@ constexpr Limit LimitOf(Number value) {
   return Limit::Of<T>(converted);
 }
 
-// The name of an attribute or operand. In a constant expression, a literal is not copied.
+// The name of an attribute or operand. In a constant expression, the name refers to the string literal;
+// otherwise, it is a permanent copy.
 class BoundName {
  public:
   constexpr BoundName() = default;
@@ -87,13 +88,13 @@ class BoundName {
 
   constexpr std::string_view text() const { return text_; }
 
-  Limits limits = {};  // bounds of an attribute
+  Limits limits = {};  // the bounds of a numeric attribute
 
  private:
   std::string_view text_;
 };
 
-// A list of names. Never empty, because an array cannot be.
+// The names of a binding's elements. The array has at least one entry, because arrays cannot be empty.
 template <size_t n>
 struct BoundNames {
   BoundName names[n == 0 ? 1 : n] = {};

@@ -1,4 +1,4 @@
-// Decodes operands and results, including variadic ones, and matches buffers. Part of <xla/ffi/api/ffi.h>.
+// Decodes arguments and results, including variadic ones, and matches buffers. Part of <xla/ffi/api/ffi.h>.
 #ifndef XLA_FFI_SDK_CPP_OPERAND_H_
 #define XLA_FFI_SDK_CPP_OPERAND_H_
 
@@ -31,12 +31,12 @@ struct OperandType<Buffer<dtype, rank>> {
   static constexpr int64_t kRank = rank == kDynamicRank ? kAnyRank : static_cast<int64_t>(rank);
 };
 
-// Returns true for a buffer with an element type: hosts before r5 send sub-byte elements without one.
+// Returns true if a buffer has an element type, which sub-byte elements from hosts before r5 lack.
 XLA_FFI_SDK_HOT inline bool IsaAnyBuffer(const XLA_FFI_Buffer* buf) {
   return IsThere(buf) && XLA_FFI_PREDICT_TRUE(buf->dtype != XLA_FFI_DataType_INVALID);
 }
 
-// Returns true for a buffer of that element type and rank.
+// Returns true if a buffer has this element type and rank.
 template <DataType dtype, size_t rank>
 XLA_FFI_SDK_HOT inline bool IsaBuffer(const XLA_FFI_Buffer* buf) {
   return IsThere(buf) && static_cast<unsigned>(buf->dtype) == static_cast<unsigned>(dtype) &&
@@ -153,7 +153,7 @@ XLA_FFI_SDK_INTERNAL_END
 
 namespace internal {
 
-// How handlers see arguments (ArgSide) and results (RetSide), and where both are in the frame.
+// The types and the accessor of arguments (ArgSide) and of results (RetSide), for the template Remaining.
 struct XLA_FFI_SDK_TYPE ArgSide {
   using Operands = XLA_FFI_Args;
   template <typename T>
@@ -171,7 +171,8 @@ struct XLA_FFI_SDK_TYPE RetSide {
   XLA_FFI_SDK_HOT static void* At(const Operands* rets, size_t i) { return rets->rets[i]; }
 };
 
-// Gets an operand, or reports the problem. Not a member, because Clang would export it.
+// Gets an operand, or returns an error. This is a free function, because Clang would export a member
+// function.
 template <typename Side, typename T>
 XLA_FFI_SDK_SLOW inline ErrorOr<typename Side::template Value<T>> GetSlow(
     const typename Side::Operands* operands, size_t offset, size_t index) {
@@ -184,7 +185,7 @@ XLA_FFI_SDK_SLOW inline ErrorOr<typename Side::template Value<T>> GetSlow(
   return std::move(*value);
 }
 
-// The operands after those that the binding names.
+// The variadic operands of a call, which follow the named operands of the binding.
 template <typename Side>
 class XLA_FFI_SDK_TYPE Remaining {
   using Operands = typename Side::Operands;
@@ -219,14 +220,16 @@ class XLA_FFI_SDK_TYPE Remaining {
 
 }  // namespace internal
 
-// The arguments after those that the binding names: `size`, `isa<T>(i)`, `get<T>(i)`.
+// The variadic arguments of a call, which follow the named arguments of the binding. Use `size`, `isa<T>(i)`
+// and `get<T>(i)`.
 class XLA_FFI_SDK_TYPE RemainingArgs : public internal::Remaining<internal::ArgSide> {
  public:
   XLA_FFI_SDK_HOT RemainingArgs(const XLA_FFI_Args* args, size_t offset)
       : Remaining(args, offset) {}
 };
 
-// The results after those that the binding names; `get<T>(i)` returns a Result<T>.
+// The variadic results of a call, which follow the named results of the binding. `get<T>(i)` returns a
+// Result<T>.
 class XLA_FFI_SDK_TYPE RemainingRets : public internal::Remaining<internal::RetSide> {
  public:
   XLA_FFI_SDK_HOT RemainingRets(const XLA_FFI_Rets* rets, size_t offset)
@@ -266,7 +269,7 @@ XLA_FFI_SDK_HOT inline auto Buffer() {
     return BufferPattern<DTypeSet<DataType, dtype>, RankSet<rank>>();
   }
 }
-// A template, so that files without patterns do not compile it.
+// This function is a template, so that files without patterns do not compile it.
 template <typename DTypes = DTypeSet<DataType>>
 XLA_FFI_SDK_HOT inline BufferPattern<DTypes> Buffer() {
   return {};
@@ -274,7 +277,7 @@ XLA_FFI_SDK_HOT inline BufferPattern<DTypes> Buffer() {
 
 }  // namespace match
 
-// Checks a buffer (or a result) against a pattern; the error names the buffer.
+// Checks a buffer or a result against a pattern. The error names the buffer.
 template <typename BufferType, typename DTypes, typename Ranks>
 [[nodiscard]] XLA_FFI_SDK_HOT inline Error Verify(std::string_view name, BufferType buffer,
                                            const match::BufferPattern<DTypes, Ranks>& pattern) {
@@ -285,7 +288,7 @@ template <typename BufferType, typename DTypes, typename Ranks>
   return Error();
 }
 
-// Checks an untyped buffer against a pattern of one element type and rank, and returns a typed buffer.
+// Checks an untyped buffer against a pattern with one element type and rank, and returns a typed buffer.
 template <DataType dtype, size_t rank>
 [[nodiscard]] XLA_FFI_SDK_HOT inline ErrorOr<Buffer<dtype, rank>> Match(
     std::string_view name, AnyBuffer buffer,
@@ -295,7 +298,7 @@ template <DataType dtype, size_t rank>
   return internal::BufferCast::Cast<Buffer<dtype, rank>>(buffer);
 }
 
-// Checks a typed buffer against a pattern.
+// Checks a typed buffer against a pattern, and returns the buffer.
 template <DataType dtype, size_t rank, typename DTypes, typename Ranks>
 [[nodiscard]] XLA_FFI_SDK_HOT inline ErrorOr<Buffer<dtype, rank>> Match(
     std::string_view name, Buffer<dtype, rank> buffer,
@@ -305,7 +308,7 @@ template <DataType dtype, size_t rank, typename DTypes, typename Ranks>
   return buffer;
 }
 
-// Checks a result against a pattern.
+// Checks a result against a pattern, and returns the typed result.
 template <typename BufferType, typename DTypes, typename Ranks>
 [[nodiscard]] XLA_FFI_SDK_HOT inline auto Match(std::string_view name, Result<BufferType> buffer,
                                          const match::BufferPattern<DTypes, Ranks>& pattern) {

@@ -1,4 +1,4 @@
-// Shape contracts that are parsed at compile time, so that a call only compares sizes. Part of <xla/ffi/api/api.h>.
+// Parses shape contracts at compile time, so that calls only compare sizes. Part of <xla/ffi/api/api.h>.
 #ifndef XLA_FFI_SDK_CPP_PLAN_H_
 #define XLA_FFI_SDK_CPP_PLAN_H_
 
@@ -9,39 +9,40 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// An operand of a contract.
+// The entry of a contract for one operand.
 struct PlannedEntry {
   bool is_arg = true;
-  int index = 0;       // index among the arguments or the results
+  int index = 0;       // index of the operand among the arguments or the results
   int words = 0;       // number of dimensions, without an ellipsis
-  bool token = false;  // an operand of any shape
+  bool token = false;  // whether the entry is `token`, for an operand of any shape
   int ellipsis = -1;   // number of dimensions before the ellipsis, or -1
 };
 
-// A dimension with a name or a number.
+// A dimension of a contract that is a name or a number.
 struct PlannedDim {
   int entry = 0;
   int place = 0;  // index of the dimension; after an ellipsis, counted from the end (-1 is the last)
   int64_t size = -1;
   std::string_view name;
-  int same = -1;  // the first dimension with the same name, or -1
+  int same = -1;  // index of the first dimension with the same name, or -1
 };
 
-// A contract of fixed operands whose sizes are names and numbers. Other contracts have no plan.
+// A parsed contract. A contract only has a plan if all operands are required and all dimensions are names, numbers, `_`
+// or `...`.
 template <size_t kLength>
 struct ShapePlan {
   bool is_plan = true;
   int entries = 0;
   int dims = 0;
-  int ellipsis = -1;  // the first entry with an ellipsis
+  int ellipsis = -1;  // index of the first entry with an ellipsis, or -1
   PlannedEntry entry[kLength] = {};
   PlannedDim dim[kLength] = {};
 
-  // The contract's length is an upper bound for its entries and dimensions. There is at least one entry.
+  // Parses a contract. `kLength` is an upper bound for the number of entries and dimensions.
   constexpr explicit ShapePlan(std::string_view contract) {
     const size_t arrow = contract.find("->");
     is_plan = arrow != std::string_view::npos;
-    if (!is_plan) return;  // a static_assert reports it
+    if (!is_plan) return;  // a static_assert reports this mistake
     Side(contract.substr(0, arrow), true);
     Side(contract.substr(arrow + 2), false);
   }
@@ -97,7 +98,7 @@ struct ShapePlan {
     ++dims;
   }
 
-  // Reads a word that is only a number.
+  // Reads a word that must be a number; otherwise the contract has no plan.
   constexpr void ReadSizeOf(std::string_view word, int64_t* size) {
     *size = 0;
     for (const char c : word) {
@@ -107,13 +108,14 @@ struct ShapePlan {
   }
 };
 
-// The comparisons of a contract.
+// Compares the operands of a call with a contract's plan.
 template <typename Declared>
 struct ShapeCheck {
   static constexpr std::string_view kText = Declared::Shape();
   static constexpr ShapePlan<kText.size() + 1> kPlan{kText};
 
-  // Returns true if a name of the contract is the name of an attribute, whose value it then represents.
+  // Returns true if an attribute has the same name as a dimension of the contract. The dimension must then equal the
+  // attribute's value, which a plan does not support.
   static constexpr bool Names(const BoundName* names, const bool* is_attr, int size) {
     for (int i = 0; i < size; ++i) {
       for (int d = 0; d < kPlan.dims; ++d) {
@@ -123,8 +125,8 @@ struct ShapeCheck {
     return false;
   }
 
-  // Returns true if the operands have the contract's shapes. If they seem not to, or this cannot be decided here, the
-  // contract is parsed again.
+  // Returns true if the operands match the contract's plan. Otherwise, the caller checks the call by parsing the
+  // contract again.
   XLA_FFI_SDK_HOT static bool Fits(const XLA_FFI_CallFrame* frame) {
     return Fits(frame, std::make_index_sequence<kPlan.entries>{},
                        std::make_index_sequence<kPlan.dims>{});

@@ -1,4 +1,4 @@
-// Printing and comparing the C API's enums and structs. Part of <xla/ffi/api/api.h>.
+// Prints and compares enums and structs of the C API. Part of <xla/ffi/api/api.h>.
 #ifndef XLA_FFI_SDK_CPP_PRINT_H_
 #define XLA_FFI_SDK_CPP_PRINT_H_
 
@@ -8,8 +8,8 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// Returns the name of an element type, or null for unknown numbers. It is for constants; values from a call are
-// named by xla_ffi_sdk_dtype_name.
+// Returns the name of an element type, or null for unknown numbers. For constants only; for values from a call, use
+// xla_ffi_sdk_dtype_name.
 XLA_FFI_SDK_COLD constexpr const char* DTypeName(unsigned dtype) {
   switch (dtype) {
 #define XLA_FFI_SDK_ELEMENT(name, lower, bits) \
@@ -48,7 +48,7 @@ XLA_FFI_SDK_COLD constexpr const char* StageName(unsigned stage) {
   }
 }
 
-// Adds the name, or the number if there is no name.
+// Adds a name to a text, or a number if the name is null.
 XLA_FFI_SDK_COLD inline Text& PutName(Text& text, const char* name, unsigned number) noexcept {
   return name != nullptr ? text << name : text << "unknown(" << number << ")";
 }
@@ -58,7 +58,7 @@ XLA_FFI_SDK_COLD inline Text& PutDType(Text& text, unsigned dtype) noexcept {
 XLA_FFI_SDK_COLD inline Text& operator<<(Text& text, const xla_ffi_sdk_line& line) noexcept {
   return text.Add(line.text, line.size);
 }
-// Adds the handler that an error belongs to: "scale (execute): ".
+// Adds the name and stage of the handler to which an error refers: "scale (execute): ".
 XLA_FFI_SDK_COLD inline Text& PutHandler(Text& text, std::string_view name, unsigned stage) noexcept {
   return PutName(text << (name.empty() ? std::string_view("handler") : name) << " (", StageName(stage), stage) << "): ";
 }
@@ -68,7 +68,7 @@ XLA_FFI_SDK_COLD inline std::ostream& PrintName(std::ostream& os, const char* na
   return os << PutName(text, name, number).view();
 }
 
-// Returns the number of a C enum; hosts send values that no enumerator names.
+// Returns the number of a C enum, which may have no enumerator because hosts may be newer.
 template <typename Enum>
 inline unsigned NumberOf(const Enum& value) {
   static_assert(sizeof(Enum) == sizeof(unsigned), "an enum of XLA has the size of an int");
@@ -80,8 +80,8 @@ inline unsigned NumberOf(const Enum& value) {
 XLA_FFI_SDK_INTERNAL_END
 XLA_FFI_SDK_NAMESPACE_END
 
-// XLA's own header defines the same operators, and files of one library may include either header, so these have
-// their own namespace.
+// The operators have a separate namespace, because XLA's header defines the same operators, and files of one library
+// may include either header.
 inline namespace xla_ffi_sdk_v1 {
 
 XLA_FFI_SDK_COLD inline std::ostream& operator<<(std::ostream& os, const XLA_FFI_DataType dtype) {

@@ -1,18 +1,18 @@
-// Registers handlers and types with a host, and holds the registrations that all files of a library share. Part
-// of <xla/ffi/api/api.h>.
+// Registers handlers and types with a host, and contains the registrations that all files of a library share. Part of
+// <xla/ffi/api/api.h>.
 #ifndef XLA_FFI_SDK_CPP_REGISTRATION_H_
 #define XLA_FFI_SDK_CPP_REGISTRATION_H_
 
 #include "xla_ffi/cpp/binding.h"
 
-// Data shared by all files of a library, with or without exceptions, and of the internal or the external API. A
-// file can therefore find state that a different file stores. Only data is here, because each kind of file has
-// its own functions. It is explicitly hidden, because GCC otherwise shares a variable template for a user's
-// type with the whole process.
+// Data that all files of a library share, with or without exceptions, and of the internal or the external API. A file
+// can therefore find state that a different file stores. Functions are elsewhere, because each kind of file has its
+// own. The namespace is explicitly hidden, because GCC otherwise shares a variable template for a user type with the
+// whole process.
 namespace xla::ffi {
 namespace sdk_shared_v1 XLA_FFI_SDK_HIDDEN {
 
-// An id of a type. Each type has a list of ids, one per copy of XLA in the process.
+// The id of a type in one copy of XLA, as a node of the type's list of ids.
 struct TypeNode {
   const XLA_FFI_Api* api;
   XLA_FFI_TypeId id;
@@ -20,7 +20,7 @@ struct TypeNode {
 };
 using TypeList = std::atomic<TypeNode*>;
 
-// A type that a source file registered itself, identified by the address of its id.
+// A type that a source file registered explicitly, identified by the address of its `TypeId id`.
 struct NamedType {
   const XLA_FFI_TypeId* key;
   TypeList ids;
@@ -30,13 +30,13 @@ struct NamedType {
 };
 inline std::atomic<NamedType*> named_types{nullptr};
 
-// The numbers of types that this library registered, and of user data types without an id.
+// The ids of types that this library registered: state types, and types of user data without a `TypeId id`.
 template <typename T>
 XLA_FFI_SDK_HIDDEN inline TypeList own_types{nullptr};
 template <typename T>
 XLA_FFI_SDK_HIDDEN inline TypeList own_user_types{nullptr};
 
-// An address that identifies T within this image. Not constant, because linkers merge equal constants.
+// A variable whose address identifies T within this image. Not a constant, because linkers merge equal constants.
 template <typename T>
 XLA_FFI_SDK_HIDDEN inline char type_tag;
 
@@ -53,16 +53,15 @@ using sdk_shared_v1::named_types;
 using sdk_shared_v1::own_types;
 using sdk_shared_v1::own_user_types;
 
-// Returns the first node for which `is` returns true, or null. Lists only grow and nodes are never freed, so
-// readers need no lock.
+// Returns the first node of a list for which `is` returns true, or null. Needs no lock, because lists only grow and
+// nodes are never freed.
 template <typename Node, typename Is>
 XLA_FFI_SDK_HOT inline Node* FindIn(const std::atomic<Node*>& first, const Is& is) {
   Node* node = first.load(std::memory_order_acquire);
   while (node != nullptr && !is(*node)) node = node->next;
   return node;
 }
-// Adds a node at the front, unless the list already has a node for which `is` returns true. Returns the node in
-// the list.
+// Adds a node at the front of a list, unless `is` returns true for a node of the list. Returns the node in the list.
 template <typename Node, typename Is>
 XLA_FFI_SDK_COLD inline Node* AddTo(std::atomic<Node*>& first, Node* node, const Is& is) {
   static std::mutex mutex;
@@ -77,7 +76,7 @@ XLA_FFI_SDK_HOT inline const XLA_FFI_TypeId* FindType(const TypeList& list, cons
   const TypeNode* node = FindIn(list, [api](const TypeNode& known) { return known.api == api; });
   return node != nullptr ? &node->id : nullptr;
 }
-// Adds a number to a list. Returns the number to use: if another thread was first, the one that it added.
+// Adds a type id to a list. If a different thread has added an id for the same host, returns that id.
 XLA_FFI_SDK_COLD inline XLA_FFI_TypeId AddType(TypeList& list, TypeNode* node) {
   const XLA_FFI_Api* const api = node->api;
   return AddTo(list, node, [api](const TypeNode& known) { return known.api == api; })->id;
@@ -101,14 +100,14 @@ XLA_FFI_SDK_COLD inline bool WasRefused(const XLA_FFI_TypeId* key) {
   const NamedType* type = FindNamed(key);
   return type != nullptr && type->refused;
 }
-// Returns the number of a type that the source registered, or null.
+// Returns the id of a type that a source file registered explicitly, or null.
 XLA_FFI_SDK_COLD inline const XLA_FFI_TypeId* FindNamed(const XLA_FFI_Api* api,
                                                         const XLA_FFI_TypeId* key) {
   const NamedType* type = FindNamed(key);
   return type != nullptr ? FindType(type->ids, api) : nullptr;
 }
 
-// Registers a type that others may have registered under this name, and uses their number.
+// Registers a type under a name that others may have registered. If so, uses the existing id.
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* ShareType(const XLA_FFI_Api* api, std::string_view name,
                                                  XLA_FFI_TypeId* id,
                                                  const XLA_FFI_TypeInfo* info) {
@@ -118,14 +117,14 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* ShareType(const XLA_FFI_Api* api, std::st
   return xffi_type_share_(api, (text << name).c_str(), info != nullptr ? info : &none, id);
 }
 
-// Registers a type of this library with a unique name suffix. Other libraries, and this library when it is
-// loaded again, then do not clash.
+// Registers a type of this library under its name with a unique suffix. The name does not clash with other libraries,
+// or with this library if it is loaded again.
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* RegisterOwnType(const XLA_FFI_Api* api, TypeList& list,
                                                        std::string_view pretty,
                                                        const XLA_FFI_TypeInfo& info,
                                                        XLA_FFI_TypeId* id) {
-  // The node's address makes the name unique. The node is never deleted, even if another thread was first, so a
-  // library that is later loaded at the same place gets a different name.
+  // The address of the node makes the name unique. The node is never deleted, even if a different thread was first. A
+  // library that is later loaded at the same address therefore gets a different name.
   auto* node = new TypeNode{api, {}, nullptr};
   char address[32];
   std::snprintf(address, sizeof(address), "@%llx",
@@ -153,7 +152,7 @@ XLA_FFI_Error* Ffi::RegisterStaticHandler(const XLA_FFI_Api* api, std::string_vi
 XLA_FFI_Error* Ffi::RegisterTypeId(const XLA_FFI_Api* api, std::string_view name,
                                           XLA_FFI_TypeId* type_id,
                                           const XLA_FFI_TypeInfo* type_info) {
-  // A class that inherits its id would get objects of the class that declares the id.
+  // A class that inherits its `id` would receive objects of the class that declares the `id`.
   const internal::NamedType* known = internal::FindNamed(type_id);
   if (known != nullptr && !known->refused && known->name != name) {
     internal::Text text;
@@ -173,7 +172,7 @@ XLA_FFI_Error* Ffi::RegisterTypeId(const XLA_FFI_Api* api, std::string_view name
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// Reports a failed registration on stderr, because a static initializer's result is not checked.
+// Reports a failed registration on stderr, because the result of a static initializer is not checked.
 XLA_FFI_SDK_COLD inline const XLA_FFI_Error* RegisterAndReport(const XLA_FFI_Api* api, std::string_view name,
                                                       XLA_FFI_Error* error) {
   if (error != nullptr) {

@@ -1,9 +1,8 @@
-// User types: their registration, user data, and state that one stage stores for later stages. Part of
+// User-defined types: their registration, user data, and state that one stage stores for later stages. Part of
 // <xla/ffi/api/ffi.h>.
 //
-// A state type has a static `TypeId id`, as in XLA's own headers. It need not be registered. The library registers it
-// once with each copy of XLA in the process, under a unique name. This happens when the host asks for metadata, or at
-// the first use.
+// A state type has a static `TypeId id`, as in XLA's own headers, and need not be registered. The library registers
+// the type with each copy of XLA in the process, under a unique name, at the metadata query or at the first use.
 #ifndef XLA_FFI_SDK_CPP_STATE_H_
 #define XLA_FFI_SDK_CPP_STATE_H_
 
@@ -21,7 +20,7 @@ void DeleteObject(void* object) {
 }
 XLA_FFI_SDK_INTERNAL_END
 
-// Returns the information a host needs to destroy a T.
+// Returns the type information that a host needs to destroy a T.
 template <typename T>
 XLA_FFI_SDK_FN constexpr XLA_FFI_TypeInfo MakeTypeInfo() {
   return XLA_FFI_TypeInfo{XLA_FFI_TypeInfo_STRUCT_SIZE, nullptr, &internal::DeleteObject<T>};
@@ -38,7 +37,7 @@ constexpr std::string_view PrettyType() {
 #endif
 }
 
-// Extracts the type's name from the compiler's name of a function of T, in the format of GCC and Clang.
+// Extracts the name of T from the compiler's name of a function template for T, in the format of GCC and Clang.
 constexpr std::string_view ShortType(std::string_view type) {
   const size_t at = type.find("T = ");
   if (at != std::string_view::npos) type.remove_prefix(at + 4);
@@ -46,13 +45,14 @@ constexpr std::string_view ShortType(std::string_view type) {
 }
 
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
-// True if a type has its own id.
+// Is true if a type has a member `id`.
 template <typename T, typename = void>
 inline constexpr bool has_type_id_v = false;
 template <typename T>
 inline constexpr bool has_type_id_v<T, std::void_t<decltype(T::id)>> = true;
 
-// Returns the name of a user data type, which is the same for all code in this image, and only there.
+// Returns the name under which a type of user data is registered. The name is the same for all code in this image, and
+// unique to the image.
 template <typename T>
 XLA_FFI_SDK_FN const std::string& UserDataName() {
   static const auto* const name = [] {
@@ -85,7 +85,7 @@ XLA_FFI_SDK_COLD XLA_FFI_Error* FirstTypeId(const XLA_FFI_Api* api, XLA_FFI_Type
   } else
 #endif
   {
-  // The source registered the type itself. Its number is used, and kept like the numbers of other types.
+  // If the source registered the type explicitly, its id is used, and added to the ids of T.
   if (const XLA_FFI_TypeId* named = FindNamed(api, &T::id)) {
     AddType(own_types<T>, api, *named);
     *id = *named;
@@ -96,7 +96,7 @@ XLA_FFI_SDK_COLD XLA_FFI_Error* FirstTypeId(const XLA_FFI_Api* api, XLA_FFI_Type
   }
 }
 
-// Gets the number of T in the host's copy of XLA.
+// Gets the id of T in the host's copy of XLA, and registers T if necessary.
 template <typename T>
 XLA_FFI_SDK_HOT inline XLA_FFI_Error* TypeIdFor(const XLA_FFI_Api* api, XLA_FFI_TypeId* id) {
 #if !defined(XLA_FFI_SDK_INTERNAL_H_)
@@ -132,11 +132,11 @@ constexpr const char* kStateFeature = stage == ExecutionStage::kInstantiate
                                           ? XLA_FFI_SDK_NAME_STATE
                                           : XLA_FFI_SDK_NAME_STAGE_STATE;
 
-// The outcome of a look-up.
+// The outcome of a look-up of state or user data.
 enum class Found { kYes, kNothing, kFailed };
 
-// Returns kNothing if a host reports that there is no object. Hosts before r9 do not report the code, so `words` are
-// searched in the message.
+// Returns kNothing if an error means that there is no object. Hosts before r9 do not report the code, so the message is
+// searched for `words`.
 XLA_FFI_SDK_COLD inline Found Why(const XLA_FFI_Api* api, XLA_FFI_Error* error,
                                   std::string_view words) {
   const ErrorDetails details = GetErrorDetails(api, error);
@@ -146,7 +146,7 @@ XLA_FFI_SDK_COLD inline Found Why(const XLA_FFI_Api* api, XLA_FFI_Error* error,
              : Found::kFailed;
 }
 
-// Gets an object that may be absent; a failure is not treated as absence.
+// Gets an object that may be absent. Other failures are reported as errors.
 template <typename Tag, typename Object = typename CtxDecoding<Tag>::Type>
 XLA_FFI_SDK_HOT inline std::optional<std::optional<Object>> FindOptional(
     const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx, DiagnosticEngine& diagnostic) {
@@ -162,9 +162,9 @@ XLA_FFI_SDK_HOT inline std::optional<std::optional<Object>> FindOptional(
 
 XLA_FFI_SDK_INTERNAL_END
 
-// Tag: the object of type T that the caller attached to the execution, as a T*. T::id is its number, which the
-// caller's side registered. Within std::optional it is absent if the caller attached none, or did not register the
-// type. Anything else, such as a type that the host refused, is an error.
+// Context tag: binds the user data of type T that the caller attached to the execution, as a T*. T::id is the id that
+// the caller's code registered. With std::optional, the value is absent if the caller attached none or did not register
+// the type. Other failures, for example a type that the host refused, are errors.
 template <typename T>
 struct UserData {};
 
@@ -236,7 +236,8 @@ struct CtxDecoding<std::optional<UserData<T>>> {
   }
 };
 
-// Tag: the state of type T that a stage stored, as a T*. State of instantiate: from r1; of other stages: from r8.
+// Context tag: binds the state of type T that a stage stored, as a T*. State of the instantiate stage is available from
+// r1 on, state of other stages from r8 on.
 template <typename T, ExecutionStage stage = ExecutionStage::kInstantiate>
 struct State {};
 template <typename T>
@@ -291,7 +292,7 @@ struct CtxDecoding<std::optional<State<T, stage>>> {
   }
 };
 
-// Stores the object as the stage's state. On failure the object is destroyed.
+// Stores the object as the state of the stage. If this fails, destroys the object.
 template <typename T, ExecutionStage stage>
 struct ResultEncoding<stage, ErrorOr<std::unique_ptr<T>>> {
   static_assert(stage != ExecutionStage::kExecute, "the execute stage cannot leave state");
@@ -311,10 +312,10 @@ struct ResultEncoding<stage, ErrorOr<std::unique_ptr<T>>> {
                                               ErrorOr<std::unique_ptr<T>> state) {
     return EncodeAnswer({api, ctx}, std::move(state)).error;
   }
-  // Encodes the result of the SDK's own handlers, whose errors name the handler.
+  // Encodes the result of a handler of the SDK. The error's message names the handler.
   XLA_FFI_SDK_FN static internal::Answer EncodeAnswer(const internal::Caller& caller, ErrorOr<std::unique_ptr<T>>&& state) {
     if (XLA_FFI_PREDICT_FALSE(!state.has_value())) return {internal::CreateError(caller, state.error()), nullptr};
-    // If the state's destructor throws, the unique_ptr's destructor would end the process.
+    // If the object's destructor throws, the destructor of the unique_ptr would end the process.
     auto* const object = const_cast<std::remove_const_t<T>*>(state.value().release());
     XLA_FFI_Error* const error = Leave(caller.api, caller.ctx, object);
     if (XLA_FFI_PREDICT_FALSE(error != nullptr) && object != nullptr) internal::DestroyContained(object);
@@ -344,7 +345,7 @@ XLA_FFI_SDK_INTERNAL_END
 
 XLA_FFI_SDK_NAMESPACE_END
 
-// Registers a type for user data before main runs. A failure is reported on stderr.
+// Registers a type of user data before main runs. A failure is reported on stderr.
 #define XLA_FFI_REGISTER_TYPE(API, NAME, TYPE_ID, TYPE_INFO) \
   XLA_FFI_REGISTER_TYPE_(API, NAME, TYPE_ID, TYPE_INFO, __COUNTER__)
 #define XLA_FFI_REGISTER_TYPE_(API, NAME, TYPE_ID, TYPE_INFO, N) \

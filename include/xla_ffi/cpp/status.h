@@ -1,7 +1,7 @@
-// Statuses of the internal API: Abseil's if present, otherwise simple replacements. Part of <xla/ffi/ffi.h>.
+// The status types of the internal API: Abseil's if available, otherwise simple replacements. Part of <xla/ffi/ffi.h>.
 //
-// Status, StatusOr and Span of this namespace are absl::Status, absl::StatusOr and absl::Span, or xla::Status,
-// xla::StatusOr and a Span of these headers. A source that uses these names compiles with both.
+// In this namespace, Status, StatusOr and Span are absl::Status, absl::StatusOr and absl::Span, or xla::Status,
+// xla::StatusOr and this SDK's Span. Sources that use the names of this namespace compile in both cases.
 #ifndef XLA_FFI_SDK_CPP_STATUS_H_
 #define XLA_FFI_SDK_CPP_STATUS_H_
 
@@ -46,7 +46,7 @@ void DeleteCarried(void* object) {
   delete static_cast<T*>(object);
 }
 
-// Creates an error that carries the whole status, with payloads and causes, to the caller.
+// Creates an error that carries the complete status, with payloads and causes, to the caller.
 XLA_FFI_SDK_COLD inline XLA_FFI_Error* ForwardError(Status status) {
   std::vector<const char*> causes;
 #if !XLA_FFI_ABSEIL
@@ -62,14 +62,14 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* ForwardError(Status status) {
 
 XLA_FFI_SDK_INTERNAL_END
 
-// Takes a status from a C function of the runtime and destroys it. If a handler of this program returned the status,
-// it is returned unchanged. Null is success.
+// Converts and destroys a status of a C function of the runtime. If a handler of this program returned the status, the
+// result is identical to the handler's. Null is success.
 XLA_FFI_SDK_COLD inline Status TakeStatus(xffi_rt_status* status) {
   if (status == nullptr) return Status();
   const void* whole = xffi_rt_status_object(status, &internal::type_tag<Status>);
   if (whole != nullptr) {
     Status taken = *static_cast<const Status*>(whole);
-    // The runtime may add context before the text, which is kept.
+    // If the runtime added context to the message, the original status is not used, because it lacks the context.
     if (std::string_view(taken.message().data(), taken.message().size()) ==
         xffi_rt_status_message(status)) {
       xffi_rt_status_destroy(status);
@@ -85,7 +85,7 @@ XLA_FFI_SDK_COLD inline Status TakeStatus(xffi_rt_status* status) {
 #endif
 }
 
-// Errors of each code, with Abseil's names.
+// Defines a function per error code, with Abseil's names, that creates an error.
 #if XLA_FFI_ABSEIL
 #define XLA_FFI_SDK_STATUS_(name, code) using absl::name##Error;
 #else

@@ -1,6 +1,6 @@
-// Builds messages: text in a fixed buffer, which moves to the heap if it is long. Part of <xla/ffi/api/api.h>.
+// Builds message texts in a fixed buffer, or on the heap if a text is long. Part of <xla/ffi/api/api.h>.
 //
-// Errors are created during calls, so this avoids streams, growing strings and locales.
+// Errors are created during calls, so this class avoids the cost of streams, growing strings and locales.
 #ifndef XLA_FFI_SDK_CPP_TEXT_H_
 #define XLA_FFI_SDK_CPP_TEXT_H_
 
@@ -21,7 +21,7 @@ class Text {
   size_t size() const { return size_; }
   std::string_view view() const { return std::string_view(data_, size_); }
   std::string str() const { return std::string(data_, size_); }
-  // Returns the text with a NUL after the last byte.
+  // Returns the text with a NUL at the end.
   const char* c_str() {
     data_[size_] = '\0';
     return data_;
@@ -30,14 +30,14 @@ class Text {
   // Removes everything after the first `size` bytes.
   void Cut(size_t size) { size_ = size; }
 
-  // Nothing here throws, so callers need no clean-up code.
+  // Adds text. No function of this class throws, so callers need no clean-up code.
   XLA_FFI_SDK_SLOW Text& Add(const char* text, size_t size) noexcept {
     size = Room(size);
     if (size != 0) std::memcpy(data_ + size_, text, size);
     size_ += size;
     return *this;
   }
-  // Adds a literal, whose length is known.
+  // Adds a string literal, whose length is known at compile time.
   template <size_t size>
   XLA_FFI_SDK_HOT Text& operator<<(const char (&text)[size]) noexcept {
     return Add(text, size - 1);
@@ -49,7 +49,7 @@ class Text {
   Text& operator<<(std::string_view text) noexcept { return Add(text.data(), text.size()); }
   Text& operator<<(const std::string& text) noexcept { return Add(text.data(), text.size()); }
 
-  // Adds a number in decimal.
+  // Adds a decimal number.
   XLA_FFI_SDK_SLOW Text& Number(unsigned long long rest, bool negative) noexcept {
     char digits[21];
     char* first = digits + sizeof(digits);
@@ -67,11 +67,11 @@ class Text {
     if constexpr (std::is_signed_v<T>) {
       return Number(static_cast<unsigned long long>(value), value < 0);
     } else {
-      return Number(value, false);  // a comparison with 0 would cause a warning
+      return Number(value, false);  // a comparison with 0 would cause a warning for unsigned types
     }
   }
 
-  // Inserts text before the byte at `at`.
+  // Inserts a text before the byte at index `at`.
   XLA_FFI_SDK_COLD void Insert(size_t at, std::string_view text) noexcept {
     if (Room(text.size()) != text.size()) return;
     std::memmove(data_ + at + text.size(), data_ + at, size_ - at);
@@ -83,8 +83,8 @@ class Text {
   static constexpr size_t kInPlace = 488;
 
   XLA_FFI_SDK_SLOW Text& Put(const char* text) noexcept { return Add(text, std::strlen(text)); }
-  // Makes room for `more` bytes and a NUL, and returns how many of them fit. If memory is short, the text is
-  // truncated.
+  // Makes room for `more` bytes and a NUL, and returns the number of bytes that fit. If memory is exhausted, the text
+  // is truncated.
   size_t Room(size_t more) noexcept {
     return XLA_FFI_PREDICT_FALSE(more >= capacity_ - size_) ? Grow(more) : more;
   }
@@ -105,8 +105,8 @@ class Text {
   char in_place_[kInPlace];
 };
 
-// Returns a word whose bits at 0x80 show whether one of eight bytes is below 0x20, is 0x7f, or is at least 0x80. False
-// positives are possible, false negatives are not.
+// Returns a word in which the high bit of any byte is set if one of eight bytes needs escaping: below 0x20, 0x7f, or at
+// least 0x80. False positives are possible, false negatives are not.
 XLA_FFI_SDK_HOT inline uint64_t OddBits(const char* bytes) {
   constexpr uint64_t kOnes = ~uint64_t{0} / 255;
   uint64_t word;
@@ -114,8 +114,7 @@ XLA_FFI_SDK_HOT inline uint64_t OddBits(const char* bytes) {
   return word | (word + kOnes) | (word - kOnes * 0x20);
 }
 
-// Returns true if a text is known to have only printable ASCII, which needs no escaping. It may return false for such
-// a text.
+// Returns true if a text has only printable ASCII, which needs no escaping. May also return false for such a text.
 XLA_FFI_SDK_SLOW inline bool IsPlain(const char* text, size_t size) noexcept {
   if (size < 16) return false;
   const char* const last = text + size - 16;

@@ -8,15 +8,15 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// The state of one loop. It is freed only after the last pool task has ended. A task that starts late finds the gate
-// closed, and uses no data of the caller.
+// The state of one loop. The last of the caller and the pool tasks to end deletes it. A task that starts after the loop
+// has ended finds kClosed in `inside_`, and uses no data of the caller.
 class Loop {
  public:
   using Body = void (*)(void* f, int64_t begin, int64_t end);
 
-  // Calls `body(f, begin, end)` for ranges of at most `grain` that cover 0 to `count`. Gives up to `threads` tasks to
-  // `schedule(function, data)`, which returns true if the pool accepted the task. If a range throws, the first
-  // exception is rethrown here after all threads have left the loop.
+  // Calls `body(f, begin, end)` for ranges of at most `grain` elements that together cover 0 to `count`. Passes up to
+  // `threads` tasks to `schedule(function, data)`, which returns true if the pool accepted the task. If a range throws,
+  // rethrows the first exception after all threads have left the loop.
   template <typename Schedule>
   XLA_FFI_SDK_FN static void Run(int64_t count, int64_t grain, int64_t threads, Body body, void* f,
                                  const Schedule& schedule) {
@@ -35,7 +35,7 @@ class Loop {
     }
     for (; helpers > 0; --helpers) {
       if (schedule(&Help, loop)) continue;
-      loop->Leave(helpers);  // the pool accepts no more tasks
+      loop->Leave(helpers);  // the pool accepts no more tasks, so the remaining helpers do not start
       break;
     }
     loop->Work();
@@ -63,7 +63,7 @@ class Loop {
     loop->Leave(1);
   }
 
-  // Runs ranges until none is left, or one of them throws.
+  // Runs ranges until all are started or a range throws.
   XLA_FFI_SDK_FN void Work() {
     for (;;) {
       const uint64_t next = next_.fetch_add(1, std::memory_order_relaxed);
@@ -102,22 +102,22 @@ class Loop {
   const int64_t count_, grain_, ranges_;
   const Body body_;
   void* const f_;
-  std::atomic<uint64_t> next_{0};  // exceeds the ranges by one per user at the end; unsigned, so it cannot overflow
-  std::atomic<int64_t> inside_{0};  // running tasks, plus kClosed once no task may start
-  std::atomic<int64_t> users_;      // the caller, plus the tasks that have not ended
+  std::atomic<uint64_t> next_{0};  // may exceed the number of ranges by one per user; unsigned, so it cannot overflow
+  std::atomic<int64_t> inside_{0};  // number of running tasks, plus kClosed once no task may start
+  std::atomic<int64_t> users_;      // number of users: the caller, and the tasks that have not ended
 #if XLA_FFI_SDK_EXCEPTIONS
   std::atomic<bool> failed_{false};
-  std::exception_ptr thrown_;  // written by the first thread that fails, read after the gate is closed
+  std::exception_ptr thrown_;  // written by the first thread that fails, read after all threads have left
 #endif
 };
 
 XLA_FFI_SDK_INTERNAL_END
-// The host's thread pool. From r1; its size from r3. Tasks run on other threads if there are any. A handler that
-// waits for its tasks needs a pool of at least two threads, or ForEachRange.
+// The thread pool of the host. Available from r1 on; its size from r3 on. Tasks run on other threads if the pool has
+// any. Handlers that wait for their tasks need a pool of at least two threads, or ForEachRange.
 class XLA_FFI_SDK_TYPE ThreadPool {
  public:
-  // Runs `f()` on the pool, or on this thread if the pool refuses it. An exception, even from the destructor of `f`,
-  // ends only the task.
+  // Runs `f()` on the pool, or on the calling thread if the pool refuses the task. An exception, even from the
+  // destructor of `f`, ends only the task.
   template <typename F>
   XLA_FFI_SDK_FN void Schedule(F&& f) {
     using Task = std::decay_t<F>;
@@ -132,11 +132,12 @@ class XLA_FFI_SDK_TYPE ThreadPool {
 
   // Calls `f(begin, end)` for ranges of at most `grain` elements that together cover 0 to `count`, each once. The
   // calling thread and the pool share the work. The function returns when all ranges are done, and waits only for
-  // ranges that another thread has started. It therefore also works if the pool has one thread, or runs its tasks
+  // ranges that other threads have started. It therefore works even if the pool has only one thread, or runs its tasks
   // late or never.
   //
-  // With a `grain` of 0 or less, each thread gets about four ranges. `f` is called from several threads at once. If
-  // `f` throws, the first exception is rethrown here when all started ranges are done. Not in upstream's header.
+  // With a `grain` of 0 or less, each thread gets about four ranges. `f` is called from several threads at once. If `f`
+  // throws, the first exception is rethrown after all started ranges are done. XLA's header does not have this
+  // function.
   template <typename F>
   XLA_FFI_SDK_FN void ForEachRange(int64_t count, int64_t grain, F&& f) const {
     auto range = [&f](int64_t begin, int64_t end) { f(begin, end); };
@@ -144,7 +145,8 @@ class XLA_FFI_SDK_TYPE ThreadPool {
       (*static_cast<decltype(range)*>(function))(begin, end);
     };
     const auto schedule = [this](XLA_FFI_Task* task, void* data) { return Put(task, data); };
-    // Hosts before r3 do not report the number of threads. A surplus task finds no work and ends.
+    // Hosts before r3 do not report the number of threads. If the number is too high, surplus tasks find no work and
+    // end.
     const bool told = internal::HostRevision(api_) >= XLA_FFI_SDK_SINCE(THREAD_POOL_SIZE);
     internal::Loop::Run(count, grain, told ? num_threads() : 16, body, &range, schedule);
   }
@@ -152,7 +154,7 @@ class XLA_FFI_SDK_TYPE ThreadPool {
   // Returns the number of threads; 0 if the host does not report it.
   XLA_FFI_SDK_FN int64_t num_threads() const {
     int64_t count = 0;
-    // Older hosts have a different function in this slot.
+    // Before r3, hosts lack this function, and r2 has a different function at its position.
     if (internal::HostRevision(api_) < XLA_FFI_SDK_SINCE(THREAD_POOL_SIZE)) return count;
     auto args = internal::ContextArgs<XLA_FFI_ThreadPool_NumThreads_Args>(
         ctx_, XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE);
@@ -170,7 +172,7 @@ class XLA_FFI_SDK_TYPE ThreadPool {
   XLA_FFI_SDK_HOT ThreadPool(const XLA_FFI_Api* api, XLA_FFI_InvokeContext* ctx)
       : api_(api), ctx_(ctx) {}
 
-  // Gives a task to the pool. Returns false if the pool refuses it.
+  // Passes a task to the pool. Returns false if the pool refuses the task.
   XLA_FFI_SDK_FN bool Put(XLA_FFI_Task* task, void* data) const {
     auto args = internal::ContextArgs<XLA_FFI_ThreadPool_Schedule_Args>(
         ctx_, XLA_FFI_ThreadPool_Schedule_Args_STRUCT_SIZE);
@@ -200,8 +202,8 @@ struct CtxDecoding<ThreadPool> {
   }
 };
 
-// Tag: the number of threads in the pool, an int64_t. It is an error if the host does not report it, whereas
-// ThreadPool::num_threads returns 0. From r3.
+// Context tag: binds the number of threads in the pool, an int64_t. If the host does not report the number, decoding
+// fails, whereas ThreadPool::num_threads returns 0. Available from r3 on.
 struct ThreadPoolSize {};
 
 template <>
@@ -215,7 +217,7 @@ struct CtxDecoding<ThreadPoolSize> {
     auto args = internal::ContextArgs<XLA_FFI_ThreadPool_NumThreads_Args>(
         ctx, XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE);
     args.num_threads = &count;
-    // Before r3, its slot in the table has a different function.
+    // Before r3, the position of this function in the host's table has a different function.
     const bool has = internal::HostRevision(api) >= XLA_FFI_SDK_SINCE(THREAD_POOL_SIZE);
     if (!internal::CallHost(api, has ? api->XLA_FFI_ThreadPool_NumThreads : nullptr, &args,
                            XLA_FFI_SDK_FEATURE(THREAD_POOL_SIZE), diagnostic)) {
