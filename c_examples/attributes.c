@@ -47,7 +47,7 @@ static XLA_FFI_Error* filter_impl(xffi_call* call) {
 
 XFFI_HOST_HANDLER(filter, filter_impl);
 
-/* An attribute that determines the size of the result: y[i, k] = x[i] to the power of k.
+/* A handler with an attribute that determines the size of the result: y[i, k] = x[i] to the power of k.
  * x: f32[n]; y: f32[n, degree + 1]; degree: i64, default 2. */
 static XLA_FFI_Error* powers_impl(xffi_call* call) {
   xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, 1);

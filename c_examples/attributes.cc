@@ -60,7 +60,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(filter, Filter,
                                   .Shape(XLA_FFI_SHAPE("n -> n"))
                                   .HostOnly());
 
-// An attribute that determines the size of the result: y[i, k] = x[i] to the power of k.
+// A handler with an attribute that determines the size of the result: y[i, k] = x[i] to the power of k.
 // x: f32[n]; y: f32[n, degree + 1]; degree: i64, default 2.
 static ffi::Error Powers(Vector x, ffi::Result<ffi::BufferR2<ffi::F32>> y,
                          std::optional<int64_t> degree) {

@@ -83,7 +83,7 @@ static XLA_FFI_Error* matmul_impl(xffi_call* call) {
 
 XFFI_HOST_HANDLER(matmul, matmul_impl);
 
-/* Sub-byte elements: w[i, j] = scale[i] * q[i, j], the weights of a quantized layer.
+/* A handler with sub-byte elements, the weights of a quantized layer: w[i, j] = scale[i] * q[i, j].
  * q: s4[n, m]; scale: f32[n]; w: f32[n, m]. */
 static XLA_FFI_Error* dequantize_impl(xffi_call* call) {
   xffi_buffer q = xffi_arg(call, "q", XLA_FFI_DataType_S4, 2);

@@ -84,7 +84,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(matmul, Matmul,
                                   .Shape(XLA_FFI_SHAPE("b n k, b k m -> b n m"))
                                   .HostOnly());
 
-// Sub-byte elements: w[i, j] = scale[i] * q[i, j], the weights of a quantized layer.
+// A handler with sub-byte elements, the weights of a quantized layer: w[i, j] = scale[i] * q[i, j].
 // q: s4[n, m]; scale: f32[n]; w: f32[n, m].
 static ffi::Error Dequantize(ffi::BufferR2<ffi::S4> q, ffi::BufferR1<ffi::F32> scale,
                              ffi::ResultBufferR2<ffi::F32> w) {

@@ -1,5 +1,5 @@
-/* RMS normalisation over the last dimension, and its gradient. x, y, g, dx: f32[..., n]; eps: f32, default
- * 1e-5. */
+/* Handlers for RMS normalisation over the last dimension, and for its gradient. x, y, g, dx: f32[..., n];
+ * eps: f32, default 1e-5. */
 #include <math.h>
 
 #include "xla_ffi/handler.h"
@@ -10,7 +10,7 @@ static float mean_product(const float* a, const float* b, int64_t n) {
   return sum / (float)n;
 }
 
-/* y = x / sqrt(mean(x^2) + eps) */
+/* Computes y = x / sqrt(mean(x^2) + eps). */
 static XLA_FFI_Error* rms_norm_impl(xffi_call* call) {
   xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, XFFI_ANY_RANK);
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_F32, XFFI_ANY_RANK);
@@ -28,7 +28,8 @@ static XLA_FFI_Error* rms_norm_impl(xffi_call* call) {
   return NULL;
 }
 
-/* dx = s (g - x s^2 mean(g x)) with s = 1 / sqrt(mean(x^2) + eps), for the gradient g of y. */
+/* Computes the gradient dx = s (g - x s^2 mean(g x)), with s = 1 / sqrt(mean(x^2) + eps) and the gradient g
+ * of y. */
 static XLA_FFI_Error* rms_norm_backward_impl(xffi_call* call) {
   xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, XFFI_ANY_RANK);
   xffi_buffer g = xffi_arg(call, "g", XLA_FFI_DataType_F32, XFFI_ANY_RANK);

@@ -1,5 +1,5 @@
-// RMS normalisation over the last dimension, and its gradient. x, y, g, dx: f32[..., n]; eps: f32, default
-// 1e-5.
+// Handlers for RMS normalisation over the last dimension, and for its gradient. x, y, g, dx: f32[..., n];
+// eps: f32, default 1e-5.
 #include <cmath>
 
 #include "xla/ffi/api/ffi.h"
@@ -17,7 +17,7 @@ static float MeanProduct(const float* a, const float* b, size_t n) {
   return sum / static_cast<float>(n);
 }
 
-// y = x / sqrt(mean(x^2) + eps)
+// Computes y = x / sqrt(mean(x^2) + eps).
 static ffi::Error RmsNorm(Array x, ffi::Result<Array> y, std::optional<float> eps) {
   const size_t n = RowSize(x);
   for (size_t row = 0; row < x.element_count(); row += n) {
@@ -29,7 +29,8 @@ static ffi::Error RmsNorm(Array x, ffi::Result<Array> y, std::optional<float> ep
   return ffi::Error::Success();
 }
 
-// dx = s (g - x s^2 mean(g x)) with s = 1 / sqrt(mean(x^2) + eps), for the gradient g of y.
+// Computes the gradient dx = s (g - x s^2 mean(g x)), with s = 1 / sqrt(mean(x^2) + eps) and the gradient g
+// of y.
 static ffi::Error RmsNormBackward(Array x, Array g, ffi::Result<Array> dx,
                                   std::optional<float> eps) {
   const size_t n = RowSize(x);

@@ -1,4 +1,4 @@
-// RMS normalisation on a GPU, forward and backward, in f32 and bf16.
+// Handlers for RMS normalisation on a GPU, forward and backward, in f32 and bf16.
 #include "rms_norm.cu"
 #include "launch.h"
 

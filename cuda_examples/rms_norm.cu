@@ -11,7 +11,7 @@
 // If a row exceeds the registers of 1024 threads, the rest is read twice; the second read hits the caches if the rest
 // fits. Rows that are not whole, aligned vectors use the `_any` kernels, which read everything twice.
 
-typedef unsigned short bf16;  // the upper half of an f32
+typedef unsigned short bf16;  // the upper half of the bits of an f32
 
 static __device__ __forceinline__ float bf16_to_float(unsigned bits) {
   return __uint_as_float(bits << 16);
@@ -111,8 +111,8 @@ static __device__ __forceinline__ void sum_of_row(unsigned threads, float& a, fl
   }
 }
 
-// Adds the squares of a vector of x to a row's sum of squares and, with GRAD, the products of x and dy to its sum of
-// products.
+// Adds the squares of a vector of x to a row's sum of squares. With GRAD, also adds the products of x and dy to the
+// row's sum of products.
 template <typename T, bool GRAD>
 static __device__ __forceinline__ void add(const uint4& x, const uint4& dy, float& squares,
                                            float& products) {

@@ -1,4 +1,4 @@
-//! RMS normalisation on a GPU, forward and backward, in f32 and bf16.
+//! Handlers for RMS normalisation on a GPU, forward and backward, in f32 and bf16.
 
 use xla_ffi::cuda::{Kernel, Module, Stream};
 use xla_ffi::{
@@ -8,7 +8,7 @@ use xla_ffi::{
 
 static MODULE: Module = Module::new(include_bytes!(concat!(env!("OUT_DIR"), "/rms_norm.image")));
 
-/// The kernels for one element type.
+/// The kernels of RMS normalisation for one element type.
 struct Kernels {
     forward_4: Kernel,
     forward_8: Kernel,

@@ -1,7 +1,6 @@
-/* A program of two custom calls, built, printed and run without XLA. The first call uses the original convention
- * and fills a tuple, whose second element is unused scratch memory. The second call has a status and works in the
- * memory of the first call's result. Link the program with libxla_ffi_runtime. If its argument is the file of a
- * PJRT plugin, it runs on a real XLA. */
+/* Builds, prints and runs a program of two custom calls without XLA. The first call fills a tuple, whose second element
+ * is unused scratch memory. The second call has a status, and its result is in the memory of its operand. Link the
+ * program with libxla_ffi_runtime. If its argument is the path of a PJRT plugin, the program runs on a real XLA. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +22,7 @@ static void squares(void* out, const void** in) {
   }
 }
 
-/* Computes square roots in place. */
+/* Computes square roots in place, or fails if an element is not a number. */
 static void roots(void* out, const void** in, XlaCustomCallStatus* status) {
   float* x = out;
   int i;

@@ -14,7 +14,7 @@ typedef struct factor {
 } factor;
 static xffi_type factor_type = XFFI_SHARED_TYPE("my_server.factor.v1", NULL);
 
-/* y = by * x */
+/* Computes y = by * x. */
 static XLA_FFI_Error* scale_impl(xffi_call* call) {
   xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, 1);
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_F32, 1);

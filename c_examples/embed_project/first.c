@@ -16,7 +16,7 @@ static XLA_FFI_Error* next_impl(xffi_call* call) {
 }
 XFFI_HOST_HANDLER(next, next_impl);
 
-/* Returns 1 for success; otherwise prints and destroys the error, and returns 0. */
+/* Returns 1 for success. Otherwise prints and destroys the error. */
 static int ok(xffi_rt_status* status) {
   if (status == NULL) return 1;
   fprintf(stderr, "%s\n", xffi_rt_status_message(status));

@@ -17,7 +17,7 @@ XLA_FFI_DEFINE_HANDLER(kNext, Next,
 // Registers the handler with xffi_rt_global() when the program starts.
 XLA_FFI_REGISTER_HANDLER(XLA_FFI_GetApi(), "next", "Host", kNext);
 
-// Returns true for success; otherwise prints and destroys the error.
+// Returns true for success. Otherwise prints and destroys the error.
 static bool Ok(xffi_rt_status* status) {
   if (status == nullptr) return true;
   std::fprintf(stderr, "%s\n", xffi_rt_status_message(status));

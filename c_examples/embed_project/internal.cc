@@ -35,12 +35,12 @@ static ffi::StatusOr<std::unique_ptr<Table>> Load(float factor) {
 }
 XLA_FFI_DEFINE_HANDLER(kLoad, Load, ffi::Ffi::BindInstantiate().Attr<float>("factor"));
 
-// Computes y = factor * x on the stream.
+// y = factor * x, on the stream.
 static ffi::Status Scale(Table* table, Log* log, ffi::Invocation call, ffi::Stream stream, float, Vector x,
                          ffi::Result<Vector> y) {
   if (x.shape() != y->shape()) return ffi::InvalidArgumentError("x and y differ");
   log->text = "run " + std::to_string(call.run_id());
-  // The Buffer objects are only valid during this call, so the task captures their data pointers.
+  // Buffers end with the call, their memory does not.
   ffi::Status status = stream.Enqueue(
       [in = x.typed_data(), out = y->typed_data(), n = x.element_count(), by = table->factor] {
         for (size_t i = 0; i < n; ++i) out[i] = by * in[i];

@@ -40,7 +40,7 @@ static void Observe(void*, const xffi_rt_execution* it) {
   ++histogram[slot];
 }
 
-// Loads the library into a new runtime.
+// Creates a runtime, and registers the library's handlers with it.
 static std::shared_ptr<xffi_rt> Load(const char* path) {
   const char* const names[] = {"double_async"};
   xffi_rt* runtime = nullptr;
@@ -88,8 +88,7 @@ static bool Work() {
     if (!Ok(xffi_rt_call_set_time_limit(slot->call.get(), kPatience))) return false;
     xffi_rt_status* status = xffi_rt_call_run(slot->call.get());
     if (xffi_rt_status_code(status) == XLA_FFI_Error_Code_DEADLINE_EXCEEDED) {
-      // The handler still uses the memory of the late call, so free the slot when the handler is done. The next request
-      // gets a new call.
+      // The handler still uses this memory, so free it when the handler is done. The next request gets a new call.
       xffi_rt_status_destroy(status);
       const auto free = [](void* late) { delete static_cast<Slot*>(late); };
       Slot* const late = slot.release();

@@ -36,7 +36,7 @@ class Status {
   const std::string& message() const { return message_; }
   // Returns the cause; null if it is unknown. Causes in a status from the runtime have texts, but no codes.
   const Status* source() const { return source_.get(); }
-  // Returns a copy of this status with a cause.
+  // Returns a copy of this status with `source` as its cause.
   Status WithSource(Status source) const {
     Status status = *this;
     status.source_ = std::make_shared<const Status>(std::move(source));

@@ -50,7 +50,7 @@ typedef struct xffi_call {
   int64_t next_arg, next_ret;
   const char *args[XFFI_NAMES_], *rets[XFFI_NAMES_]; /* the operands' names, as passed to the first fetches */
   xffi_dict attrs;
-  xffi_kept_ dicts[XFFI_KEPT_]; /* the first dictionaries that were fetched */
+  xffi_kept_ dicts[XFFI_KEPT_]; /* the dictionaries that were fetched first */
   int dict_count;
   int open_attrs; /* set to 1 to accept attributes and fields that were not requested */
   int problems;
@@ -204,7 +204,7 @@ XFFI_HOT_ int xffi_has_memory_(const xffi_call* call) {
          call->frame->stage == XLA_FFI_ExecutionStage_RECORD;
 }
 
-/* Records the name of a fetched operand and returns the operand as a buffer. */
+/* Stores the name of a fetched operand for messages, and returns the operand as an xffi_buffer. */
 XFFI_HOT_ xffi_buffer xffi_fetched_(xffi_call* call, int is_arg, int64_t index, const char* name,
                                    XLA_FFI_DataType dtype, const XLA_FFI_Buffer* from, int64_t count) {
   xffi_buffer to;
@@ -306,7 +306,7 @@ XFFI_INLINE_ xffi_buffer xffi_inout(xffi_call* call, const char* name, XLA_FFI_D
   const xffi_buffer x = xffi_arg(call, name, dtype, rank), y = xffi_ret(call, name, dtype, rank);
   int64_t i;
   int same = x.rank == y.rank && x.dtype == y.dtype;
-  if (!x.present || !y.present) return none; /* already reported */
+  if (!x.present || !y.present) return none; /* the failed fetch has reported a problem */
   for (i = 0; same && i < x.rank; ++i) same = x.dims[i] == y.dims[i];
   same = same && (x.data == y.data || x.count == 0 || !xffi_has_memory_(call));
   if (XFFI_UNLIKELY_(!same)) {
@@ -335,7 +335,7 @@ XFFI_INLINE_ void xffi_same_shape(xffi_call* call, const char* a, const xffi_buf
                                  const char* b, const xffi_buffer* y) {
   int64_t i;
   int same = x->rank == y->rank;
-  if (!x->present || !y->present) return; /* already reported */
+  if (!x->present || !y->present) return; /* the failed fetch has reported a problem */
   for (i = 0; same && i < x->rank; ++i) same = x->dims[i] == y->dims[i];
   if (XFFI_UNLIKELY_(!same)) xffi_shape_problem_(call, a, x, b, y);
 }

@@ -92,12 +92,12 @@ static inline const char* xffi_cancelled_reason(XLA_FFI_Error_Code code) {
   return "gave up, because the call was cancelled";
 }
 
-/* Keeps the handle valid after the handler returns. */
+/* Keeps a handle valid after the handler returns, until it is released. */
 static inline void xffi_cancellation_retain(const xffi_cancellation* cancellation) {
   if (cancellation->retain != NULL) cancellation->retain(cancellation->object);
 }
 
-/* Releases a retained handle. */
+/* Releases a handle that was retained. */
 static inline void xffi_cancellation_release(const xffi_cancellation* cancellation) {
   if (cancellation->release != NULL) cancellation->release(cancellation->object);
 }

@@ -196,10 +196,10 @@ typedef struct xffi_loop_ {
   xffi_range_body* body;
   void* data;
   int64_t count, grain;
-  int64_t step;     /* elements per step, large enough to keep `turns` small */
-  long turns, next; /* total steps, and steps started */
-  long inside;      /* running tasks, plus XFFI_GATE_CLOSED_ once no task may start */
-  long users;       /* the caller, plus the tasks that have not ended */
+  int64_t step;     /* number of elements per step, large enough to limit `turns` */
+  long turns, next; /* number of steps, and number of started steps */
+  long inside;      /* number of running tasks, plus XFFI_GATE_CLOSED_ once no task may start */
+  long users;       /* number of users: the caller, and the tasks that have not ended */
 } xffi_loop_;
 
 #define XFFI_MOST_TURNS_ (1L << 29)

@@ -145,7 +145,7 @@ XFFI_INLINE_ size_t xffi_host_size_(const XLA_FFI_Api* api) {
              : XLA_FFI_SDK_TABLE_R1;
 }
 
-/* Returns 1 if the host's table includes the function at byte `offset` and it is not null. */
+/* Returns 1 if the host's table includes a function pointer at byte `offset` and the pointer is not null. */
 XFFI_INLINE_ int xffi_host_has_(const XLA_FFI_Api* api, size_t offset) {
   void (*function)(void);
   if (offset + sizeof(function) > xffi_host_size_(api)) return 0;
@@ -336,8 +336,8 @@ XFFI_INLINE_ void xffi_load_slot_(const XLA_FFI_Api* api, size_t index, void* fu
   memcpy(function, (const char*)api + offsetof(XLA_FFI_Api, XLA_FFI_Error_Create) + 8 * index, 8);
 }
 
-/* Adds the host's version to an error of the host function `what` if the host is newer than this header, because the
- * cause may be arguments that the header does not know. */
+/* Adds the host's version to an error of the host function `what` if the host is newer than this header. The cause may
+ * then be arguments that the header does not know. */
 XFFI_COLD_ XLA_FFI_Error* xffi_with_version_(const XLA_FFI_Api* api, const char* what, XLA_FFI_Error* error) {
   XLA_FFI_Error_Code code;
   const char* message;
@@ -430,8 +430,8 @@ XFFI_INLINE_ const XLA_FFI_Metadata_Extension* xffi_find_metadata_(const XLA_FFI
   return NULL;
 }
 
-/* Answers a metadata query. The answer is the host's version (0.1 if unknown), but at least the version of the
- * handler's floor, and at most the newest version that this header knows. */
+/* Answers a metadata query. The answer is the host's version (0.1 if unknown), at least the version of the handler's
+ * floor, and at most the newest version that this header knows. */
 XFFI_COLD_ XLA_FFI_Error* xffi_answer_metadata_(const XLA_FFI_Api* api, const XLA_FFI_Metadata_Extension* extension,
                                                const char* handler, xffi_revision floor_of,
                                                XLA_FFI_Handler_Traits traits) {

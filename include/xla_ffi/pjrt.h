@@ -121,7 +121,7 @@ typedef struct xffi_rt_object {
   const void* object;
 } xffi_rt_object;
 
-/* The options of an execution. Fields that are 0 have no effect. */
+/* The options of one execution. Fields that are 0 have no effect. */
 typedef struct xffi_rt_launch_options {
   size_t struct_size;
   /* The run id that handlers receive; 0: XLA chooses a run id. */

@@ -44,7 +44,7 @@
 extern "C" {
 #endif
 
-/* A runtime: the tables, registries and threads of one copy of XLA. */
+/* A runtime: the function table, registries and threads of one emulated copy of XLA. */
 typedef struct xffi_rt xffi_rt;
 /* A loaded library. The library stays loaded until the process ends. */
 typedef struct xffi_rt_library xffi_rt_library;
@@ -197,11 +197,11 @@ xffi_rt_status* xffi_rt_counts(const xffi_rt* runtime,
                                void (*told)(void* user, const xffi_rt_handler_counts* counts),
                                void* user);
 
-/* A finished execution. */
+/* An execution that has ended, for xffi_rt_observe. */
 typedef struct xffi_rt_execution {
   /* The name of the handler; valid during the callback. */
   const char* handler;
-  /* The run id, from xffi_rt_call_set_run_id. */
+  /* The run id of the execution, as set with xffi_rt_call_set_run_id. */
   int64_t run_id;
   /* The time from the start of the handler until it returned, or until its future was complete. */
   uint64_t nanoseconds;
@@ -529,8 +529,8 @@ xffi_rt_status* xffi_rt_call_set_allocator(xffi_rt_call* call,
  * `async fn` handlers in Rust. By default, tasks run on threads of the runtime, and bodies on threads of their library.
  *   call         the call; affects all later runs.
  *   execute      called with `user`, a task and its data. Must run task(data) once, soon, on a thread that does not
- *                wait for other tasks and is not the calling thread, because the handler may wait for the task. Must
- *                not throw. NULL for the runtime's threads.
+ *                wait for other tasks. Must not run it on the calling thread, because the handler may wait for the
+ *                task. Must not throw. NULL for the runtime's threads.
  *   num_threads  the number of tasks that run at a time, 1 to 1024, which is reported to handlers.
  *   user         the first argument of `execute`; may be NULL. Must outlive the call.
  *   Returns      NULL, or a status that the caller destroys: FAILED_PRECONDITION while the call is open,
@@ -633,8 +633,8 @@ xffi_rt_status* xffi_rt_call_start(xffi_rt_call* call);
 /* Starts a run like xffi_rt_call_start, with a callback at the end of the run, for event loops. After the callback,
  * xffi_rt_call_wait(call, 0) returns the outcome, on any thread.
  *   call      the call owns its operands' data from now on; see "Data" above.
- *   callback  called once if this function succeeds, when the handler is done or at the time limit (60 s by default),
- *             on any thread, possibly within this function. Must neither throw nor use the call.
+ *   callback  called once if this function succeeds, when the handler is done or at the time limit (60 s by default).
+ *             May be called on any thread, and within this function. Must neither throw nor use the call.
  *   user      the argument of the callback; may be NULL. Must stay valid until the callback.
  *   Returns   NULL, or a status that the caller destroys: the handler's immediate error.
  *   Threads   one at a time per call. */

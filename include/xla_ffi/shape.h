@@ -19,7 +19,7 @@
 #pragma GCC diagnostic ignored "-Wold-style-cast"
 #endif
 
-/* The largest number of different names in a contract. */
+/* The largest number of different names in a shape contract. */
 #define XLA_FFI_SDK_SHAPE_NAMES 26
 
 /* The size of a name in a contract, and the operand or attribute that defined the name. */
@@ -28,7 +28,7 @@ typedef struct xla_ffi_sdk_size {
   size_t length;
   int64_t size;
   int64_t index;
-  int side; /* 1: an argument, 0: a result, -1: an attribute */
+  int side; /* where the size is from: 1 for an argument, 0 for a result, -1 for an attribute */
 } xla_ffi_sdk_size;
 
 /* A mistake in a contract, in contrast to an operand that violates the contract. In C++, contracts are checked at

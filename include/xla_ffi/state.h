@@ -22,7 +22,7 @@ typedef struct xffi_type {
   const char* name;
   void (*deleter)(void* object);
   xffi_type_entry_* entries; /* one per copy of XLA, newest first; never removed */
-  int shared;               /* 1 for XFFI_SHARED_TYPE */
+  int shared;               /* 1 for XFFI_SHARED_TYPE, otherwise 0 */
 } xffi_type;
 
 #define XFFI_TYPE(name, deleter) {(name), (deleter), NULL, 0}

@@ -34,7 +34,7 @@ XFFI_COLD_ size_t xla_ffi_sdk_character(const unsigned char* at, size_t left) {
   return code >= (size == 2 ? 0x80u : size == 3 ? 0x800u : 0x10000u) && code < 0x110000 && code >> 11 != 0x1b ? size : 0;
 }
 
-/* Copies `from` to `to`, at most `size` bytes including the NUL, and escapes bytes that are not UTF-8, because Python
+/* Copies `from` to `to`, at most `size` bytes including the NUL. Escapes bytes that are not UTF-8, because Python
  * cannot show messages with such bytes. Returns the length of the result. */
 XFFI_COLD_ size_t xffi_escape_(char* to, size_t size, const char* from, size_t length) {
   size_t out = 0, i = 0;

@@ -50,7 +50,7 @@ impl Driver {
         // SAFETY: the emulator exports this function with this type.
         let count = unsafe { self.library.get::<Count>(b"fake_count") }.expect("exported");
         let name = CString::new(what).expect("no NUL");
-        // SAFETY: the argument is a C string.
+        // SAFETY: `name` is a C string, which lives until the end of this call.
         let count = unsafe { count(name.as_ptr()) };
         assert!(count >= 0, "the stand-in does not count {what}");
         count

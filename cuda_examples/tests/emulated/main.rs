@@ -324,7 +324,7 @@ fn a_device_of_the_embedded_runtime() {
             .call()
             .stream(device.stream.stream())
             .allocator(device.allocator.clone());
-        // SAFETY: the memory has the shapes' sizes and outlives the call.
+        // SAFETY: the device memory has the sizes of the operands' shapes and outlives the call.
         let mut call = unsafe { call.prepare_on(frame) }.unwrap();
         for _ in 0..3 {
             call.invoke().unwrap();

@@ -1,5 +1,5 @@
-// The internal API, for C++ handlers that are statically linked with the embedded runtime into one program or
-// library, and that use the runtime's own types. Bindings are as in <xla/ffi/api/ffi.h>, with additional context types:
+// The internal API, for C++ handlers that use the embedded runtime's own types. Such handlers are statically linked
+// with the runtime into one program or library. Bindings are as in <xla/ffi/api/ffi.h>, with additional context types:
 //
 //   #include "xla/ffi/ffi.h"
 //   namespace ffi = xla::ffi;
@@ -14,8 +14,8 @@
 //                                           .Ctx<ffi::CalledComputation>()
 //                                           .Ret<ffi::Buffer<ffi::F32>>("y"));
 //
-// Compile all sources with the same toolchain. A handler of this header refuses every other host (a real XLA, or a
-// runtime in another image) with FAILED_PRECONDITION, at registration and in each call.
+// Compile all sources with the same toolchain. A handler of this header refuses a real XLA, or a
+// runtime in a different image, with FAILED_PRECONDITION, at registration and in each call.
 //
 // Set XLA_FFI_ABSEIL to 1 to use absl::Status, absl::StatusOr and absl::Span (link absl_status and absl_statusor), or
 // to 0 to use simple replacements. The default is 1 if Abseil's headers are found.

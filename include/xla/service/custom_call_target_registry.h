@@ -180,8 +180,8 @@ constexpr uint32_t SignatureOf(void (*)(Stream, void**, const char*, size_t,
 }
 constexpr uint32_t SignatureOf(const void*) { return XFFI_LEGACY_UNKNOWN; }
 
-// Returns true if a function's type also matches the unified CPU signature. Because this signature may have `void**` in
-// place of `const void**`, the type does not reveal whether the first parameter is a stream or an output.
+// Returns true if a function's type also matches the unified CPU signature. This signature may have `void**` in place
+// of `const void**`. The type then does not reveal whether the first parameter is a stream or an output.
 template <typename Function>
 constexpr bool IsUnified(Function) {
   using Constant = void (*)(void*, const void**, const char*, size_t, XlaCustomCallStatus*);

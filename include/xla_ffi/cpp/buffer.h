@@ -1,4 +1,4 @@
-// Element types and buffers. Part of <xla/ffi/api/ffi.h>.
+// Defines element types and buffers. Part of <xla/ffi/api/ffi.h>.
 #ifndef XLA_FFI_SDK_CPP_BUFFER_H_
 #define XLA_FFI_SDK_CPP_BUFFER_H_
 
@@ -350,7 +350,7 @@ using BufferR3 = Buffer<dtype, 3>;
 template <DataType dtype>
 using BufferR4 = Buffer<dtype, 4>;
 
-// A token, which orders side effects and has no elements.
+// A buffer of the element type TOKEN, which orders side effects and has no elements.
 using Token = BufferR0<DataType::TOKEN>;
 
 template <DataType dtype, size_t rank = kDynamicRank>

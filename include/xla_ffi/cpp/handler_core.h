@@ -533,8 +533,8 @@ class HandlerCore {
            xla_ffi_sdk_memory_is_good(frame, ArgCount(frame), RetCount(frame), kHasMemory);
   }
 
-  // Returns true if the contract may be checked with its plan: all operands are buffers, and no attributes are bound
-  // together, whose names would be unknown.
+  // Returns true if the contract may be checked with its plan: all operands are buffers, and the names of all
+  // attributes are known.
   static constexpr bool CanPlan() {
     if constexpr (kHasShape) {
       return kCountsAll && ShapeCheck<Declared>::kPlan.is_plan && !(is_tagged_v<AttrsTag, Ts> || ...) &&

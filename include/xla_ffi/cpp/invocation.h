@@ -38,7 +38,7 @@ XLA_FFI_SDK_COLD inline std::nullopt_t DiagnoseNone(DiagnosticEngine& diagnostic
   return std::nullopt;
 }
 
-// A task that runs once and is then destroyed. An exception ends only the task.
+// A closure that runs once and is then destroyed. An exception ends only the closure.
 template <typename F>
 struct Once {
   static void Run(void* data) {

@@ -151,7 +151,7 @@ class HandlerAbout {
   constexpr HandlerAbout Platforms(Ts... platforms) const {
     return With([&](About* about) { about->platforms.Set(platforms...); });
   }
-  // Sets the documentation for callers.
+  // Sets the documentation of the handler, for its callers.
   constexpr HandlerAbout Doc(std::string_view text) const {
     return With([&](About* about) { about->doc = text; });
   }

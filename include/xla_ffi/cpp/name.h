@@ -1,4 +1,5 @@
-// The names of operands and attributes. Part of <xla/ffi/api/api.h>.
+// The names of operands and attributes in a binding, and the bounds of attributes. Part of
+// <xla/ffi/api/api.h>.
 #ifndef XLA_FFI_SDK_CPP_NAME_H_
 #define XLA_FFI_SDK_CPP_NAME_H_
 

@@ -1,8 +1,8 @@
 // User-defined types: their registration, user data, and state that one stage stores for later stages. Part of
 // <xla/ffi/api/ffi.h>.
 //
-// A state type has a static `TypeId id`, as in XLA's own headers, and need not be registered. The library registers
-// the type with each copy of XLA in the process, under a unique name, at the metadata query or at the first use.
+// A state type has a static `TypeId id`, as in XLA's own headers, and need not be registered. At the
+// metadata query or at the first use, the library registers the type with the copy of XLA, under a unique name.
 #ifndef XLA_FFI_SDK_CPP_STATE_H_
 #define XLA_FFI_SDK_CPP_STATE_H_
 

@@ -27,7 +27,7 @@ class Text {
     return data_;
   }
   char& at(size_t i) { return data_[i]; }
-  // Removes everything after the first `size` bytes.
+  // Truncates the text to its first `size` bytes.
   void Cut(size_t size) { size_ = size; }
 
   // Adds text. No function of this class throws, so callers need no clean-up code.

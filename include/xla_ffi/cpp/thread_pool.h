@@ -1,4 +1,5 @@
-// The host's thread pool, and loops that the calling thread shares with it. Part of <xla/ffi/api/ffi.h>.
+// The thread pool of the host, and loops whose ranges the calling thread and the pool share. Part of
+// <xla/ffi/api/ffi.h>.
 #ifndef XLA_FFI_SDK_CPP_THREAD_POOL_H_
 #define XLA_FFI_SDK_CPP_THREAD_POOL_H_
 

@@ -24,9 +24,9 @@
  * XLA FFI passes tuples as separate operands. Without a `structure`, the function receives one pointer per leaf, as in
  * current XLA. If there is one result, `out` is its data; otherwise `out` is an array of pointers.
  *
- * With a `structure` such as "(_, (_)), _ -> (_, _)" (`_` is a leaf, brackets are a tuple), the function receives
- * tuples as in XLA's documents. On the CPU, a tuple is an array of pointers. On devices, the list of buffers has every
- * node of the shapes in pre-order, and the function writes the arrays of the result's tuples.
+ * With a `structure` such as "(_, (_)), _ -> (_, _)", the function receives tuples as in XLA's documents. In the
+ * structure, `_` is a leaf, and brackets are a tuple. On the CPU, a tuple is an array of pointers. On devices, the list
+ * of buffers has every node of the shapes in pre-order, and the function writes the arrays of the result's tuples.
  *
  * Successful calls allocate no memory if they need at most XFFI_LEGACY_INLINE_ pointers, including one per character of
  * the `structure`. In C++, exceptions become errors. Works from r0 on. */
@@ -65,7 +65,7 @@ typedef struct xffi_legacy_opaque {
 /* A function of the original custom calls, and how to call it. All fields except the first two are optional. The
  * function must have the type that `signature` specifies; only the one-line macros check this. */
 typedef struct xffi_legacy_adapter {
-  uint32_t signature; /* XFFI_LEGACY_CPU … XFFI_LEGACY_CPU_UNIFIED */
+  uint32_t signature; /* one of XFFI_LEGACY_CPU … XFFI_LEGACY_CPU_UNIFIED */
   void (*function)(void);
   const char* opaque;    /* name of the attribute with the opaque bytes, or null */
   const char* structure; /* tuple structure of operands and results, or null */
@@ -180,7 +180,7 @@ XFFI_INLINE_ int xffi_status_give_(xffi_status_object_* object, char** message, 
 
 /* The state of reading a `structure`, which builds the lists of pointers for one call. */
 typedef struct xffi_legacy_builder_ {
-  const char* at;   /* position in the structure */
+  const char* at;   /* current position in the `structure` */
   void** slots;     /* the elements of all tuples, with room for every pointer */
   size_t used;
   size_t list_used; /* number of used entries of `list`, which has the nodes in pre-order */

@@ -33,7 +33,7 @@ typedef struct xffi_proto_shape {
   const int64_t* dims;
   const int64_t* minor_to_major; /* one entry per dimension, or null */
   size_t rank;
-  size_t num_elements; /* number of elements of a tuple */
+  size_t num_elements; /* for tuples: the number of elements */
   size_t nodes;        /* number of shapes, including this shape and nested shapes */
 } xffi_proto_shape;
 

@@ -24,7 +24,7 @@ enum class GroupMode {
   kFlattenedId = XLA_FFI_GROUP_FLATTENED_ID,
 };
 
-// Device memory to register with a communicator.
+// A region of device memory to register with a communicator.
 struct XLA_FFI_SDK_TYPE CollectiveMemoryRegion {
   const void* buffer;
   size_t byte_size;
@@ -42,8 +42,9 @@ struct XLA_FFI_SDK_TYPE DeviceCommunicatorRequirements {
   int32_t lsa_barrier_count = 0;
 };
 
-// The description of a device communicator in host memory (an ncclDevComm on CUDA). The host owns it: read or copy it
-// during the call. Compare size and version (with NCCL, the host's NCCL_VERSION_CODE) with those of your device code.
+// The result of GetDeviceCommunicator: a description in host memory (an ncclDevComm on CUDA). The host owns the
+// description: read or copy it during the call. Compare size and version (with NCCL, the host's NCCL_VERSION_CODE) with
+// those of your device code.
 struct XLA_FFI_SDK_TYPE DeviceCommunicatorLookup {
   const XLA_FFI_DeviceCommunicator* device_communicator;
   size_t byte_size;

@@ -98,7 +98,7 @@ class XlaBuilder {
     if (status_.ok()) Note(xffi_rt_builder_last(builder_, &last));
     return Build(XlaOp(this, last));
   }
-  // Returns the first error that occurred before building the program.
+  // Returns the first error of the functions that added instructions.
   const Status& first_error() const { return status_; }
   // Stores a failed status if it is the first one, and destroys `status`.
   void Note(xffi_rt_status* status) {
@@ -256,7 +256,7 @@ inline XlaOp CustomCall(XlaBuilder* builder, const std::string& call_target_name
                              api_version);
 }
 
-// Adds a custom call with a computation that the target may run.
+// Adds a custom call with a called computation, which the target may run.
 inline XlaOp CustomCallWithComputation(
     XlaBuilder* builder, const std::string& call_target_name, const std::vector<XlaOp>& operands,
     const XlaComputation& computation, const Shape& shape, const std::string& opaque = "",
@@ -282,7 +282,7 @@ inline XlaOp CustomCallWithLayout(
                              output_operand_aliasing, literal, schedule, api_version);
 }
 
-// Adds a custom call with a computation and layouts.
+// Adds a custom call with a called computation, and with layouts of its operands and result.
 inline XlaOp CustomCallWithComputationAndLayouts(
     XlaBuilder* builder, const std::string& call_target_name, const std::vector<XlaOp>& operands,
     const XlaComputation& computation, const Shape& shape_with_layout,
