@@ -443,8 +443,8 @@ XFFI_COLD_ int xla_ffi_sdk_is_clash(const XLA_FFI_CallFrame* frame, const xla_ff
 }
 
 /* Finds the next pair of operands with a forbidden overlap among the first `args` arguments and `rets` results; returns
- * 0 if there is none. Start a search with {0, -1, 1}. Each result is compared with all arguments, then with the results
- * before it. */
+ * 0 if there is none. Start a search with {0, -1, 1}. Each result is compared with all arguments, then with all
+ * earlier results. */
 XFFI_COLD_ int xla_ffi_sdk_next_clash(const XLA_FFI_CallFrame* frame, int64_t args, int64_t rets,
                                      xla_ffi_sdk_clash_of* at) {
   for (; at->ret < rets; ++at->ret, at->other = -1, at->with_arg = 1) {

@@ -126,7 +126,8 @@ XFFI_COLD_ void xffi_wrong_contract_(xffi_call* call, const xla_ffi_sdk_shapes* 
  * all operands are fetched and before xffi_decoded. Repeat the contract in the manifest with XFFI_SHAPE. */
 XFFI_INLINE_ void xffi_shapes(xffi_call* call, const char* contract) {
   xla_ffi_sdk_shapes shapes;
-  if (call->problems != 0 || xffi_args_left(call) > 0 || xffi_rets_left(call) > 0) return; /* reported later */
+  /* xffi_decoded reports these problems. */
+  if (call->problems != 0 || xffi_args_left(call) > 0 || xffi_rets_left(call) > 0) return;
   xla_ffi_sdk_shapes_begin(&shapes, contract, call->frame);
   if (XFFI_UNLIKELY_(xla_ffi_sdk_next_misfit(&shapes))) {
     xffi_report_shapes_(call, &shapes);

@@ -276,7 +276,7 @@ xffi_rt_status* xffi_rt_program_result_shape(const xffi_rt_program* program, cha
 
 /* --- execution --------------------------------------------------------------------------------- */
 
-/* The forms in which tuples are passed to original targets. */
+/* The forms in which tuples are passed to targets of original custom calls. */
 #define XFFI_RT_TUPLES_TODAY 0        /* one pointer per leaf, as in current XLA */
 #define XFFI_RT_TUPLES_CPU_ROOTS 1    /* CPU: the root of each tuple, as in XLA's old documents */
 #define XFFI_RT_TUPLES_DEVICE_NODES 2 /* devices: every node, as in XLA's old documents */
@@ -290,7 +290,7 @@ typedef struct xffi_rt_compile_options {
   int tuples;
   /* If not 0, each call runs on a CPU stream, like on a device, and has scratch memory. */
   int with_device;
-  /* If not 0, runs detect elements that typed and original calls leave unwritten, like
+  /* If not 0, runs detect elements that XLA FFI calls and original custom calls leave unwritten, like
    * xffi_rt_call_set_check_unwritten. */
   int check_unwritten;
   /* If not NULL, the program runs on a real XLA: the client's plugin compiles the program. The handlers and original
@@ -350,13 +350,13 @@ size_t xffi_rt_compiled_ret_bytes(const xffi_rt_compiled* compiled, size_t index
 /* The options of one run. Fields that are 0 have no effect. */
 typedef struct xffi_rt_run_options {
   size_t struct_size;
-  /* User data for the typed handlers; must belong to the runtime for which the program was compiled. */
+  /* User data for the XLA FFI handlers; must belong to the runtime for which the program was compiled. */
   const xffi_rt_user_data* user_data;
-  /* Cancels the typed calls of this run. Handlers that poll for cancellation stop; calls that have not started fail
+  /* Cancels the XLA FFI calls of this run. Handlers that poll for cancellation stop; calls that have not started fail
    * with CANCELLED (1). */
   const xffi_rt_canceller* canceller;
-  /* The time limit in milliseconds of all typed calls of this run together. If it is 0 or negative, the limit per call
-   * of the compile options applies instead. */
+  /* The time limit in milliseconds of all XLA FFI calls of this run together. If it is 0 or negative, the limit per
+   * call of the compile options applies instead. */
   int64_t milliseconds;
   /* The run id that handlers receive. */
   int64_t run_id;

@@ -93,7 +93,7 @@ const char* xffi_rt_status_finding(const xffi_rt_status* status, size_t index);
  * errors of xla/ffi/ffi.h, and for errors of this library.
  *   status   may be NULL.
  *   index    the index, from 0, the nearest cause first.
- *   Returns  the text; NULL after the last finding; owned by the status and valid as long as the status.
+ *   Returns  the text; NULL after the last cause; owned by the status and valid as long as the status.
  *   Threads  any. */
 const char* xffi_rt_status_cause(const xffi_rt_status* status, size_t index);
 
@@ -189,7 +189,8 @@ typedef struct xffi_rt_handler_counts {
 
 /* Reports the outcomes of all executions, by handler. Counting is always on and costs about 1 ns per execution.
  *   runtime  the runtime of the calls.
- *   told     called for each used handler before this function returns; the counts are valid during the callback.
+ *   told     called once per handler that was called, before this function returns; `counts` is valid during the
+ *            callback.
  *   user     the first argument of `told`; may be NULL.
  *   Returns  NULL, or a status that the caller destroys.
  *   Threads  any. */
@@ -212,8 +213,8 @@ typedef struct xffi_rt_execution {
 /* Sets a function that is called at the end of executions with their duration, for example for a histogram or a log.
  * Can be set once per runtime.
  *   runtime  the runtime of the calls.
- *   every    the sampling interval: of this number of executions of a call, one is reported. 1 reports all executions,
- *            at about 100 ns each (two readings of the clock and a copy of the name); 16 costs a few nanoseconds per
+ *   every    the sampling interval: one in `every` executions of a call is reported. 1 reports all executions, at about
+ *            100 ns each (two readings of the clock and a copy of the name); 16 costs a few nanoseconds per
  *            execution on average. 0 has the effect of 1.
  *   told     called on the thread that ends the execution, by several threads at once; must not throw. Executions that
  *            are refused before their handler is called are not reported.
@@ -250,8 +251,8 @@ xffi_rt_status* xffi_rt_set_logger(void (*told)(void* user, int level, const cha
 xffi_rt_status* xffi_rt_register(xffi_rt* runtime, const char* name, const char* platform,
                                  const XLA_FFI_Handler_Bundle* bundle);
 
-/* Checks that handlers or original targets are registered. A linker omits unreferenced objects of a static library,
- * including their handlers, so call this function when the program starts.
+/* Checks that handlers or targets of original custom calls are registered. A linker omits unreferenced objects of a
+ * static library, including their handlers, so call this function when the program starts.
  *   runtime   the runtime, possibly that of xffi_rt_global.
  *   platform  the platform's name, in any spelling.
  *   names     the names of the handlers. May be NULL if `count` is 0.
@@ -262,12 +263,12 @@ xffi_rt_status* xffi_rt_register(xffi_rt* runtime, const char* name, const char*
 xffi_rt_status* xffi_rt_require(const xffi_rt* runtime, const char* platform,
                                 const char* const* names, size_t count);
 
-/* The signatures of original targets, numbered as in xla/service/custom_call_target_registry.h. */
+/* The signatures of targets of original custom calls, numbered as in xla/service/custom_call_target_registry.h. */
 #define XFFI_RT_LEGACY_UNKNOWN 0    /* unknown: depends on each call's API version */
 #define XFFI_RT_LEGACY_CPU 1        /* (void* out, const void** in) */
 #define XFFI_RT_LEGACY_CPU_STATUS 2 /* (void* out, const void** in, XlaCustomCallStatus*) */
 #define XFFI_RT_LEGACY_GPU 3        /* (stream, void** buffers, const char* opaque, size_t len) */
-#define XFFI_RT_LEGACY_GPU_STATUS 4 /* as above, followed by an XlaCustomCallStatus* */
+#define XFFI_RT_LEGACY_GPU_STATUS 4 /* (stream, void** buffers, const char* opaque, size_t len, XlaCustomCallStatus*) */
 #define XFFI_RT_LEGACY_CPU_UNIFIED 5 /* (void* out, const void** in, opaque, len, status) */
 
 /* Registers a function of this program as a target of original custom calls.
@@ -474,8 +475,8 @@ xffi_rt_status* xffi_rt_call_clear_operands(xffi_rt_call* call);
 
 /* Replaces the data of an argument, at a low cost.
  *   call     the call; the next run uses the data, and an open run continues with the previous data. If a stage before
- *            execute has received the data of the first run, the next run fails with FAILED_PRECONDITION; create a new
- *            call or a clone instead.
+ *            execute has received the data of the first run, a run with different data fails with FAILED_PRECONDITION;
+ *            create a new call or a clone instead.
  *   index    the index of the argument, from 0.
  *   data     data of the same shape, with the same conditions as the previous data.
  *   Returns  NULL, or a status that the caller destroys: OUT_OF_RANGE for an argument that does not exist.
@@ -484,8 +485,8 @@ xffi_rt_status* xffi_rt_call_set_arg_data(xffi_rt_call* call, size_t index, void
 
 /* Replaces the data of a result, at a low cost.
  *   call     the call; the next run uses the data, and an open run continues with the previous data. If a stage before
- *            execute has received the data of the first run, the next run fails with FAILED_PRECONDITION; create a new
- *            call or a clone instead.
+ *            execute has received the data of the first run, a run with different data fails with FAILED_PRECONDITION;
+ *            create a new call or a clone instead.
  *   index    the index of the result, from 0.
  *   data     data of the same shape, with the same conditions as the previous data.
  *   Returns  NULL, or a status that the caller destroys: OUT_OF_RANGE for a result that does not
@@ -616,7 +617,8 @@ xffi_rt_status* xffi_rt_call_set_check_unwritten(xffi_rt_call* call, int check);
 
 /* Runs the execute stage, and before the first run also prepare and initialize, and waits until the stage is complete.
  * May be repeated, unless the call is open or a wait for the previous run is missing.
- *   call     the call owns its operands' data from now on; see "Data" above.
+ *   call     the call; from now on, only the handler may use the operands' data (see "Data" in this header's
+ *            conventions).
  *   Returns  NULL, or a status that the caller destroys: the handler's error, or DEADLINE_EXCEEDED (4) at the time
  *            limit, with the call still open. After any other error, the call is open if the handler also left a
  *            future: check xffi_rt_call_is_open.
@@ -624,7 +626,8 @@ xffi_rt_status* xffi_rt_call_set_check_unwritten(xffi_rt_call* call, int check);
 xffi_rt_status* xffi_rt_call_run(xffi_rt_call* call);
 
 /* Starts a run like xffi_rt_call_run, without waiting: if the handler is not done, the call is open.
- *   call     the call owns its operands' data from now on; see "Data" above.
+ *   call     the call; from now on, only the handler may use the operands' data (see "Data" in this header's
+ *            conventions).
  *   Returns  NULL, or a status that the caller destroys: the handler's immediate error. As for xffi_rt_call_run, the
  *            call may be open after an error.
  *   Threads  one at a time per call. */
@@ -632,7 +635,8 @@ xffi_rt_status* xffi_rt_call_start(xffi_rt_call* call);
 
 /* Starts a run like xffi_rt_call_start, with a callback at the end of the run, for event loops. After the callback,
  * xffi_rt_call_wait(call, 0) returns the outcome, on any thread.
- *   call      the call owns its operands' data from now on; see "Data" above.
+ *   call      the call; from now on, only the handler may use the operands' data (see "Data" in this header's
+ *             conventions).
  *   callback  called once if this function succeeds, when the handler is done or at the time limit (60 s by default).
  *             May be called on any thread, and within this function. Must neither throw nor use the call.
  *   user      the argument of the callback; may be NULL. Must stay valid until the callback.

@@ -31,8 +31,8 @@ typedef struct xffi_type {
  * use the same layout, in every language and version, so include a version number in the name. */
 #define XFFI_SHARED_TYPE(name, deleter) {(name), (deleter), NULL, 1}
 
-/* A deleter that does nothing. Hosts from 0.8.1 on refuse state of a type without a deleter, and older hosts call a
- * null deleter. */
+/* A deleter that does nothing. Hosts from jaxlib 0.8.1 on refuse state of a type without a deleter, and older hosts
+ * call a null deleter. */
 XFFI_COLD_ void xffi_keep_(void* object) { (void)object; }
 
 /* Returns the deleter to register with hosts, which is never null. */

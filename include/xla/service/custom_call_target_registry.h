@@ -54,7 +54,7 @@ extern "C" {
 #define XFFI_LEGACY_CPU 1        /* (void* out, const void** in) */
 #define XFFI_LEGACY_CPU_STATUS 2 /* (void* out, const void** in, XlaCustomCallStatus*) */
 #define XFFI_LEGACY_GPU 3        /* (stream, void** buffers, const char* opaque, size_t len) */
-#define XFFI_LEGACY_GPU_STATUS 4 /* as above, followed by an XlaCustomCallStatus* */
+#define XFFI_LEGACY_GPU_STATUS 4 /* (stream, void** buffers, const char* opaque, size_t len, XlaCustomCallStatus*) */
 #define XFFI_LEGACY_CPU_UNIFIED 5 /* (void* out, const void** in, opaque, len, status) */
 
 /* A registered target. Hosts read only the first `struct_size` bytes. A target lives as long as its library. */
