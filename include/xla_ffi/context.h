@@ -190,7 +190,7 @@ XFFI_MUST_USE_ XFFI_INLINE_ XLA_FFI_Error* xffi_extension(const xffi_call* call,
 /* The body of a loop, which processes the elements from `begin` to `end` (exclusive). */
 typedef void xffi_range_body(void* data, int64_t begin, int64_t end);
 
-/* The state of one loop. The last of the caller and the pool tasks to end frees it. A task that starts after the loop
+/* The state of one loop, which its last user frees: the caller or a pool task. A task that starts after the loop
  * has ended finds XFFI_GATE_CLOSED_ in `inside`, and uses neither `body` nor `data`. */
 typedef struct xffi_loop_ {
   xffi_range_body* body;

@@ -328,8 +328,8 @@ class StructDecoder {
 
   std::array<std::string_view, sizeof...(Ts)> names_;
   std::array<Limits, sizeof...(Ts)> limits_;
-  // The index of each name among the sorted names. In a sorted dictionary with exactly these names, it is the index of
-  // the entry.
+  // The index of each name among the sorted names. In a sorted dictionary with exactly these names, the entry has the
+  // same index.
   std::array<int64_t, sizeof...(Ts)> rank_{};
 };
 

@@ -326,7 +326,7 @@ class XLA_FFI_SDK_TYPE Buffer {
 #if defined(XLA_FFI_SDK_INTERNAL_H_)
   XLA_FFI_SDK_FN ::xla::Shape shape() const { return internal::ShapeOf(buf_); }
 #endif
-  // The return type is `auto`, so that for packed elements the compile error refers to the line with this call.
+  // The return type is `auto`, so that for packed elements the compile error refers to the line that calls typed_data.
   XLA_FFI_SDK_HOT auto* typed_data() const { return static_cast<NativeType<dtype>*>(buf_->data); }
   // Returns the bytes of packed elements, such as S4. XLA's header does not have this function.
   XLA_FFI_SDK_HOT Span<uint8_t> packed_data() const {

@@ -109,7 +109,7 @@ class XLA_FFI_SDK_TYPE ScratchAllocator {
         ctx_, XLA_FFI_DeviceMemory_Allocate_Args_STRUCT_SIZE);
     args.size = size;
     args.alignment = alignment < 16 ? alignment : 16;
-    // The record is allocated first, because an exception after the allocation of the memory would leak the memory.
+    // The Allocation object is created before the memory, because an exception afterwards would leak the memory.
     auto* const kept = new Allocation{size, nullptr, first_};
     XLA_FFI_Error* error = XLA_FFI_SDK_ASK(api_, XLA_FFI_DeviceMemory_Allocate, &args);
     if (XLA_FFI_PREDICT_FALSE(error != nullptr)) {

@@ -8,7 +8,7 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 
 // For the SDK's own types, `Decode` is a template over its result type. Files that do not bind a type then do not
-// instantiate std::optional of that type, which takes 2 to 3 ms of compile time per type.
+// instantiate its std::optional. This saves 2 to 3 ms of compile time per type.
 
 // Decodes an argument. Specializations have these members:
 //
@@ -300,7 +300,7 @@ struct DecodeOne<CtxTag<T>> {
 
 XLA_FFI_SDK_INTERNAL_END
 
-// Decodes an attribute that may be absent, or such a field of a struct.
+// Decodes an attribute, or a field of a struct, that may be absent.
 template <typename T>
 struct AttrDecoding<std::optional<T>> {
   using Type = std::optional<typename AttrDecoding<T>::Type>;

@@ -11,8 +11,8 @@ class DiagnosticEngine;
 
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// The kind of an element of a binding. Messages do not name elements from kOther on, except single operands
-// among the remaining ones.
+// The kind of an element of a binding. Messages name no elements from kOther on, except single variadic
+// operands.
 enum class ElementKind : uint8_t { kArg, kRet, kInOut, kAttr, kOther, kRemainingArgs, kRemainingRets };
 
 // The names and kinds of a binding's elements, for messages.
@@ -37,7 +37,7 @@ struct Elements {
   }
 
   // Returns the name of an argument or a result, which may be empty. Sets `is_rest` to true if the operand is
-  // among the remaining ones.
+  // variadic.
   XLA_FFI_SDK_COLD std::string_view NameAt(bool is_arg, int64_t position, bool* is_rest) const noexcept {
     const ElementKind kind = is_arg ? ElementKind::kArg : ElementKind::kRet;
     const ElementKind rest = is_arg ? ElementKind::kRemainingArgs : ElementKind::kRemainingRets;

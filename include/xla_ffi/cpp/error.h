@@ -251,7 +251,7 @@ struct ErrorPolicy {
 };
 
 // Creates the host's error for an error that a handler returned. The message starts with the handler's name and stage,
-// unless the name is empty or `error` already starts with it.
+// unless the handler has no name or the message of `error` already starts with the name.
 XLA_FFI_SDK_SLOW inline XLA_FFI_Error* CreateError(const Caller& caller, const Error& error) {
   const std::string_view message = error.message(), name = caller.name;
   Text text;

@@ -245,7 +245,7 @@ class Refusal {
     count_ = report_.count;
     size_ = report_.text.size();
   }
-  // Returns true if the call lacks an operand, and reports this.
+  // Returns true if the call lacks an operand, after reporting the missing operand.
   XLA_FFI_SDK_COLD bool IsMissing(bool is_arg, int64_t index) {
     if (index < (is_arg ? frame_->args.size : frame_->rets.size)) return false;
     BeginAbout(is_arg, index, "missing ");

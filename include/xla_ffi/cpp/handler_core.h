@@ -7,7 +7,7 @@
 #include "xla_ffi/cpp/plan.h"
 #include "xla_ffi/cpp/explain.h"
 
-// Not for nvcc, which rejects the vector casts of the comparison below.
+// Not for nvcc, which rejects the vector casts in HasDistinctStarts.
 #if defined(__has_builtin) && !defined(__CUDACC__)
 #if __has_builtin(__builtin_shufflevector)
 #define XLA_FFI_SDK_SHUFFLES_

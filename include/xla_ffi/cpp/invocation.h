@@ -106,7 +106,7 @@ struct CtxDecoding<Stream> {
 };
 
 // An allocator of device memory. Copies share the same allocator, and may outlive the call. Memory is not freed
-// automatically; use ScratchAllocator for memory that is.
+// automatically; use ScratchAllocator for memory that is freed when the handler returns.
 class XLA_FFI_SDK_TYPE DeviceAllocator {
  public:
   XLA_FFI_SDK_FN StatusOr<void*> Allocate(size_t size, size_t alignment = 64) const {

@@ -232,8 +232,8 @@ class XLA_FFI_SDK_TYPE BufferPatternBase {
  private:
   template <typename, typename>
   friend class BufferPatternBase;
-  // Copies a pattern with new template arguments. Values for element type and rank are only copied if the
-  // template has none.
+  // Copies a pattern with new template arguments. A value for element type or rank is only copied if the
+  // template arguments specify none.
   template <typename OtherDTypes, typename OtherRanks>
   XLA_FFI_SDK_HOT explicit BufferPatternBase(
       const BufferPatternBase<OtherDTypes, OtherRanks>& other)

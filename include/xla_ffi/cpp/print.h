@@ -68,7 +68,7 @@ XLA_FFI_SDK_COLD inline std::ostream& PrintName(std::ostream& os, const char* na
   return os << PutName(text, name, number).view();
 }
 
-// Returns the number of a C enum, which may have no enumerator because hosts may be newer.
+// Returns the value of a C enum as a number. Newer hosts may pass values without an enumerator.
 template <typename Enum>
 inline unsigned NumberOf(const Enum& value) {
   static_assert(sizeof(Enum) == sizeof(unsigned), "an enum of XLA has the size of an int");

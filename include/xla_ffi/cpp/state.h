@@ -85,7 +85,7 @@ XLA_FFI_SDK_COLD XLA_FFI_Error* FirstTypeId(const XLA_FFI_Api* api, XLA_FFI_Type
   } else
 #endif
   {
-  // If the source registered the type explicitly, its id is used, and added to the ids of T.
+  // If a source file registered the type explicitly, its id is used, and added to the ids of T.
   if (const XLA_FFI_TypeId* named = FindNamed(api, &T::id)) {
     AddType(own_types<T>, api, *named);
     *id = *named;

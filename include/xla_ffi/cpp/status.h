@@ -63,7 +63,7 @@ XLA_FFI_SDK_COLD inline XLA_FFI_Error* ForwardError(Status status) {
 XLA_FFI_SDK_INTERNAL_END
 
 // Converts and destroys a status of a C function of the runtime. If a handler of this program returned the status, the
-// result is identical to the handler's. Null is success.
+// result is that status, unchanged. Null is success.
 XLA_FFI_SDK_COLD inline Status TakeStatus(xffi_rt_status* status) {
   if (status == nullptr) return Status();
   const void* whole = xffi_rt_status_object(status, &internal::type_tag<Status>);

@@ -9,8 +9,8 @@
 XLA_FFI_SDK_NAMESPACE_BEGIN
 XLA_FFI_SDK_INTERNAL_BEGIN
 
-// The state of one loop. The last of the caller and the pool tasks to end deletes it. A task that starts after the loop
-// has ended finds kClosed in `inside_`, and uses no data of the caller.
+// The state of one loop, which its last user deletes: the caller or a pool task. A task that starts after the loop has
+// ended finds kClosed in `inside_`, and uses no data of the caller.
 class Loop {
  public:
   using Body = void (*)(void* f, int64_t begin, int64_t end);
@@ -218,7 +218,7 @@ struct CtxDecoding<ThreadPoolSize> {
     auto args = internal::ContextArgs<XLA_FFI_ThreadPool_NumThreads_Args>(
         ctx, XLA_FFI_ThreadPool_NumThreads_Args_STRUCT_SIZE);
     args.num_threads = &count;
-    // Before r3, the position of this function in the host's table has a different function.
+    // Before r3, hosts lack this function, and r2 has a different function at its position.
     const bool has = internal::HostRevision(api) >= XLA_FFI_SDK_SINCE(THREAD_POOL_SIZE);
     if (!internal::CallHost(api, has ? api->XLA_FFI_ThreadPool_NumThreads : nullptr, &args,
                            XLA_FFI_SDK_FEATURE(THREAD_POOL_SIZE), diagnostic)) {
