@@ -1,9 +1,8 @@
-//! A host for XLA custom-call handlers that needs no XLA.
+//! A host for XLA custom-call handlers that does not need XLA.
 //!
-//! The runtime implements every revision of the ABI that a released jaxlib has used, r0 to r10. This includes the
-//! table's length and order, the layouts of arguments, the size checks and the quirks. It runs handlers of any origin:
-//! Rust, plain C, and C++ built with upstream's headers. Problems that would crash a real host are detected and
-//! reported as a [`Hazard`].
+//! The runtime implements every revision of the ABI that a released jaxlib has used, r0 to r10. A revision determines
+//! the function table, the layouts of arguments, the size checks, and known bugs. It runs handlers in Rust, in C, and
+//! in C++ with XLA's headers. Mistakes that would crash XLA are detected and reported as a [`Hazard`].
 //!
 //! ```no_run
 //! use xla_ffi_runtime::{Attributes, Revision, Runtime, Shape, Stage, Tensor, DType};
@@ -23,16 +22,16 @@
 //! # }
 //! ```
 //!
-//! Loading a library runs its code, so only load libraries that you trust. The runtime survives mistakes of handlers
-//! unless they corrupt memory.
+//! Loading a library runs its code, so only load libraries that you trust. Mistakes of handlers do not crash the
+//! runtime unless they corrupt memory.
 
 #[cfg(not(unix))]
 compile_error!(
     "the embedded runtime needs a POSIX system; handlers and their crate, xla-ffi, do not"
 );
 
-// The modules are layers. Each refers to lower ones only, from top to bottom: internal; legacy; call; api; handler; context;
-// host; frame; text; value; device; process.
+// The modules are layers, from top to bottom: internal; legacy; call; api; handler; context; host; frame; text;
+// value; device; process. Each layer uses only lower layers.
 mod api;
 mod call;
 mod context;
@@ -48,7 +47,7 @@ mod process;
 mod text;
 mod value;
 
-/// Items for the crate `xla-ffi-programs` only.
+/// Items for use by the crate `xla-ffi-programs`.
 #[doc(hidden)]
 pub mod __programs {
     pub use crate::call::unwritten::Poison;
@@ -59,7 +58,7 @@ pub mod __programs {
     pub use crate::value::attribute::is_bare;
 }
 
-/// Items for the crate `xla-ffi-runtime-c` only.
+/// Items for use by the crate `xla-ffi-runtime-c`.
 #[doc(hidden)]
 pub mod __c {
     pub use crate::process::guard::call_void;
@@ -96,7 +95,7 @@ pub use value::{
 };
 pub use xla_ffi_sys::{Element, Error, ErrorCode, Finding, Hazard, Result, Revision};
 
-/// The README, whose examples are tested.
+/// The README, as documentation whose examples are tested.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -384,7 +384,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_run(call: *mut xffi_rt_call) -> *mu
 /// Implements `xffi_rt_call_start`.
 ///
 /// # Safety
-/// As for [`xffi_rt_call_run`].
+/// The requirements of [`xffi_rt_call_run`] apply.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_start(call: *mut xffi_rt_call) -> *mut xffi_rt_status {
     status_or_null(|| {
@@ -398,7 +398,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_start(call: *mut xffi_rt_call) -> *
 /// Implements `xffi_rt_call_run_async`.
 ///
 /// # Safety
-/// As for [`xffi_rt_call_run`]; any thread must be allowed to call the callback once with `user`.
+/// The requirements of [`xffi_rt_call_run`] apply; any thread must be allowed to call the callback once with `user`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_run_async(
     call: *mut xffi_rt_call,

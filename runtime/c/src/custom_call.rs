@@ -71,7 +71,7 @@ const _: () = assert!(size_of::<xffi_rt_alias>() == 40);
 /// Returns the caller's path of tuple indices.
 ///
 /// # Safety
-/// As for [`list`].
+/// The requirements of [`list`] apply.
 unsafe fn path(pointer: *const i64, count: usize, what: &str) -> Result<Vec<usize>> {
     // SAFETY: guaranteed by the caller.
     let indices = unsafe { list(pointer, count, what) }?;

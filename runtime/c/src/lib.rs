@@ -75,7 +75,7 @@ unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a str> {
 /// Returns a string of the caller that may be absent.
 ///
 /// # Safety
-/// As for [`text`].
+/// The requirements of [`text`] apply.
 unsafe fn optional_text<'a>(pointer: *const c_char, what: &str) -> Result<Option<&'a str>> {
     if pointer.is_null() {
         return Ok(None);

@@ -56,7 +56,7 @@ impl Program {
     /// real XLA.
     ///
     /// # Errors
-    /// As for [`Program::compile`]; with a real XLA, errors from it and its compiler.
+    /// The errors of [`Program::compile`]; with a real XLA, errors from it and its compiler.
     pub fn compile_with(&self, runtime: &Runtime, options: Options) -> Result<Compiled> {
         if let Some(client) = &options.client {
             return Ok(Compiled {
@@ -148,7 +148,7 @@ impl Compiled {
     /// tensors' contents are unspecified.
     ///
     /// # Errors
-    /// As for [`Compiled::run`]; also tensors that have clones, or whose shape differs from their leaf.
+    /// The errors of [`Compiled::run`]; also tensors that have clones, or whose shape differs from their leaf.
     pub fn run_into(
         &self,
         arguments: impl IntoIterator<Item = Tree<Tensor>>,
@@ -177,7 +177,7 @@ impl Compiled {
     /// data, options, a time limit, a canceller.
     ///
     /// # Errors
-    /// As for [`Compiled::run`]; `UNIMPLEMENTED` on a real XLA, which creates its contexts itself
+    /// The errors of [`Compiled::run`]; `UNIMPLEMENTED` on a real XLA, which creates its contexts itself
     /// ([`pjrt::Launch`](super::pjrt::Launch) sets the values that it supports).
     pub fn run_with(
         &self,

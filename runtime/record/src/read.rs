@@ -128,7 +128,7 @@ fn check_is_file(path: &Path) -> std::io::Result<()> {
 /// Reads the call of a file, without the operands.
 ///
 /// # Errors
-/// As for [`Recorded::read`].
+/// The errors of [`Recorded::read`].
 pub fn head(path: &Path) -> Result<Call, ReadError> {
     check_is_file(path)?;
     let mut file = File::open(path)?;
@@ -188,7 +188,7 @@ impl Recorded {
     /// call never ended.
     ///
     /// # Errors
-    /// As for [`Recorded::read`].
+    /// The errors of [`Recorded::read`].
     pub fn parse(bytes: &[u8]) -> Result<Self, ReadError> {
         let (call, mut at) = call(bytes, begin(bytes)?)?;
         let mut recorded = Self {

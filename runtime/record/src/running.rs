@@ -251,7 +251,7 @@ impl Running {
     /// Notes that the handler returned a future.
     ///
     /// # Safety
-    /// As for [`Running::completed`].
+    /// The requirements of [`Running::completed`] apply.
     unsafe fn note_future(self: &Arc<Self>, future: usize) {
         let futures = {
             let mut progress = lock(&self.progress);

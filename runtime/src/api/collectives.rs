@@ -29,7 +29,7 @@ pub struct CommunicatorKey {
     pub id: i64,
 }
 
-/// A region of memory that is registered with a window.
+/// A region of device memory that is registered with a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Region {
     start: usize,
@@ -40,8 +40,8 @@ struct Region {
 /// A device communicator for handlers; see [`Collectives::with_device_communicators`].
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceCommunicator {
-    /// The communicator's description in host memory, for example an `ncclDevComm`. The memory must outlive the
-    /// calls.
+    /// The address of the communicator's description in host memory, for example of an `ncclDevComm`. The description
+    /// must outlive the calls.
     pub description: *const c_void,
     /// The size of the description in bytes.
     pub byte_size: usize,
@@ -64,7 +64,7 @@ struct Requested {
 
 /// Provides communicators to handlers that requested them in their prepare stage, as XLA does.
 pub struct Collectives {
-    /// A separate allocation whose address handlers see, so that this object can be moved and exchanged.
+    /// A separate allocation whose address handlers receive, so that this object can be moved.
     inner: Arc<Inner>,
 }
 
@@ -75,15 +75,15 @@ struct Inner {
     requested: Mutex<Requested>,
 }
 
-// SAFETY: the extension points to functions and to its own object; communicators are passed on and never
-// dereferenced.
+// SAFETY: the extension contains pointers to functions and to this object. Communicators are passed to handlers and
+// never dereferenced.
 unsafe impl Send for Inner {}
-// SAFETY: as above; mutable data has a lock.
+// SAFETY: the extension contains pointers to functions and to this object; a lock protects the mutable data.
 unsafe impl Sync for Inner {}
 
 impl Collectives {
-    /// Returns collectives with the extension's version in `revision`. `make` returns the communicator for
-    /// handlers, for example an `ncclComm_t`.
+    /// Returns collectives with the extension's version in `revision`. `make` creates the communicator of a key, for
+    /// example an `ncclComm_t`.
     ///
     /// # Errors
     /// `UNIMPLEMENTED` before r9.
@@ -109,9 +109,9 @@ impl Collectives {
         ))
     }
 
-    /// Returns collectives of version 0.3, which has device communicators and is not part of a released jaxlib.
-    /// `make` returns the communicator of a group, `make_for_device` its device communicator with the requested
-    /// number of barriers.
+    /// Returns collectives of extension version 0.3, which supports device communicators and is not part of a
+    /// released jaxlib. `make` creates the communicator of a key. `make_for_device` creates the device communicator
+    /// of a key, for the given number of barriers.
     pub fn with_device_communicators(
         make: impl Fn(&CommunicatorKey) -> *mut c_void + Send + Sync + 'static,
         make_for_device: impl Fn(&CommunicatorKey, i32) -> DeviceCommunicator + Send + Sync + 'static,
@@ -158,7 +158,7 @@ impl Collectives {
         Arc::new(Self { inner })
     }
 
-    /// Returns the communicators that handlers requested.
+    /// Returns the keys of the communicators that handlers requested.
     #[must_use]
     pub fn requested(&self) -> Vec<CommunicatorKey> {
         let requested = self.inner.lock();
@@ -168,7 +168,7 @@ impl Collectives {
         requested.communicators.iter().filter_map(made).collect()
     }
 
-    /// Returns the address of the extension, which does not change while this object is shared.
+    /// Returns the address of the extension. The address does not change while this object exists.
     pub(crate) fn extension(&self) -> *const XLA_FFI_Extension {
         (&raw const self.inner.extension).cast()
     }
@@ -186,13 +186,13 @@ impl Inner {
         let mut requested = self.lock();
         let made = requested.communicators.entry(key.clone());
         let made = made.or_default().clone();
-        // The lock is released first, because the program's function may call `requested`.
+        // The lock is released first, because the program's callback may call `requested`.
         drop(requested);
         made.get_or_init(|| (self.make)(key) as usize);
     }
 }
 
-/// Returns the collectives of an extension.
+/// Returns the collectives object to which an extension belongs.
 ///
 /// # Safety
 /// The pointer must be null or an extension that a handler found in its context.
@@ -202,7 +202,7 @@ unsafe fn collectives<'a>(extension: *const XLA_FFI_Collectives_Extension) -> Re
     }
     // SAFETY: guaranteed by the caller.
     let state = unsafe { (*extension).state };
-    // SAFETY: the state of our extension is the object that owns it.
+    // SAFETY: in an extension of this host, `state` points to the `Inner` that contains the extension.
     Ok(unsafe { &*state.cast::<Inner>() })
 }
 
@@ -226,7 +226,7 @@ fn in_stage(prepare: bool) -> Result<()> {
 /// Returns the key of a communicator from the arguments of a handler.
 ///
 /// # Safety
-/// The groups must be complete.
+/// Each group must point to as many ids as its size.
 unsafe fn key(
     mode: XLA_FFI_CollectiveGroupMode,
     groups: *const XLA_FFI_ReplicaGroup,
@@ -266,26 +266,26 @@ unsafe fn key(
     })
 }
 
-/// Reads a handler's arguments after checking their size.
+/// Checks the size of a handler's arguments struct and returns a copy of the struct.
 ///
 /// # Safety
-/// `args` must be null or arguments of type `T`.
+/// `args` must be null or point to an arguments struct of type `T`.
 unsafe fn read<T: Layout + Copy>(args: *const T) -> Result<T> {
     let expected = T::LAYOUT
         .struct_size
         .map_or(T::LAYOUT.size, |(_, size)| size);
     // SAFETY: guaranteed by the caller.
     unsafe { check_size(args, expected) }?;
-    // SAFETY: the size includes the whole struct.
+    // SAFETY: `check_size` verified that `args` includes the whole struct.
     Ok(unsafe { args.read() })
 }
 
 /// Argument structs that identify a communicator.
 trait CommunicatorArgs: Layout + Copy {
-    /// Returns the key of the communicator.
+    /// Returns the key of the communicator that the arguments identify.
     ///
     /// # Safety
-    /// The groups must be complete.
+    /// Each group must point to as many ids as its size.
     unsafe fn key(&self) -> Result<CommunicatorKey>;
 }
 
@@ -310,11 +310,11 @@ communicator_args!(
     XLA_FFI_DeviceCommunicator_Get_Args
 );
 
-/// Runs the part that all functions share: reads the extension and the arguments, checks the stage, and finds
-/// the communicator.
+/// Runs the common part of all functions of the extension: reads the extension and the arguments, checks the stage,
+/// and finds the communicator.
 ///
 /// # Safety
-/// The extension must be null or one of ours; the arguments must be null or those of a handler.
+/// `this` must be null or an extension of this host; `args` must be null or a handler's arguments.
 unsafe fn serve<T: CommunicatorArgs>(
     name: &'static str,
     this: *const XLA_FFI_Collectives_Extension,
@@ -328,7 +328,7 @@ unsafe fn serve<T: CommunicatorArgs>(
         // SAFETY: guaranteed by the caller.
         let args = unsafe { read(args) }?;
         in_stage(in_prepare)?;
-        // SAFETY: the handler's groups are complete.
+        // SAFETY: handlers pass complete groups, as the ABI requires.
         let key = unsafe { args.key() }?;
         work(this, args, key)
     })
@@ -352,7 +352,7 @@ unsafe extern "C" fn request_communicator(
         this.request(&key);
         Ok(())
     };
-    // SAFETY: handlers pass the extension that they found, and their args struct.
+    // SAFETY: handlers pass the extension of their context and their args struct, as the ABI requires.
     unsafe { serve("request_communicator", this, args, true, work) }
 }
 
@@ -364,7 +364,7 @@ unsafe extern "C" fn get_communicator(
         let made = this.lock().communicators.get(&key).cloned();
         let made = made.and_then(|made| made.get().copied());
         let made = made.ok_or_else(|| unrequested(&key))?;
-        // SAFETY: the struct was read above.
+        // SAFETY: `serve` read the struct before it called this closure.
         unsafe { (*args).communicator = made as *mut _ };
         Ok(())
     };
@@ -386,7 +386,7 @@ unsafe extern "C" fn request_window(
             return Err(Error::invalid_argument("the regions are a null pointer"));
         }
         for index in 0..asked.num_regions {
-            // SAFETY: the handler's regions are complete.
+            // SAFETY: handlers pass `num_regions` complete regions, as the ABI requires.
             let region = unsafe { asked.regions.wrapping_add(index).read() };
             requested.next_window += 16;
             let window = requested.next_window;
@@ -427,9 +427,9 @@ unsafe extern "C" fn get_window(
                 format!("{address:#x} is not in a requested window"),
             )
         })?;
-        // SAFETY: the struct was read above.
+        // SAFETY: `serve` read the struct before it called this closure.
         unsafe { (*args).window = region.window as *mut _ };
-        // SAFETY: as above.
+        // SAFETY: `serve` read the struct before it called this closure.
         unsafe { (*args).window_offset = address - region.start };
         Ok(())
     };
@@ -458,7 +458,7 @@ unsafe extern "C" fn request_device_communicator(
 ) -> *mut XLA_FFI_Error {
     let work =
         |this: &Inner, asked: XLA_FFI_DeviceCommunicator_Request_Args, key: CommunicatorKey| {
-            // SAFETY: the handler's requirements are complete.
+            // SAFETY: handlers pass null or a complete requirements struct, as the ABI requires.
             let barriers = unsafe { barriers(asked.requirements) }?;
             let make = this.make_for_device.as_ref();
             let make =
@@ -467,12 +467,12 @@ unsafe extern "C" fn request_device_communicator(
             let mut requested = this.lock();
             let made = &mut requested.device_communicators;
             let made = made.entry((key.clone(), barriers)).or_default().clone();
-            // The lock is released first, as in `request`.
+            // The lock is released first, because the program's callback may call `requested`.
             drop(requested);
             made.get_or_init(|| make(&key, barriers));
             Ok(())
         };
-    // SAFETY: handlers pass the extension that they found, and their args struct.
+    // SAFETY: handlers pass the extension of their context and their args struct, as the ABI requires.
     unsafe { serve("request_device_communicator", this, args, true, work) }
 }
 
@@ -481,7 +481,7 @@ unsafe extern "C" fn get_device_communicator(
     args: *mut XLA_FFI_DeviceCommunicator_Get_Args,
 ) -> *mut XLA_FFI_Error {
     let work = |this: &Inner, asked: XLA_FFI_DeviceCommunicator_Get_Args, key: CommunicatorKey| {
-        // SAFETY: the handler's requirements are complete.
+        // SAFETY: handlers pass null or a complete requirements struct, as the ABI requires.
         let barriers = unsafe { barriers(asked.requirements) }?;
         let wanted = (key, barriers);
         let made = this.lock().device_communicators.get(&wanted).cloned();
@@ -501,10 +501,10 @@ unsafe extern "C" fn get_device_communicator(
             version: made.version,
             ..asked
         };
-        // SAFETY: the struct was read before.
+        // SAFETY: `serve` read the struct before it called this closure.
         unsafe { args.write(answer) };
         Ok(())
     };
-    // SAFETY: handlers pass the extension that they found, and their args struct.
+    // SAFETY: handlers pass the extension of their context and their args struct, as the ABI requires.
     unsafe { serve("get_device_communicator", this, args, false, work) }
 }

@@ -1,4 +1,4 @@
-//! Table functions for asynchronous handlers: the thread pool, and futures.
+//! The functions of the function table for asynchronous handlers: the thread pool, and futures.
 
 use super::{check, error_or_null};
 use crate::context::{Context, Entered, current_context};
@@ -13,28 +13,28 @@ use xla_ffi_sys::{
     XLA_FFI_ThreadPool_Schedule_Args,
 };
 
-/// A handler's pointer that is moved to the thread that runs the task.
+/// A task's data pointer, which is moved to the thread that runs the task.
 struct Data(*mut c_void);
 
 // SAFETY: `ThreadPool_Schedule` requires that the data can be used on another thread.
 unsafe impl Send for Data {}
 
 impl Data {
-    /// Returns the pointer. This is a method because a closure that uses the field captures only the field,
-    /// which is not `Send`.
+    /// Returns the pointer. A closure that calls this method captures the whole struct; a closure that uses the field
+    /// captures only the pointer, which is not `Send`.
     fn pointer(&self) -> *mut c_void {
         self.0
     }
 }
 
-/// Passes a task to the pool of the call.
+/// Passes a task to the executor of the call.
 fn hand_over(context: &Context, task: impl FnOnce() + Send + 'static) -> Result<()> {
     let tasks = context.pool()?;
     tasks.spawn(task);
     Ok(())
 }
 
-/// Runs a task of this library on the pool of the call; tasks start in the order in which they are passed.
+/// Runs a task of this library on the executor of the call. Tasks start in the order in which they are passed.
 pub(crate) fn spawn(context: &Context, task: impl FnOnce() + Send + 'static) -> Result<()> {
     let shared = context.shared().clone();
     hand_over(context, move || {
@@ -47,7 +47,7 @@ pub(crate) fn spawn(context: &Context, task: impl FnOnce() + Send + 'static) -> 
     })
 }
 
-/// Runs a task of a handler on the pool of the call; tasks start in the order in which they are passed.
+/// Runs a handler's task on the executor of the call. Tasks start in the order in which they are passed.
 fn schedule(context: &Context, task: XLA_FFI_Task, data: *mut c_void) -> Result<()> {
     let shared = context.shared().clone();
     let data = Data(data);
@@ -65,9 +65,9 @@ pub(super) unsafe extern "C" fn thread_pool_schedule<const R: u8>(
     args: *mut XLA_FFI_ThreadPool_Schedule_Args,
 ) -> *mut XLA_FFI_Error {
     error_or_null("ThreadPool_Schedule", || {
-        // SAFETY: handlers pass their args struct, as the ABI requires.
+        // SAFETY: handlers pass a complete args struct, as the ABI requires.
         unsafe { check(args) }?;
-        // SAFETY: `check` verified the pointer and the size.
+        // SAFETY: `check` verified the pointer `args` and its size.
         let asked = unsafe { args.read() };
         // SAFETY: handlers pass the context of their frame, as the ABI requires.
         let context = unsafe { Context::from_raw(asked.ctx) }?;
@@ -82,9 +82,9 @@ pub(super) unsafe extern "C" fn thread_pool_num_threads<const R: u8>(
     args: *mut XLA_FFI_ThreadPool_NumThreads_Args,
 ) -> *mut XLA_FFI_Error {
     error_or_null("ThreadPool_NumThreads", || {
-        // SAFETY: handlers pass their args struct, as the ABI requires.
+        // SAFETY: handlers pass a complete args struct, as the ABI requires.
         unsafe { check(args) }?;
-        // SAFETY: `check` verified the pointer and the size.
+        // SAFETY: `check` verified the pointer `args` and its size.
         let asked = unsafe { args.read() };
         // SAFETY: handlers pass the context of their frame, as the ABI requires.
         let context = unsafe { Context::from_raw(asked.ctx) }?;
@@ -93,7 +93,7 @@ pub(super) unsafe extern "C" fn thread_pool_num_threads<const R: u8>(
         if asked.num_threads.is_null() {
             return Err(Error::invalid_argument("num_threads is a null pointer"));
         }
-        // SAFETY: the handler's pointer is valid for writing the number.
+        // SAFETY: handlers pass a pointer that is valid for writing the number, as the ABI requires.
         unsafe { asked.num_threads.write(size as i64) };
         Ok(())
     })
@@ -104,13 +104,13 @@ pub(super) unsafe extern "C" fn future_create<const R: u8>(
     args: *mut XLA_FFI_Future_Create_Args,
 ) -> *mut XLA_FFI_Error {
     error_or_null("Future_Create", || {
-        // SAFETY: handlers pass their args struct, as the ABI requires.
+        // SAFETY: handlers pass a complete args struct, as the ABI requires.
         unsafe { check(args) }?;
         let handle = futures::create();
         if let Some(context) = current_context() {
             context.made_future(handle);
         }
-        // SAFETY: every handler provides memory for this field, even if its size does not include it.
+        // SAFETY: every handler allocates the whole struct, even if its `struct_size` does not include this field.
         unsafe { (*args).future = handle as *mut XLA_FFI_Future };
         Ok(())
     })
@@ -121,22 +121,22 @@ pub(super) unsafe extern "C" fn future_set_available<const R: u8>(
     args: *mut XLA_FFI_Future_SetAvailable_Args,
 ) -> *mut XLA_FFI_Error {
     error_or_null("Future_SetAvailable", || {
-        // SAFETY: handlers pass their args struct, as the ABI requires.
+        // SAFETY: handlers pass a complete args struct, as the ABI requires.
         unsafe { check(args) }?;
-        // SAFETY: `check` verified the pointer and the size.
+        // SAFETY: `check` verified the pointer `args` and its size.
         let args = unsafe { args.read() };
         futures::find(args.future)?.complete(Ok(()))
     })
 }
 
-/// `Future_SetError`: completes a future with an error, which must be neither null nor OK.
+/// `Future_SetError`: completes a future with an error. The error must not be null or have the code OK.
 pub(super) unsafe extern "C" fn future_set_error<const R: u8>(
     args: *mut XLA_FFI_Future_SetError_Args,
 ) -> *mut XLA_FFI_Error {
     error_or_null("Future_SetError", || {
-        // SAFETY: handlers pass their args struct, as the ABI requires.
+        // SAFETY: handlers pass a complete args struct, as the ABI requires.
         unsafe { check(args) }?;
-        // SAFETY: `check` verified the pointer and the size.
+        // SAFETY: `check` verified the pointer `args` and its size.
         let args = unsafe { args.read() };
         if args.error.is_null() {
             return Err(Error::new(

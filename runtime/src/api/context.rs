@@ -1,5 +1,5 @@
-//! Table functions of contexts: stream, scratch memory, user data, run id, device ordinal, extensions, custom
-//! options.
+//! The functions of the function table for contexts: stream, scratch memory, user data, run id, device ordinal,
+//! extensions, custom options.
 
 use super::{check, error_or_null};
 use crate::context::Context;
@@ -36,9 +36,9 @@ pub(super) unsafe extern "C" fn stream_get<const R: u8>(
     args: *mut XLA_FFI_Stream_Get_Args,
 ) -> *mut XLA_FFI_Error {
     error_or_null("Stream_Get", || {
-        // SAFETY: handlers pass their args struct, as the ABI requires.
+        // SAFETY: handlers pass a complete args struct, as the ABI requires.
         unsafe { check(args) }?;
-        // SAFETY: `check` verified the pointer and the size.
+        // SAFETY: `check` verified the pointer `args` and its size.
         let ctx = unsafe { args.read() }.ctx;
         // SAFETY: handlers pass the context of their frame, as the ABI requires.
         let context = unsafe { Context::from_raw(ctx) }?;
@@ -47,7 +47,7 @@ pub(super) unsafe extern "C" fn stream_get<const R: u8>(
             .stream
             .as_ref()
             .ok_or_else(|| absent("stream (no device)"))?;
-        // SAFETY: the struct was verified above.
+        // SAFETY: `check` verified the pointer `args` and its size.
         unsafe { (*args).stream = stream.handle() };
         Ok(())
     })
@@ -57,13 +57,13 @@ pub(super) unsafe extern "C" fn device_memory_allocate<const R: u8>(
     args: *mut XLA_FFI_DeviceMemory_Allocate_Args,
 ) -> *mut XLA_FFI_Error {
     error_or_null("DeviceMemory_Allocate", || {
-        // SAFETY: handlers pass their args struct, as the ABI requires.
+        // SAFETY: handlers pass a complete args struct, as the ABI requires.
         unsafe { check(args) }?;
-        // SAFETY: `check` verified the pointer and the size.
+        // SAFETY: `check` verified the pointer `args` and its size.
         let asked = unsafe { args.read() };
         // SAFETY: handlers pass the context of their frame, as the ABI requires.
         let context = unsafe { Context::from_raw(asked.ctx) }?;
-        // XLA applies this limit on every platform, although its GPU memory is aligned to 256 bytes.
+        // XLA rejects larger alignments on every platform, although its GPU memory is aligned to 256 bytes.
         if !asked.alignment.is_power_of_two() || asked.alignment > 16 {
             return Err(Error::invalid_argument(format!(
                 "the alignment is {}; it must be a power of two up to 16",
@@ -71,7 +71,7 @@ pub(super) unsafe extern "C" fn device_memory_allocate<const R: u8>(
             )));
         }
         let data = context.allocate(asked.size, asked.alignment)?;
-        // SAFETY: the struct was verified above.
+        // SAFETY: `check` verified the pointer `args` and its size.
         unsafe { (*args).data = data };
         Ok(())
     })
@@ -81,9 +81,9 @@ pub(super) unsafe extern "C" fn device_memory_free<const R: u8>(
     args: *mut XLA_FFI_DeviceMemory_Free_Args,
 ) -> *mut XLA_FFI_Error {
     error_or_null("DeviceMemory_Free", || {
-        // SAFETY: handlers pass their args struct, as the ABI requires.
+        // SAFETY: handlers pass a complete args struct, as the ABI requires.
         unsafe { check(args) }?;
-        // SAFETY: `check` verified the pointer and the size.
+        // SAFETY: `check` verified the pointer `args` and its size.
         let asked = unsafe { args.read() };
         // SAFETY: handlers pass the context of their frame, as the ABI requires.
         let context = unsafe { Context::from_raw(asked.ctx) }?;
@@ -96,9 +96,9 @@ pub(super) unsafe extern "C" fn invoke_context_get<const R: u8>(
 ) -> *mut XLA_FFI_Error {
     let mut absent = ptr::null_mut();
     let error = error_or_null("InvokeContext_Get", || {
-        // SAFETY: handlers pass their args struct, as the ABI requires.
+        // SAFETY: handlers pass a complete args struct, as the ABI requires.
         unsafe { check(args) }?;
-        // SAFETY: `check` verified the pointer and the size.
+        // SAFETY: `check` verified the pointer `args` and its size.
         let asked = unsafe { args.read() };
         // SAFETY: handlers pass the context of their frame, as the ABI requires.
         let context = unsafe { Context::from_raw(asked.ctx) }?;
@@ -106,7 +106,7 @@ pub(super) unsafe extern "C" fn invoke_context_get<const R: u8>(
         let id = unsafe { type_id(asked.type_id) }?;
         let data = context.parts().user_data.as_ref();
         match data.and_then(|data| data.find(id)) {
-            // SAFETY: the struct was verified above.
+            // SAFETY: `check` verified the pointer `args` and its size.
             Some(data) => unsafe { (*args).data = data },
             None => {
                 context.note_missing_user_data(id);
@@ -122,13 +122,13 @@ pub(super) unsafe extern "C" fn run_id_get<const R: u8>(
     args: *mut XLA_FFI_RunId_Get_Args,
 ) -> *mut XLA_FFI_Error {
     error_or_null("RunId_Get", || {
-        // SAFETY: handlers pass their args struct, as the ABI requires.
+        // SAFETY: handlers pass a complete args struct, as the ABI requires.
         unsafe { check(args) }?;
-        // SAFETY: `check` verified the pointer and the size.
+        // SAFETY: `check` verified the pointer `args` and its size.
         let ctx = unsafe { args.read() }.ctx;
         // SAFETY: handlers pass the context of their frame, as the ABI requires.
         let run_id = unsafe { Context::from_raw(ctx) }?.parts().run_id;
-        // SAFETY: the struct was verified above.
+        // SAFETY: `check` verified the pointer `args` and its size.
         unsafe { (*args).run_id = run_id };
         Ok(())
     })
@@ -138,13 +138,13 @@ pub(super) unsafe extern "C" fn device_ordinal_get<const R: u8>(
     args: *mut XLA_FFI_DeviceOrdinal_Get_Args,
 ) -> *mut XLA_FFI_Error {
     error_or_null("DeviceOrdinal_Get", || {
-        // SAFETY: handlers pass their args struct, as the ABI requires.
+        // SAFETY: handlers pass a complete args struct, as the ABI requires.
         unsafe { check(args) }?;
-        // SAFETY: `check` verified the pointer and the size.
+        // SAFETY: `check` verified the pointer `args` and its size.
         let ctx = unsafe { (*args).ctx };
         // SAFETY: handlers pass the context of their frame, as the ABI requires.
         let ordinal = unsafe { Context::from_raw(ctx) }?.parts().device_ordinal;
-        // SAFETY: the struct was verified above.
+        // SAFETY: `check` verified the pointer `args` and its size.
         unsafe { (*args).device_ordinal = ordinal };
         Ok(())
     })
@@ -154,15 +154,15 @@ pub(super) unsafe extern "C" fn invoke_context_find_extension<const R: u8>(
     args: *mut XLA_FFI_InvokeContext_FindExtension_Args,
 ) -> *mut XLA_FFI_Error {
     error_or_null("InvokeContext_FindExtension", || {
-        // SAFETY: handlers pass their args struct, as the ABI requires.
+        // SAFETY: handlers pass a complete args struct, as the ABI requires.
         unsafe { check(args) }?;
-        // SAFETY: `check` verified the pointer and the size.
+        // SAFETY: `check` verified the pointer `args` and its size.
         let asked = unsafe { args.read() };
         // SAFETY: handlers pass the context of their frame, as the ABI requires.
         let context = unsafe { Context::from_raw(asked.ctx) }?;
         let found = context.find_extension(asked.extension_type);
-        // A missing extension is not an error: the pointer is null.
-        // SAFETY: the struct was verified above.
+        // If the context lacks the extension, the handler receives a null pointer and no error.
+        // SAFETY: `check` verified the pointer `args` and its size.
         unsafe { (*args).extension = found.unwrap_or(ptr::null()) };
         Ok(())
     })
@@ -172,13 +172,13 @@ pub(super) unsafe extern "C" fn custom_options_get<const R: u8>(
     args: *mut XLA_FFI_CustomOptions_Get_Args,
 ) -> *mut XLA_FFI_Error {
     error_or_null("CustomOptions_Get", || {
-        // SAFETY: handlers pass their args struct, as the ABI requires.
+        // SAFETY: handlers pass a complete args struct, as the ABI requires.
         unsafe { check(args) }?;
-        // SAFETY: `check` verified the pointer and the size.
+        // SAFETY: `check` verified the pointer `args` and its size.
         let ctx = unsafe { args.read() }.ctx;
         // SAFETY: handlers pass the context of their frame, as the ABI requires.
         let options = unsafe { Context::from_raw(ctx) }?.custom_options().raw();
-        // SAFETY: the struct was verified above.
+        // SAFETY: `check` verified the pointer `args` and its size.
         unsafe { (*args).attrs = options };
         Ok(())
     })

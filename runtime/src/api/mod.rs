@@ -1,8 +1,7 @@
 //! The functions of the function table, through which handlers use their host, on every revision.
 //!
 //! Each function is generic over the revision of its table, which determines the size checks and the argument
-//! layouts. Information that is not in the arguments, such as the runtime, comes from the call in progress on
-//! the thread.
+//! layouts. Information that the arguments lack, such as the runtime, is that of the call in progress on the thread.
 
 pub(crate) mod collectives;
 pub(crate) mod concurrency;
@@ -22,12 +21,12 @@ use std::ptr;
 use xla_ffi_sys::{Error, ErrorCode, Hazard, Result};
 use xla_ffi_sys::{Layout, Revision, Slot, XLA_FFI_Error};
 
-/// Returns the revision with the number `R`, which must be the number of an existing revision.
+/// Returns the revision with the number `R`, which must exist.
 pub(crate) const fn revision<const R: u8>() -> Revision {
     Revision::ALL[R as usize]
 }
 
-/// Runs the body of a table function, and turns its error or panic into an error object.
+/// Runs the body of a table function and converts its error or panic to an error object. Returns null on success.
 pub(crate) fn error_or_null(name: &str, body: impl FnOnce() -> Result<()>) -> *mut XLA_FFI_Error {
     let outcome =
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(body)).unwrap_or_else(|payload| {
@@ -66,10 +65,10 @@ pub(crate) unsafe fn check_size<T>(args: *const T, expected: usize) -> Result<us
     Ok(size)
 }
 
-/// Checks `args` against the size that upstream's macro computes for its layout; returns the size.
+/// Checks that the size field of `args` is at least the size that XLA's headers compute for `T`; returns the size.
 ///
 /// # Safety
-/// As for [`check_size`].
+/// The requirements of [`check_size`] apply.
 pub(crate) unsafe fn check<T: Layout>(args: *const T) -> Result<usize> {
     let expected = T::LAYOUT
         .struct_size
@@ -85,8 +84,8 @@ impl Default for Runtime {
 }
 
 impl Runtime {
-    /// Returns a runtime that behaves like the hosts of `revision`. Its thread pool has one thread per
-    /// processor, but at least two.
+    /// Returns a runtime that behaves like the hosts of `revision`. Its thread pool has one thread per processor, and
+    /// at least two threads.
     #[must_use]
     pub fn new(revision: Revision) -> Self {
         let threads = std::thread::available_parallelism()
@@ -95,7 +94,7 @@ impl Runtime {
         Self::with_threads(revision, threads)
     }
 
-    /// Returns a runtime with this many threads in its pool.
+    /// Returns a runtime with the given number of threads in its thread pool.
     #[must_use]
     pub fn with_threads(revision: Revision, threads: usize) -> Self {
         Self::from_shared(Shared::new(revision, table(revision), threads))
@@ -124,7 +123,8 @@ fn table_of<const R: u8>() -> Table {
     Table::new(revision::<R>(), absent, function::<R>)
 }
 
-/// Fills the slots after the end of a table, and reports calls of functions that the revision lacks.
+/// Fills the slots that the revision's table lacks. A handler that calls this function gets an error, and the call is
+/// reported.
 extern "C" fn absent<const R: u8>(_args: *mut c_void) -> *mut XLA_FFI_Error {
     error_or_null("the function table", || {
         let revision = revision::<R>();
@@ -139,7 +139,7 @@ extern "C" fn absent<const R: u8>(_args: *mut c_void) -> *mut XLA_FFI_Error {
     })
 }
 
-/// Returns the address of the function in a slot for the revision.
+/// Returns the address of the function that fills a slot in revision `R`.
 fn function<const R: u8>(slot: Slot) -> usize {
     match slot {
         Slot::ErrorCreate => errors::error_create::<R> as *const () as usize,

@@ -1,4 +1,4 @@
-//! The record extension (since r9): a recorder that stores the commands of handlers, for tests.
+//! The record extension (from r9): a recorder that stores the commands of handlers, for tests.
 
 use crate::api::error_or_null;
 use std::ffi::{CStr, c_char, c_void};
@@ -11,7 +11,8 @@ use xla_ffi_sys::{
     XLA_FFI_SourceFormat,
 };
 
-/// Handlers receive numbers above this base as commands, instead of addresses.
+/// The value of the first command handle. Handlers receive numbers from this value on as commands, instead of
+/// addresses.
 const BASE: usize = 0xC0D_u64.wrapping_shl(52) as usize;
 
 /// An argument of a recorded kernel.
@@ -28,28 +29,28 @@ pub enum KernelArg {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Recorded {
-    /// A kernel launch.
+    /// A launch of a kernel.
     Launch {
-        /// Name of the kernel.
+        /// The name of the kernel.
         kernel: String,
-        /// PTX text, a cubin, or the bytes of a function pointer.
+        /// The kernel's code: PTX text, a cubin, or the bytes of a function pointer.
         source: Vec<u8>,
-        /// Format of `source`.
+        /// The format of `source`.
         format: XLA_FFI_SourceFormat,
-        /// Sizes of grid, block and cluster.
+        /// The sizes of the grid, the block and the cluster.
         dims: XLA_FFI_LaunchDims,
-        /// Dynamic shared memory in bytes.
+        /// The size of the dynamic shared memory in bytes.
         shared_memory: u32,
-        /// Arguments, as last updated.
+        /// The kernel's arguments after the last update of the command.
         args: Vec<KernelArg>,
     },
-    /// A copy within device memory.
+    /// A copy from device memory to device memory.
     Memcpy {
-        /// Destination address.
+        /// The destination address.
         dst: usize,
-        /// Source address.
+        /// The source address.
         src: usize,
-        /// Size in bytes.
+        /// The size in bytes.
         size: usize,
     },
     /// An empty command, which only orders other commands.
@@ -62,9 +63,9 @@ pub enum Recorded {
 pub struct Command {
     /// The operation.
     pub what: Recorded,
-    /// Indices of the commands that must run before, counted from 0 in the order of recording.
+    /// The indices of the commands that must run before this command, counted from 0 in the order of recording.
     pub after: Vec<usize>,
-    /// Number of updates of the command.
+    /// The number of updates of the command.
     pub updates: u32,
 }
 
@@ -74,36 +75,35 @@ struct Tape {
     capture: bool,
 }
 
-/// The recorder's state, whose address handlers receive.
+/// The recorder's state. Handlers receive its address as the record context.
 struct Core {
     revision: Revision,
     tape: Mutex<Tape>,
 }
 
-/// The commands of one call, in the order in which its handler last created them.
+/// The commands of a call, in the order in which the call's handler last created them.
 struct Owned {
     /// Identifies the call. The weak reference keeps the address from being reused by a later call.
     call: Weak<()>,
     commands: Vec<*const XLA_FFI_Command>,
 }
 
-/// Stores the commands that handlers record. Pass it to
-/// [`PreparedCall::record`](crate::PreparedCall::record): the first time, a call creates its commands; later,
-/// it updates them.
+/// Stores the commands that handlers record. Pass a recorder to
+/// [`PreparedCall::record`](crate::PreparedCall::record). The first recording of a call creates commands; later
+/// recordings update them.
 pub struct Recorder {
     core: Box<Core>,
     calls: Vec<Owned>,
     limit: usize,
 }
 
-// SAFETY: the pointers are only used as numbers.
+// SAFETY: the pointers in the recorder are never dereferenced.
 unsafe impl Send for Recorder {}
-// SAFETY: as above; a lock protects the tape.
+// SAFETY: a lock protects the list of commands; the pointers are never dereferenced.
 unsafe impl Sync for Recorder {}
 
 impl Recorder {
-    /// Returns a recorder for the version of the extension in `revision`, with room for `limit` commands per
-    /// call.
+    /// Returns a recorder with the extension's version in `revision`, with room for `limit` commands per call.
     ///
     /// # Errors
     /// `UNIMPLEMENTED` before r9.
@@ -141,8 +141,8 @@ impl Recorder {
         self.core.tape().capture
     }
 
-    /// Runs `body` with the extension for a handler. The first recording of a call creates commands; later
-    /// ones update them.
+    /// Runs `body` with the address of the extension that a handler uses. The first recording of a call creates
+    /// commands; later recordings update them.
     pub(crate) fn with_extension<T>(
         &mut self,
         call: &Arc<()>,
@@ -232,14 +232,14 @@ fn index(tape: &Tape, command: *const XLA_FFI_Command) -> Result<usize> {
 /// Returns the state of the recorder of a context.
 ///
 /// # Safety
-/// The context must be null or that of the recorder of the call in progress.
+/// `ctx` must be null or the record context of the call in progress.
 unsafe fn core<'a>(ctx: *mut XLA_FFI_RecordContext) -> Result<&'a Core> {
     // SAFETY: guaranteed by the caller.
     unsafe { ctx.cast::<Core>().as_ref() }
         .ok_or_else(|| Error::invalid_argument("the record context is a null pointer"))
 }
 
-/// Returns the indices of the commands in a list.
+/// Returns the indices of the commands in a handler's list of dependencies.
 ///
 /// # Safety
 /// The list must have `count` entries; if `count` is 0, it may be null.
@@ -265,7 +265,7 @@ unsafe fn dependencies(
 /// Copies the arguments of a kernel.
 ///
 /// # Safety
-/// `args` must be null or complete arguments.
+/// `args` must be null or point to a complete struct.
 unsafe fn arguments(args: *const XLA_FFI_KernelArgs) -> Result<Vec<KernelArg>> {
     // SAFETY: guaranteed by the caller.
     let Some(args) = (unsafe { args.as_ref() }) else {
@@ -296,7 +296,7 @@ unsafe fn arguments(args: *const XLA_FFI_KernelArgs) -> Result<Vec<KernelArg>> {
                 let bytes: &[u8] = if size == 0 {
                     &[]
                 } else {
-                    // SAFETY: a value has as many bytes as its size.
+                    // SAFETY: handlers pass values with as many bytes as their sizes, as the ABI requires.
                     unsafe { std::slice::from_raw_parts(arg.arg_address.cast(), size) }
                 };
                 Ok(KernelArg::Value(bytes.to_vec()))
@@ -370,7 +370,7 @@ unsafe extern "C" fn create_launch(
                 let size = usize::try_from(kernel_size).map_err(|_| {
                     Error::invalid_argument(format!("the kernel has {kernel_size} bytes"))
                 })?;
-                // SAFETY: the handler's kernel has this many bytes.
+                // SAFETY: handlers pass kernels with as many bytes as their sizes, as the ABI requires.
                 unsafe { std::slice::from_raw_parts(kernel_data.cast::<u8>(), size) }.to_vec()
             }
             other => {
@@ -383,14 +383,14 @@ unsafe extern "C" fn create_launch(
         let kernel = if kernel_name.is_null() {
             String::new()
         } else {
-            // SAFETY: the name is NUL-terminated.
+            // SAFETY: handlers pass a NUL-terminated name, as the ABI requires.
             unsafe { CStr::from_ptr(kernel_name) }
                 .to_string_lossy()
                 .into_owned()
         };
-        // SAFETY: the handler's arguments are complete.
+        // SAFETY: handlers pass null or complete kernel arguments, as the ABI requires.
         let args = unsafe { arguments(args) }?;
-        // SAFETY: the handler's list is complete.
+        // SAFETY: handlers pass lists with `count` entries, as the ABI requires.
         let after = unsafe { dependencies(core, list, count) }?;
         let launch = Recorded::Launch {
             kernel,
@@ -400,7 +400,7 @@ unsafe extern "C" fn create_launch(
             shared_memory,
             args,
         };
-        // SAFETY: the handler's out-parameter is valid.
+        // SAFETY: handlers pass null or a valid out-parameter, as the ABI requires.
         unsafe { hand_out(out, core.push(launch, after)) }
     })
 }
@@ -413,7 +413,7 @@ unsafe extern "C" fn update_launch(
     error_or_null("update_launch", || {
         // SAFETY: handlers pass the context of their frame, as the ABI requires.
         let core = unsafe { core(ctx) }?;
-        // SAFETY: the handler's arguments are complete.
+        // SAFETY: handlers pass null or complete kernel arguments, as the ABI requires.
         let new = unsafe { arguments(new) }?;
         let mut tape = core.tape();
         let index = index(&tape, command)?;
@@ -449,9 +449,9 @@ unsafe extern "C" fn create_memcpy_d2d(
         // SAFETY: handlers pass the context of their frame, as the ABI requires.
         let core = unsafe { core(ctx) }?;
         let copy = memcpy(dst, src, size)?;
-        // SAFETY: the handler's list is complete.
+        // SAFETY: handlers pass lists with `count` entries, as the ABI requires.
         let after = unsafe { dependencies(core, list, count) }?;
-        // SAFETY: the handler's out-parameter is valid.
+        // SAFETY: handlers pass null or a valid out-parameter, as the ABI requires.
         unsafe { hand_out(out, core.push(copy, after)) }
     })
 }
@@ -508,9 +508,9 @@ unsafe extern "C" fn create_empty_command(
     error_or_null("create_empty_command", || {
         // SAFETY: handlers pass the context of their frame, as the ABI requires.
         let core = unsafe { core(ctx) }?;
-        // SAFETY: the handler's list is complete.
+        // SAFETY: handlers pass lists with `count` entries, as the ABI requires.
         let after = unsafe { dependencies(core, list, count) }?;
-        // SAFETY: the handler's out-parameter is valid.
+        // SAFETY: handlers pass null or a valid out-parameter, as the ABI requires.
         unsafe { hand_out(out, core.push(Recorded::Empty, after)) }
     })
 }

@@ -1,4 +1,4 @@
-//! Table functions with which libraries register types and handlers.
+//! The functions of the function table with which libraries register types and handlers.
 
 use super::{check_size, error_or_null, revision};
 use crate::context::{note, with_shared};
@@ -28,17 +28,17 @@ unsafe fn text(span: XLA_FFI_ByteSpan, what: &str) -> Result<String> {
     })
 }
 
-/// `Type_Register`, called `TypeId_Register` before r7. Both structs have the size 40 in upstream's count, so
-/// the size does not show whether `type_info` exists. Hosts of r7 and later read it anyway.
+/// `Type_Register`, called `TypeId_Register` before r7. In XLA's headers, the structs of both functions have the size
+/// 40, so the size does not show whether `type_info` exists. Hosts of r7 and later read `type_info` anyway.
 pub(super) unsafe extern "C" fn type_register<const R: u8>(
     args: *mut XLA_FFI_TypeId_Register_Args_R0,
 ) -> *mut XLA_FFI_Error {
     error_or_null("Type_Register", || {
-        // SAFETY: handlers pass their args struct, as the ABI requires.
+        // SAFETY: handlers pass a complete args struct, as the ABI requires.
         unsafe { check_size(args, 40) }?;
         // SAFETY: the size covers the older struct, which is a prefix of the newer struct.
         let asked = unsafe { args.read() };
-        // SAFETY: the span of a handler is valid.
+        // SAFETY: handlers pass a valid span, as the ABI requires.
         let name = unsafe { text(asked.name, "the name of the type") }?;
         if asked.type_id.is_null() {
             return Err(Error::invalid_argument("type_id is a null pointer"));
@@ -48,9 +48,9 @@ pub(super) unsafe extern "C" fn type_register<const R: u8>(
         } else {
             TypeInfo::default()
         };
-        // SAFETY: checked not to be null; the handler guarantees that its id is valid.
+        // SAFETY: the pointer is not null, and handlers pass a pointer to a valid id, as the ABI requires.
         let wanted = unsafe { asked.type_id.read() }.type_id;
-        // Up to r4, the id is only an output.
+        // Up to r4, the caller's id is ignored and only written.
         let old = revision::<R>() <= Revision::R4;
         let wanted = if old { 0 } else { wanted };
         let id = with_shared(revision::<R>(), |shared| {
@@ -63,14 +63,14 @@ pub(super) unsafe extern "C" fn type_register<const R: u8>(
                 _ => registered,
             }
         })?;
-        // SAFETY: as above.
+        // SAFETY: the pointer is not null, and handlers pass a pointer to a writable id, as the ABI requires.
         unsafe { (*asked.type_id).type_id = id };
         Ok(())
     })
 }
 
-/// Reads the `TypeInfo` to which the word after the older struct points, if it is a valid `TypeInfo`. A
-/// library built for an older version has arbitrary stack contents there.
+/// Reads the `TypeInfo` whose address is in the word after the struct of revisions before r7, if it is a valid
+/// `TypeInfo`. For a library built for such a revision, this word contains arbitrary stack contents.
 fn type_info(word: *const c_void, name: &str) -> Result<TypeInfo> {
     let told = |what: &str| {
         Error::hazard(
@@ -97,30 +97,30 @@ fn type_info(word: *const c_void, name: &str) -> Result<TypeInfo> {
     if size != size_of::<XLA_FFI_TypeInfo>() || (deleter != 0 && !is_function(deleter)) {
         return Err(told("a pointer to something else"));
     }
-    // SAFETY: the word is null or the address of executable memory, which the library passes as its deleter.
+    // SAFETY: `word` is null or the address of executable memory, which the library passes as the deleter.
     let deleter =
         unsafe { std::mem::transmute::<usize, Option<unsafe extern "C" fn(*mut c_void)>>(deleter) };
     Ok(TypeInfo::new(deleter))
 }
 
-/// `Handler_Register`: all hosts accept the 84-byte layout; hosts since r9 also accept the longer layout.
+/// `Handler_Register`: all hosts accept the struct of 84 bytes; hosts since r9 also accept the longer struct.
 pub(super) unsafe extern "C" fn handler_register<const R: u8>(
     args: *mut XLA_FFI_Handler_Register_Args_R0,
 ) -> *mut XLA_FFI_Error {
     error_or_null("Handler_Register", || {
-        // SAFETY: handlers pass their args struct, as the ABI requires.
+        // SAFETY: handlers pass a complete args struct, as the ABI requires.
         let size = unsafe { check_size(args, 84) }?;
-        // SAFETY: the size covers the name in both layouts.
+        // SAFETY: the size includes the name in both layouts.
         let name = unsafe { (*args).name };
-        // SAFETY: the span of a handler is valid.
+        // SAFETY: libraries pass a valid span, as the ABI requires.
         let name = unsafe { text(name, "the name of the handler") }?;
-        // SAFETY: the size covers the platform in both layouts.
+        // SAFETY: the size includes the platform in both layouts.
         let platform = unsafe { (*args).platform };
-        // SAFETY: the span of a handler is valid.
+        // SAFETY: libraries pass a valid span, as the ABI requires.
         let platform = unsafe { text(platform, "the platform") }?;
         let longer = size >= 92;
         let (bundle, traits) = if longer && revision::<R>() >= Revision::R9 {
-            // SAFETY: the size covers the longer layout.
+            // SAFETY: the size includes the longer layout.
             let args = unsafe { args.cast::<XLA_FFI_Handler_Register_Args>().read() };
             (Bundle::from_raw(&args.bundle), args.traits)
         } else {
@@ -132,7 +132,7 @@ pub(super) unsafe extern "C" fn handler_register<const R: u8>(
                     ),
                 ));
             }
-            // SAFETY: the size covers the older layout.
+            // SAFETY: the size includes the shorter layout.
             let args = unsafe { args.read() };
             let old = args.bundle;
             let bundle = Bundle::default()

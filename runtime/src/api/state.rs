@@ -1,4 +1,4 @@
-//! State that a stage stores for later stages, in the three layouts of its arguments.
+//! `State_Set` and `State_Get`: state that a stage stores for later stages, in all layouts of the arguments.
 //!
 //! | layout | fields after the head | bytes | version |
 //! |---|---|---|---|
@@ -8,9 +8,9 @@
 //! | GET1 | ctx, id, state | 40 | up to 0.2 |
 //! | GET3 | ctx, stage, id, state | 48 | 0.3 and later |
 //!
-//! SET1 and SET3 have the same size and differ in the word after `ctx`, which is a pointer in SET1 and a
-//! stage in SET3. Real hosts interpret any arguments in their own layout and crash. This host reports a wrong
-//! layout.
+//! SET1 and SET3 have the same size and differ in the word after `ctx`, which is a pointer in SET1 and a stage in
+//! SET3. XLA interprets all arguments in the layout of its revision, and crashes if they have a different layout. The
+//! embedded runtime reports a wrong layout.
 
 use super::context::type_id;
 use super::{check_size, error_or_null, revision};
@@ -25,29 +25,29 @@ use xla_ffi_sys::{
     XLA_FFI_State_Set_Args_R7, XLA_FFI_TypeId,
 };
 
-/// The largest stage number; the low half of a pointer is larger.
+/// The largest stage number. In practice, the low half of a pointer is a larger number.
 const LAST_STAGE: u32 = XLA_FFI_ExecutionStage::RECORD.0;
-/// Sizes of the arguments without stage and deleter, and with one of them.
+/// The size of arguments that contain neither a stage nor a deleter.
 const SHORT: usize = XLA_FFI_State_Set_Args_R7::STRUCT_SIZE;
 const LONG: usize = XLA_FFI_State_Set_Args::STRUCT_SIZE;
 const _: () = assert!(SHORT == XLA_FFI_State_Get_Args_R0::STRUCT_SIZE);
 const _: () = assert!(
     LONG == XLA_FFI_State_Get_Args::STRUCT_SIZE && LONG == XLA_FFI_State_Set_Args_R0::STRUCT_SIZE
 );
-/// Number of words before the word that distinguishes the layouts: size, extension chain, context.
+/// The number of words before the word in which the layouts differ: size, extension chain and context.
 const TELLING_WORD: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Form {
-    /// A pointer after `ctx`, and a deleter at the end.
+    /// SET1: a pointer after `ctx`, and a deleter at the end.
     WithDeleter,
-    /// A pointer after `ctx`, and no deleter.
+    /// SET2 or GET1: a pointer after `ctx`, and no deleter.
     Plain,
-    /// A stage after `ctx`.
+    /// SET3 or GET3: a stage after `ctx`.
     Staged,
 }
 
-/// Returns the layout of the arguments, or an error if it is not the layout of the revision.
+/// Returns the layout of the arguments, or an error if hosts of the revision do not support it.
 ///
 /// # Safety
 /// `args` must be null or point to state arguments of any revision.
@@ -55,7 +55,7 @@ unsafe fn form<const R: u8>(args: *const c_void, set: bool) -> Result<Form> {
     let revision = revision::<R>();
     let staged = revision >= Revision::R8;
     let expected = match (set, staged) {
-        // Since jaxlib 0.10.0, hosts support the 40 bytes of r7; 0.9.1 and 0.9.2 reject them.
+        // Since jaxlib 0.10.0, hosts support the arguments of 40 bytes from r7; jaxlib 0.9.1 and 0.9.2 reject them.
         _ if revision >= Revision::R9 => SHORT,
         (true, _) if revision == Revision::R7 => SHORT,
         (true, _) | (false, true) => LONG,
@@ -64,7 +64,7 @@ unsafe fn form<const R: u8>(args: *const c_void, set: bool) -> Result<Form> {
     // SAFETY: guaranteed by the caller.
     let size = unsafe { check_size(args, expected) }?;
     if size < LONG {
-        // There is no layout with a size between the two.
+        // No layout has a size between 40 and 48 bytes.
         return if expected == SHORT && size > SHORT && revision >= Revision::R9 {
             Err(Error::invalid_argument(format!(
                 "struct_size is {size}, this host expects {SHORT} or {LONG}"
@@ -75,7 +75,7 @@ unsafe fn form<const R: u8>(args: *const c_void, set: bool) -> Result<Form> {
     }
     // SAFETY: the size is at least 48 bytes.
     let word = unsafe { args.cast::<u32>().add(TELLING_WORD * 2) };
-    // SAFETY: as above; any bits are a valid number.
+    // SAFETY: the size is at least 48 bytes; any bits are a valid number.
     let is_stage = unsafe { word.read() } <= LAST_STAGE;
     let minor = revision.minor_version();
     let told = |theirs: &str, ours: &str| {
@@ -111,7 +111,7 @@ fn refuse_on_r0<const R: u8>() -> Result<()> {
 pub(super) unsafe extern "C" fn state_set<const R: u8>(args: *mut c_void) -> *mut XLA_FFI_Error {
     error_or_null("State_Set", || {
         refuse_on_r0::<R>()?;
-        // SAFETY: handlers pass their args struct, as the ABI requires.
+        // SAFETY: handlers pass a complete args struct, as the ABI requires.
         let form = unsafe { form::<R>(args, true) }?;
         let (ctx, stage, id, state, deleter) = match form {
             Form::WithDeleter => {
@@ -138,8 +138,8 @@ pub(super) unsafe extern "C" fn state_set<const R: u8>(args: *mut c_void) -> *mu
             return Err(Error::invalid_argument("the state is a null pointer"));
         }
         let deleter = match deleter {
-            // Measured: jaxlib 0.4.33 to 0.8.0 (r1 to r6) call the null pointer when the executable is
-            // destroyed.
+            // Measured behaviour: jaxlib 0.4.33 to 0.8.0 (r1 to r6) accept a null deleter and call it when the
+            // executable is destroyed.
             Some(None) => {
                 return Err(Error::hazard(
                     Hazard::StateLayout,
@@ -150,7 +150,7 @@ pub(super) unsafe extern "C" fn state_set<const R: u8>(args: *mut c_void) -> *mu
             Some(deleter) => deleter,
             None => {
                 let deleter = context.shared().types.info(id)?.deleter();
-                // As in XLA since jaxlib 0.8.1 (r7).
+                // XLA rejects a null deleter since jaxlib 0.8.1 (r7).
                 if deleter.is_none() {
                     return Err(Error::invalid_argument("the state's type has no deleter"));
                 }
@@ -177,7 +177,7 @@ pub(super) unsafe extern "C" fn state_set<const R: u8>(args: *mut c_void) -> *mu
         }
         let object = StateObject::new(id, state, deleter, owner);
         slot.set(object).map_err(|refused| {
-            // The caller keeps the state.
+            // After an error, the handler still owns the state.
             refused.object.leave();
             *refused.why
         })
@@ -213,7 +213,7 @@ fn get(
 pub(super) unsafe extern "C" fn state_get<const R: u8>(args: *mut c_void) -> *mut XLA_FFI_Error {
     error_or_null("State_Get", || {
         refuse_on_r0::<R>()?;
-        // SAFETY: handlers pass their args struct, as the ABI requires.
+        // SAFETY: handlers pass a complete args struct, as the ABI requires.
         if unsafe { form::<R>(args, false) }? == Form::Staged {
             let args = args.cast::<XLA_FFI_State_Get_Args>();
             // SAFETY: `form` verified this layout.
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
     use xla_ffi_sys::StateReading;
 
-    /// Returns the layout of arguments of `size` bytes with `word` after the context.
+    /// Returns the layout of arguments that have `size` bytes and the given word after the context.
     fn form_of<const R: u8>(
         size: usize,
         word: usize,
@@ -250,7 +250,7 @@ mod tests {
             .map_err(|error| error.has(Hazard::StateLayout))
     }
 
-    /// Checks that `StateReading` describes this host's behaviour for every version and revision.
+    /// Checks that `StateReading` describes the behaviour of this host for every extension version and revision.
     #[test]
     fn readings_are_those_that_are_known() {
         fn host<const R: u8>(minor: i32) -> StateReading {

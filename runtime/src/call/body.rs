@@ -1,4 +1,4 @@
-//! The parts of a running call, and calls that were dropped while their handlers were still running.
+//! The data of a running call, and of calls that were dropped while their handlers were still running.
 
 use super::request::Request;
 use crate::context::Context;
@@ -33,7 +33,7 @@ impl Body {
         self.raw = self.frame.raw(api, self.context.raw(), Stage::Execute);
     }
 
-    /// Returns a request for a call like this one, with different arguments.
+    /// Returns a request like that of this call, with different arguments.
     pub(super) fn request_of_another(&self, args: Vec<Tensor>) -> Request {
         Request {
             parts: self.context.parts().clone(),
@@ -48,14 +48,14 @@ impl Body {
         self.request.args.is_empty() && self.rets.is_empty()
     }
 
-    /// Invalidates the future's number, so that a second completion is reported.
+    /// Marks the last future as freed, so that a second completion of it is reported.
     pub(super) fn forget_future(&mut self) {
         let future = self.raw.future(self.revision());
         forget(future as usize);
         self.context.forget_futures();
     }
 
-    /// Reports writes past the end of an array that the call owns.
+    /// Returns an error if a handler wrote past the end of an array that the call owns.
     pub(super) fn check_guards(&self) -> Result<()> {
         for (what, tensors) in [("argument", &self.request.args), ("result", &self.rets)] {
             for (index, tensor) in tensors.iter().enumerate() {
@@ -74,8 +74,8 @@ impl Body {
     }
 }
 
-/// The data of calls that were dropped before their handlers finished. A separate thread frees the data
-/// afterwards. The handler's thread cannot, because the handler's own state is part of it.
+/// The data of calls that were dropped before their handlers finished. A separate thread frees the data when the
+/// handlers are done. The handler's thread cannot free the data, because the data contains the handler's state.
 static UNFINISHED: Mutex<Vec<Unfinished>> = Mutex::new(Vec::new());
 
 fn unfinished() -> MutexGuard<'static, Vec<Unfinished>> {
@@ -84,41 +84,41 @@ fn unfinished() -> MutexGuard<'static, Vec<Unfinished>> {
 
 struct Unfinished {
     completion: Arc<Completion>,
-    // Dropped before the executable, because the executable's library destroys its state.
+    // The field is declared before the executable, whose library destroys the body's state.
     body: Box<Body>,
     _executable: Executable,
 }
 
-/// Keeps the data of a dropped call alive until its handler is done.
+/// Keeps the data of a dropped call until its handler is done.
 pub(super) fn keep_until_done(
     completion: Arc<Completion>,
     body: Box<Body>,
     executable: Executable,
 ) {
     let told = completion.clone();
-    // Threads that wait for calls keep waiting until the data of this call is freed.
+    // Threads that wait for all calls to end keep waiting until the data of this call is freed.
     body.context.progress().stay();
     unfinished().push(Unfinished {
         completion,
         body,
         _executable: executable,
     });
-    // Registered first, because a callback of the caller may wait for calls, including this one.
+    // This callback runs before the caller's callbacks, which may wait for all calls, including this one.
     told.on_done_first(Box::new(move |_| {
         let sweeper = std::thread::Builder::new().name("xla-ffi-sweep".into());
-        // If no thread can start, the next call that ends late frees the data.
+        // If the system cannot start a thread, the next dropped call to finish frees the data.
         let _ = sweeper.spawn(sweep);
     }));
 }
 
-/// Frees the data of calls that are over.
+/// Frees the data of dropped calls whose handlers are done.
 fn sweep() {
     let mut left = unfinished();
     let (over, open): (Vec<_>, Vec<_>) = std::mem::take(&mut *left)
         .into_iter()
         .partition(|left| left.completion.is_done());
     *left = open;
-    // The lock is released first, because destructors of a library's state may panic or take locks.
+    // The lock is released first, because the destructors of a library's state may panic or lock mutexes.
     drop(left);
     for mut left in over {
         left.body.forget_future();

@@ -26,19 +26,20 @@ pub(crate) fn invoke(
     let revision = shared.revision;
     frame.reset(revision);
     if context.prints() {
-        // SAFETY: the frame is laid out for the revision.
+        // SAFETY: the frame is complete for the revision.
         let text = unsafe { print::describe(frame.as_mut_ptr()) };
         let name = &context.progress().tally().name;
         log(log::Level::Info, format_args!("handler '{name}': {text}"));
     }
     context.begin(stage);
-    // Checked after the call is counted: either a shutdown sees the call, or the call sees the shutdown.
+    // The check follows the counting of the call: either the shutdown waits for the call, or the call is refused.
     if let Err(error) = shared.calls.check() {
         context.end(false);
         return Err(error);
     }
     let entered = Entered::new(shared, Some(context));
-    // SAFETY: the frame is laid out for the revision and outlives the call; the loader of the handler vouches for it.
+    // SAFETY: the frame is complete for the revision and outlives the call; the loader of the library guarantees that
+    // the function is a handler.
     let outcome = unsafe { guard::call_handler(handler, frame.as_mut_ptr()) };
     drop(entered);
     context.end(!frame.future(revision).is_null());
@@ -62,8 +63,9 @@ pub(crate) fn invoke(
     }
 }
 
-/// Returns the outcome in the slow path: the handler returned something, or a problem was found. A future may be open
-/// in addition to an error. Until the future is completed, its owner may use the operands, even after an error.
+/// Returns the outcome of a call whose handler returned an error or a future, or in which a problem was found. A
+/// future may be open even if the handler returned an error. Until the future is completed, its handler may use the
+/// operands.
 #[cold]
 fn outcome_of(
     shared: &Shared,
@@ -76,7 +78,7 @@ fn outcome_of(
     let whole = frame.is_whole(revision);
     frame.repair_guard();
     let mut findings = context.findings();
-    // XLA does not report this, so the call ends as it would there.
+    // XLA does not report a scratch-memory leak, so the leak does not change the call's outcome.
     if let Some(leak) = context.scratch_leak() {
         shared.note(leak);
     }
@@ -101,7 +103,7 @@ fn outcome_of(
         Ok(error) if error as usize == errors::NO_USER_DATA => {
             Some(translate(shared, context.no_user_data().into_handlers()))
         }
-        // An error with the code OK is success, as in XLA.
+        // Like XLA, accept an error object with the code OK as success.
         Ok(error) => {
             errors::take_error(error).map(|error| translate(shared, error.into_handlers()))
         }
@@ -133,7 +135,7 @@ fn outcome_of(
     }
     match findings.first() {
         None => (Ok(()), open),
-        // The handler still uses the operands: the call stays open, and waiting for it returns this error.
+        // The handler still uses the operands, so the call stays open. Waiting for the call returns this error.
         Some(_) if !future.is_null() => {
             for finding in findings {
                 context.note(finding);
@@ -148,8 +150,8 @@ fn outcome_of(
     }
 }
 
-/// Calls a handler of a stage that has no futures. If the handler leaves a future open anyway, the context's
-/// [progress](crate::host::calls::Progress::open) counts it.
+/// Calls a handler's function for a stage that does not support futures. If the handler leaves a future open anyway,
+/// the context's [progress](crate::host::calls::Progress::open) keeps the future.
 pub(super) fn run_stage(
     executable: &Executable,
     context: &Context,
@@ -168,7 +170,7 @@ pub(super) fn run_stage(
     }
 }
 
-/// Translates a handler's error: r0 and r1 report every error as INTERNAL.
+/// Converts a handler's error to the error that the host reports: r0 and r1 report every error as INTERNAL.
 pub(crate) fn translate(shared: &Shared, error: Error) -> Error {
     if shared.revision < xla_ffi_sys::Revision::R2 {
         error.with_code(ErrorCode::Internal)
@@ -177,7 +179,7 @@ pub(crate) fn translate(shared: &Shared, error: Error) -> Error {
     }
 }
 
-/// Puts the handler and the stage before an error's text; a handler's own text is not changed.
+/// Prefixes an error's message with the handler and the stage. A message from the handler is not changed.
 pub(crate) fn stage_error(error: Error, executable: &Executable, stage: Stage) -> Error {
     if error.is_from_handler() {
         return error;
@@ -186,22 +188,21 @@ pub(crate) fn stage_error(error: Error, executable: &Executable, stage: Stage) -
 }
 
 impl Handler {
-    /// Makes an executable with these attributes. Runs the instantiate stage if the handler has one; r0 only has the
-    /// execute stage. The state of the instantiate stage lives as long as the executable.
+    /// Creates an executable with these attributes. Runs the instantiate stage if the handler has one; r0 supports
+    /// only the execute stage. The state of the instantiate stage lives as long as the executable.
     ///
     /// # Errors
-    /// The handler's error. `INVALID_ARGUMENT` if the attribute parser of the revision's hosts rejects an attribute:
-    /// dictionaries before r2, and `dense<…>` and unsigned arrays before r3. On every revision, the parser rejects
-    /// numbers that XLA never passes to handlers. These are floats other than `f32` and `f64`, integers of less than 8
-    /// bits, complex numbers, and arrays of these and of booleans.
+    /// The handler's error. `INVALID_ARGUMENT` if the attribute parser of the revision's hosts rejects an attribute.
+    /// Before r2, the parser rejects dictionaries; before r3, `dense<…>` and unsigned arrays. On every revision, the
+    /// parser rejects numbers that XLA never passes to handlers: floats other than `f32` and `f64`, integers of less
+    /// than 8 bits, complex numbers, and arrays of these and of booleans.
     pub fn instantiate(&self, attributes: &Attributes) -> Result<Executable> {
         attribute_parser::accept(attributes, self.shared.revision)?;
         self.instantiate_any(attributes)
     }
 
-    /// Makes an executable like [`Handler::instantiate`], with any attributes that the ABI can represent. Use it for
-    /// hosts other than JAX, for frames that are built by hand, and for recorded frames. JAX never passes such
-    /// attributes to handlers.
+    /// Creates an executable like [`Handler::instantiate`], and also accepts attributes that JAX cannot pass to
+    /// handlers. Use this function for other hosts, for frames that are built by hand, and for recorded frames.
     ///
     /// # Errors
     /// The handler's error, and `FAILED_PRECONDITION` after a shutdown.

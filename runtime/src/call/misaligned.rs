@@ -1,4 +1,4 @@
-//! Calls with operands at misaligned addresses, which no host passes and handlers have to refuse.
+//! Calls with an operand at a misaligned address. No host makes such calls, and handlers must refuse them.
 
 use super::request::flips;
 use super::{Call, Outcome, Ret};
@@ -12,9 +12,9 @@ use xla_ffi_sys::{Error, ErrorCode, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Displaced {
-    /// An argument, by its index, one byte after an aligned address.
+    /// The argument with this index is one byte after an aligned address.
     Argument(usize),
-    /// A result, by its index, one byte after an aligned address.
+    /// The result with this index is one byte after an aligned address.
     Result(usize),
 }
 
@@ -42,11 +42,12 @@ impl Place {
 }
 
 impl Call {
-    /// Runs the call with a misaligned operand, in host memory. Results are in memory that the call owns.
+    /// Runs the call with one misaligned operand. All operands are in host memory, and the call owns the results'
+    /// memory.
     ///
     /// # Errors
-    /// As for [`Call::run`]. An index that is out of range, and results in other memory ([`Call::ret_alias`],
-    /// [`Call::ret_in`]). `FAILED_PRECONDITION` on the stream's own thread.
+    /// The errors of [`Call::run`], and errors for an index that is out of range and for results in given memory
+    /// ([`Call::ret_alias`], [`Call::ret_in`]). `FAILED_PRECONDITION` if called on the thread of the call's stream.
     pub fn run_displaced(self, displaced: Displaced) -> Result<Outcome> {
         let revision = self.executable.handler().shared.revision;
         let packed = |tensor: &Tensor| match flips(revision) {
@@ -77,13 +78,13 @@ impl Call {
         }
         let operands = |places: &[Place]| places.iter().map(Place::operand).collect::<Vec<_>>();
         let frame = CallFrame::new(revision, &operands(&args), &operands(&rets))?;
-        // Memory that the handler or its stage may still write is leaked.
+        // The memory is leaked if the handler or work on its stream may still write it.
         let places = ManuallyDrop::new((args, rets));
-        // SAFETY: the operands are within the places.
+        // SAFETY: `places` contains the memory of all operands and is only dropped after the execution has ended.
         let mut call = unsafe { self.prepare_on(frame) }?;
         let ran = call.invoke();
         if call.is_open() {
-            // The time limit has passed.
+            // The call is still open after its time limit, so its results are not read.
             return ran.map(|()| Outcome { rets: vec![] });
         }
         call.synchronize()?;

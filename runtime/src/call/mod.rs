@@ -69,7 +69,7 @@ use xla_ffi_sys::{Revision, XLA_FFI_Extension};
 /// ```
 #[derive(Clone)]
 pub struct Call {
-    // Dropped before the executable, because the executable's library destroys its state.
+    // The field is declared before the executable, whose library destroys the request's state.
     pub(crate) request: Box<Request>,
     pub(crate) executable: Executable,
 }
@@ -83,12 +83,12 @@ pub struct Outcome {
 }
 
 impl Executable {
-    /// Returns true if a call runs any stage before execute.
+    /// Returns true if a call runs stages other than execute.
     fn runs_more(&self, stages: Stages) -> bool {
         self.runs(Stage::Prepare, stages) || self.runs(Stage::Initialize, stages)
     }
 
-    /// Returns true if a call runs this stage before execute.
+    /// Returns true if a call runs this stage in addition to execute.
     fn runs(&self, stage: Stage, stages: Stages) -> bool {
         stages == Stages::All
             && self.handler().shared.revision != Revision::R0
@@ -127,7 +127,8 @@ impl Call {
         self
     }
 
-    /// Adds a result. A shape is a result in new memory that is initialised with zeros; for other memory, see [`Ret`].
+    /// Adds a result. A result from a shape gets new memory that is initialised with zeros; for other memory, see
+    /// [`Ret`].
     #[inline]
     #[must_use]
     pub fn ret(mut self, ret: impl Into<Ret>) -> Self {
@@ -135,9 +136,9 @@ impl Call {
         self
     }
 
-    /// Adds a result in the memory of a tensor, whose elements do not change until the handler writes them. The tensor
-    /// must not be shared. If its elements share bytes, the call is `UNIMPLEMENTED` before r5, because those hosts
-    /// order the elements differently.
+    /// Adds a result in the memory of a tensor. The elements do not change until the handler writes them. The tensor
+    /// must not share memory with a different tensor. Before r5, elements of less than a byte are `UNIMPLEMENTED`,
+    /// because those hosts pack such elements in a different order.
     #[must_use]
     pub fn ret_in(mut self, tensor: Tensor) -> Self {
         self.request.rets.push(Ret::In(tensor));
@@ -151,14 +152,14 @@ impl Call {
         self
     }
 
-    /// Sets the number of the execution. The default is 0.
+    /// Sets the run id, the number of the execution. The default is 0.
     #[must_use]
     pub fn run_id(mut self, run_id: i64) -> Self {
         self.request.parts.run_id = run_id;
         self
     }
 
-    /// Sets the device's global number. The default is 0.
+    /// Sets the device ordinal, the device's global number. The default is 0.
     #[must_use]
     pub fn device_ordinal(mut self, ordinal: i32) -> Self {
         self.request.parts.device_ordinal = ordinal;
@@ -172,23 +173,23 @@ impl Call {
         self
     }
 
-    /// Runs the handler's tasks on the program's own threads: the tasks of the thread pool and, from r9 on, the bodies
-    /// of `async fn` handlers. By default, such bodies run on threads of their library. A body that blocks occupies one
-    /// of the threads.
+    /// Runs the handler's thread-pool tasks and, from r9, the bodies of `async fn` handlers on the program's
+    /// executor. By default, the bodies run on threads of the handler's library. A blocking body occupies one of the
+    /// executor's threads.
     #[must_use]
     pub fn executor(mut self, executor: impl Into<Option<Arc<dyn Executor>>>) -> Self {
         self.request.parts.executor = executor.into();
         self
     }
 
-    /// Sets the platform's stream. By default there is none.
+    /// Sets the platform's stream. By default, the call has no stream.
     #[must_use]
     pub fn stream(mut self, stream: Stream) -> Self {
         self.request.parts.stream = Some(stream);
         self
     }
 
-    /// Sets the stream and the allocator to those of a device that is a thread, and removes the thread pool.
+    /// Sets the stream and the allocator to those of a CPU device, whose stream is a thread. Removes the thread pool.
     #[must_use]
     pub fn on_device(self, device: &crate::device::CpuDevice) -> Self {
         self.stream(device.stream.stream())
@@ -196,22 +197,22 @@ impl Call {
             .without_thread_pool()
     }
 
-    /// Sets the source of scratch memory. By default there is none.
+    /// Sets the allocator for scratch memory. By default, the call has no allocator.
     #[must_use]
     pub fn allocator(mut self, allocator: Arc<dyn DeviceAllocator>) -> Self {
         self.request.parts.allocator = Some(allocator);
         self
     }
 
-    /// Sets the user data, which has to belong to the handler's runtime. Otherwise, preparing or running the call
-    /// fails.
+    /// Sets the user data, which must belong to the handler's runtime. With data of a different runtime, preparing or
+    /// running the call fails.
     #[must_use]
     pub fn user_data(mut self, user_data: impl Into<Arc<UserData>>) -> Self {
         self.request.parts.user_data = Some(user_data.into());
         self
     }
 
-    /// Sets the custom options of this execution; handlers see them from r10.
+    /// Sets the custom options of this execution. Handlers can read them from r10.
     #[must_use]
     pub fn custom_options(mut self, options: &Attributes) -> Self {
         self.request.parts.custom_options = Some(Encoded::new(
@@ -221,10 +222,11 @@ impl Call {
         self
     }
 
-    /// Adds an extension of the context; handlers find it from r9.
+    /// Adds an extension to the context. Handlers can find it from r9.
     ///
     /// # Safety
-    /// The extension must not change while the call, a prepared call made from it, or a clone of one exists.
+    /// The extension must stay valid and unchanged while this call, a prepared call made from it, or a clone of the
+    /// prepared call exists.
     #[must_use]
     pub unsafe fn extension(mut self, extension: *const XLA_FFI_Extension) -> Self {
         self.request.parts.extensions.push(extension);
@@ -238,7 +240,7 @@ impl Call {
         self
     }
 
-    /// Gives the call collectives; handlers find them from r9.
+    /// Sets the collectives of the call. Handlers can find them from r9.
     #[must_use]
     pub fn collectives(mut self, collectives: Arc<crate::api::Collectives>) -> Self {
         self.request
@@ -248,7 +250,7 @@ impl Call {
         self
     }
 
-    /// Sets which stages run.
+    /// Sets the stages that run in addition to execute.
     #[must_use]
     pub fn stages(mut self, stages: Stages) -> Self {
         self.request.rules.stages = stages;
@@ -257,66 +259,66 @@ impl Call {
 
     /// Sets the time limit of each execution, from its start.
     ///
-    /// **A synchronous handler blocks its caller beyond the limit**, until it returns: nothing can interrupt a
-    /// function. Handlers that run for a long time have to poll
-    /// ([`Invocation::cancelled`](crate::internal::Invocation::cancelled), or `xla_ffi::Cancellation` from r9 on) or be
-    /// asynchronous.
+    /// **A synchronous handler blocks its caller beyond the limit** until the handler returns, because a running
+    /// function cannot be interrupted. Handlers that run for a long time must poll
+    /// ([`Invocation::cancelled`](crate::internal::Invocation::cancelled), or `xla_ffi::Cancellation` from r9 on) or
+    /// be asynchronous.
     ///
     /// After the limit, [`PreparedCall::wait`] returns `DEADLINE_EXCEEDED` while an asynchronous handler continues.
-    /// Handlers that poll see the call cancelled, and a stage that has not started is refused. A result that is
-    /// completed later is still accepted. `None` waits forever. By default, the runtime waits 60 s for asynchronous
-    /// handlers and cancels none.
+    /// Handlers that poll learn that the call is cancelled, and a stage that has not started is refused. If the
+    /// handler succeeds later, its results are still accepted. With `None`, the runtime waits forever. By default, it
+    /// waits 60 s for asynchronous handlers and does not cancel the call.
     #[must_use]
     pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
         self.request.rules.time_limit = Some(limit);
         self
     }
 
-    /// Makes the call cancellable: handlers that poll see the cancellation (from r9; those of the internal API on every
-    /// revision). A stage that has not started is refused as `CANCELLED`. Cancelling neither stops a handler nor ends a
-    /// wait for it.
+    /// Makes the call cancellable. Handlers can poll for the cancellation from r9, and handlers of the internal API
+    /// on every revision. A stage that has not started is refused as `CANCELLED`. A cancellation neither stops a
+    /// running handler nor ends a wait for the call.
     #[must_use]
     pub fn canceller<'c>(mut self, canceller: impl Into<Option<&'c Canceller>>) -> Self {
         self.request.parts.canceller = canceller.into().cloned();
         self
     }
 
-    /// Sets what happens to results that the handler leaves unwritten. By default, they are accepted. To detect them,
-    /// the results are filled with random bytes before each execution. If eight or more consecutive bytes are unchanged
-    /// after a success, the call fails with [`Hazard::UnwrittenResult`](crate::Hazard::UnwrittenResult), which names
-    /// the result and the element.
+    /// Sets whether a call with unwritten results fails. By default, such results are accepted. To detect unwritten
+    /// results, the runtime fills the results with random bytes before each execution. If eight or more consecutive
+    /// bytes are unchanged after a success, the call fails with
+    /// [`Hazard::UnwrittenResult`](crate::Hazard::UnwrittenResult), which names the result and the element.
     ///
-    /// Shorter gaps are not detected. Results of less than eight bytes are only detected if they have four bytes or
-    /// more and none was written. Results in the memory of an argument or of another result, scratch memory, and the
-    /// results of failed executions are not checked.
+    /// Shorter gaps are not detected, except in results of four to seven bytes of which no byte was written. Results
+    /// in the memory of an argument or of another result, scratch memory, and the results of failed executions are
+    /// not checked.
     #[must_use]
     pub fn unwritten(mut self, unwritten: Unwritten) -> Self {
         self.request.rules.unwritten = unwritten;
         self
     }
 
-    /// Lays the call out and runs the stages before execute. The returned call can be run many times.
+    /// Creates the call frame and runs the stages before execute. The returned call can be run many times.
     ///
     /// # Errors
-    /// Element types that the revision lacks, memory that cannot be allocated, and errors of the stages.
+    /// Element types that the revision does not support, memory that cannot be allocated, and errors of the stages.
     #[inline]
     pub fn prepare(self) -> Result<PreparedCall> {
         PreparedCall::new(self, None)
     }
 
-    /// Prepares the call like [`Call::prepare`], on a frame whose memory the caller owns. Arguments and results that
-    /// were added to the call itself are ignored, and handlers see the executable's attributes.
+    /// Prepares the call like [`Call::prepare`], on a frame whose operands the caller owns. Arguments and results
+    /// that were added to this call are ignored. The frame gets the executable's attributes.
     ///
     /// # Errors
     /// A frame of a different revision, and errors of the stages.
     ///
     /// # Safety
-    /// The frame's data pointers refer to memory of the shapes' sizes while executions run, readable for arguments and
-    /// writable for results. An open execution ([`PreparedCall::is_open`]) runs until [`PreparedCall::wait`] or
-    /// [`PreparedCall::on_end`] reports its end; dropping the call does not end it. Work that handlers put on the
-    /// call's stream uses the memory until the stream has run it. Elements that share bytes are packed like those of
-    /// the revision's hosts: before r5 with the first in the high bits. If unwritten results are refused
-    /// ([`Call::unwritten`]), the results are in host memory.
+    /// While executions run, the frame's data pointers must point to memory of the shapes' sizes, readable for
+    /// arguments and writable for results. An open execution ([`PreparedCall::is_open`]) runs until
+    /// [`PreparedCall::wait`] or [`PreparedCall::on_end`] reports its end; dropping the call does not end it. Work
+    /// that handlers put on the call's stream uses the memory until the stream has run the work. Elements of less
+    /// than a byte must be packed as the revision's hosts pack them: before r5, the first element is in the high
+    /// bits. If unwritten results are refused ([`Call::unwritten`]), the results must be in host memory.
     pub unsafe fn prepare_on(mut self, frame: CallFrame) -> Result<PreparedCall> {
         frame.check_revision(self.executable.handler().shared.revision)?;
         self.request.args.clear();
@@ -327,8 +329,9 @@ impl Call {
     /// Runs the call and waits until it is complete.
     ///
     /// # Errors
-    /// The handler's error, refusals by the host, hazards, and a future that is not completed in time. In that case the
-    /// library keeps the operands until the future is completed, because the handler may still write them.
+    /// The handler's error, refusals by the host, hazards, and `DEADLINE_EXCEEDED` if a future is not completed in
+    /// time. After a timeout, the runtime keeps the operands until the future is completed, because the handler may
+    /// still write them.
     #[inline]
     pub fn run(self) -> Result<Outcome> {
         let mut call = self.prepare()?;

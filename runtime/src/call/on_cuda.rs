@@ -1,4 +1,4 @@
-//! Calls on a CUDA device: copies the operands there and the results back.
+//! Calls on a CUDA device: copies the operands to the device and the results to the host.
 
 use super::invoke::stage_error;
 use super::request::{flips, operands};
@@ -11,10 +11,10 @@ use crate::value::{Shape, Tensor};
 use std::ffi::c_void;
 use xla_ffi_sys::{Error, ErrorCode, Hazard, Result};
 
-/// Size of the guard after each array, which must not be written, in bytes.
+/// Size in bytes of the guard after each array. The handler must not write the guard.
 const GUARD: usize = 256;
 
-/// An array on the device, followed by a guard. An array without elements has no memory.
+/// An array on the device, followed by a guard. An array without elements has no device memory.
 struct Array {
     shape: Shape,
     memory: Option<CudaMemory>,
@@ -47,7 +47,7 @@ impl Array {
         (self.shape.clone(), address.unwrap_or(std::ptr::null_mut()))
     }
 
-    /// Returns the current elements, or a hazard if the guard was written. `what` is the array's name in the
+    /// Returns the current elements, or a hazard if the guard was written. `what` is the array's name for the error
     /// message.
     fn elements(&self, device: &CudaDevice, what: std::fmt::Arguments<'_>) -> Result<Vec<u8>> {
         let Some(memory) = &self.memory else {
@@ -66,7 +66,7 @@ impl Array {
     }
 }
 
-/// The arrays of a call. A result in an argument's memory uses the argument's array.
+/// The arrays of a call on the device. A result that aliases an argument uses the argument's array.
 struct Arrays {
     args: Vec<Array>,
     rets: Vec<Array>,
@@ -90,7 +90,7 @@ impl Arrays {
         })
     }
 
-    /// Returns the arrays of the results, in order.
+    /// Returns the arrays of the results, in the order of the results.
     fn of_rets(&self) -> Vec<&Array> {
         let mut own = self.rets.iter();
         let array = |alias: &Option<usize>| match alias {
@@ -102,14 +102,14 @@ impl Arrays {
 }
 
 impl Call {
-    /// Runs the call on a CUDA device and waits until it is complete. The operands are copied to the device, and
-    /// the results back. The call uses the device's stream and scratch memory, and has no thread pool. Requires the
-    /// feature `cuda`.
+    /// Runs the call on a CUDA device and waits until it is complete. The operands are copied to the device, and the
+    /// results to the host. The call uses the device's stream and scratch memory, and has no thread pool. Requires
+    /// the feature `cuda`.
     ///
-    /// Each array on the device is followed by bytes that must not be written.
+    /// Each array on the device is followed by guard bytes, which the handler must not write.
     ///
     /// # Errors
-    /// As for [`Call::run`], and errors of the driver, for example for missing memory or failed kernels.
+    /// The errors of [`Call::run`], and errors of the driver, for example for missing memory or failed kernels.
     ///
     /// ```no_run
     /// # use xla_ffi_runtime::{CudaDevice, DType, Executable, Result, Shape, Tensor};
@@ -132,7 +132,8 @@ impl Call {
             poison,
         } = self.copy_to_device(device, stream, poisoned)?;
         if let Err(error) = call.invoke() {
-            // A handler that has not completed its future may still use the arrays.
+            // The arrays are freed when the execution ends, because a handler that has not completed its future may
+            // use them.
             call.on_end(move || drop(arrays));
             return Err(error);
         }
@@ -145,12 +146,13 @@ impl Call {
             let elements = array.elements(device, format_args!("result {index}"))?;
             match ret.bytes_mut() {
                 Some(bytes) => bytes.copy_from_slice(&elements),
-                // The result's memory is shared with an argument, so it cannot be written in place.
+                // The result's memory is shared with an argument, so the result gets a new tensor.
                 None => *ret = Tensor::from_bytes(array.shape.clone(), &elements)?,
             }
         }
         if let Some(poison) = poison {
-            // SAFETY: the checked results share no memory with other operands, and have not moved.
+            // SAFETY: the checked results share no memory with other operands, and have not moved since `poison` was
+            // created.
             unsafe { poison.check() }.map_err(within)?;
         }
         if flips(revision) {
@@ -162,12 +164,12 @@ impl Call {
         Ok(Outcome { rets })
     }
 
-    /// Captures two calls, as XLA captures handlers with the command-buffer trait, and compares the operations that
-    /// they launch: their kinds, and the shapes of kernels. Nothing is executed. Requires the feature `cuda`.
+    /// Captures the call twice, as XLA captures handlers with the command-buffer trait. Compares the kinds of the
+    /// captured operations and the launch dimensions of kernels. No kernel is executed. Requires the feature `cuda`.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` if the captures differ, or if nothing is captured although there are results. Work that
-    /// is not captured would be done once, not at each replay. Errors that the handler returns during the capture.
+    /// `FAILED_PRECONDITION` if the captures differ, or if a call with results captures no operation. Uncaptured work
+    /// would run once instead of at each replay. Also errors that the handler returns during the capture.
     pub fn check_capture(self, device: &CudaDevice) -> Result<()> {
         let executable = self.executable.clone();
         let wrong = |what: String| {
@@ -180,8 +182,8 @@ impl Call {
             );
             stage_error(error, &executable, Stage::Execute)
         };
-        // Borrowed, so that dropping it does not wait during the capture. SAFETY: the device keeps its stream,
-        // which is waited for below.
+        // The stream is borrowed, so that dropping it does not wait during the capture. SAFETY: the device keeps its
+        // stream, and this function waits for the stream's work before it returns.
         let stream = unsafe { Stream::borrowed(device.stream.stream().handle()) };
         let OnDevice {
             mut call,
@@ -224,7 +226,7 @@ impl Call {
             .allocator(device.allocator.clone())
             .without_thread_pool()
             .unwritten(Unwritten::Allowed);
-        // SAFETY: the arrays have the shapes' sizes, and the owner of both keeps them until the execution is over.
+        // SAFETY: the arrays have the shapes' sizes, and `OnDevice` keeps them until the execution has ended.
         let call = unsafe { call.prepare_on(frame) }?;
         Ok(OnDevice {
             call,
@@ -235,12 +237,12 @@ impl Call {
     }
 }
 
-/// A call whose operands are on a device. The call is dropped first, because its work on the stream uses the
-/// arrays.
+/// A call whose operands are on a device. The field `call` is dropped first, because the call's work on the stream
+/// uses the arrays.
 struct OnDevice {
     call: PreparedCall,
     arrays: Arrays,
-    /// The results on the host.
+    /// The results in host memory.
     rets: Vec<Tensor>,
     poison: Option<Poison>,
 }

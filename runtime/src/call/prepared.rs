@@ -1,4 +1,4 @@
-//! Prepared calls, whose frame is laid out: running one costs little more than calling the handler directly.
+//! Prepared calls, whose call frame is built once. A run costs little more than a direct call of the handler.
 
 use super::body::{Body, keep_until_done};
 use super::invoke::{invoke, run_stage, stage_error};
@@ -18,16 +18,16 @@ use std::time::Instant;
 use xla_ffi_sys::XLA_FFI_Handler;
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// Frees a body that no handler uses any more, after the work on its stream has run.
+/// Frees the data of a call whose handler is done, after the work on the call's stream has run.
 fn release(body: Box<Body>, executable: &Executable) {
-    // Threads that wait for calls keep waiting until the data of this call is freed.
+    // Threads that wait for all calls to end keep waiting until the data of this call is freed.
     body.context.progress().stay();
     if let Some(stream) = body.context.parts().stream.clone() {
         stream.synchronize_and_drop((body, executable.clone()));
     }
 }
 
-/// Runs a stage before execute, and lays the frame out for execute again.
+/// Runs a stage before execute, and prepares the frame for the execute stage again.
 fn run_before(executable: &Executable, body: &mut Body, stage: Stage) -> Result<()> {
     body.context
         .check_wanted()
@@ -45,26 +45,26 @@ pub(super) fn own_arrays() -> Error {
     Error::invalid_argument("the operands of this call are its own arrays")
 }
 
-/// A call with its operands in place.
+/// A call with its operands and a complete call frame, for many runs.
 ///
-/// It has one set of operands, so one thread runs it at a time: running takes `&mut self`. To run from several threads,
-/// give each its own clone ([`PreparedCall::try_clone`]), which shares no lock and no written memory with the others.
-/// Alternatively, protect one call with a lock. It is `Send` and `Sync`: any thread may ask whether it is open, or read
-/// its results between two runs.
+/// A prepared call has one set of operands, so only one thread can run it at a time. To run a call from several
+/// threads, create a clone per thread with [`PreparedCall::try_clone`]. Clones share no lock and no written memory.
+/// Alternatively, protect one prepared call with a lock. Prepared calls are `Send` and `Sync`: any thread may call
+/// [`PreparedCall::is_open`], or read the results between two runs.
 ///
-/// An execution that exceeds its time limit stays open. Its operands belong to it until [`PreparedCall::wait`],
-/// [`PreparedCall::wait_for`] or [`PreparedCall::on_end`] reports its end. A call may be dropped while it is open; its
-/// data is kept as long as the handler may use it.
+/// An execution that exceeds its time limit stays open: its handler may use the operands until
+/// [`PreparedCall::wait`], [`PreparedCall::wait_for`] or [`PreparedCall::on_end`] reports its end. An open call may
+/// be dropped; its data is kept as long as the handler may use it.
 pub struct PreparedCall {
     handler: XLA_FFI_Handler,
-    /// The initial contents of the results of the current execution.
+    /// The random bytes with which the results of the current execution were filled, to detect unwritten results.
     pub(super) poison: Option<Poison>,
     pub(super) open: Option<Arc<Completion>>,
-    /// The results in the packing of tensors, after they were requested, if the host packs them differently.
+    /// The results in the packing of tensors, once requested, if the host packs elements in a different order.
     pub(super) unpacked: OnceLock<Vec<Tensor>>,
-    /// The identity of this call for recorders, after it was recorded.
+    /// Identifies this call to recorders; set by the first recording.
     recorded: Option<Arc<()>>,
-    // Dropped before the executable, because the executable's library destroys its state.
+    // The field is declared before the executable, whose library destroys the body's state.
     pub(super) body: ManuallyDrop<Box<Body>>,
     pub(super) executable: Executable,
 }
@@ -100,7 +100,7 @@ impl PreparedCall {
         Self::assemble(executable, frame, *request, rets)
     }
 
-    /// Runs the stages before execute and makes the call ready.
+    /// Runs the stages before execute and returns the prepared call.
     fn assemble(
         executable: Executable,
         mut frame: CallFrame,
@@ -115,7 +115,7 @@ impl PreparedCall {
         let state = executable.state().clone();
         let parts = std::mem::replace(&mut request.parts, Parts::new());
         let mut context = Context::new(shared.clone(), tally, parts, state, both);
-        // A time limit that has passed is reported when a stage starts.
+        // An expired time limit is reported at the start of a stage, so the result is ignored.
         let _ = context.start_time_limit(rules.time_limit.flatten());
         let context = Box::new(context);
         let raw = frame.raw(shared.api(), context.raw(), Stage::Execute);
@@ -135,7 +135,8 @@ impl PreparedCall {
             };
             match body.context.progress().open() {
                 Some(open) => {
-                    // The caller cannot be notified later, and may take back the memory when this error is returned.
+                    // After an error, the caller may free its memory and gets no later notification, so this function
+                    // waits for the handler.
                     if body.is_on_memory_of_callers() {
                         let _ = open.wait(rules.wait_limit());
                     }
@@ -161,8 +162,8 @@ impl PreparedCall {
         })
     }
 
-    /// Starts an execution. Returns `true` if the execution is already complete, so that its results may be read
-    /// without waiting.
+    /// Starts an execution. Returns `true` if the execution is already complete; its results can then be read without
+    /// a wait.
     ///
     /// # Errors
     /// The handler's error, hazards, and `FAILED_PRECONDITION` while the previous execution is open.
@@ -215,8 +216,8 @@ impl PreparedCall {
         Ok(true)
     }
 
-    /// Refuses an execution that was cancelled or is too late, before anything is written, so that its results do not
-    /// change.
+    /// Returns an error if the execution is cancelled or past its deadline. This check is before any write, so that a
+    /// refused execution does not change the results.
     #[inline]
     fn admit(&mut self) -> Result<()> {
         let limit = self.body.request.rules.time_limit.flatten();
@@ -224,7 +225,7 @@ impl PreparedCall {
         let shared = &self.executable.handler().shared;
         shared.calls.check()?;
         if self.body.request.rules.unwritten == Unwritten::Refused {
-            // Queued work may use the current contents of the results.
+            // Work that is queued on the stream may use the current contents of the results.
             self.body.synchronize()?;
             // SAFETY: no execution is open. If unwritten results are refused, the operands are host memory: the call
             // owns them, or the caller of `Call::prepare_on` guarantees this.
@@ -236,7 +237,8 @@ impl PreparedCall {
         Ok(())
     }
 
-    /// Keeps the execution open after the handler returned a future. Returns `true` if the future is complete already.
+    /// Keeps the execution open after the handler returned a future. Returns `true` if the future is already
+    /// complete.
     fn keep_open(&mut self, completion: Arc<Completion>, begun: Option<Instant>) -> Result<bool> {
         let progress = self.body.context.progress().clone();
         completion.count(Box::new(move |code| progress.count(code)));
@@ -250,25 +252,25 @@ impl PreparedCall {
         }
         let is_done = completion.is_done();
         self.open = Some(completion);
-        // The outcome is reported here, because callers do not wait for a finished execution.
+        // The outcome is reported immediately, because callers do not wait for a finished execution.
         if is_done {
             self.wait_for(None)?;
         }
         Ok(is_done)
     }
 
-    /// Keeps the execution open after an error if the handler left a future: its threads may still write.
+    /// Keeps the execution open after an error if the handler left a future open, because the handler's threads may
+    /// still write the operands.
     #[cold]
     fn stay_open(&mut self) {
         self.open = self.body.context.progress().open();
         self.poison = None;
     }
 
-    /// Runs the record stage. The first time that this call gets the recorder, its handler makes commands; later it
-    /// updates them.
+    /// Runs the record stage. The first recording with a recorder creates commands; later recordings update them.
     ///
     /// # Errors
-    /// A handler without a record stage, and the handler's error.
+    /// The handler's error, and an error if the handler has no record stage.
     pub fn record(&mut self, recorder: &mut Recorder) -> Result<()> {
         self.check_closed()?;
         self.body
@@ -295,7 +297,7 @@ impl PreparedCall {
         outcome
     }
 
-    /// Reports results that a successful execution left unwritten, if this is requested.
+    /// Returns an error if a successful execution left results unwritten and the call refuses such results.
     #[cold]
     pub(super) fn look_for_unwritten(&mut self) -> Result<()> {
         let Some(poison) = self.poison.take() else {
@@ -303,17 +305,17 @@ impl PreparedCall {
         };
         self.body.synchronize()?;
         self.body.check_guards()?;
-        // SAFETY: the execution is over, and its operands are still in place.
+        // SAFETY: the execution has ended, and the call still has the same operands.
         unsafe { poison.check() }
             .map_err(|error| stage_error(error, &self.executable, Stage::Execute))
     }
 
     /// Runs the execute stage and waits until it is complete.
     ///
-    /// A handler that is not asynchronous blocks the caller beyond the time limit ([`Call::time_limit`]).
+    /// A synchronous handler blocks the caller beyond the time limit ([`Call::time_limit`]).
     ///
     /// # Errors
-    /// As for [`PreparedCall::start`] and [`PreparedCall::wait`].
+    /// The errors of [`PreparedCall::start`] and [`PreparedCall::wait`].
     #[inline]
     pub fn invoke(&mut self) -> Result<()> {
         self.start()?;
@@ -339,14 +341,14 @@ impl PreparedCall {
         Err(Error::new(ErrorCode::FailedPrecondition, why))
     }
 
-    /// Returns a copy of the call for another thread. Arguments are shared with this call; results, and arguments whose
-    /// memory results share, get new memory that is zero. The stages before execute run again; the state of the
-    /// instantiate stage and the user data are the same objects.
+    /// Returns a copy of the call for a different thread. The copy shares its arguments with this call. Results, and
+    /// arguments whose memory results share, get new memory that is initialised with zeros. The stages before execute
+    /// run again. Both calls use the same state of the instantiate stage and the same user data.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` while an execution is open, or if the operands are the caller's memory
-    /// ([`PreparedCall::try_clone_on`]). `FAILED_PRECONDITION` on the stream's own thread if a result has an argument's
-    /// memory. Otherwise as for [`Call::prepare`].
+    /// The errors of [`Call::prepare`]. `FAILED_PRECONDITION` while an execution is open, or if the operands are in
+    /// the caller's memory (use [`PreparedCall::try_clone_on`]). `FAILED_PRECONDITION` on the thread of the call's
+    /// stream if a result uses an argument's memory.
     pub fn try_clone(&self) -> Result<Self> {
         self.check_closed()?;
         let body = &**self.body;
@@ -363,7 +365,7 @@ impl PreparedCall {
             let shared_with = args.iter_mut().find(|arg| arg.shares_memory_with(ret));
             rets.push(match shared_with {
                 Some(arg) => {
-                    // Work of the last execution may still write this result.
+                    // Work on the stream from the last execution may still write this result.
                     body.synchronize()?;
                     *arg = Tensor::from_bytes(ret.shape().clone(), ret.bytes())?;
                     arg.clone()
@@ -377,13 +379,14 @@ impl PreparedCall {
         Self::assemble(executable, frame, body.request_of_another(args), rets)
     }
 
-    /// Copies a call that uses the caller's memory, like [`PreparedCall::try_clone`]; the copy uses the given memory.
+    /// Returns a copy of a call whose operands are in the caller's memory, like [`PreparedCall::try_clone`]. The copy
+    /// uses the given memory.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` for a wrong number of pointers or a call that owns its operands.
+    /// `INVALID_ARGUMENT` for a wrong number of pointers or for a call that owns its operands.
     ///
     /// # Safety
-    /// As for [`Call::prepare_on`].
+    /// The requirements of [`Call::prepare_on`] apply.
     pub unsafe fn try_clone_on(&self, args: &[*mut c_void], rets: &[*mut c_void]) -> Result<Self> {
         let body = &**self.body;
         if !body.is_on_memory_of_callers() {
@@ -394,11 +397,11 @@ impl PreparedCall {
         Self::assemble(executable, frame, body.request_of_another(vec![]), vec![])
     }
 
-    /// Returns the results of an execution.
+    /// Returns the results of the last execution, in order.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` while an execution is open, or on the stream's own thread; a hazard if bytes after an
-    /// operand were written.
+    /// `FAILED_PRECONDITION` while an execution is open, or on the thread of the call's stream; a hazard if a handler
+    /// wrote bytes after an operand.
     pub fn into_rets(mut self) -> Result<Vec<Tensor>> {
         self.check_closed()?;
         self.body.synchronize()?;
@@ -412,11 +415,11 @@ impl PreparedCall {
         Ok(rets)
     }
 
-    /// Returns the bytes of a result of an execution.
+    /// Returns the bytes of a result of the last execution.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` while an execution is open, or on the stream's own thread; `OUT_OF_RANGE` for a result
-    /// that does not exist.
+    /// `FAILED_PRECONDITION` while an execution is open, or on the thread of the call's stream; `OUT_OF_RANGE` for a
+    /// result that does not exist.
     pub fn ret_bytes(&self, index: usize) -> Result<&[u8]> {
         self.check_closed()?;
         self.body.synchronize()?;
@@ -443,7 +446,7 @@ impl PreparedCall {
 
 impl Drop for PreparedCall {
     fn drop(&mut self) {
-        // SAFETY: taken only here, and not used afterwards.
+        // SAFETY: only `drop` takes the body, and it does not use the field afterwards.
         let mut body = unsafe { ManuallyDrop::take(&mut self.body) };
         match self.open.take() {
             // A handler that has not completed its future may still write its operands.
@@ -469,7 +472,7 @@ impl std::fmt::Debug for PreparedCall {
     }
 }
 
-// Prepared calls can move between threads and be shared by them.
+// Prepared calls are `Send` and `Sync`.
 const _: () = {
     const fn any_thread<T: Send + Sync>() {}
     any_thread::<PreparedCall>();

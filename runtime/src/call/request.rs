@@ -1,6 +1,6 @@
-//! The request for a call: operands, results, and rules besides calling the handler.
+//! The request for a call: operands, results, and the rules of the call.
 //!
-//! Operands are packed like those of the revision's hosts: before r5, elements that share a byte are in the opposite
+//! Operands are packed as the revision's hosts pack them: before r5, elements that share a byte are in the opposite
 //! order.
 
 use super::Call;
@@ -14,36 +14,36 @@ use xla_ffi_sys::{Error, ErrorCode, Result};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stages {
-    /// The prepare and initialize stages, if the handler has them, like GPU hosts.
+    /// The call runs the prepare and initialize stages if the handler has them, as on GPU hosts.
     #[default]
     All,
-    /// No other stage, like XLA on CPU up to the newest known revision.
+    /// The call runs only execute, as XLA on CPU does up to the newest known revision.
     Cpu,
 }
 
-/// The treatment of results that a handler reports as written but did not write
+/// Whether a call fails if its handler succeeds without writing a result
 /// ([`Call::unwritten`](crate::Call::unwritten)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unwritten {
-    /// Unwritten results are returned unchanged: as zeros, if the runtime owns their memory.
+    /// Unwritten results are returned unchanged. Results in memory of the runtime contain zeros.
     #[default]
     Allowed,
-    /// The call fails. This costs one pass over the results before the call and one after it.
+    /// The call fails. The check costs one pass over the results before the call and one pass after the call.
     Refused,
 }
 
-/// The rules that a call follows in addition to calling its handler.
+/// The time limit of a call, and its treatment of unwritten results.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Rules {
     pub(super) stages: Stages,
-    /// The limit that the caller set, possibly `None` for no limit.
+    /// The time limit that the caller set; the inner `None` means no limit.
     pub(super) time_limit: Option<Option<Duration>>,
     pub(super) unwritten: Unwritten,
 }
 
 impl Rules {
-    /// Returns how long to wait for an asynchronous handler.
+    /// Returns the time limit of a wait for an asynchronous handler; `None` waits forever.
     pub(super) fn wait_limit(self) -> Option<Duration> {
         self.time_limit.unwrap_or(Some(Duration::from_secs(60)))
     }
@@ -67,7 +67,7 @@ impl From<Shape> for Ret {
     }
 }
 
-/// Returns the bytes of the tensor for result `number`; fails if other tensors share the bytes.
+/// Returns the bytes of the tensor for result `number`, or an error if a different tensor shares the bytes.
 fn bytes_to_write(tensor: &mut Tensor, number: usize) -> Result<&mut [u8]> {
     tensor.bytes_mut().ok_or_else(|| {
         Error::invalid_argument(format!(
@@ -76,7 +76,7 @@ fn bytes_to_write(tensor: &mut Tensor, number: usize) -> Result<&mut [u8]> {
     })
 }
 
-/// The request for a call.
+/// The operands and the rules of a call.
 #[derive(Clone)]
 pub(crate) struct Request {
     pub(super) parts: Parts,
@@ -97,7 +97,8 @@ impl Default for Request {
 }
 
 impl Call {
-    /// Returns the results' memory, with aliases resolved. Takes the requested results out of their list.
+    /// Moves the requested results from `rets` to `results`, each with its memory. A result that aliases an argument
+    /// gets the argument's memory.
     #[doc(hidden)]
     pub fn operands(
         args: &mut [Tensor],
@@ -127,7 +128,7 @@ impl Call {
                             "two results alias argument {index}"
                         )));
                     }
-                    // Memory that other tensors share must not change.
+                    // An argument whose memory other tensors share is copied, because the handler writes to it.
                     if args[index].bytes_mut().is_none() {
                         let shared = args[index].clone();
                         args[index] = Tensor::from_bytes(shared.shape().clone(), shared.bytes())?;
@@ -140,7 +141,8 @@ impl Call {
     }
 }
 
-/// Returns the operands' memory, packed like that of the revision's hosts.
+/// Prepares the memory of the operands, packed as the revision's hosts pack it, and moves the requested results to
+/// `rets`.
 pub(super) fn operands(
     args: &mut [Tensor],
     asked: &mut Vec<Ret>,
@@ -157,7 +159,7 @@ pub(super) fn operands(
     Call::operands(args, asked, rets)?;
     if flips(revision) {
         for ret in rets.iter_mut() {
-            // A result in an argument's memory stays there.
+            // A result in an argument's memory must share the memory with the argument after the conversion.
             let shared_with = args.iter_mut().find(|arg| arg.shares_memory_with(ret));
             *ret = ret.with_flipped_packing()?;
             if let Some(arg) = shared_with {

@@ -1,4 +1,4 @@
-//! Settings of a prepared call that can change between two executions.
+//! Settings of a prepared call that can change between executions.
 
 use super::prepared::PreparedCall;
 use super::request::{Ret, Rules, flips, operands};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// Settings of the next executions, from [`PreparedCall::settings`]. Settings that are not set keep their values.
+/// Settings for the next executions, from [`PreparedCall::settings`]. Other settings keep their values.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -50,13 +50,13 @@ impl std::fmt::Debug for Settings<'_> {
 }
 
 impl Settings<'_> {
-    /// Sets the number of the execution.
+    /// Sets the run id, the number of the execution.
     pub fn run_id(&mut self, run_id: i64) -> &mut Self {
         self.parts.run_id = run_id;
         self
     }
 
-    /// Sets the device's global number.
+    /// Sets the device ordinal, the device's global number.
     pub fn device_ordinal(&mut self, ordinal: i32) -> &mut Self {
         self.parts.device_ordinal = ordinal;
         self
@@ -75,7 +75,7 @@ impl Settings<'_> {
         self
     }
 
-    /// Sets what happens to unwritten results: see [`Call::unwritten`].
+    /// Sets whether calls with unwritten results fail: see [`Call::unwritten`].
     pub fn unwritten(&mut self, unwritten: Unwritten) -> &mut Self {
         self.rules.unwritten = unwritten;
         self
@@ -87,7 +87,7 @@ impl Settings<'_> {
         self
     }
 
-    /// Sets the source of scratch memory, or removes it.
+    /// Sets the allocator for scratch memory, or removes it.
     pub fn allocator(
         &mut self,
         allocator: impl Into<Option<Arc<dyn DeviceAllocator>>>,
@@ -96,13 +96,13 @@ impl Settings<'_> {
         self
     }
 
-    /// Sets the executor of the handler's tasks, or leaves them to the runtime: see [`Call::executor`].
+    /// Sets the executor of the handler's tasks; `None` restores the default: see [`Call::executor`].
     pub fn executor(&mut self, executor: impl Into<Option<Arc<dyn Executor>>>) -> &mut Self {
         self.parts.executor = executor.into();
         self
     }
 
-    /// Sets the custom options of the executions; handlers see them from r10.
+    /// Sets the custom options of the executions. Handlers can read them from r10.
     pub fn custom_options(&mut self, options: &Attributes) -> &mut Self {
         self.parts.custom_options = Some(Encoded::new(options, self.shared.revision));
         self
@@ -127,7 +127,7 @@ impl Settings<'_> {
 }
 
 impl Call {
-    /// Returns the settings of a call that is not prepared, for the C API.
+    /// Returns settings that change a call before it is prepared, for the C API.
     #[doc(hidden)]
     pub fn settings(&mut self) -> Settings<'_> {
         Settings {
@@ -143,8 +143,8 @@ fn addresses(tensors: &[Tensor]) -> Vec<*mut c_void> {
 }
 
 impl PreparedCall {
-    /// Returns the settings of the next executions for changes, such as a new time limit or run id for each request.
-    /// Costs a few nanoseconds.
+    /// Returns settings that change the next executions, for example the time limit or the run id. The call costs a
+    /// few nanoseconds.
     ///
     /// # Errors
     /// `FAILED_PRECONDITION` while an execution is open, or on the thread of the call's stream.
@@ -152,7 +152,7 @@ impl PreparedCall {
     pub fn settings(&mut self) -> Result<Settings<'_>> {
         self.check_closed()?;
         let body = &mut **self.body;
-        // Work that the last execution left on its stream may use the replaced values.
+        // Work on the stream from the last execution may use the replaced values.
         body.synchronize()?;
         Ok(Settings {
             parts: body.context.parts_mut(),
@@ -164,9 +164,9 @@ impl PreparedCall {
     /// Replaces the operands of the next executions. The new operands may have different shapes.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` while an execution is open, and if a stage before execute has seen the operands.
-    /// `INVALID_ARGUMENT` if the operands are the caller's memory ([`PreparedCall::set_frame`]). Otherwise as for
-    /// [`Call::prepare`].
+    /// The errors of [`Call::prepare`]. `FAILED_PRECONDITION` while an execution is open, and if a stage before
+    /// execute received the operands. `INVALID_ARGUMENT` if the operands are in the caller's memory (use
+    /// [`PreparedCall::set_frame`]).
     pub fn set_operands<R: Into<Ret>>(
         &mut self,
         args: impl IntoIterator<Item = Tensor>,
@@ -199,10 +199,10 @@ impl PreparedCall {
     /// Replaces the operands like [`PreparedCall::set_operands`], with operands in the caller's memory.
     ///
     /// # Errors
-    /// As for [`PreparedCall::set_operands`], and `INVALID_ARGUMENT` for a frame of a different revision.
+    /// The errors of [`PreparedCall::set_operands`], and `INVALID_ARGUMENT` for a frame of a different revision.
     ///
     /// # Safety
-    /// As for [`Call::prepare_on`].
+    /// The requirements of [`Call::prepare_on`] apply.
     pub unsafe fn set_frame(&mut self, frame: CallFrame) -> Result<()> {
         self.may_have_other_operands()?;
         frame.check_revision(self.body.revision())?;
@@ -212,10 +212,10 @@ impl PreparedCall {
         Ok(())
     }
 
-    /// Takes over operands for which the frame is already laid out. The previous operands are dropped last: their
-    /// destructors may panic, and this call must stay consistent.
+    /// Replaces the operands of a call whose frame already points to the new operands. The previous operands are
+    /// dropped last, because their destructors may panic and the call must stay consistent.
     fn take_over(&mut self, args: Vec<Tensor>, rets: Vec<Tensor>) {
-        // A failed execution has not checked its results, which may no longer exist.
+        // The random bytes of a failed execution belong to results that may no longer exist.
         self.poison = None;
         self.unpacked.take();
         let body = &mut **self.body;
@@ -225,11 +225,11 @@ impl PreparedCall {
         drop((before, results));
     }
 
-    /// Replaces the arguments of the next executions with arguments of the same shapes, at a low cost. Results keep
-    /// their memory.
+    /// Replaces the arguments of the next executions with arguments of the same shapes. This function is cheaper than
+    /// [`PreparedCall::set_operands`]. Results keep their memory.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` while an execution is open, if a stage before execute has seen the arguments, or if a
+    /// `FAILED_PRECONDITION` while an execution is open, if a stage before execute received the arguments, or if a
     /// result shares the memory of an argument. `INVALID_ARGUMENT` for different shapes.
     pub fn set_args(&mut self, args: impl IntoIterator<Item = Tensor>) -> Result<()> {
         self.may_have_other_operands()?;
@@ -259,14 +259,14 @@ impl PreparedCall {
         Ok(())
     }
 
-    /// Replaces the data pointers of a call that was prepared on the caller's frame.
+    /// Replaces the data pointers of a call whose operands are in the caller's memory.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` while an execution is open, and for different pointers if a stage before execute has seen
-    /// the current ones. `INVALID_ARGUMENT` for a wrong number of pointers.
+    /// `FAILED_PRECONDITION` while an execution is open, and for different pointers if a stage before execute
+    /// received the current pointers. `INVALID_ARGUMENT` for a wrong number of pointers.
     ///
     /// # Safety
-    /// As for [`Call::prepare_on`].
+    /// The requirements of [`Call::prepare_on`] apply.
     pub unsafe fn update(&mut self, args: &[*mut c_void], rets: &[*mut c_void]) -> Result<()> {
         self.check_closed()?;
         if !self.body.is_on_memory_of_callers() {
@@ -292,7 +292,7 @@ impl PreparedCall {
     fn may_have_other_operands(&self) -> Result<()> {
         self.check_closed()?;
         self.has_seen_operands()?;
-        // Work that the last execution left on its stream uses operands that may be freed now.
+        // Work on the stream from the last execution uses operands that the caller may free after this function.
         self.body.synchronize()
     }
 }

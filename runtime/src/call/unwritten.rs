@@ -1,10 +1,10 @@
-//! Detects results that were not written: fills them with random bytes before the call and looks for
-//! these afterwards.
+//! Detects results that a handler did not write: fills the results with random bytes before the call, and searches
+//! for these bytes after the call.
 //!
-//! The bytes depend on their position and differ between calls, so that no handler writes eight
-//! consecutive ones by chance (1 in 2^64 per position). Shorter runs are accepted, for example single
-//! omitted elements. Results of less than eight bytes are only refused if they have four bytes or
-//! more and none was written (1 in 2^32).
+//! The bytes depend on their position and differ between calls, so that a handler does not write eight consecutive
+//! bytes of this pattern by chance (1 in 2^64 per position). Shorter unchanged ranges are accepted, for example
+//! single omitted elements. Results of less than eight bytes are only refused if they have four bytes or more and
+//! none was written (1 in 2^32).
 
 use crate::frame::CallFrame;
 use crate::value::{Shape, Tensor};
@@ -15,22 +15,21 @@ use std::hash::{BuildHasher, RandomState};
 use std::ops::Range;
 use xla_ffi_sys::{Error, ErrorCode, Finding, Hazard, Result};
 
-/// Number of consecutive unchanged bytes that prove that they were not written.
+/// The number of consecutive unchanged bytes that count as proof that the handler did not write them.
 const PROOF: usize = 8;
-/// Number of element ranges that the message lists.
+/// The maximum number of element ranges in the error message.
 const NAMED: usize = 4;
 
-/// A result whose memory is not part of an argument or of another result.
+/// A result that the handler must write, because no argument or other result starts at the same address.
 pub(crate) struct Place {
     index: usize,
     shape: Shape,
     data: *mut u8,
 }
 
-/// Returns the results among `rets` that have to be written: those that start at no other operand's
-/// address.
+/// Returns the results that the handler must write: those that do not start at the address of a different operand.
 fn places(args: &[(Shape, *mut c_void)], rets: Vec<(Shape, *mut c_void)>) -> Vec<Place> {
-    // A program may have very many results, so addresses are counted instead of compared in pairs.
+    // Counting addresses is linear in the number of operands; comparing them in pairs is quadratic.
     let mut starts = HashMap::new();
     for (_, data) in args.iter().chain(&rets) {
         *starts.entry(*data).or_insert(0) += 1;
@@ -46,31 +45,33 @@ fn places(args: &[(Shape, *mut c_void)], rets: Vec<(Shape, *mut c_void)>) -> Vec
     rets.into_iter().enumerate().filter_map(place).collect()
 }
 
-/// The contents of the results before the handler runs.
+/// The random bytes with which the results of a call were filled.
 pub struct Poison {
     seed: u64,
     places: Vec<Place>,
 }
 
-// SAFETY: the places are only used together with the call that owns their memory.
+// SAFETY: the pointers in `places` are only used while the call that owns their memory exists.
 unsafe impl Send for Poison {}
-// SAFETY: as above; a shared reference gives no access to the memory.
+// SAFETY: a shared reference gives no access to the memory.
 unsafe impl Sync for Poison {}
 
 impl Poison {
-    /// Fills the results of a frame whose memory no other operand uses.
+    /// Fills the results of a frame with random bytes, except results that start at the address of a different
+    /// operand.
     ///
     /// # Safety
-    /// The frame's data is host memory of the shapes' sizes, which is not used by others during the call.
+    /// The frame's data must be host memory of the shapes' sizes. No other code may use it during the call.
     pub(crate) unsafe fn frame(frame: &CallFrame) -> Self {
         // SAFETY: guaranteed by the caller.
         unsafe { Self::fill(places(&frame.args(), frame.rets())) }
     }
 
-    /// Fills the results of tensors that a handler receives.
+    /// Fills the results of a call on tensors with random bytes, except results that start at the address of a
+    /// different operand.
     ///
     /// # Safety
-    /// The tensors are not used by others during the call.
+    /// No other code may use the tensors during the call.
     pub unsafe fn tensors(args: &[Tensor], rets: &[Tensor]) -> Self {
         let list = |tensors: &[Tensor]| -> Vec<_> {
             let operand = |tensor: &Tensor| (tensor.shape().clone(), tensor.data());
@@ -80,12 +81,12 @@ impl Poison {
         unsafe { Self::fill(places(&list(args), list(rets))) }
     }
 
-    /// Fills the places with random bytes.
+    /// Fills the memory of the results with random bytes.
     ///
     /// # Safety
-    /// The places must be writable.
+    /// The memory must be writable.
     unsafe fn fill(places: Vec<Place>) -> Self {
-        // Each state has random keys, which is enough for a seed.
+        // Each `RandomState` has new random keys, so that its hash is a sufficient seed.
         let seed = RandomState::new().hash_one(places.len());
         for place in &places {
             let bytes = place.shape.bytes();
@@ -94,20 +95,20 @@ impl Poison {
                 let word = word(seed, place.index, start);
                 // SAFETY: `start` is within the result.
                 let at = unsafe { place.data.add(start) };
-                // SAFETY: `count` bytes of the result remain, which the caller allows to write.
+                // SAFETY: `count` bytes remain from `at` to the end of the result, whose memory is writable.
                 unsafe { at.copy_from_nonoverlapping(word.as_ptr(), count) };
             }
         }
         Self { seed, places }
     }
 
-    /// Looks for bytes that were not written, after an execution.
+    /// Returns an error if an execution left results unwritten.
     ///
     /// # Errors
     /// `INTERNAL` with a hazard for each result that was not written.
     ///
     /// # Safety
-    /// The results still exist and are not written during the call.
+    /// The results must still exist, and no code may write them during this function.
     pub unsafe fn check(self) -> Result<()> {
         let mut findings = vec![];
         for place in &self.places {
@@ -127,9 +128,9 @@ impl Poison {
     }
 }
 
-/// Returns eight bytes of poison: those of result `index` from byte `start` on.
+/// Returns the eight random bytes of result `index` that start at byte `start`.
 fn word(seed: u64, index: usize, start: usize) -> [u8; PROOF] {
-    // SplitMix64, with a stream for each result.
+    // The generator SplitMix64, with a separate sequence for each result.
     let step = (start / PROOF) as u64 + 1;
     let mut word = seed
         .wrapping_add((index as u64) << 32)
@@ -139,7 +140,7 @@ fn word(seed: u64, index: usize, start: usize) -> [u8; PROOF] {
     (word ^ (word >> 31)).to_le_bytes()
 }
 
-/// Returns the runs of bytes that are still poison and long enough as proof.
+/// Returns the ranges of unchanged bytes that are long enough as proof.
 fn left(seed: u64, index: usize, bytes: &[u8]) -> Vec<Range<usize>> {
     let mut runs = vec![];
     let mut begin = 0;
@@ -165,11 +166,11 @@ fn left(seed: u64, index: usize, bytes: &[u8]) -> Vec<Range<usize>> {
     runs
 }
 
-/// Returns the elements that are completely within the bytes, or the partly covered ones if there are
-/// none.
+/// Returns the elements that are completely within the byte range. If the range contains no complete element, returns
+/// the elements that it partly covers.
 fn elements(shape: &Shape, bytes: &Range<usize>) -> Range<usize> {
     let bits = shape.dtype().bits().max(1);
-    // The neighbours of a packed element in its byte were not written either.
+    // If a byte is unwritten, so are all elements that are packed into it.
     let (start, end) = (bytes.start * 8, bytes.end * 8);
     let whole = start.div_ceil(bits)..(end / bits).min(shape.elements());
     if whole.is_empty() {
@@ -190,7 +191,7 @@ fn describe(place: &Place, runs: &[Range<usize>]) -> String {
         text.push_str(if one { " " } else { "s " });
         for (number, range) in ranges.iter().take(NAMED).enumerate() {
             text.push_str(if number > 0 { ", " } else { "" });
-            // Writing into a string does not fail.
+            // Writing to a `String` does not fail.
             let _ = match range.len() {
                 1 => write!(text, "{}", range.start),
                 _ => write!(text, "{} to {}", range.start, range.end.saturating_sub(1)),
@@ -208,7 +209,7 @@ mod tests {
     use super::*;
     use crate::value::DType;
 
-    /// Returns the message for a result of which the handler writes the bytes selected by `writes`.
+    /// Returns the error message for a result of which only the bytes that `writes` accepts are written.
     fn told(dtype: DType, elements: i64, writes: impl Fn(usize) -> bool) -> Option<String> {
         let mut ret = Tensor::zeros(Shape::new(dtype, [elements]).unwrap()).unwrap();
         // SAFETY: no other code uses the tensor.
@@ -228,7 +229,7 @@ mod tests {
         let says = |said: Option<String>, what: &str| assert_eq!(said.as_deref(), Some(what));
         says(told(DType::F32, 4, |_| false), "it");
         says(told(DType::F32, 4, |at| at < 8), "elements 2 to 3");
-        // Unwritten bytes that start and end within words.
+        // The unwritten bytes start and end within eight-byte words.
         says(
             told(DType::U8, 40, |at| !(3..11).contains(&at)),
             "elements 3 to 10",
@@ -238,7 +239,7 @@ mod tests {
             "elements 1 to 15, 17 to 31, 33 to 47, 49 to 63 and 6 ranges more",
         );
         says(told(DType::S4, 33, |at| at < 8), "elements 16 to 32");
-        // Only half of the element is unwritten.
+        // Only half of the last element is unwritten.
         says(told(DType::C128, 2, |at| at < 24), "element 1");
         says(told(DType::F32, 1, |_| false), "it");
         for (elements, every) in [(100, 1), (40, 8), (3, 9), (0, 1)] {

@@ -1,4 +1,4 @@
-//! Waits for an open execution: with a thread, a future, or a callback.
+//! Waits for an open execution: by blocking the thread, with a Rust future, or with a callback.
 
 use super::invoke::translate;
 use super::prepared::PreparedCall;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
 impl PreparedCall {
-    /// Returns the remaining time of the open execution.
+    /// Returns the time until the deadline of the open execution; `None` waits forever.
     fn time_left(&self) -> Option<Duration> {
         let deadline = self.body.context.parts().deadline;
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -21,8 +21,8 @@ impl PreparedCall {
     /// Waits until the execution that was started is complete.
     ///
     /// # Errors
-    /// The handler's error, and `DEADLINE_EXCEEDED` at the time limit. In that case the execution stays open, its
-    /// operands still belong to it, and it may be waited for again.
+    /// The handler's error, and `DEADLINE_EXCEEDED` at the time limit. After `DEADLINE_EXCEEDED`, the execution stays
+    /// open, the handler may use the operands, and the caller may wait again.
     pub fn wait(&mut self) -> Result<()> {
         let outcome = self.wait_for(self.time_left());
         if self.open.is_some() {
@@ -31,10 +31,10 @@ impl PreparedCall {
         outcome
     }
 
-    /// Waits like [`PreparedCall::wait`], with a separate time limit instead of the call's; `None` waits forever.
+    /// Waits like [`PreparedCall::wait`], with the given time limit instead of the call's; `None` waits forever.
     ///
     /// # Errors
-    /// As for [`PreparedCall::wait`].
+    /// The errors of [`PreparedCall::wait`].
     pub fn wait_for(&mut self, limit: Option<Duration>) -> Result<()> {
         let Some(completion) = &self.open else {
             return Ok(());
@@ -71,15 +71,16 @@ impl PreparedCall {
         }
     }
 
-    /// Counts the open execution as `DEADLINE_EXCEEDED`, regardless of its later outcome.
+    /// Counts the open execution as `DEADLINE_EXCEEDED`, whatever its later outcome is.
     fn count_as_late(&self) {
         if let Some(completion) = &self.open {
             completion.count_now(ErrorCode::DeadlineExceeded);
         }
     }
 
-    /// Returns true if an execution is open, so that its operands belong to it. After its end, [`PreparedCall::wait`]
-    /// returns the handler's error; then its results can be read and the next execution can start.
+    /// Returns true if an execution is open, so that its handler may use the operands. After the execution's end,
+    /// [`PreparedCall::wait`] returns the handler's error. Then the results can be read and the next execution can
+    /// start.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.open
@@ -87,9 +88,9 @@ impl PreparedCall {
             .is_some_and(|completion| !completion.is_done())
     }
 
-    /// Runs `told` once when the open execution has ended and its operands belong to the caller again. Work that the
+    /// Runs `told` once when the open execution has ended and the handler no longer uses the operands. Work that the
     /// handler put on a stream may still have to run. `told` runs on the thread that ends the execution, even if the
-    /// call was dropped before. If no execution is open, it runs immediately on the calling thread.
+    /// call was dropped. If no execution is open, `told` runs immediately on the calling thread.
     pub fn on_end(&self, told: impl FnOnce() + Send + 'static) {
         match &self.open {
             Some(completion) => completion.on_done(Box::new(|_| told())),
@@ -97,12 +98,12 @@ impl PreparedCall {
         }
     }
 
-    /// Runs `told` like [`PreparedCall::on_end`], or at the execution's time limit if that is first. Without a time
-    /// limit this is after 60 s, as for [`PreparedCall::wait`]. `wait_for(Some(Duration::ZERO))` then returns the
-    /// outcome.
+    /// Runs `told` when the execution ends, like [`PreparedCall::on_end`], or at the time limit, whichever is first.
+    /// The default time limit is 60 s, as in [`PreparedCall::wait`]. After `told` has run,
+    /// `wait_for(Some(Duration::ZERO))` returns the outcome.
     ///
     /// # Errors
-    /// `RESOURCE_EXHAUSTED` if the system starts no thread for the time limit; `told` is dropped.
+    /// `RESOURCE_EXHAUSTED` if the system cannot start a thread for the time limit; `told` is dropped without a call.
     pub fn on_end_or_limit(&self, told: impl FnOnce() + Send + 'static) -> Result<()> {
         let (Some(completion), Some(left)) = (&self.open, self.time_left()) else {
             self.on_end(told);
@@ -121,13 +122,13 @@ impl PreparedCall {
         Ok(())
     }
 
-    /// Runs the execute stage without blocking a thread while an asynchronous handler runs. The future needs no
-    /// particular executor. The first poll starts the execution.
+    /// Runs the execute stage without blocking a thread while an asynchronous handler runs. The future works with
+    /// every executor. The first poll starts the execution.
     ///
-    /// A handler that is not asynchronous runs within that poll and blocks it, even after the time limit: nothing can
-    /// interrupt a function. Run such handlers on threads for blocking work.
+    /// A synchronous handler runs within the first poll and blocks it, even after the time limit, because a running
+    /// function cannot be interrupted. Run synchronous handlers on threads for blocking work.
     ///
-    /// If the future is dropped, the execution continues: the call stays open, and may also be dropped.
+    /// If the future is dropped, the execution continues and the call stays open. The call may then also be dropped.
     ///
     /// ```
     /// # use std::future::Future;
@@ -151,7 +152,7 @@ impl PreparedCall {
     /// ```
     ///
     /// # Errors
-    /// As for [`PreparedCall::invoke`]; `DEADLINE_EXCEEDED` at the time limit, which wakes the future.
+    /// The errors of [`PreparedCall::invoke`]; `DEADLINE_EXCEEDED` at the time limit, which wakes the future.
     pub async fn invoke_async(&mut self) -> Result<()> {
         if self.start()? {
             return Ok(());
@@ -178,7 +179,7 @@ impl PreparedCall {
     }
 }
 
-/// Runs the callback, unless it ran before.
+/// Runs the callback if it has not run before.
 fn tell(told: &Mutex<Option<impl FnOnce() + Send>>) {
     let told = told.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(told) = told {
@@ -186,7 +187,7 @@ fn tell(told: &Mutex<Option<impl FnOnce() + Send>>) {
     }
 }
 
-/// The data that a future shares with the thread that ends its execution.
+/// The data that an `invoke_async` future shares with the thread that ends its execution.
 #[derive(Default)]
 struct Turn {
     is_over: bool,

@@ -1,4 +1,5 @@
-//! Cancellation: a caller no longer wants the result, and a handler that polls can stop early.
+//! Cancellation of calls: a caller that no longer needs the result cancels the call, and handlers that poll can stop
+//! early.
 
 use crate::host::futures::run_callback;
 use crate::host::{Executor, Shared};
@@ -11,8 +12,9 @@ use xla_ffi_sys::{
     XLA_FFI_ExtensionId,
 };
 
-/// Cancels calls. [`Call::canceller`](crate::Call::canceller) takes a clone, and any thread may cancel. Handlers can
-/// poll for the cancellation and are not interrupted; a call that starts later is refused as `CANCELLED`.
+/// Cancels calls, from any thread. Pass a canceller to calls with [`Call::canceller`](crate::Call::canceller).
+/// Handlers can poll for the cancellation and are not interrupted. A call that starts after the cancellation is
+/// refused as `CANCELLED`.
 ///
 /// ```
 /// let canceller = xla_ffi_runtime::Canceller::new();
@@ -24,25 +26,25 @@ use xla_ffi_sys::{
 pub struct Canceller(Arc<AtomicBool>);
 
 impl Canceller {
-    /// Returns a canceller that has not cancelled anything.
+    /// Returns a new canceller, which is not cancelled.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Cancels all calls that have a clone of this canceller. A cancellation cannot be undone.
+    /// Cancels all calls that use a clone of this canceller. A cancellation cannot be undone.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Returns true if the calls are cancelled.
+    /// Returns true if this canceller or a clone of it has cancelled its calls.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 }
 
-/// The state of a call's cancellation, which outlives the call if a handler has retained it.
+/// The state of a call's cancellation. If a handler retains the state, it outlives the call.
 pub(crate) struct Watched {
     pub(crate) canceller: Option<Canceller>,
     pub(crate) deadline: Option<Instant>,
@@ -51,7 +53,7 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// Returns why the result is no longer wanted, as a code; `None` while it is wanted.
+    /// Returns the code of the reason for which the result is no longer needed; `None` if the result is needed.
     fn reason(&self) -> Option<ErrorCode> {
         if self.canceller.as_ref().is_some_and(Canceller::is_cancelled) {
             return Some(ErrorCode::Cancelled);
@@ -66,16 +68,16 @@ impl Watched {
     }
 }
 
-/// The extension that a handler polls: cancelled by its caller, after its deadline, or because the runtime shuts
-/// down. It outlives the call if it is retained.
+/// The extension with which a handler polls for cancellation: by its caller, by the deadline, or by a shutdown of the
+/// runtime. If a handler retains the extension's object, the object outlives the call.
 pub(crate) struct CancellationExtension {
     raw: XFFI_Cancellation_Extension,
     watched: Arc<Watched>,
 }
 
-// SAFETY: the pointer refers to the object itself, which any thread may use.
+// SAFETY: `next` is null, and the object pointer refers to a `Watched`, which any thread may use.
 unsafe impl Send for CancellationExtension {}
-// SAFETY: as above; a shared reference allows no changes.
+// SAFETY: a shared reference allows no changes.
 unsafe impl Sync for CancellationExtension {}
 
 impl CancellationExtension {
@@ -104,16 +106,17 @@ impl CancellationExtension {
         (&raw const self.raw).cast()
     }
 
-    /// Returns why the result is no longer wanted, as a code.
+    /// Returns the code of the reason for which the result is no longer needed; `None` if the result is needed.
     pub(crate) fn reason(&self) -> Option<ErrorCode> {
         self.watched.reason()
     }
 }
 
-/// Implements the extension's `is_cancelled`: returns the code of the reason, or 0.
+/// Implements the extension's `is_cancelled`: returns the error code of the cancellation, or 0 if the call is not
+/// cancelled.
 ///
 /// # Safety
-/// The object must belong to a live extension, or be retained.
+/// `object` must belong to an extension that still exists, or must be retained.
 unsafe extern "C" fn is_cancelled(object: *const c_void) -> i32 {
     // SAFETY: guaranteed by the caller.
     let reason = unsafe { &*object.cast::<Watched>() }.reason();
@@ -123,33 +126,34 @@ unsafe extern "C" fn is_cancelled(object: *const c_void) -> i32 {
 /// Implements the extension's `retain`: keeps the object alive after the call.
 ///
 /// # Safety
-/// As for [`is_cancelled`].
+/// The requirements of [`is_cancelled`] apply.
 unsafe extern "C" fn retain(object: *const c_void) {
-    // SAFETY: the object is that of an `Arc`, as guaranteed by the caller.
+    // SAFETY: the caller guarantees that the object belongs to an `Arc<Watched>`.
     unsafe { Arc::increment_strong_count(object.cast::<Watched>()) };
 }
 
-/// Implements the extension's `release`: the opposite of `retain`.
+/// Implements the extension's `release`: ends the effect of one `retain`.
 ///
 /// # Safety
-/// The object must be retained, and must not be used afterwards.
+/// `object` must be retained, and must not be used after this call.
 unsafe extern "C" fn release(object: *const c_void) {
-    // SAFETY: as above.
+    // SAFETY: the caller guarantees that the object belongs to an `Arc<Watched>`.
     unsafe { Arc::decrement_strong_count(object.cast::<Watched>()) };
 }
 
 type Task = unsafe extern "C" fn(data: *mut c_void, run: i32);
 
-/// A task of a handler's library, which is reported as refused if the program's executor drops it.
+/// A task of a handler's library, with its data. If the program's executor drops the task without a call, the library
+/// is notified.
 struct Handed(Option<Task>, *mut c_void);
 
-// SAFETY: by the extension's contract, any thread may run the task.
+// SAFETY: the contract of the extension allows any thread to run the task.
 unsafe impl Send for Handed {}
 
 impl Handed {
     fn end(&mut self, run: bool) {
         if let Some(task) = self.0.take() {
-            // SAFETY: by the extension's contract, the task is called once, on any thread.
+            // SAFETY: the contract of the extension allows one call of the task, on any thread.
             unsafe { task(self.1, run.into()) };
         }
     }
@@ -164,7 +168,7 @@ impl Drop for Handed {
 /// Implements the extension's `execute`: runs a task on the program's executor.
 ///
 /// # Safety
-/// As for [`is_cancelled`]; it must be allowed to call the task once with the data, on any thread.
+/// The requirements of [`is_cancelled`] apply. One call of `task` with `data` must be allowed, on any thread.
 unsafe extern "C" fn execute(object: *const c_void, task: Task, data: *mut c_void) {
     let mut task = Handed(Some(task), data);
     // SAFETY: guaranteed by the caller.

@@ -30,9 +30,9 @@ use xla_ffi_sys::{
     XLA_FFI_InternalApi, XLA_FFI_InvokeContext,
 };
 
-/// The context of an invocation, which handlers see as an address.
+/// The context of an invocation. Handlers receive its address.
 ///
-/// Aligned so that the contexts of calls on several threads share no cache line.
+/// The alignment ensures that the contexts of calls on several threads share no cache line.
 #[repr(align(128))]
 pub(crate) struct Context {
     runtime: Runtime,
@@ -40,22 +40,22 @@ pub(crate) struct Context {
     progress: Arc<Progress>,
     stage: AtomicU8,
     instantiate: Arc<StateSlot>,
-    /// Whether the states of the prepare and initialize stages belong to this execution.
+    /// Whether the prepare and initialize stages run for each execution, so that their states belong to the context.
     execution: bool,
     prepare: StateSlot,
     initialize: StateSlot,
     found: AtomicBool,
-    /// The type of the last requested user data that the call does not have.
+    /// The type of the last user data that the handler requested and the call does not have.
     absent: AtomicI64,
     prints: bool,
     /// The record extension while the record stage runs.
     record: AtomicPtr<XLA_FFI_Extension>,
-    /// The cancellation extension, created at a handler's first request.
+    /// The cancellation extension, created when a handler first requests it.
     cancellation: OnceLock<Box<CancellationExtension>>,
     leftovers: Mutex<Leftovers>,
 }
 
-/// The resources that a handler has not released during a call.
+/// The scratch memory and the futures that a handler has not released.
 #[derive(Default)]
 struct Leftovers {
     findings: Vec<Finding>,
@@ -89,17 +89,17 @@ impl Context {
         }
     }
 
-    /// Returns the context that a handler's pointer refers to.
+    /// Returns the context to which a handler's pointer refers.
     ///
     /// # Safety
-    /// `ctx` must be null, or a pointer that this host gave to a handler and whose call object still exists.
+    /// `ctx` must be null, or a pointer that this host passed to a handler and whose call object still exists.
     pub(crate) unsafe fn from_raw<'a>(ctx: *mut XLA_FFI_InvokeContext) -> Result<&'a Self> {
         if ctx.is_null() {
             return Err(Error::invalid_argument(
                 "ctx is null: metadata calls have no context",
             ));
         }
-        // SAFETY: handlers get contexts as pointers to `Context`.
+        // SAFETY: handlers receive contexts as pointers to `Context`.
         let context = unsafe { &*ctx.cast::<Self>() };
         context.check_alive()?;
         Ok(context)
@@ -121,24 +121,24 @@ impl Context {
         &self.parts
     }
 
-    /// Returns the parts, to change them for the next executions.
+    /// Returns the parts that a caller can set, for changes between executions.
     pub(crate) fn parts_mut(&mut self) -> &mut Parts {
         self.cancellation.take();
         &mut self.parts
     }
 
-    /// Returns the options of this execution.
+    /// Returns the custom options of this execution.
     pub(crate) fn custom_options(&self) -> &Encoded {
         let options = self.parts.custom_options.as_ref();
         options.unwrap_or(&self.shared().no_options)
     }
 
-    /// Sets or removes the record extension.
+    /// Sets the record extension; null removes it.
     pub(crate) fn set_record(&self, extension: *const XLA_FFI_Extension) {
         self.record.store(extension.cast_mut(), Ordering::Release);
     }
 
-    /// Returns the extension with this number.
+    /// Returns the extension of the given type.
     pub(crate) fn find_extension(&self, number: i64) -> Option<*const XLA_FFI_Extension> {
         let record = self.record.load(Ordering::Acquire).cast_const();
         if number == XLA_FFI_Extension_Record && !record.is_null() {
@@ -150,19 +150,20 @@ impl Context {
         self.parts.extensions.find(number)
     }
 
-    /// Returns true if the call's frames are printed.
+    /// Returns true if the frames of the call are logged before its handler runs.
     #[inline]
     pub(crate) fn prints(&self) -> bool {
         self.prints
     }
 
-    /// Starts a call of `stage`, which the context belongs to from now on.
+    /// Marks the start of a handler's call for `stage`.
     pub(crate) fn begin(&self, stage: Stage) {
         self.stage.store(stage as u8, Ordering::Relaxed);
         self.progress.begin();
     }
 
-    /// Marks the handler's return, with a future or without. The context ends in both cases.
+    /// Marks the handler's return; `open` is set if the handler returned a future. The context is invalid for the
+    /// handler after its return.
     pub(crate) fn end(&self, open: bool) {
         self.progress.end(open);
     }
@@ -189,12 +190,12 @@ impl Context {
         })
     }
 
-    /// Notes that the call has no user data of this type.
+    /// Records that the call has no user data of this type.
     pub(crate) fn note_missing_user_data(&self, type_id: i64) {
         self.absent.store(type_id, Ordering::Relaxed);
     }
 
-    /// Returns the error for the last requested user data that is absent.
+    /// Returns the error for the last user data that the handler requested and the call does not have.
     pub(crate) fn no_user_data(&self) -> Error {
         let id = self.absent.load(Ordering::Relaxed);
         let name = self.shared().types.name(id);
@@ -204,7 +205,7 @@ impl Context {
         Error::new(ErrorCode::NotFound, text).within(format_args!("{handler} ({})", self.stage()))
     }
 
-    /// Starts the time limit of an execution, unless the execution is cancelled.
+    /// Starts the time limit of an execution; an error if the execution is cancelled.
     #[inline]
     pub(crate) fn start_time_limit(&mut self, limit: Option<Duration>) -> Result<()> {
         if let Some(limit) = limit {
@@ -218,7 +219,7 @@ impl Context {
         }
     }
 
-    /// Refuses a call that was cancelled before it starts.
+    /// Returns an error if the call was cancelled, or its deadline has passed, before it starts.
     pub(crate) fn check_wanted(&self) -> Result<()> {
         if self.parts.canceller.is_none() && self.parts.deadline.is_none() {
             return Ok(());
@@ -238,7 +239,7 @@ impl Context {
         Stage::from_raw(self.stage.load(Ordering::Relaxed).into()).unwrap_or(Stage::Execute)
     }
 
-    /// Returns the state of a stage, as State_Get finds it: the execute stage has the state of the instantiate
+    /// Returns the state of a stage, as `State_Get` finds it. The execute stage uses the state of the instantiate
     /// stage.
     pub(crate) fn state(&self, stage: Stage) -> Result<&StateSlot> {
         match stage {
@@ -255,7 +256,7 @@ impl Context {
         }
     }
 
-    /// Returns the executor of the tasks that the handler puts on the thread pool.
+    /// Returns the executor of the tasks that the handler schedules on the thread pool.
     pub(crate) fn pool(&self) -> Result<Tasks<'_>> {
         if !self.parts.thread_pool {
             return Err(Error::new(
@@ -293,14 +294,14 @@ impl Context {
         self.found.store(true, Ordering::Release);
     }
 
-    /// Returns true if no findings, memory or futures are left to handle.
+    /// Returns true if the handler left no findings, scratch memory or futures.
     #[inline]
     pub(crate) fn is_clean(&self) -> bool {
         !self.found.load(Ordering::Relaxed)
     }
 
-    /// Forgets the futures of this call except the returned one. If none was returned, an incomplete future is
-    /// kept, because its owner may still be working.
+    /// Frees the numbers of this call's futures, except the returned future. If the handler returned no future, an
+    /// incomplete future is kept, because the handler's threads may still use the operands.
     pub(crate) fn forget_futures_but(&self, returned: usize) -> Option<Arc<Completion>> {
         let mut open = None;
         let made = std::mem::take(&mut self.leftovers().futures);
@@ -318,13 +319,14 @@ impl Context {
         open
     }
 
-    /// Forgets all futures of this call.
+    /// Frees the numbers of all futures of this call.
     pub(crate) fn forget_futures(&self) {
         let made = std::mem::take(&mut self.leftovers().futures);
         made.into_iter().for_each(futures::forget);
     }
 
-    /// Reports the memory that the handler has not freed when it returns, because it cannot free it later.
+    /// Returns a finding if the handler has not freed its scratch memory when it returns, because it cannot free the
+    /// memory later.
     pub(crate) fn scratch_leak(&self) -> Option<Finding> {
         (!self.leftovers().memory.is_empty()).then(|| {
             Finding::new(
@@ -337,15 +339,15 @@ impl Context {
         })
     }
 
-    /// Frees the memory that the handler has not freed. The call is over and its future complete, so no thread of
-    /// the handler writes there any more.
+    /// Frees the scratch memory that the handler has not freed. The call has ended and its future is complete, so no
+    /// thread of the handler uses the memory.
     pub(crate) fn free_memory(&self) {
         let memory = std::mem::take(&mut self.leftovers().memory);
         if let Some(allocator) = &self.parts.allocator {
             for (data, size) in memory {
                 let (stream, data) = (self.parts.stream.as_ref(), data as *mut c_void);
-                // SAFETY: the allocator returned it for this call, which is over, and it was in the list until
-                // now.
+                // SAFETY: the allocator returned the memory for this call, which has ended. The memory was in the
+                // list until now, so it was not freed before.
                 unsafe { Stream::free(stream, allocator, data, size) };
             }
         }
@@ -353,7 +355,7 @@ impl Context {
 
     pub(crate) fn allocate(&self, size: usize, alignment: usize) -> Result<*mut c_void> {
         let allocator = self.parts.allocator.as_ref().ok_or_else(|| {
-            // The code that jaxlib returns on CPU; freeing is UNIMPLEMENTED there.
+            // jaxlib on CPU returns this error code. Freeing memory returns UNIMPLEMENTED on CPU.
             Error::invalid_argument(
                 "this call's context has no device memory allocator (XLA has none on CPU)",
             )
@@ -361,7 +363,7 @@ impl Context {
         if size == 0 {
             return Ok(std::ptr::null_mut());
         }
-        // XLA's allocators on GPUs use this alignment for all requests.
+        // XLA's allocators on GPUs align all memory to at least 256 bytes.
         let alignment = alignment.max(256);
         let data = allocator.allocate(size, alignment).ok_or_else(|| {
             Error::new(
@@ -370,7 +372,7 @@ impl Context {
             )
         })?;
         if data as usize % alignment != 0 {
-            // SAFETY: the allocator just returned it, and no other code has it.
+            // SAFETY: the allocator just returned the memory, and no other code uses it.
             unsafe { allocator.free(data, size) };
             return Err(Error::new(
                 ErrorCode::Internal,
@@ -408,9 +410,10 @@ impl Context {
                 )));
             }
         };
-        // Released before calling the allocator, which belongs to the program.
+        // The lock is released first, because the allocator is code of the program.
         drop(leftovers);
-        // SAFETY: the allocator returned it, and it was in the list until now; the handler frees it.
+        // SAFETY: the allocator returned the memory, which was in the list until now. The handler, its only user,
+        // frees it.
         unsafe { Stream::free(self.parts.stream.as_ref(), allocator, data, size) };
         Ok(())
     }
@@ -434,11 +437,11 @@ thread_local! {
     static CURRENT: Cell<Current> = const { Cell::new((ptr::null(), ptr::null())) };
 }
 
-/// Makes a call the current one of this thread until the guard is dropped.
+/// A guard that makes a call the current call of this thread, until it is dropped.
 pub(crate) struct Entered(Current);
 
 impl Entered {
-    /// Enters a call. The targets of the pointers must outlive the guard.
+    /// Enters a call. The objects to which the pointers refer must outlive the guard.
     pub(crate) fn new(shared: &Shared, context: Option<&Context>) -> Self {
         let context = context.map_or(ptr::null(), ptr::from_ref);
         Self(CURRENT.replace((shared, context)))
@@ -451,20 +454,20 @@ impl Drop for Entered {
     }
 }
 
-/// Returns true if a call or a registration of this image's runtimes is in progress on this thread.
+/// Returns true if a call or a registration of a runtime of this library is in progress on this thread.
 pub(crate) fn is_asking() -> bool {
     !CURRENT.get().0.is_null()
 }
 
-/// Returns true if the call in progress on this thread belongs to the runtime with this `internal_api`, compared
-/// by address.
+/// Returns true if the call in progress on this thread belongs to the runtime with this `internal_api`. Only
+/// addresses are compared.
 pub(crate) fn is_current(internal_api: *const XLA_FFI_InternalApi) -> bool {
     // SAFETY: `Entered` is dropped before the targets of its pointers.
     unsafe { CURRENT.get().0.as_ref() }.is_some_and(|shared| shared.internal_api() == internal_api)
 }
 
-/// Passes `body` the runtime that a call without a context belongs to. This is the runtime of the call in
-/// progress on this thread, or else the only living one of the revision.
+/// Passes `body` the runtime of a table function that has no context: the runtime of the call in progress on this
+/// thread. If no call is in progress, this is the only runtime of the revision that exists.
 pub(crate) fn with_shared<T>(
     revision: Revision,
     body: impl FnOnce(&Shared) -> Result<T>,
@@ -477,7 +480,7 @@ pub(crate) fn with_shared<T>(
     body(&*only_living(revision)?)
 }
 
-/// Reports a finding to the call in progress on this thread.
+/// Adds a finding to the call in progress on this thread.
 pub(crate) fn note(finding: Finding) {
     if let Some(context) = current_context() {
         context.note(finding);

@@ -25,7 +25,7 @@ pub(crate) struct Parts {
     pub(crate) custom_options: Option<Arc<Encoded>>,
     pub(crate) called_computation: Option<Arc<dyn Any + Send + Sync>>,
     pub(crate) canceller: Option<Canceller>,
-    /// The end of the current execution's time limit.
+    /// The deadline of the current execution.
     pub(crate) deadline: Option<Instant>,
 }
 
@@ -68,12 +68,12 @@ impl Parts {
     }
 }
 
-/// The extensions of a context (from r9): a chain that handlers search by number.
+/// The extensions of a context (from r9). Handlers find an extension by its type.
 #[derive(Clone, Default)]
 pub(crate) struct Extensions {
-    /// Addresses of extensions, which their owners keep alive.
+    /// The addresses of the extensions, which their owners keep alive.
     links: Vec<usize>,
-    /// Owners that keep some of them alive.
+    /// Objects that keep extensions alive, for the extensions that the caller does not own.
     owners: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -93,13 +93,13 @@ impl Extensions {
         self.owners.push(owner);
     }
 
-    /// Returns the extension with this number.
+    /// Returns the extension of the given type.
     pub(crate) fn find(&self, number: i64) -> Option<*const XLA_FFI_Extension> {
         self.links
             .iter()
             .map(|link| *link as *const XLA_FFI_Extension)
             .find(|link| {
-                // SAFETY: `Call::extension` requires extensions that outlive the call.
+                // SAFETY: `Call::extension` requires that extensions outlive the call.
                 let id = unsafe { (**link).id };
                 id.extension_type == number
             })

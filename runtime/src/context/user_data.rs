@@ -8,31 +8,15 @@ use std::ffi::c_void;
 use std::sync::{Arc, Weak};
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// Objects of one runtime's types, for [`Call::user_data`](crate::Call::user_data).
-///
-/// Rust handlers have a safe interface: `xla_ffi::internal::UserData`. In this lower-level type, names
-/// identify the types of objects.
-///
-/// ```
-/// use xla_ffi_runtime::{Runtime, UserData};
-///
-/// let runtime = Runtime::default();
-/// let mut data = UserData::new(&runtime);
-/// // SAFETY: no library knows this name but as that of a u64.
-/// unsafe { data.insert("my_program::Seed", 7_u64) }?;
-/// assert_eq!(data.get::<u64>(), Some(&7));
-/// // Whoever registers the type later, a handler for instance, is given the same number.
-/// assert!(runtime.type_id("my_program::Seed").is_ok());
-/// # Ok::<(), xla_ffi_runtime::Error>(())
-/// ```
+/// Objects for handlers, for [`Call::user_data`](crate::Call::user_data). All objects have types of one runtime.
 pub struct UserData {
     runtime: Weak<Shared>,
     entries: BTreeMap<i64, StateObject>,
 }
 
 impl UserData {
-    /// Returns user data without objects, only for calls of this runtime: each runtime has its own
-    /// type numbers.
+    /// Returns user data without objects. Only calls of this runtime accept the user data, because each runtime has
+    /// its own type numbers.
     #[must_use]
     pub fn new(runtime: &Runtime) -> Self {
         Self {
@@ -41,13 +25,13 @@ impl UserData {
         }
     }
 
-    /// Returns true if there are no objects.
+    /// Returns true if the user data contains no objects.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Returns the Rust value of this type.
+    /// Returns the object of Rust type `T`, if the user data contains a `T`.
     #[must_use]
     pub fn get<T: Any + Send + Sync>(&self) -> Option<&T> {
         self.entries.values().find_map(StateObject::value)
@@ -62,7 +46,7 @@ impl UserData {
         })
     }
 
-    /// Refuses data that was created for a different runtime.
+    /// Returns an error if the user data was created for a different runtime.
     pub(crate) fn check(&self, shared: &Arc<Shared>) -> Result<()> {
         if std::ptr::eq(self.runtime.as_ptr(), Arc::as_ptr(shared)) {
             return Ok(());
@@ -83,7 +67,7 @@ impl UserData {
         Ok(())
     }
 
-    /// Adds a Rust value under the type called `name`. Registers the type if the name is new.
+    /// Adds a Rust value as the object of the type called `name`. Registers the type if the name is new.
     ///
     /// # Errors
     /// `ALREADY_EXISTS` for a second object of a type; the value is dropped.
@@ -97,11 +81,10 @@ impl UserData {
         self.insert_value(id, value)
     }
 
-    /// Adds a Rust value like [`UserData::insert`], for a type with a number that the program has
-    /// chosen.
+    /// Adds a Rust value like [`UserData::insert`], for a type whose number the program has chosen.
     ///
     /// # Errors
-    /// As for [`UserData::insert`], and `INTERNAL` if the name has a different number.
+    /// The errors of [`UserData::insert`], and `INTERNAL` if the name has a different number.
     ///
     /// # Safety
     /// All users of the number, including libraries, must read the object as a `T`.
@@ -122,17 +105,17 @@ impl UserData {
         Ok(())
     }
 
-    /// Adds an object of the type called `name`. Registers the type if the name is new. `size` is in
-    /// bytes, or 0 if it is unknown. `deleter` destroys the object when the data is no longer used;
-    /// without it, the caller keeps the object.
+    /// Adds an object of the type called `name`. Registers the type if the name is new. `size` is the object's size
+    /// in bytes, or 0 if unknown. `deleter` destroys the object when the user data is no longer used. Without a
+    /// deleter, the caller keeps ownership.
     ///
     /// # Errors
-    /// `ALREADY_EXISTS` for a second object of a type, `INVALID_ARGUMENT` if objects of this name
-    /// have a different size. The caller keeps a refused object.
+    /// `ALREADY_EXISTS` for a second object of a type, `INVALID_ARGUMENT` if objects of this name have a different
+    /// size. After an error, the caller keeps ownership of the object.
     ///
     /// # Safety
-    /// All users of the name must read the object as its actual type. It must be usable from any
-    /// thread. Without a deleter, it must outlive all calls that get this data.
+    /// All users of the name must read the object as its actual type. The object must be usable from any thread.
+    /// Without a deleter, the object must outlive all calls with this user data.
     pub unsafe fn insert_raw(
         &mut self,
         name: &str,
@@ -159,15 +142,16 @@ impl UserData {
         Ok(())
     }
 
-    /// Adds an object of the type that a library registered under this number. The type's deleter
-    /// destroys the object when the data is no longer used.
+    /// Adds an object of the type that a library registered under this number. The type's deleter destroys the object
+    /// when the user data is no longer used.
     ///
     /// # Errors
-    /// `INTERNAL` for an unknown type, `ALREADY_EXISTS` for a second object of a type. The caller
-    /// keeps a refused object.
+    /// `INTERNAL` for an unknown type, `ALREADY_EXISTS` for a second object of a type. After an error, the caller
+    /// keeps ownership of the object.
     ///
     /// # Safety
-    /// `object` must be of the type and usable from any thread; the caller gives it up.
+    /// `object` must be of the type with this number, and usable from any thread. Its ownership moves to the user
+    /// data.
     pub unsafe fn insert_owned(&mut self, type_id: i64, object: *mut c_void) -> Result<()> {
         let info = self.runtime()?.types.info(type_id)?;
         self.is_free(type_id)?;
@@ -176,14 +160,14 @@ impl UserData {
         Ok(())
     }
 
-    /// Adds an object that the caller keeps.
+    /// Adds an object that remains owned by the caller.
     ///
     /// # Errors
     /// `ALREADY_EXISTS` for a second object of a type.
     ///
     /// # Safety
-    /// `object` must be of the type that handlers know by this number, be usable from any thread, and
-    /// outlive all calls that get this data.
+    /// `object` must be of the type that handlers know by this number, be usable from any thread, and outlive all
+    /// calls with this user data.
     pub unsafe fn insert_borrowed(&mut self, type_id: i64, object: *mut c_void) -> Result<()> {
         self.is_free(type_id)?;
         let object = StateObject::new(type_id, object, None, self.runtime.clone());
@@ -191,7 +175,7 @@ impl UserData {
         Ok(())
     }
 
-    /// Returns the object of this type.
+    /// Returns the object of the type with this number.
     pub(crate) fn find(&self, id: i64) -> Option<*mut c_void> {
         self.entries.get(&id).map(StateObject::object)
     }

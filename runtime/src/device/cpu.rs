@@ -1,5 +1,5 @@
-//! A device whose streams are threads. Streams run work in order and asynchronously to the caller, as on a
-//! GPU, so that stream-ordered handlers can be tested on any machine.
+//! A CPU device, whose streams are threads. Streams run work in order and asynchronously to the caller, as on a GPU.
+//! With such streams, tests of stream-ordered handlers need no GPU.
 
 use crate::device::{DeviceStream, HostAllocator, Stream};
 use crate::process::check_owner;
@@ -14,12 +14,12 @@ type Work = Box<dyn FnOnce() + Send>;
 #[derive(Default)]
 struct Queue {
     work: VecDeque<Work>,
-    /// Whether a piece of work is running.
+    /// Whether the thread is currently running work.
     busy: bool,
     closed: bool,
 }
 
-/// State shared by a stream and its thread.
+/// The state that a stream shares with its thread.
 #[derive(Default)]
 struct Inner {
     queue: Mutex<Queue>,
@@ -39,7 +39,7 @@ impl Inner {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs the work in order until the stream is dropped and the queue is empty.
+    /// Runs the stream's work in order until the stream is dropped and its queue is empty.
     fn serve(&self) {
         let mut queue = self.lock();
         loop {
@@ -68,11 +68,11 @@ impl Inner {
 /// A stream of a CPU device, with its own thread.
 pub struct CpuStream {
     inner: Arc<Inner>,
-    /// The process that owns the thread.
+    /// The id of the process that created the stream's thread.
     process: u32,
 }
 
-/// All streams by their handles, the addresses that handlers see.
+/// All streams by their handles. A handle is the address that handlers receive.
 static STREAMS: Mutex<BTreeMap<usize, Weak<CpuStream>>> = Mutex::new(BTreeMap::new());
 
 fn streams() -> MutexGuard<'static, BTreeMap<usize, Weak<CpuStream>>> {
@@ -104,7 +104,7 @@ impl CpuStream {
         Ok(stream)
     }
 
-    /// Returns the stream of a handle, or `None` for any other pointer. The pointer is not dereferenced.
+    /// Returns the stream with this handle, or `None` for any other pointer. The pointer is not dereferenced.
     #[must_use]
     pub fn from_handle(handle: *mut c_void) -> Option<Arc<Self>> {
         streams().get(&(handle as usize)).and_then(Weak::upgrade)
@@ -113,8 +113,8 @@ impl CpuStream {
     /// Enqueues work on the stream.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` in a fork of the process that created the stream, because the fork does not have
-    /// its thread.
+    /// `FAILED_PRECONDITION` in a fork of the process that created the stream, because the stream's thread does not
+    /// exist in the fork.
     pub fn try_enqueue(&self, work: Box<dyn FnOnce() + Send>) -> Result<()> {
         check_owner(self.process)?;
         self.inner.lock().work.push_back(work);
@@ -122,14 +122,14 @@ impl CpuStream {
         Ok(())
     }
 
-    /// Returns this stream in the form that calls accept.
+    /// Returns this stream as a [`Stream`], for calls.
     #[must_use]
     pub fn stream(self: &Arc<Self>) -> Stream {
         Stream::from_device(self.clone())
     }
 }
 
-// SAFETY: one thread runs the work in order; the handle is the address of this object, which no driver uses.
+// SAFETY: one thread runs the work in order. The handle is the address of this object, and no driver uses the handle.
 unsafe impl DeviceStream for CpuStream {
     fn handle(&self) -> *mut c_void {
         Arc::as_ptr(&self.inner).cast_mut().cast()
@@ -163,7 +163,7 @@ unsafe impl DeviceStream for CpuStream {
 
 impl Drop for CpuStream {
     fn drop(&mut self) {
-        // A fork does not have the thread, and its locks may be held forever.
+        // In a fork, the stream's thread does not exist, and the stream's locks may never be released.
         if check_owner(self.process).is_err() {
             return;
         }
@@ -173,10 +173,10 @@ impl Drop for CpuStream {
     }
 }
 
-/// The resources that a device offers to a call: a stream and scratch memory.
+/// A CPU device for calls: a stream and an allocator for scratch memory.
 #[non_exhaustive]
 pub struct CpuDevice {
-    /// The stream.
+    /// The stream of the device.
     pub stream: Arc<CpuStream>,
     /// The allocator for scratch memory.
     pub allocator: Arc<HostAllocator>,

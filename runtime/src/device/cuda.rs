@@ -8,31 +8,32 @@ use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// The primary context of a device, retained until dropped.
+/// The primary context of a device. It is released on drop.
 struct Context {
     device: sys::CUdevice,
     raw: sys::CUcontext,
 }
 
-// SAFETY: a handle; the driver's functions accept it on any thread.
+// SAFETY: the driver's functions accept context handles on any thread.
 unsafe impl Send for Context {}
-// SAFETY: as above.
+// SAFETY: the driver's functions accept context handles on any thread.
 unsafe impl Sync for Context {}
 
-/// A guard that keeps a context current on the thread until dropped.
+/// A guard that makes a context current on the thread until it is dropped.
 struct Current;
 
 impl Drop for Current {
     fn drop(&mut self) {
         let mut context = std::ptr::null_mut();
-        // SAFETY: pushed on this thread; guards nest, so this context is on top.
+        // SAFETY: `make_current` pushed a context on this thread. Guards are dropped in reverse order, so this
+        // context is the top of the stack.
         let _ = unsafe { sys::cuCtxPopCurrent_v2(&raw mut context) };
     }
 }
 
 impl Context {
     fn new(ordinal: i32) -> Result<Arc<Self>> {
-        // SAFETY: only loads the driver's library.
+        // SAFETY: the function only loads the driver's library.
         if !unsafe { sys::is_culib_present() } {
             return Err(Error::new(
                 ErrorCode::FailedPrecondition,
@@ -40,14 +41,14 @@ impl Context {
                  loader's path (LD_LIBRARY_PATH)",
             ));
         }
-        // SAFETY: the driver is loaded.
+        // SAFETY: `is_culib_present` has loaded the driver.
         check("cuInit", unsafe { sys::cuInit(0) })?;
         let mut device = 0;
-        // SAFETY: the out-parameter has the type that the driver writes.
+        // SAFETY: the driver writes an integer to the out-parameter, which has this type.
         let found = unsafe { sys::cuDeviceGet(&raw mut device, ordinal) };
         check(&format!("cuDeviceGet({ordinal})"), found)?;
         let mut raw = std::ptr::null_mut();
-        // SAFETY: the driver returned the device; the context is released in `drop`.
+        // SAFETY: the driver returned the device; `drop` releases the context.
         let retained = unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut raw, device) };
         check("cuDevicePrimaryCtxRetain", retained)?;
         Ok(Arc::new(Self { device, raw }))
@@ -64,7 +65,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // SAFETY: retained once in `new`.
+        // SAFETY: `new` retained the context once.
         let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
     }
 }
@@ -74,10 +75,10 @@ fn check(call: &str, result: CUresult) -> Result<()> {
         return Ok(());
     }
     let mut text: *const c_char = std::ptr::null();
-    // SAFETY: the out-parameter has the type that the driver writes.
+    // SAFETY: the driver writes a pointer to the out-parameter, which has this type.
     let known = unsafe { sys::cuGetErrorName(result, &raw mut text) };
     let name = if known == CUresult::CUDA_SUCCESS && !text.is_null() {
-        // SAFETY: the driver's texts are NUL-terminated constants.
+        // SAFETY: the driver's error names are NUL-terminated constants.
         unsafe { CStr::from_ptr(text) }.to_string_lossy()
     } else {
         "an error that the driver has no name for".into()
@@ -97,16 +98,16 @@ pub struct CudaStream {
     raw: sys::CUstream,
 }
 
-// SAFETY: a handle; the driver's functions accept it on any thread.
+// SAFETY: the driver's functions accept stream handles on any thread.
 unsafe impl Send for CudaStream {}
-// SAFETY: as above.
+// SAFETY: the driver's functions accept stream handles on any thread.
 unsafe impl Sync for CudaStream {}
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Runs work that was enqueued on a stream, on a thread of the driver.
+/// Runs work that `enqueue` put on a stream. The driver calls this function on a thread of the driver.
 unsafe extern "C" fn run_work(data: *mut c_void) {
-    // SAFETY: `enqueue` boxed the work, and the driver calls this function once.
+    // SAFETY: `enqueue` boxed the work, and the driver calls this function once per box.
     let work = unsafe { Box::from_raw(data.cast::<Work>()) };
     if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(*work)) {
         crate::process::guard::discard(payload);
@@ -121,20 +122,20 @@ impl CudaStream {
         let current = context.make_current()?;
         let mut raw = std::ptr::null_mut();
         let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
-        // SAFETY: the context is current; the stream is destroyed in `drop`.
+        // SAFETY: the context is current, and `drop` destroys the stream.
         let made = unsafe { sys::cuStreamCreate(&raw mut raw, flags) };
         drop(current);
         check("cuStreamCreate", made)?;
         Ok(Arc::new(Self { context, raw }))
     }
 
-    /// Returns this stream in the form that calls accept.
+    /// Returns this stream as a [`Stream`], for calls.
     #[must_use]
     pub fn stream(self: &Arc<Self>) -> Stream {
         Stream::from_device(self.clone())
     }
 
-    /// Copies bytes from the host to the device, and waits for the copy.
+    /// Copies bytes from the host to the device, and waits until they are copied.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` if `bytes` does not fit into `to`, and errors of the driver.
@@ -149,7 +150,7 @@ impl CudaStream {
         self.wait()
     }
 
-    /// Copies bytes to the host after all work on the stream, and waits for the copy.
+    /// Copies bytes from the device to the host after all work on the stream, and waits until they are copied.
     ///
     /// # Errors
     /// The errors of [`CudaStream::upload`].
@@ -174,14 +175,14 @@ impl CudaStream {
     /// # Errors
     /// Errors of the driver, including those of kernels that ran on the stream.
     pub fn wait(&self) -> Result<()> {
-        // SAFETY: the stream is alive.
+        // SAFETY: the stream exists until `self` is dropped.
         check("cuStreamSynchronize", unsafe {
             sys::cuStreamSynchronize(self.raw)
         })
     }
 }
 
-// SAFETY: the handle is a stream of the driver, which orders and completes its work.
+// SAFETY: the handle is a stream of the driver, which runs the stream's work in order.
 unsafe impl DeviceStream for CudaStream {
     fn handle(&self) -> *mut c_void {
         self.raw.cast()
@@ -189,14 +190,14 @@ unsafe impl DeviceStream for CudaStream {
 
     fn enqueue(&self, work: Work) {
         let data = Box::into_raw(Box::new(work)).cast::<c_void>();
-        // SAFETY: the stream is alive; the driver runs the work once.
+        // SAFETY: the stream exists until `self` is dropped; the driver runs the work once.
         let queued = unsafe { sys::cuLaunchHostFunc(self.raw, Some(run_work), data) };
         if queued != CUresult::CUDA_SUCCESS {
-            // A stream in an error state no longer runs work, so nothing uses the memory that the work frees.
+            // A stream in an error state does not run further work, so no work uses the memory that `data` frees.
             if let Err(error) = self.wait() {
                 crate::process::warn(format_args!("{error}"));
             }
-            // SAFETY: the driver rejected the work, so only this call runs it.
+            // SAFETY: the driver rejected the work, so only this code runs it.
             unsafe { run_work(data) };
         }
     }
@@ -209,13 +210,13 @@ unsafe impl DeviceStream for CudaStream {
 impl Drop for CudaStream {
     fn drop(&mut self) {
         if let Ok(_current) = self.context.make_current() {
-            // SAFETY: created in `new` and destroyed only here; the driver still completes pending work.
+            // SAFETY: `new` created the stream, and only `drop` destroys it. The driver still completes pending work.
             let _ = unsafe { sys::cuStreamDestroy_v2(self.raw) };
         }
     }
 }
 
-/// Memory of a CUDA device, freed on drop. Requires the feature `cuda`.
+/// Memory of a CUDA device. It is freed on drop. Requires the feature `cuda`.
 pub struct CudaMemory {
     context: Arc<Context>,
     address: sys::CUdeviceptr,
@@ -223,13 +224,13 @@ pub struct CudaMemory {
 }
 
 impl CudaMemory {
-    /// Returns the address on the device; null for 0 bytes.
+    /// Returns the address of the memory on the device; null for 0 bytes.
     #[must_use]
     pub fn address(&self) -> *mut c_void {
         self.address as *mut c_void
     }
 
-    /// Returns the size in bytes.
+    /// Returns the size of the memory in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         self.size
@@ -260,7 +261,7 @@ fn allocate(context: &Context, size: usize) -> Result<sys::CUdeviceptr> {
     }
     let _current = context.make_current()?;
     let mut address = 0;
-    // SAFETY: the context is current; the out-parameter has the type that the driver writes.
+    // SAFETY: the context is current, and the driver writes an address to the out-parameter, which has this type.
     let made = unsafe { sys::cuMemAlloc_v2(&raw mut address, size) };
     check(&format!("cuMemAlloc({size})"), made)?;
     Ok(address)
@@ -268,7 +269,7 @@ fn allocate(context: &Context, size: usize) -> Result<sys::CUdeviceptr> {
 
 fn free(context: &Context, address: sys::CUdeviceptr) {
     if let Ok(_current) = context.make_current() {
-        // SAFETY: allocated here, and freed only once.
+        // SAFETY: `allocate` allocated the memory, and only `drop` frees it.
         let _ = unsafe { sys::cuMemFree_v2(address) };
     }
 }
@@ -278,7 +279,7 @@ struct CudaAllocator {
     context: Arc<Context>,
 }
 
-// SAFETY: the driver returns separate allocations on the device.
+// SAFETY: the driver returns memory on the device that does not overlap other allocations.
 unsafe impl DeviceAllocator for CudaAllocator {
     fn allocate(&self, size: usize, alignment: usize) -> Option<*mut c_void> {
         // The driver aligns memory to 256 bytes.
@@ -296,8 +297,8 @@ unsafe impl DeviceAllocator for CudaAllocator {
 
 /// A CUDA device: its primary context, a stream, and scratch memory. Requires the feature `cuda`.
 ///
-/// The caller manages the operands of calls: allocate them here and pass their addresses in a
-/// [`CallFrame`](crate::CallFrame) to [`Call::prepare_on`](crate::Call::prepare_on). Use
+/// The caller manages the operands of calls. Allocate operands with [`CudaDevice::allocate`], and pass their
+/// addresses in a [`CallFrame`](crate::CallFrame) to [`Call::prepare_on`](crate::Call::prepare_on). Use
 /// [`CudaDevice::stream`] as the stream of the call.
 ///
 /// ```no_run
@@ -312,7 +313,7 @@ unsafe impl DeviceAllocator for CudaAllocator {
 /// ```
 #[non_exhaustive]
 pub struct CudaDevice {
-    /// The stream.
+    /// The stream of the device.
     pub stream: Arc<CudaStream>,
     /// The allocator for scratch memory.
     pub allocator: Arc<dyn DeviceAllocator>,
@@ -320,10 +321,10 @@ pub struct CudaDevice {
 }
 
 impl CudaDevice {
-    /// Opens the device with this ordinal, with one stream.
+    /// Opens the device with this ordinal and creates a stream.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` if there is no driver; `NOT_FOUND` for a device that does not exist.
+    /// `FAILED_PRECONDITION` if no driver is installed; `NOT_FOUND` if the device does not exist.
     pub fn new(ordinal: i32) -> Result<Self> {
         let context = Context::new(ordinal)?;
         Ok(Self {
@@ -335,7 +336,7 @@ impl CudaDevice {
         })
     }
 
-    /// Creates another stream of the device.
+    /// Creates an additional stream of the device.
     ///
     /// # Errors
     /// Errors of the driver.
@@ -374,7 +375,7 @@ mod tests {
                 let text = error.message();
                 assert!(text.starts_with("libcuda.so.1 not found"), "{text}");
             }
-            // The machine has a driver but no device.
+            // This error occurs on machines with a driver and no device.
             Err(error) => assert!(error.message().contains("CUDA_ERROR"), "{error}"),
         }
     }

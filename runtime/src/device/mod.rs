@@ -1,4 +1,4 @@
-//! Devices as handlers see them: a stream, and an allocator for scratch memory.
+//! Devices for calls: a stream, and an allocator for scratch memory.
 
 pub(crate) mod cpu;
 #[cfg(feature = "cuda")]
@@ -12,19 +12,19 @@ use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// A stream on which the host can enqueue work, and for which it can wait.
+/// A stream of a device: the host can enqueue work on the stream and wait for the work.
 ///
 /// # Safety
-/// The handle must be a valid stream of the platform's driver for as long as this object lives. Work must run
-/// exactly once, after all earlier work on the stream. [`DeviceStream::synchronize`] must return `Ok` only
-/// when all work is done, because the host then reads results and reuses memory.
+/// The handle must be a valid stream of the platform's driver while this object exists. Work must run exactly once,
+/// after all earlier work on the stream. [`DeviceStream::synchronize`] must return `Ok` only when all work is done,
+/// because the host then reads results and reuses memory.
 pub unsafe trait DeviceStream: Send + Sync {
-    /// Returns the handle that handlers receive.
+    /// Returns the stream's handle, which handlers receive.
     fn handle(&self) -> *mut c_void;
     /// Enqueues work after all work that is already on the stream.
     fn enqueue(&self, work: Box<dyn FnOnce() + Send>);
-    /// Enqueues work like [`DeviceStream::enqueue`], on streams that may reject it. [`Stream::enqueue`]
-    /// returns the error.
+    /// Enqueues work like [`DeviceStream::enqueue`], on streams that may reject work. [`Stream::enqueue`] returns the
+    /// error of this function.
     ///
     /// # Errors
     /// Errors of the stream, for example `FAILED_PRECONDITION` for a [`CpuStream`](crate::CpuStream) in a
@@ -36,12 +36,12 @@ pub unsafe trait DeviceStream: Send + Sync {
     /// Waits until all work on the stream is done.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` if this thread cannot wait because it runs the work of the stream; other errors
-    /// if the stream can no longer run work.
+    /// `FAILED_PRECONDITION` on the thread that runs the stream's work, which cannot wait for itself; other errors if
+    /// the stream can no longer run work.
     fn synchronize(&self) -> Result<()>;
 }
 
-/// A platform's stream, which handlers see as a pointer, for example a `CUstream`.
+/// A platform's stream. Handlers receive it as a pointer, for example as a `CUstream`.
 #[derive(Clone)]
 pub struct Stream {
     handle: usize,
@@ -55,12 +55,11 @@ impl std::fmt::Debug for Stream {
 }
 
 impl Stream {
-    /// Returns a stream that the caller keeps alive while calls use it. The caller also synchronizes the
-    /// stream.
+    /// Returns a stream for a handle that the caller owns. The caller must synchronize the stream and keep it alive.
     ///
     /// # Safety
-    /// While calls use it, the handle must be a valid stream of the platform's driver, unless no handler
-    /// passes it to a driver.
+    /// While calls use the stream, the handle must be a valid stream of the platform's driver. The exception is a
+    /// handle that no handler passes to a driver.
     #[must_use]
     pub unsafe fn borrowed(handle: *mut c_void) -> Self {
         Self {
@@ -69,8 +68,8 @@ impl Stream {
         }
     }
 
-    /// Returns a stream that calls keep alive and wait for before their results are read. Scratch memory is
-    /// freed after the stream has done the work of the call.
+    /// Returns a stream that calls keep alive. The runtime synchronizes the stream before results are read. Scratch
+    /// memory is freed after the stream has done the work of the call.
     #[must_use]
     pub fn from_device(device: Arc<dyn DeviceStream>) -> Self {
         Self {
@@ -79,7 +78,7 @@ impl Stream {
         }
     }
 
-    /// Returns the handle that handlers receive.
+    /// Returns the stream's handle, which handlers receive.
     #[must_use]
     pub fn handle(&self) -> *mut c_void {
         self.handle as *mut c_void
@@ -88,8 +87,8 @@ impl Stream {
     /// Enqueues work after all work that is already on the stream.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` for a borrowed stream, because only its handle is known. Also for a CPU stream
-    /// in a fork of the process that created it.
+    /// `FAILED_PRECONDITION` for a borrowed stream, because only its handle is known, and for a CPU stream in a fork
+    /// of the process that created the stream.
     pub fn enqueue(&self, work: impl FnOnce() + Send + 'static) -> Result<()> {
         let device = self.device.as_ref().ok_or_else(|| {
             Error::new(
@@ -111,15 +110,15 @@ impl Stream {
             .map_or(Ok(()), |device| device.synchronize())
     }
 
-    /// Waits until all work on the stream is done, then drops the value that the work uses. If this thread
-    /// cannot wait, a new thread does.
+    /// Waits until all work on the stream is done, then drops the value that the work uses. If the calling thread
+    /// cannot wait for the stream, a new thread waits and drops the value.
     pub(crate) fn synchronize_and_drop<T: Send + 'static>(&self, used: T) {
         match self.synchronize() {
             Err(error) if error.code() == ErrorCode::FailedPrecondition => {
                 let stream = self.clone();
                 let used = std::mem::ManuallyDrop::new(used);
                 let waiter = std::thread::Builder::new().name("xla-ffi-sweep".into());
-                // If no thread can start, the value is leaked.
+                // If the system cannot start a thread, the value is leaked.
                 let _ = waiter.spawn(move || {
                     if let Err(error) = stream.synchronize() {
                         crate::process::warn(format_args!("{error}"));
@@ -132,11 +131,12 @@ impl Stream {
         }
     }
 
-    /// Frees scratch memory immediately, or once the stream has done the work that uses it.
+    /// Frees scratch memory: immediately if `stream` is `None` or borrowed, otherwise after the stream has done its
+    /// work.
     ///
     /// # Safety
-    /// The allocator must have returned `data` for this size. It must not have been freed, and only the
-    /// stream may still use it.
+    /// The allocator must have returned `data` for this size. The memory must not have been freed, and only work on
+    /// the stream may still use it.
     pub(crate) unsafe fn free(
         stream: Option<&Self>,
         allocator: &Arc<dyn DeviceAllocator>,
@@ -150,8 +150,7 @@ impl Stream {
                 let allocator = allocator.clone();
                 let address = data as usize;
                 device.enqueue(Box::new(move || {
-                    // SAFETY: guaranteed by the caller, and the stream has done the work that used the
-                    // memory.
+                    // SAFETY: guaranteed by the caller; the stream has done the work that used the memory.
                     unsafe { allocator.free(address as *mut c_void, size) }
                 }));
             }
@@ -161,20 +160,20 @@ impl Stream {
 
 /// An allocator for scratch memory.
 ///
-/// Memory that a handler does not free is freed after the call and reported
-/// ([`Hazard::ScratchLeak`](crate::Hazard::ScratchLeak)); XLA leaks it.
+/// Memory that a handler does not free is freed after the call and reported as
+/// [`Hazard::ScratchLeak`](crate::Hazard::ScratchLeak). XLA leaks such memory.
 ///
 /// # Safety
 /// Allocations must have the requested size and alignment, and must be on the device of the calls that use this
-/// allocator. No other code may use them until they are freed.
+/// allocator. No other code may use an allocation until it is freed.
 pub unsafe trait DeviceAllocator: Send + Sync {
-    /// Allocates `size` bytes (not 0), or returns `None`. The alignment is a power of two, at least 256 for
-    /// handlers.
+    /// Allocates `size` bytes, or returns `None` if the memory is exhausted. `size` is not 0. `alignment` is a power
+    /// of two, and at least 256 for requests of handlers.
     fn allocate(&self, size: usize, alignment: usize) -> Option<*mut c_void>;
     /// Frees memory that `allocate` returned.
     ///
     /// # Safety
-    /// `allocate` must have returned `data` for this size. It must not have been freed, and no code may still
+    /// `allocate` must have returned `data` for this size. The memory must not have been freed, and no code may still
     /// use it.
     ///
     /// ```compile_fail,E0133
@@ -187,7 +186,7 @@ pub unsafe trait DeviceAllocator: Send + Sync {
     unsafe fn free(&self, data: *mut c_void, size: usize);
 }
 
-/// An allocator for scratch memory on the host.
+/// An allocator for scratch memory in host memory.
 #[derive(Default)]
 pub struct HostAllocator {
     layouts: Mutex<BTreeMap<usize, std::alloc::Layout>>,
@@ -211,7 +210,7 @@ unsafe impl DeviceAllocator for HostAllocator {
             return None;
         }
         let layout = std::alloc::Layout::from_size_align(size, alignment.max(64)).ok()?;
-        // SAFETY: the size is not 0.
+        // SAFETY: the size of `layout` is not 0.
         let data = unsafe { std::alloc::alloc(layout) };
         if data.is_null() {
             return None;
@@ -230,7 +229,8 @@ unsafe impl DeviceAllocator for HostAllocator {
             .unwrap_or_else(PoisonError::into_inner)
             .remove(&(data as usize));
         if let Some(layout) = layout {
-            // SAFETY: allocated with this layout; its map entry was removed, so it is freed once.
+            // SAFETY: the memory was allocated with this layout. Its map entry was removed, so the memory is freed
+            // once.
             unsafe { std::alloc::dealloc(data.cast(), layout) };
         }
     }

@@ -1,7 +1,8 @@
-//! Rejects attributes that the parsers of hosts do not accept.
+//! Rejects attributes that the attribute parsers of hosts do not accept.
 //!
-//! XLA parses the dictionary of a call before it runs any handler. It supports few types of numbers, and its
-//! first parsers supported fewer kinds of attributes. Measured with jaxlib 0.4.31 to 0.12.0.
+//! XLA parses the attribute dictionary of a call before it runs any handler. Its parser supports few number types,
+//! and the parsers of early revisions support fewer kinds of attributes. The behaviour was measured with jaxlib
+//! 0.4.31 to 0.12.0.
 
 use crate::value::attribute_array::Spelling;
 use crate::value::dtype::Class;
@@ -9,8 +10,8 @@ use crate::value::{Attribute, AttributeArray, Attributes, DType};
 use xla_ffi_sys::Revision;
 use xla_ffi_sys::{Error, Result};
 
-/// Rejects attributes that the parser of a host of this revision does not support, with XLA's message. The
-/// host of a revision is its first jaxlib; 0.4.35 and 0.4.36, which are also r2, accept more.
+/// Returns XLA's error for attributes that the attribute parser of the revision's hosts rejects. The parser of a
+/// revision's first jaxlib is used; jaxlib 0.4.35 and 0.4.36, also of r2, accept more.
 pub(crate) fn accept(attributes: &Attributes, revision: Revision) -> Result<()> {
     for (name, value) in attributes.iter() {
         match value {
@@ -106,7 +107,7 @@ fn too_new_kind(name: &str, kind: &str, first: &str, revision: Revision) -> Erro
 mod tests {
     use super::*;
 
-    /// Returns the oldest revision that accepts these attributes, or `None` if no revision does.
+    /// Returns the oldest revision whose parser accepts these attributes, or `None` if all parsers reject them.
     fn first(text: &str) -> Option<Revision> {
         let attributes = Attributes::parse(text).expect(text);
         let mut all = Revision::ALL.into_iter();

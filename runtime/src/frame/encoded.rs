@@ -1,4 +1,4 @@
-//! Attributes as handlers read them: sorted pointers into memory that lives as long as the frame.
+//! Attributes in the layout of the ABI: sorted lists of pointers to memory that exists as long as the frame.
 
 use crate::value::attribute::MAX_DEPTH;
 use crate::value::{Attribute, AttributeArray, Attributes, DType, scalar_codec};
@@ -9,11 +9,11 @@ use xla_ffi_sys::{
     Revision, XLA_FFI_Array, XLA_FFI_AttrType, XLA_FFI_Attrs, XLA_FFI_ByteSpan, XLA_FFI_Scalar,
 };
 
-/// An encoded dictionary. Its memory neither moves nor changes once it is built.
+/// An attribute dictionary in the layout of the ABI. Its memory neither moves nor changes after it is built.
 #[derive(Debug)]
 pub(crate) struct Encoded {
     raw: XLA_FFI_Attrs,
-    // The memory that `raw` points to, directly or indirectly:
+    // The following fields own the memory to which `raw` points, directly or indirectly.
     _types: Vec<XLA_FFI_AttrType>,
     _names: Vec<XLA_FFI_ByteSpan>,
     _name_pointers: Vec<*mut XLA_FFI_ByteSpan>,
@@ -29,17 +29,17 @@ pub(crate) struct Encoded {
 impl Encoded {
     /// Decodes the attributes.
     pub(crate) fn to_attributes(&self) -> Attributes {
-        // SAFETY: a complete dictionary that lives as long as `self`.
+        // SAFETY: `raw` is a complete dictionary, whose memory exists as long as `self`.
         unsafe { decode(&raw const self.raw) }
     }
 }
 
-// SAFETY: immutable once built; the pointers point to memory that it owns.
+// SAFETY: the dictionary does not change after it is built, and owns the memory to which its pointers refer.
 unsafe impl Send for Encoded {}
-// SAFETY: as above.
+// SAFETY: the dictionary does not change after it is built.
 unsafe impl Sync for Encoded {}
 
-/// The sizes of a dictionary, by kind of memory.
+/// The sizes of a dictionary's lists and buffers.
 #[derive(Default)]
 struct Sizes {
     scalars: usize,
@@ -79,7 +79,7 @@ impl Encoded {
     pub(crate) fn new(attributes: &Attributes, revision: Revision) -> Arc<Self> {
         let count = attributes.len();
         let sizes = Sizes::needed_for(attributes);
-        // The capacities are exact, so pushing never moves earlier elements.
+        // The capacities are exact, so a push never moves earlier elements.
         let mut types = Vec::with_capacity(count);
         let mut names = Vec::with_capacity(count);
         let mut name_pointers = Vec::with_capacity(count);
@@ -161,13 +161,13 @@ impl Encoded {
         })
     }
 
-    /// Returns the dictionary as handlers read it; it lives as long as `self`.
+    /// Returns the dictionary in the layout of the ABI. It is valid as long as `self` exists.
     pub(crate) fn raw(&self) -> *const XLA_FFI_Attrs {
         &raw const self.raw
     }
 }
 
-/// Returns a pointer to the first entry of a list, or null for an empty list, as in XLA.
+/// Returns a pointer to the first entry of a list, or null for an empty list, as XLA does.
 pub(super) fn list<T>(entries: &mut [T]) -> *mut T {
     if entries.is_empty() {
         ptr::null_mut()
@@ -196,11 +196,10 @@ fn push<T>(list: &mut Vec<T>, value: T) -> *mut c_void {
     at.cast()
 }
 
-/// Decodes attributes from the memory of a handler's frame. Dictionaries that nest deeper than [`MAX_DEPTH`]
-/// are omitted.
+/// Decodes the attributes of a handler's frame. Dictionaries that are nested deeper than [`MAX_DEPTH`] are omitted.
 ///
 /// # Safety
-/// `raw` must be null or a dictionary in the layout of a host of a known revision.
+/// `raw` must be null or point to a complete dictionary of a host of a known revision.
 pub(crate) unsafe fn decode(raw: *const XLA_FFI_Attrs) -> Attributes {
     // SAFETY: guaranteed by the caller.
     unsafe { decode_at(raw, 1) }
@@ -217,20 +216,20 @@ unsafe fn decode_at(raw: *const XLA_FFI_Attrs, depth: usize) -> Attributes {
         return attributes;
     }
     for index in 0..usize::try_from(raw.size).unwrap_or(0) {
-        // SAFETY: each list has `size` entries.
+        // SAFETY: the list of names has `size` entries.
         let name = unsafe { raw.names.wrapping_add(index).read() };
         if name.is_null() {
             continue;
         }
-        // SAFETY: names point to spans.
+        // SAFETY: the entries of the list point to spans.
         let name = unsafe { name.read() };
-        // SAFETY: the host's span is valid.
+        // SAFETY: hosts pass valid spans.
         let name = unsafe { span_bytes(name) };
-        // SAFETY: each list has `size` entries.
+        // SAFETY: the list of types has `size` entries.
         let kind = unsafe { raw.types.wrapping_add(index).read() };
-        // SAFETY: each list has `size` entries.
+        // SAFETY: the list of values has `size` entries.
         let value = unsafe { raw.attrs.wrapping_add(index).read() };
-        // SAFETY: the kind matches the type that the value points to.
+        // SAFETY: `kind` is the type of the object to which `value` points.
         if let Some(value) = unsafe { decode_value(kind, value, depth) } {
             attributes = attributes.with(String::from_utf8_lossy(name).into_owned(), value);
         }
@@ -256,14 +255,14 @@ unsafe fn decode_value(
     }
     match kind {
         XLA_FFI_AttrType::SCALAR => {
-            // SAFETY: the kind is a scalar.
+            // SAFETY: `value` points to a scalar, because the kind is SCALAR.
             let scalar = unsafe { value.cast::<XLA_FFI_Scalar>().read() };
             let dtype = DType::from_raw(scalar.dtype)?;
             let size = dtype.bits().div_ceil(8);
             if scalar.value.is_null() {
                 return None;
             }
-            // SAFETY: the value of a scalar has the size of its type.
+            // SAFETY: the value of a scalar has as many bytes as its element type.
             let bytes = unsafe { std::slice::from_raw_parts(scalar.value.cast::<u8>(), size) };
             Some(Attribute::Scalar(
                 dtype,
@@ -271,7 +270,7 @@ unsafe fn decode_value(
             ))
         }
         XLA_FFI_AttrType::ARRAY => {
-            // SAFETY: the kind is an array.
+            // SAFETY: `value` points to an array, because the kind is ARRAY.
             let array = unsafe { value.cast::<XLA_FFI_Array>().read() };
             let dtype = DType::from_raw(array.dtype)?;
             let size = dtype.bytes_for(array.size)?;
@@ -281,20 +280,20 @@ unsafe fn decode_value(
             let bytes: &[u8] = if size == 0 {
                 &[]
             } else {
-                // SAFETY: the data of an array has the size of its elements.
+                // SAFETY: the array has `size` bytes of data.
                 unsafe { std::slice::from_raw_parts(array.data.cast::<u8>(), size) }
             };
             let array = AttributeArray::new(dtype, array.size, bytes.to_vec()).ok()?;
             Some(Attribute::Array(array))
         }
         XLA_FFI_AttrType::STRING => {
-            // SAFETY: the kind is a string.
+            // SAFETY: `value` points to a span, because the kind is STRING.
             let span = unsafe { value.cast::<XLA_FFI_ByteSpan>().read() };
-            // SAFETY: the host's span is valid.
+            // SAFETY: hosts pass valid spans.
             Some(Attribute::Str(unsafe { span_bytes(span) }.to_vec()))
         }
         XLA_FFI_AttrType::DICTIONARY if depth < MAX_DEPTH => {
-            // SAFETY: the kind is a dictionary.
+            // SAFETY: `value` points to a dictionary, because the kind is DICTIONARY.
             Some(Attribute::Dict(unsafe {
                 decode_at(value.cast(), depth + 1)
             }))
@@ -320,9 +319,9 @@ mod tests {
             .with("none", Attribute::array::<f32>(&[]))
             .with("d", nested);
         let encoded = Encoded::new(&attributes, Revision::R10);
-        // SAFETY: encoded above.
+        // SAFETY: `encoded` is a complete dictionary.
         assert_eq!(unsafe { decode(encoded.raw()) }, attributes);
-        // SAFETY: as above.
+        // SAFETY: `decode` accepts null.
         assert_eq!(unsafe { decode(ptr::null()) }, Attributes::new());
     }
 }

@@ -1,5 +1,4 @@
-//! Call frames, the arguments of handlers: stage, operands, results and attributes, in the layout of a
-//! revision.
+//! Call frames, which hosts pass to handlers: stage, arguments, results and attributes, in the layout of a revision.
 
 pub(crate) mod attribute_parser;
 pub(crate) mod encoded;
@@ -22,20 +21,20 @@ use xla_ffi_sys::{
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Stage {
-    /// Runs once, when the executable is created; has all attributes but no operands.
+    /// Runs once, when the executable is created. The stage receives all attributes and no operands.
     Instantiate = XLA_FFI_ExecutionStage::INSTANTIATE.0 as u8,
     /// Runs before an execution, to request resources.
     Prepare = XLA_FFI_ExecutionStage::PREPARE.0 as u8,
     /// Runs before an execution, once the resources are available.
     Initialize = XLA_FFI_ExecutionStage::INITIALIZE.0 as u8,
-    /// Runs the call itself.
+    /// Runs the custom call.
     Execute = XLA_FFI_ExecutionStage::EXECUTE.0 as u8,
-    /// Records the call into a command buffer; since r9.
+    /// Records the commands of the call into a command buffer (from r9).
     Record = XLA_FFI_ExecutionStage::RECORD.0 as u8,
 }
 
 impl Stage {
-    /// All stages, in order.
+    /// All stages, in the order of their numbers.
     pub const ALL: [Self; 5] = [
         Self::Instantiate,
         Self::Prepare,
@@ -44,7 +43,7 @@ impl Stage {
         Self::Record,
     ];
 
-    /// Returns the stage with this number.
+    /// Returns the stage with this number in the ABI, or `None` for unknown numbers.
     #[must_use]
     pub fn from_raw(raw: u32) -> Option<Self> {
         Self::ALL.into_iter().find(|stage| stage.raw().0 == raw)
@@ -56,7 +55,7 @@ impl Stage {
         XLA_FFI_ExecutionStage(self as u32)
     }
 
-    /// Returns the name in lower case.
+    /// Returns the stage's name in lower case.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.raw().lower_name().unwrap_or_default()
@@ -75,10 +74,10 @@ impl fmt::Display for Stage {
     }
 }
 
-/// The pattern of the guard after the part of the frame that a revision has.
+/// The contents of the guard after the part of the frame that the revision defines.
 const PATTERN: usize = 0xA5A5_5A5A_C3C3_3C3C;
 
-/// The arguments or the results. The dimensions of the buffers point into the shapes, which do not move.
+/// The arguments or the results of a frame. The dimensions of the buffers point into the shapes, which do not move.
 #[derive(Debug)]
 struct Side {
     buffers: Vec<XLA_FFI_Buffer>,
@@ -140,12 +139,12 @@ impl Side {
         self.shapes.iter().cloned().zip(self.data()).collect()
     }
 
-    /// Returns true if these tensors have the same shapes as the operands.
+    /// Returns true if the tensors have the same shapes as the operands.
     fn fits(&self, tensors: &[Tensor]) -> bool {
         self.shapes.iter().eq(tensors.iter().map(Tensor::shape))
     }
 
-    /// Returns the start, the end and the index of each operand that has any bytes.
+    /// Returns the start address, the end address and the index of each operand that is not empty.
     fn regions(&self, data: &[*mut c_void]) -> impl Iterator<Item = (usize, usize, usize)> {
         let operands = self.shapes.iter().zip(data).enumerate();
         operands
@@ -171,9 +170,9 @@ impl Side {
     }
 }
 
-/// The part of a handler's input that does not depend on the stage and the context: buffers and attributes.
+/// The part of a call frame that is the same for all stages and contexts: operands and attributes.
 ///
-/// Copies share the attributes; data pointers can be replaced in place.
+/// Copies share the attributes. Data pointers can be replaced without a new frame.
 #[derive(Debug)]
 pub struct CallFrame {
     revision: Revision,
@@ -182,17 +181,17 @@ pub struct CallFrame {
     attributes: Arc<Encoded>,
 }
 
-// SAFETY: the frame owns the memory that its pointers point to, except for the data pointers, which it never
-// dereferences. Callers that run a handler on the data pointers guarantee that they are valid.
+// SAFETY: the frame owns the memory to which its pointers refer, except the operands' data. It never dereferences
+// data pointers; code that runs a handler on the frame guarantees that they are valid.
 unsafe impl Send for CallFrame {}
-// SAFETY: nothing is changed through a shared reference.
+// SAFETY: a shared reference allows no changes.
 unsafe impl Sync for CallFrame {}
 
 impl CallFrame {
-    /// Returns a frame for handlers on `revision`, with the shapes and the data of arguments and results.
+    /// Returns a frame in the layout of `revision`, with the shapes and the data pointers of the arguments and
+    /// results.
     ///
-    /// The frame gets the attributes of the executable that is called on it
-    /// ([`Call::prepare_on`](crate::Call::prepare_on)).
+    /// [`Call::prepare_on`](crate::Call::prepare_on) sets the attributes of the frame to those of the executable.
     ///
     /// # Errors
     /// `UNIMPLEMENTED` for an element type that the hosts of the revision do not support.
@@ -219,14 +218,14 @@ impl CallFrame {
         })
     }
 
-    /// Returns the frame with attributes, for a handler that is called with the frame directly.
+    /// Returns the frame with the given attributes, for a direct call of a handler's function.
     #[must_use]
     pub fn attributes(self, attributes: &Attributes) -> Self {
         let encoded = Encoded::new(attributes, self.revision);
         self.with_attributes(encoded)
     }
 
-    /// Returns a frame for these tensors, valid for as long as they live.
+    /// Returns a frame for the given tensors. The frame is valid while the tensors exist.
     pub(crate) fn of_tensors(
         revision: Revision,
         args: &[Tensor],
@@ -248,12 +247,13 @@ impl CallFrame {
         })
     }
 
-    /// Returns true if these tensors have the shapes of this frame.
+    /// Returns true if the tensors have the shapes of the frame's operands.
     pub(crate) fn fits(&self, args: &[Tensor], rets: &[Tensor]) -> bool {
         self.args.fits(args) && self.rets.fits(rets)
     }
 
-    /// Points the frame at tensors with fitting shapes, for as long as they live.
+    /// Replaces the data pointers by those of tensors with the same shapes. The frame is valid while the tensors
+    /// exist.
     pub(crate) fn point_at(&mut self, args: &[Tensor], rets: &[Tensor]) {
         for (side, tensors) in [(&mut self.args, args), (&mut self.rets, rets)] {
             for (buffer, tensor) in side.buffers.iter_mut().zip(tensors) {
@@ -262,20 +262,21 @@ impl CallFrame {
         }
     }
 
-    /// Returns true if the frame already has these data pointers; missing pointers are ignored.
+    /// Returns true if the frame already has the given data pointers. Extra pointers of the frame are ignored.
     pub(crate) fn leads_to(&self, args: &[*mut c_void], rets: &[*mut c_void]) -> bool {
         let is_at = |(buffer, data): (&XLA_FFI_Buffer, &*mut c_void)| buffer.data == *data;
         self.args.buffers.iter().zip(args).all(is_at)
             && self.rets.buffers.iter().zip(rets).all(is_at)
     }
 
-    /// Rejects a result that shares memory with another operand, unless it is at exactly the same place as an
-    /// argument. No host passes such operands, and handlers only compare the start addresses of operands.
+    /// Returns an error if a result shares memory with a different operand, except a result that has exactly the
+    /// memory of an argument. No host passes overlapping operands, and handlers detect aliases only by equal start
+    /// addresses.
     pub(crate) fn check_overlap(&self) -> Result<()> {
         self.check_overlap_at(&self.args.data(), &self.rets.data())
     }
 
-    /// Checks the overlap like [`CallFrame::check_overlap`], for operands at these addresses.
+    /// Checks the overlap like [`CallFrame::check_overlap`], for operands at the given addresses.
     pub(crate) fn check_overlap_at(
         &self,
         args: &[*mut c_void],
@@ -285,8 +286,7 @@ impl CallFrame {
         let rets = self.rets.regions(rets).map(|region| (region, true));
         let mut operands: smallvec::SmallVec<[_; 16]> = args.chain(rets).collect();
         operands.sort_unstable();
-        // The operand and the result with the last end so far, among those that start before the current
-        // operand.
+        // The operand and the result with the largest end address, among those that start before the current operand.
         let mut last = ((0, 0, 0), false);
         let mut last_ret = last;
         for operand in operands {
@@ -313,10 +313,10 @@ impl CallFrame {
         Ok(())
     }
 
-    /// Replaces the data pointers in place.
+    /// Replaces the data pointers of the operands.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` if the number of pointers does not match the operands.
+    /// `INVALID_ARGUMENT` if the number of pointers differs from the number of operands.
     pub fn update(&mut self, args: &[*mut c_void], rets: &[*mut c_void]) -> Result<()> {
         if rets.len() != self.rets.buffers.len() {
             return self.rets.update("result", rets);
@@ -325,7 +325,8 @@ impl CallFrame {
         self.rets.update("result", rets)
     }
 
-    /// Returns a copy with other data pointers, which shares the attributes and may outlive this frame.
+    /// Returns a copy of the frame with the given data pointers. The copy shares the attributes and may outlive this
+    /// frame.
     ///
     /// # Errors
     /// The errors of [`CallFrame::update`].
@@ -344,7 +345,7 @@ impl CallFrame {
         Ok(copy)
     }
 
-    /// Returns the frame with other attributes.
+    /// Returns the frame with the given attributes.
     pub(crate) fn with_attributes(mut self, attributes: Arc<Encoded>) -> Self {
         self.attributes = attributes;
         self
@@ -372,12 +373,12 @@ impl CallFrame {
         self.attributes.raw()
     }
 
-    /// Returns true if there are any arguments or results.
+    /// Returns true if the frame has arguments or results.
     pub(crate) fn has_operands(&self) -> bool {
         !self.args.buffers.is_empty() || !self.rets.buffers.is_empty()
     }
 
-    /// Returns an error if the runtime has a different revision.
+    /// Returns an error if the frame's revision differs from that of the runtime.
     pub(crate) fn check_revision(&self, revision: Revision) -> Result<()> {
         if self.revision == revision {
             return Ok(());
@@ -394,14 +395,14 @@ impl CallFrame {
         self.revision
     }
 
-    /// Returns the frame as a handler reads it, valid for as long as `self`.
+    /// Returns the complete call frame for a handler. It is valid while `self` exists.
     pub(crate) fn raw(
         &mut self,
         api: *const XLA_FFI_Api,
         ctx: *mut XLA_FFI_InvokeContext,
         stage: Stage,
     ) -> RawFrame {
-        // SAFETY: the attributes are alive and immutable.
+        // SAFETY: the attributes exist as long as the frame, and do not change.
         let attrs = unsafe { self.attributes.raw().read() };
         let frame = XLA_FFI_CallFrame {
             struct_size: XLA_FFI_CallFrame::STRUCT_SIZE,
@@ -430,7 +431,7 @@ impl CallFrame {
     }
 }
 
-/// A frame in memory, with a guard after the part that the revision has.
+/// A call frame in memory, with a guard after the part that the revision defines.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct RawFrame {
@@ -448,7 +449,7 @@ impl RawFrame {
         raw
     }
 
-    /// Prepares the frame for a call. r0 and r1 have no `future`, so the guard starts there.
+    /// Prepares the frame for a call. r0 and r1 have no field `future`, so the guard starts at that field.
     #[inline]
     pub(crate) fn reset(&mut self, revision: Revision) {
         self.frame.future = if revision < Revision::R2 {
@@ -463,7 +464,7 @@ impl RawFrame {
         ptr::from_mut(self).cast()
     }
 
-    /// Returns the future that the handler stored, or null.
+    /// Returns the future that the handler stored in the frame, or null.
     #[inline]
     pub(crate) fn future(&self, revision: Revision) -> *mut xla_ffi_sys::XLA_FFI_Future {
         if revision < Revision::R2 {
@@ -473,22 +474,22 @@ impl RawFrame {
         }
     }
 
-    /// Returns true if the guard after the frame is intact.
+    /// Returns true if the handler did not write the guard after the frame.
     #[inline]
     pub(crate) fn is_whole(&self, revision: Revision) -> bool {
         let future = revision >= Revision::R2 || self.frame.future as usize == PATTERN;
         future && self.guard == [PATTERN; 4]
     }
 
-    /// Restores the guard after a finding.
+    /// Restores the guard after a handler wrote it.
     pub(crate) fn repair_guard(&mut self) {
         self.guard = [PATTERN; 4];
     }
 }
 
-// SAFETY: only the handler that the owner runs dereferences the pointers.
+// SAFETY: the pointers are only dereferenced by the handler that the frame is passed to.
 unsafe impl Send for RawFrame {}
-// SAFETY: as above; shared references neither dereference nor write anything.
+// SAFETY: a shared reference allows no changes, and no method dereferences the pointers.
 unsafe impl Sync for RawFrame {}
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Formats call frames as text, for debugging.
 //!
-//! If the environment variable `XLA_FFI_PRINT_FRAMES` is set to a value other than `0`, every frame is logged
-//! before its handler runs. It is sent to the program's logger (`log`, level info), or to standard error if
-//! there is no logger.
+//! If the environment variable `XLA_FFI_PRINT_FRAMES` is set to a value other than `0`, every frame is logged before
+//! its handler runs. The text is sent to the program's logger (`log`, level info), or to standard error if the
+//! program has no logger.
 
 use super::{CallFrame, Stage, encoded};
 use crate::process::read_memory_into;
@@ -11,10 +11,10 @@ use std::fmt::{self, Write};
 use std::sync::OnceLock;
 use xla_ffi_sys::{XLA_FFI_Buffer, XLA_FFI_CallFrame};
 
-/// Number of elements of a buffer that are shown.
+/// The maximum number of elements of a buffer in the text.
 const SHOWN: usize = 8;
 
-/// Returns true if frames should be logged; the environment is read once.
+/// Returns true if frames must be logged. The environment variable is read once.
 pub(crate) fn wanted() -> bool {
     static WANTED: OnceLock<bool> = OnceLock::new();
     *WANTED.get_or_init(|| {
@@ -23,12 +23,12 @@ pub(crate) fn wanted() -> bool {
     })
 }
 
-/// Describes a frame: stage, operands with their first values, results, attributes.
+/// Returns a description of a frame: stage, arguments with their first values, results, and attributes.
 ///
 /// # Safety
-/// The frame and the memory that it points to must be valid, except for the data of buffers, which may have
-/// any address. Null pointers are shown as null. Frames of hosts are valid, so a handler can print its own
-/// frame.
+/// The frame and the objects to which it points must be valid, except the data of buffers, which may have any
+/// address. Null pointers are printed as null. Frames of hosts are valid, so a handler can print the frame that it
+/// receives.
 pub unsafe fn describe(frame: *const XLA_FFI_CallFrame) -> String {
     let mut text = String::new();
     // SAFETY: the frames of all revisions have this field.
@@ -57,28 +57,28 @@ pub unsafe fn describe(frame: *const XLA_FFI_CallFrame) -> String {
         }
         for index in 0..usize::try_from(size).unwrap_or(0) {
             let _ = write!(text, "  {what} {index}: ");
-            // SAFETY: the list has `size` entries.
+            // SAFETY: the list of buffers has `size` entries.
             let buffer = unsafe { list.wrapping_add(index).read() }.cast::<XLA_FFI_Buffer>();
             if buffer.is_null() {
                 text.push_str("null\n");
                 continue;
             }
-            // SAFETY: the entries are buffers.
+            // SAFETY: the entries of the list point to buffers.
             let buffer = unsafe { buffer.read() };
-            // SAFETY: the buffer is from the host, so its dimensions are valid.
+            // SAFETY: the buffer is part of the host's frame, so its dimensions are valid.
             unsafe { describe_buffer(&mut text, &buffer, values) };
             text.push('\n');
         }
     }
     // SAFETY: the frames of all revisions have this field.
     let attributes = unsafe { (*frame).attrs };
-    // SAFETY: the attributes are from the host, so they are valid.
+    // SAFETY: the attributes are part of the host's frame, so they are valid.
     let attributes = unsafe { encoded::decode(&raw const attributes) };
     let _ = write!(text, "  attributes: {attributes}");
     text
 }
 
-/// Appends the description of a buffer, with its first values if `values` is set.
+/// Appends the description of a buffer to `text`, with its first values if `values` is set.
 ///
 /// # Safety
 /// The dimensions of the buffer must be valid.
@@ -114,7 +114,7 @@ unsafe fn describe_buffer(text: &mut String, buffer: &XLA_FFI_Buffer, values: bo
     }
     let shown = elements.min(SHOWN);
     let mut bytes = vec![0; dtype.bytes_for(shown).unwrap_or(0)];
-    // The kernel reads the values, because device memory may not be accessible to this process.
+    // The operating system copies the values, because this process may not be able to read device memory.
     if !read_memory_into(buffer.data as usize, &mut bytes) {
         text.push_str(", which the host cannot read");
         return;
@@ -139,7 +139,7 @@ impl fmt::Display for CallFrame {
         ] {
             for (index, buffer) in buffers.iter().enumerate() {
                 let mut text = String::new();
-                // SAFETY: the frame owns the dimensions; values are not read.
+                // SAFETY: the frame owns the dimensions, and `false` omits the values.
                 unsafe { describe_buffer(&mut text, buffer, false) };
                 writeln!(f, "{what} {index}: {text}")?;
             }
@@ -172,7 +172,7 @@ mod tests {
         let shown = frame.to_string();
         assert!(shown.contains("result 0: s4[2,20] at 0x40"), "{shown}");
         let mut raw = frame.raw(std::ptr::null(), std::ptr::null_mut(), Stage::Execute);
-        // SAFETY: the frame is complete and its argument alive.
+        // SAFETY: the frame is complete, and the tensor of its argument exists.
         let text = unsafe { describe(raw.as_mut_ptr()) };
         assert!(
             text.starts_with("call frame, execute stage\n  argument 0: f32[3] at "),

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use xla_ffi_sys::XLA_FFI_Handler;
 use xla_ffi_sys::{Error, ErrorCode, Hazard, Result};
 
-/// A loaded library. It stays loaded until the program ends, as in XLA, because handlers leave threads, state and
-/// deleters that would outlive it.
+/// A loaded library. It stays loaded until the program ends, as in XLA, because the library's threads, state and
+/// deleters may be used until then.
 ///
 /// ```
 /// use xla_ffi_runtime::{ErrorCode, Runtime};
@@ -37,24 +37,24 @@ impl Library {
         })
     }
 
-    /// Returns the runtime that the library was loaded for.
+    /// Returns the runtime for which the library was loaded.
     #[must_use]
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
     }
 
-    /// Returns the path of the file.
+    /// Returns the path of the library's file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the address of an exported symbol.
+    /// Returns the address of an exported symbol of the library.
     ///
     /// # Errors
     /// `NOT_FOUND` if the symbol does not exist.
     pub fn symbol(&self, name: &str) -> Result<*mut c_void> {
-        // SAFETY: only the address is used.
+        // SAFETY: the symbol's address is not dereferenced.
         let found = unsafe { self.loaded.get::<*mut c_void>(name.as_bytes()) };
         let missing = |source: Option<libloading::Error>| {
             let message = format!("{} exports no symbol '{name}'", self.path.display());
@@ -72,7 +72,7 @@ impl Library {
         }
     }
 
-    /// Returns a bundle of the functions with these symbols, one per stage.
+    /// Returns a bundle of the library's functions with these symbols, one function per stage.
     ///
     /// # Errors
     /// `NOT_FOUND` for a missing symbol.
@@ -80,42 +80,44 @@ impl Library {
         let mut bundle = Bundle::default();
         for (stage, name) in stages {
             let address = self.symbol(name)?;
-            // SAFETY: the caller guarantees that the symbol is a handler; libraries contain no types to check this.
+            // SAFETY: `Runtime::open` requires a trusted library, whose symbols are used as the caller names them.
+            // Libraries contain no types with which this could be checked.
             let handler = unsafe { std::mem::transmute::<*mut c_void, XLA_FFI_Handler>(address) };
             bundle = bundle.stage(*stage, Some(handler));
         }
         Ok(bundle)
     }
 
-    /// Returns the handler that consists of the functions with these symbols.
+    /// Returns a handler that consists of the library's functions with these symbols.
     ///
     /// # Errors
-    /// `NOT_FOUND` for missing symbols, and the errors of a registration with this revision.
+    /// `NOT_FOUND` for missing symbols, and the errors of [`Runtime::handler`].
     pub fn handler(&self, name: &str, stages: &[(Stage, &str)]) -> Result<Handler> {
         let bundle = self.bundle(stages)?;
         let shared = self.runtime.shared();
         Handler::new(shared, name, bundle)
     }
 
-    /// Registers a user type by the symbols of its id and, if there is one, of its `TypeInfo`, and returns its number.
-    /// Python does the same for libraries built with upstream's headers. A symbol is the object itself or a function
-    /// without parameters that returns the object's address, as `XLA_FFI_DECLARE_TYPE_ID_SYMBOL` and
-    /// `XLA_FFI_DECLARE_TYPE_INFO_SYMBOL` declare it.
+    /// Registers a user type and returns its number. `id` is the symbol of the type's id, `info` that of its
+    /// `TypeInfo`. Python programs register the types of libraries that use XLA's headers in this way. A symbol is
+    /// the object itself, or a function without parameters that returns the object's address. The macros
+    /// `XLA_FFI_DECLARE_TYPE_ID_SYMBOL` and `XLA_FFI_DECLARE_TYPE_INFO_SYMBOL` declare such functions.
     ///
     /// # Errors
-    /// Missing symbols, functions that return null, and names or numbers that are
-    /// taken.
+    /// `NOT_FOUND` for missing symbols; errors for functions that return null, and for names or numbers that are
+    /// already registered.
     pub fn register_type(&self, name: &str, id: &str, info: Option<&str>) -> Result<i64> {
         self.register_type_with(name, id, info, |wanted, info| {
-            // SAFETY: the library declares its own type.
+            // SAFETY: the library declares the type, its id and its deleter.
             unsafe { self.runtime.register_type(name, wanted, info) }
         })
     }
 
-    /// Registers a user type like [`Library::register_type`], by calling `register`.
+    /// Registers a user type like [`Library::register_type`], with a function `register` instead of the runtime's
+    /// registry.
     ///
     /// # Errors
-    /// As for [`Library::register_type`], and errors of `register`.
+    /// The errors of [`Library::register_type`], and errors of `register`.
     pub fn register_type_with(
         &self,
         name: &str,
@@ -136,7 +138,8 @@ impl Library {
                 let bytes = read_memory::<24>(info as usize).ok_or_else(|| {
                     Error::hazard(Hazard::TypeInfo, "the type info is not readable memory")
                 })?;
-                // In r6 the struct has only the deleter; in later versions, a size and a chain come before it.
+                // In r6, the struct contains only the deleter. In later revisions, a size and an extension chain
+                // precede the deleter.
                 let size = usize::from_ne_bytes([
                     bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7],
                 ]);
@@ -145,23 +148,24 @@ impl Library {
                         "the type info of '{name}' has struct_size {size}, expected 24"
                     )));
                 }
-                // SAFETY: the caller guarantees a type info, which has 24 readable bytes.
+                // SAFETY: `info` is the symbol of a `TypeInfo`, which has 24 readable bytes.
                 unsafe { (*info).deleter }
             }
         };
         let number = register(wanted, crate::host::TypeInfo::new(deleter))?;
-        // SAFETY: the caller guarantees that the symbol is a type id, an i64; hosts write the number there.
+        // SAFETY: `id` is the symbol of a type id, to which hosts write the number.
         unsafe { id.write(number) };
         Ok(number)
     }
 
-    /// Returns the object of a symbol: the symbol itself, or the object whose address it returns.
+    /// Returns the address of the object that a symbol denotes: the symbol itself, or the object whose address the
+    /// symbol's function returns.
     fn object(&self, name: &str) -> Result<*mut c_void> {
         let address = self.symbol(name)?;
         if !is_function(address as usize) {
             return Ok(address);
         }
-        // SAFETY: the caller guarantees a symbol of a type; such functions have no parameters and return a pointer.
+        // SAFETY: the symbol declares a type. If it is a function, it has no parameters and returns a pointer.
         let function =
             unsafe { std::mem::transmute::<*mut c_void, extern "C" fn() -> *mut c_void>(address) };
         let object = function();
@@ -177,16 +181,16 @@ impl Library {
 }
 
 impl Runtime {
-    /// Loads a library into this process, where its constructors run, and may crash or hang. A file that is loaded
-    /// already returns the same library. If the file was replaced since then, the new file is loaded, and the earlier
-    /// library keeps its old code.
+    /// Loads a library into this process. The library's constructors run, and may crash or hang. If the file is
+    /// already loaded, returns the same library. If the file was replaced after it was loaded, loads the new file;
+    /// the earlier library keeps its old code.
     ///
-    /// The library's code runs in this process, and symbols that are used as handlers, targets or types are called as
-    /// such. Only open files that you trust.
+    /// The library's code runs in this process. Symbols that the program uses as handlers, legacy targets or types
+    /// are called without a check of their signatures. Only open files that you trust.
     ///
     /// # Errors
-    /// `NOT_FOUND` for a missing file. `INVALID_ARGUMENT` for a file that is not a library for this machine. The
-    /// loader's message for missing symbols.
+    /// `NOT_FOUND` for a missing file. `INVALID_ARGUMENT` for a file that is not a library for this machine. If the
+    /// library lacks symbols, the error contains the loader's message.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Library> {
         Library::open(self, path.as_ref())
     }

@@ -1,4 +1,4 @@
-//! Registers the handlers that a library's manifest describes.
+//! Registers the handlers in a library's manifest.
 
 use super::Library;
 use crate::frame::Stage;
@@ -10,14 +10,13 @@ use xla_ffi_sys::manifest::{Record, SECTION, SECTION_MACH_O, SECTION_PE};
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
 impl Runtime {
-    /// Registers the handlers that the library's manifest describes, under their names and for each of their platforms.
-    /// If a handler is refused, the others are still registered. `library!` in Rust, `XFFI_LIBRARY` in C and
-    /// `XLA_FFI_LIBRARY` in C++ write a manifest; functions of other libraries are registered with
-    /// [`Runtime::register`].
+    /// Registers the handlers in the library's manifest, by name and for each of their platforms. If a handler is
+    /// refused, the remaining handlers are still registered. `library!` in Rust, `XFFI_LIBRARY` in C and
+    /// `XLA_FFI_LIBRARY` in C++ write a manifest. For libraries without a manifest, use [`Runtime::register`].
     ///
     /// # Errors
-    /// `NOT_FOUND` if the library has no manifest; the first error of a refused handler, with one line per refused
-    /// handler.
+    /// `NOT_FOUND` if the library has no manifest. If handlers are refused, the first error, with one line per
+    /// refused handler.
     pub fn register_library(&self, library: &Library) -> Result<()> {
         library.register_described(None, |name, platform, bundle| {
             self.register(name, platform, bundle)
@@ -26,10 +25,11 @@ impl Runtime {
 }
 
 impl Library {
-    /// Passes each handler of the manifest to `register`, for one platform or all of its own.
+    /// Passes each handler of the manifest to `register`, for the platform `only` or for all of the handler's
+    /// platforms.
     ///
     /// # Errors
-    /// As for [`Runtime::register_library`].
+    /// The errors of [`Runtime::register_library`].
     #[doc(hidden)]
     pub fn register_described(
         &self,
@@ -81,7 +81,7 @@ struct Described {
 }
 
 impl Described {
-    /// Returns the platforms for which to register the handler: `only`, or all of its own.
+    /// Returns the platforms for which the handler is registered: `only`, or all of the handler's platforms.
     fn platforms(&self, only: Option<&str>) -> impl Iterator<Item = &str> {
         let only = only.map(canonical_platform);
         let wanted = move |own: &&str| {
@@ -92,7 +92,7 @@ impl Described {
     }
 }
 
-/// Returns the handlers that the manifests of a file describe; empty if it has none.
+/// Returns the handlers in the manifests of a file; an empty list if the file has no manifest.
 fn read_described(path: &Path) -> Result<Vec<Described>> {
     let fail = |code, why: String| Error::new(code, format!("{}: {why}", path.display()));
     let file = std::fs::read(path).map_err(|error| fail(ErrorCode::NotFound, error.to_string()))?;
@@ -109,7 +109,7 @@ fn read_described(path: &Path) -> Result<Vec<Described>> {
     };
     let mut rest = section.data().map_err(|error| wrong(&error.to_string()))?;
     let mut handlers = Vec::new();
-    // Padding separates the manifests.
+    // Zero bytes separate the manifests.
     while let Some(start) = rest.iter().position(|byte| *byte != 0) {
         let record = Record::read(&rest[start..]).map_err(|_| wrong("cannot be read"))?;
         let manifest: Value =
@@ -123,7 +123,7 @@ fn read_described(path: &Path) -> Result<Vec<Described>> {
     Ok(handlers)
 }
 
-/// Returns a handler with a name, platforms, and the symbol of each stage.
+/// Returns the handler that a JSON value of a manifest describes.
 fn described(handler: &Value) -> Option<Described> {
     let platforms = handler["platforms"].as_array()?.iter();
     let stages = handler["stages"].as_object()?.iter();

@@ -1,4 +1,4 @@
-//! Handlers that a runtime has accepted, and their executables.
+//! Handlers that a runtime has accepted, and executables, which are handlers with attributes and state.
 
 #[cfg(feature = "libraries")]
 pub(crate) mod library;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 use xla_ffi_sys::XLA_FFI_Handler;
 use xla_ffi_sys::{Error, Result};
 
-/// The functions of a custom call, accepted by a runtime.
+/// A handler that a runtime has accepted: a name and one function per stage.
 #[derive(Clone)]
 pub struct Handler {
     pub(crate) shared: Arc<Shared>,
@@ -32,8 +32,7 @@ pub struct Handler {
 }
 
 impl Handler {
-    /// Makes the metadata calls of a registration, and refuses bundles that a real host of this
-    /// revision refuses.
+    /// Makes the metadata queries of a registration. Returns an error for bundles that XLA refuses on this revision.
     pub(crate) fn new(shared: &Arc<Shared>, name: &str, bundle: Bundle) -> Result<Self> {
         let metadata = negotiate::negotiate(shared, name, &bundle)?;
         Ok(Self {
@@ -51,13 +50,13 @@ impl Handler {
         &self.name
     }
 
-    /// Returns the handler's metadata; `None` on r0, whose hosts request no metadata.
+    /// Returns the handler's metadata; `None` on r0, whose hosts make no metadata query.
     #[must_use]
     pub fn metadata(&self) -> Option<&Metadata> {
         self.metadata.as_ref()
     }
 
-    /// Returns the functions.
+    /// Returns the handler's functions.
     #[must_use]
     pub fn bundle(&self) -> &Bundle {
         &self.bundle
@@ -73,7 +72,7 @@ impl fmt::Debug for Handler {
     }
 }
 
-/// A handler with its attributes and the state of its instantiate stage.
+/// A handler with its attributes and the state of its instantiate stage, ready to be called.
 ///
 /// ```
 /// use xla_ffi_runtime::{Attributes, Bundle, Revision, Runtime, Stage};
@@ -105,7 +104,7 @@ struct Parts {
 }
 
 impl Executable {
-    /// Returns an executable without state.
+    /// Returns an executable whose instantiate stage has not run.
     pub(crate) fn new(handler: Handler, attributes: Arc<Encoded>) -> Self {
         Self(Arc::new(Parts {
             handler,
@@ -114,7 +113,7 @@ impl Executable {
         }))
     }
 
-    /// Returns the handler.
+    /// Returns the executable's handler.
     #[must_use]
     pub fn handler(&self) -> &Handler {
         &self.0.handler

@@ -1,5 +1,4 @@
-//! The metadata calls of a registration, which ask a bundle's functions for their version, traits and state
-//! type.
+//! The metadata queries of a registration, which request the version, traits and state type of a bundle's functions.
 
 use crate::context::Entered;
 use crate::frame::{RawFrame, Stage};
@@ -15,10 +14,10 @@ use xla_ffi_sys::{
 };
 
 const PATTERN: i64 = 0x5A5A_A5A5_3C3C_C3C3;
-/// A version that no handler returns.
+/// A version that no handler returns. It shows that the handler did not write its metadata.
 const SILENT: i32 = i32::MIN;
 
-/// Makes the metadata calls of a registration on the revision, and checks the answers.
+/// Makes the metadata queries of a registration and checks the handler's metadata for the runtime's revision.
 pub(crate) fn negotiate(shared: &Shared, name: &str, bundle: &Bundle) -> Result<Option<Metadata>> {
     let execute = bundle.get(Stage::Execute).ok_or_else(|| {
         Error::invalid_argument(format!(
@@ -41,8 +40,7 @@ pub(crate) fn negotiate(shared: &Shared, name: &str, bundle: &Bundle) -> Result<
         return Ok(None);
     }
     let metadata = ask(shared, name, Stage::Execute, execute)?;
-    // From 0.2 on, the instantiate stage also gets a metadata call, and hosts use the state type that it
-    // returns.
+    // From version 0.2, hosts also query the instantiate stage, and use the state type that it returns.
     let mut answer = metadata;
     if let (Some(instantiate), true) = (
         bundle.get(Stage::Instantiate),
@@ -63,7 +61,7 @@ fn ask(shared: &Shared, name: &str, stage: Stage, handler: XLA_FFI_Handler) -> R
     Ok(metadata)
 }
 
-/// Memory that the handler may write, followed by a guard.
+/// The memory to which a handler writes its metadata, followed by a guard.
 #[repr(C)]
 struct Answer {
     metadata: XLA_FFI_Metadata,
@@ -136,8 +134,8 @@ fn call(shared: &Shared, handler: XLA_FFI_Handler) -> Result<Metadata> {
         },
     );
     let entered = Entered::new(shared, None);
-    // SAFETY: the frame is complete and outlives the call; the loader of the handler vouches for
-    // it.
+    // SAFETY: the frame is complete and outlives the call; the loader of the library guarantees that the function is
+    // a handler.
     let outcome = unsafe { guard::call_handler(handler, frame.as_mut_ptr()) };
     drop(entered);
     let error = outcome.map_err(|unwound| {
@@ -154,7 +152,7 @@ fn call(shared: &Shared, handler: XLA_FFI_Handler) -> Result<Metadata> {
             "bytes after the call frame were written in the metadata call",
         ));
     }
-    // SAFETY: `answer` is alive; the handler wrote through the same pointer.
+    // SAFETY: `answer` still exists, and the handler wrote it through a pointer derived from `start`.
     let answer = unsafe { start.read() };
     let state = answer.metadata.state_type_id.type_id;
     if answer.guard != [PATTERN; 4] || (!with_state && state != PATTERN) {

@@ -1,4 +1,4 @@
-//! Registers handlers with a runtime, and finds them.
+//! Registers handlers with a runtime, and finds registered handlers.
 
 use super::Handler;
 use super::negotiate::negotiate;
@@ -6,8 +6,8 @@ use crate::host::registrations::Registration;
 use crate::host::{Bundle, Runtime, Shared, canonical_platform};
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// Registers a bundle after its metadata calls. Repeating a registration is fine; a different
-/// bundle under the name is an error.
+/// Registers a bundle after its metadata queries. A repeated registration of the same bundle succeeds; a different
+/// bundle for the same name and platform is an error.
 pub(crate) fn register(shared: &Shared, name: &str, platform: &str, bundle: Bundle) -> Result<()> {
     let mut metadata = negotiate(shared, name, &bundle)?;
     if let Some(metadata) = &mut metadata {
@@ -23,17 +23,17 @@ impl Runtime {
     /// Creates a handler from functions of this program.
     ///
     /// # Errors
-    /// As for a registration: `NOT_FOUND` without an execute stage, and errors for versions that
-    /// this revision refuses.
+    /// `NOT_FOUND` for a bundle without an execute stage, and an error for metadata that hosts of this revision
+    /// refuse.
     pub fn handler(&self, name: &str, bundle: Bundle) -> Result<Handler> {
         Handler::new(self.shared(), name, bundle)
     }
 
-    /// Registers functions under a name and a platform, like `Handler_Register`.
+    /// Registers a bundle under a name and a platform, like the table function `Handler_Register`.
     ///
     /// # Errors
-    /// As for [`Runtime::handler`], and `INVALID_ARGUMENT` if the name belongs to a different
-    /// handler.
+    /// The errors of [`Runtime::handler`], and `INVALID_ARGUMENT` if a different handler is registered under the
+    /// name.
     pub fn register(&self, name: &str, platform: &str, bundle: Bundle) -> Result<()> {
         register(self.shared(), name, platform, bundle)
     }
@@ -41,7 +41,7 @@ impl Runtime {
     /// Returns the handler that is registered under a name for a platform.
     ///
     /// # Errors
-    /// `NOT_FOUND`, with the registered names.
+    /// `NOT_FOUND`, with a list of the registered names.
     pub fn find(&self, name: &str, platform: &str) -> Result<Handler> {
         let shared = self.shared();
         let platform = canonical_platform(platform);

@@ -4,7 +4,7 @@ use crate::host::{Bundle, Runtime, canonical_platform};
 use std::sync::OnceLock;
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// A handler of this program, created by [`register_handler!`](crate::register_handler).
+/// A handler that is linked into this program, created by [`register_handler!`](crate::register_handler).
 #[derive(Debug)]
 pub struct StaticHandler {
     name: &'static str,
@@ -13,7 +13,7 @@ pub struct StaticHandler {
 }
 
 impl StaticHandler {
-    /// Creates a handler; for the macros.
+    /// Creates a handler, for use by the macros.
     #[doc(hidden)]
     #[must_use]
     pub const fn new(name: &'static str, platform: &'static str, bundle: fn() -> Bundle) -> Self {
@@ -30,7 +30,7 @@ impl StaticHandler {
         self.name
     }
 
-    /// Returns the platform, in the original spelling.
+    /// Returns the platform, as written in the registration.
     #[must_use]
     pub fn platform(&self) -> &'static str {
         self.platform
@@ -57,8 +57,8 @@ inventory::collect!(StaticHandler);
 /// # }
 /// ```
 ///
-/// Each function has to be a handler of the ABI, for example a symbol in C or C++. For functions with
-/// `#[xla_ffi::handler]`, pass their name to `xla_ffi::internal::register_handler!` instead.
+/// Each function must be a handler of the ABI, for example a C or C++ function. For functions with the attribute
+/// `#[xla_ffi::handler]`, use `xla_ffi::internal::register_handler!` instead.
 #[macro_export]
 macro_rules! register_handler {
     ($name:expr, $platform:expr, $($stage:ident = $function:path),+ $(,)?) => {
@@ -82,11 +82,11 @@ macro_rules! register_handler {
 pub use inventory::submit;
 
 impl Runtime {
-    /// Registers every handler that the program was linked with. A linker silently omits crates and static libraries
-    /// that nothing refers to: check with [`Runtime::require`].
+    /// Registers all handlers that are linked into the program. A linker silently omits crates and static libraries
+    /// to which no code refers; use [`Runtime::require`] to check for them.
     ///
     /// # Errors
-    /// The error of the first refused handler; the others are still registered.
+    /// The error of the first refused handler; the remaining handlers are still registered.
     pub fn register_static(&self) -> Result<()> {
         let mut refused = None;
         for handler in inventory::iter::<StaticHandler> {
@@ -97,8 +97,9 @@ impl Runtime {
         refused.map_or(Ok(()), Err)
     }
 
-    /// Checks that handlers or legacy targets with these names are registered for a platform. Call it when the program
-    /// starts, because a linker omits crates and static libraries that nothing refers to, including their handlers.
+    /// Returns an error if a handler or legacy target with one of these names is not registered for a platform. Call
+    /// this function at program start, because a linker omits crates and static libraries to which no code refers,
+    /// with their handlers.
     ///
     /// ```
     /// let runtime = xla_ffi_runtime::Runtime::default();
@@ -107,7 +108,7 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// `NOT_FOUND`, with all missing names and a remedy.
+    /// `NOT_FOUND`, with all missing names and instructions.
     pub fn require<'n>(
         &self,
         platform: &str,
@@ -138,20 +139,21 @@ impl Runtime {
         ))
     }
 
-    /// Returns the program's own runtime, of the newest revision. It belongs to `XLA_FFI_GetApi`, with which C and C++
-    /// handlers register themselves at program start.
+    /// Returns the global runtime of the program, of the newest revision. `XLA_FFI_GetApi` returns its function
+    /// table, with which C and C++ handlers register themselves at program start.
     #[must_use]
     pub fn global() -> &'static Self {
         GLOBAL.get_or_init(Self::default)
     }
 
-    /// Returns a hint if the program has a handler that this runtime lacks. The platform is canonical.
+    /// Returns a hint for an error message if the global runtime has a handler that this runtime lacks. `platform` is
+    /// canonical.
     pub(super) fn linked_elsewhere(&self, name: &str, platform: &str) -> Option<&'static str> {
         let mut linked = inventory::iter::<StaticHandler>.into_iter();
         if linked.any(|it| it.name == name && canonical_platform(it.platform) == platform) {
             return Some("the program is linked with it: register_static registers it");
         }
-        // The lookup must not create the global runtime.
+        // This lookup must not create the global runtime.
         let known = GLOBAL.get()?.shared().handlers.find(name, platform);
         known.map(|_| "the program's own runtime has it: Runtime::global(), in C xffi_rt_global()")
     }

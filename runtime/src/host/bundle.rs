@@ -1,10 +1,10 @@
-//! The bundle that a handler is registered with: one function per stage, and the handler's traits.
+//! Bundles, with which handlers are registered: one function per stage, and traits.
 
 use crate::frame::Stage;
 use std::ops::BitOr;
 use xla_ffi_sys::{XLA_FFI_Handler, XLA_FFI_Handler_Bundle, XLA_FFI_Handler_TraitsBits};
 
-/// The functions of one custom call, one per stage, and its traits.
+/// The functions of a handler, one per stage, and the handler's traits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bundle {
     stages: [Option<XLA_FFI_Handler>; 5],
@@ -21,7 +21,7 @@ impl Bundle {
         Self::default().stage(Stage::Execute, Some(handler))
     }
 
-    /// Returns this bundle with a function for one more stage.
+    /// Returns this bundle with the given function for a stage.
     ///
     /// # Safety
     /// The function must be a handler of the ABI and stay loaded.
@@ -30,7 +30,7 @@ impl Bundle {
         self.stage(stage, Some(handler))
     }
 
-    /// Adds traits to those that the functions report.
+    /// Adds traits to those that the functions report in the metadata query.
     #[must_use]
     pub fn with_traits(mut self, traits: Traits) -> Self {
         self.traits = self.traits | traits;
@@ -61,7 +61,7 @@ impl Bundle {
         self.stages[stage as usize]
     }
 
-    /// Returns true if both have the same functions and traits.
+    /// Returns true if both bundles have the same functions and traits.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let addresses = |bundle: &Self| {
             bundle
@@ -85,19 +85,19 @@ impl Bundle {
 pub struct Traits(u32);
 
 impl Traits {
-    /// No traits.
+    /// The empty set of traits.
     pub const NONE: Self = Self(0);
     /// Calls may be captured into a command buffer.
     pub const COMMAND_BUFFER_COMPATIBLE: Self =
         Self(XLA_FFI_Handler_TraitsBits::COMMAND_BUFFER_COMPATIBLE.0);
 
-    /// Returns the bits of the ABI.
+    /// Returns the traits as bits of the ABI.
     #[must_use]
     pub const fn bits(self) -> u32 {
         self.0
     }
 
-    /// Returns true if these traits include all of `others`.
+    /// Returns true if these traits include all traits of `others`.
     #[must_use]
     pub const fn contains(self, others: Self) -> bool {
         self.0 & others.0 == others.0
@@ -105,7 +105,7 @@ impl Traits {
 }
 
 impl From<u32> for Traits {
-    /// Converts bits of the ABI, including bits that are not known yet.
+    /// Converts bits of the ABI to traits, including bits without a known meaning.
     fn from(bits: u32) -> Self {
         Self(bits)
     }

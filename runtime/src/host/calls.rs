@@ -1,6 +1,6 @@
-//! The calls of a runtime that have not ended: a shutdown waits for them, and their outcomes are counted.
+//! The calls of a runtime that have not ended. A shutdown waits for them, and their outcomes are counted.
 //!
-//! A call only writes its own memory, including its counters; the totals are read from all calls.
+//! Each call writes only its own memory, including its counters. Totals are computed from the counters of all calls.
 
 use super::futures::Completion;
 use std::collections::BTreeMap;
@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
 const IDLE: u8 = 0;
-/// The handler has not returned.
+/// The phase of a call whose handler has not returned.
 const INSIDE: u8 = 1;
-/// The handler has returned a future, or is about to.
+/// The phase of a call whose handler has returned a future that is not complete, or is about to.
 const OPEN: u8 = 2;
-/// The call object was dropped, and the data that the handler may use is not freed yet.
+/// The phase of a call whose object was dropped before the data that the handler may use is freed.
 const LEFT: u8 = 3;
 
-/// The outcomes of a handler's executions, except the successes of existing calls, which count their own.
+/// The outcomes of a handler's executions. Successes of existing calls are counted in their [`Progress`] instead.
 pub(crate) struct Tally {
     pub(crate) name: Arc<str>,
     succeeded: AtomicU64,
@@ -31,17 +31,17 @@ pub(crate) struct Tally {
 pub struct HandlerCounts {
     /// The handler's name.
     pub name: String,
-    /// Executions that have not ended: inside the handler, or with an open future.
+    /// The number of executions that have not ended: the handler has not returned, or its future is not complete.
     pub in_flight: u64,
-    /// Executions that succeeded.
+    /// The number of executions that succeeded.
     pub succeeded: u64,
-    /// Executions that failed, were refused or exceeded their time limit, by error code; codes without any are omitted.
-    /// An execution counts once, with the outcome that its caller saw first: a success after the time limit counts as
-    /// `DEADLINE_EXCEEDED`. Problems that are found when results are read are not counted.
+    /// The number of executions that failed, were refused or exceeded their time limit, by error code. Codes with the
+    /// number 0 are omitted. An execution counts once, with the first outcome that its caller receives: a success
+    /// after the time limit counts as `DEADLINE_EXCEEDED`. Errors in reading the results are not counted.
     pub failed: Vec<(ErrorCode, u64)>,
 }
 
-/// A finished execution, as reported to the function of [`Runtime::observe`](crate::Runtime::observe).
+/// A finished execution, as passed to the function of [`Runtime::observe`](crate::Runtime::observe).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Execution<'a> {
@@ -49,15 +49,15 @@ pub struct Execution<'a> {
     pub handler: &'a str,
     /// The run id of the call.
     pub run_id: i64,
-    /// The time from the call of the handler until it returned, or until its future was complete.
+    /// The time from the start of the handler's call until the handler returned or its future was completed.
     pub duration: Duration,
-    /// The code of the handler's error; `None` after a success.
+    /// The code of the handler's error; `None` if the handler succeeded.
     pub code: Option<ErrorCode>,
 }
 
-/// The function that executions are reported to.
+/// The function of the program that receives finished executions.
 struct Observer {
-    /// One in this many executions is reported.
+    /// The function receives one in `every` executions of each call.
     every: u64,
     told: Box<dyn Fn(&Execution<'_>) + Send + Sync>,
 }
@@ -69,18 +69,18 @@ impl Tally {
     }
 }
 
-/// The progress of a call object. Aligned so that calls on several threads share no cache line.
+/// The progress of a call object. The alignment ensures that calls on several threads share no cache line.
 #[repr(align(128))]
 pub(crate) struct Progress {
     phase: AtomicU8,
     tally: Arc<Tally>,
     open: Mutex<Option<Arc<Completion>>>,
-    /// Number of successes, written by one thread at a time: the thread of the current execution.
+    /// The number of successes. Only the thread of the current execution writes it.
     succeeded: AtomicU64,
     begun: AtomicU64,
 }
 
-/// Increments a counter that no other thread writes, without locking the bus.
+/// Increments a counter that no other thread writes, without an atomic read-modify-write operation.
 #[inline]
 fn increment(counter: &AtomicU64) -> u64 {
     let count = counter.load(Ordering::Relaxed);
@@ -92,16 +92,16 @@ impl Progress {
     /// Marks the start of the handler's call.
     #[inline]
     pub(crate) fn begin(&self) {
-        // Sequentially consistent with the mode: either the call sees that it may not start, or the shutdown sees the
-        // call.
+        // This store is sequentially consistent with the shutdown flag: either the call is refused, or the shutdown
+        // waits for the call.
         self.phase.store(INSIDE, Ordering::SeqCst);
     }
 
-    /// Marks the handler's return. The call is over unless there is a future.
+    /// Marks the handler's return. The call has ended unless a future is open.
     #[inline]
     pub(crate) fn end(&self, open: bool) {
         let phase = if open {
-            // The future is stored later. The previous execution's future is complete, and this call is not over.
+            // `set_open` stores the new future later. The future of the previous execution is complete.
             self.keep(None);
             OPEN
         } else {
@@ -110,7 +110,7 @@ impl Progress {
         self.phase.store(phase, Ordering::Release);
     }
 
-    /// Stores the future whose completion ends the call; without one, the call is over now.
+    /// Stores the future whose completion ends the call. Without a future, the call has ended.
     pub(crate) fn set_open(&self, completion: Option<Arc<Completion>>) {
         let phase = if completion.is_some() { OPEN } else { IDLE };
         self.keep(completion);
@@ -121,17 +121,17 @@ impl Progress {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *open, completion);
         drop(open);
-        // The lock is released first: destructors of causes in the future's error may list the running calls.
+        // The lock is released first, because dropping an error may run destructors that list the running calls.
         drop(before);
     }
 
-    /// Marks that the call object is dropped while its future is open: the call is over when its data is freed and it
+    /// Marks that the call object was dropped while its future is open. The call ends when its data is freed and it
     /// [leaves](Calls::leave).
     pub(crate) fn stay(&self) {
         self.phase.store(LEFT, Ordering::Release);
     }
 
-    /// Returns the future that the last invocation left open.
+    /// Returns the future of the last invocation, if the future is not complete.
     pub(crate) fn open(&self) -> Option<Arc<Completion>> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.clone().filter(|open| !open.is_done())
@@ -147,7 +147,7 @@ impl Progress {
         &self.tally
     }
 
-    /// Counts an execution.
+    /// Counts an execution with the error code of its outcome; `None` counts a success.
     #[inline]
     pub(crate) fn count(&self, code: Option<ErrorCode>) {
         match code {
@@ -164,13 +164,13 @@ impl Progress {
             phase => {
                 let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
                 let is_done = open.as_ref().map(|open| open.is_done());
-                // A future that is open but not stored yet will be stored soon.
+                // An open call without a stored future counts as in flight, because the future will be stored soon.
                 !is_done.unwrap_or(phase == LEFT)
             }
         }
     }
 
-    /// Returns the reason for which the call is not over; `None` if it is over.
+    /// Returns the reason why the call has not ended; `None` if the call has ended.
     fn delay(&self) -> Option<&'static str> {
         match self.phase.load(Ordering::SeqCst) {
             INSIDE => Some("the handler has not returned"),
@@ -206,7 +206,7 @@ impl Calls {
         self.tallies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the counts of the handler with this name.
+    /// Returns the counters of the handler with this name.
     pub(crate) fn tally(&self, name: &str) -> Arc<Tally> {
         let new = |name: Arc<str>| {
             Arc::new(Tally {
@@ -225,7 +225,7 @@ impl Calls {
         tally
     }
 
-    /// Adds a call, which is waited for until it [leaves](Calls::leave).
+    /// Adds a call. A shutdown waits for the call until it [leaves](Calls::leave).
     pub(crate) fn enter(&self, tally: &Arc<Tally>) -> Arc<Progress> {
         let progress = Arc::new(Progress {
             phase: AtomicU8::new(IDLE),
@@ -239,12 +239,12 @@ impl Calls {
         progress
     }
 
-    /// Removes a call whose object is dropped.
+    /// Removes a call whose call object was dropped.
     pub(crate) fn leave(&self, progress: &Arc<Progress>) {
         let place = Arc::as_ptr(progress) as usize;
         let mut all = self.all();
         let gone = all.remove(&place);
-        // Under the lock, so that each success is counted in exactly one place.
+        // The lock is held, so that each success is counted in exactly one place.
         let succeeded = progress.succeeded.load(Ordering::Relaxed);
         let total = &progress.tally.succeeded;
         total.fetch_add(succeeded, Ordering::Relaxed);
@@ -252,12 +252,12 @@ impl Calls {
         drop(gone);
     }
 
-    /// Returns true if calls are refused.
+    /// Returns true if new calls are refused.
     pub(crate) fn are_over(&self) -> bool {
         self.is_over.load(Ordering::SeqCst)
     }
 
-    /// Refuses calls after a shutdown.
+    /// Returns an error if the runtime was shut down.
     #[inline]
     pub(crate) fn check(&self) -> Result<()> {
         if self.are_over() {
@@ -266,7 +266,7 @@ impl Calls {
         Ok(())
     }
 
-    /// Reports one in `every` executions of each call to `told`.
+    /// Sets `told` as the function that receives one in `every` executions of each call.
     pub(crate) fn observe(
         &self,
         every: u32,
@@ -279,7 +279,7 @@ impl Calls {
         })
     }
 
-    /// Returns the start of the execution if its end is to be reported.
+    /// Returns the start time of an execution if its end must be reported.
     #[inline]
     pub(crate) fn sample(&self, progress: &Progress) -> Option<Instant> {
         let observer = self.observer.get()?;
@@ -287,7 +287,7 @@ impl Calls {
         (number % observer.every == 0).then(Instant::now)
     }
 
-    /// Reports an execution that was [sampled](Calls::sample) at its start.
+    /// Reports the end of an execution for which [`Calls::sample`] returned a start time.
     #[cold]
     pub(crate) fn tell(&self, handler: &str, run_id: i64, begun: Instant, code: Option<ErrorCode>) {
         if let Some(observer) = self.observer.get() {
@@ -301,7 +301,7 @@ impl Calls {
         }
     }
 
-    /// Returns the counts of each handler that was called.
+    /// Returns the counts of each handler that has been called.
     pub(crate) fn counts(&self) -> Vec<HandlerCounts> {
         let tallies: Vec<_> = self.tallies().values().cloned().collect();
         // The lock keeps the list of calls unchanged while they are counted.
@@ -332,12 +332,12 @@ impl Calls {
         counts
     }
 
-    /// Refuses every later call; earlier ones are seen by [`Calls::wait`].
+    /// Refuses all new calls. [`Calls::wait`] waits for the earlier calls.
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
     }
 
-    /// Waits until all calls have ended; the error lists those that have not at the time limit.
+    /// Waits until all calls have ended. At the time limit, the error lists the handlers of unfinished calls.
     pub(crate) fn wait(&self, limit: Option<Duration>) -> Result<()> {
         let end = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut pause = Duration::from_micros(50);
@@ -358,7 +358,7 @@ impl Calls {
         }
     }
 
-    /// Returns the handlers of calls that have not ended, the reasons, and the numbers of calls.
+    /// Returns the handlers of unfinished calls with the reasons, and the number of calls per handler and reason.
     fn unfinished(&self) -> BTreeMap<(Arc<str>, &'static str), usize> {
         let mut late = BTreeMap::new();
         for progress in self.all().values() {
@@ -371,7 +371,7 @@ impl Calls {
     }
 }
 
-/// Returns the error of a call that is refused because its result is not wanted, for the reason's code.
+/// Returns the error of a call that is refused with this error code.
 #[cold]
 pub(crate) fn cancelled(reason: ErrorCode) -> Error {
     let why = match reason {
@@ -406,7 +406,7 @@ mod tests {
         assert!(progress.delay().is_some());
         first.complete(Ok(())).unwrap();
         assert_eq!(progress.delay(), None);
-        // The second execution, after the handler's return and before its outcome is evaluated.
+        // The second execution is between the handler's return and the evaluation of its outcome.
         progress.begin();
         progress.end(true);
         assert!(progress.delay().is_some());
@@ -415,7 +415,7 @@ mod tests {
         calls.leave(&progress);
     }
 
-    /// When a wait for calls returns, the data of the calls is freed.
+    /// After a wait for all calls returns, the data of dropped calls is freed.
     #[test]
     fn a_call_that_is_gone_is_under_way_until_what_it_used_is_freed() {
         let calls = Calls::default();

@@ -1,5 +1,5 @@
-//! Error objects. Handlers hold errors and futures by a number instead of an address. A number that was freed or
-//! never created is detected, whatever a handler does with it.
+//! Error objects. Handlers receive errors and futures as numbers instead of addresses, so that the host detects
+//! numbers that were freed or never created.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char};
@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use xla_ffi_sys::{Error, ErrorCode, Hazard};
 use xla_ffi_sys::{XLA_FFI_Error, XLA_FFI_Error_Code};
 
-/// Objects by number.
+/// Objects that handlers refer to by number.
 pub(crate) struct Handles<T> {
     next: AtomicUsize,
     objects: Mutex<BTreeMap<usize, T>>,
@@ -37,25 +37,26 @@ impl<T> Handles<T> {
     }
 }
 
-/// Numbers start past every address that user space maps, so that using one as a pointer faults immediately.
+/// The value of the first number. It is larger than every address of user space, so that dereferencing a number
+/// faults.
 const BASE: usize = 0xE44_u64.wrapping_shl(52) as usize;
 
 struct ErrorObject {
-    /// The error; `None` for an object with the code OK, which XLA creates if requested.
+    /// The error; `None` for an error object with the code OK, which XLA creates on request.
     error: Option<Error>,
-    /// The text as a C string; an embedded NUL is written as `\0`.
+    /// The message as a C string; an embedded NUL is written as `\0`.
     text: CString,
 }
 
-/// The number of the error for user data that a call does not have, below all other numbers. Handlers ask for
-/// optional data on every call and on all threads, and creating an error object takes a lock.
+/// The error number for user data that a call does not have. It is lower than all other error numbers. A constant
+/// number needs no lock, although handlers may request optional user data on every call and thread.
 pub(crate) const NO_USER_DATA: usize = 0xE43_u64.wrapping_shl(52) as usize;
 
 const ABSENT: &CStr = c"InvokeContext_Get: User data not found in execution context";
 
 static ERRORS: Handles<Box<ErrorObject>> = Handles::new(BASE);
 
-/// Returns the number of error objects in this process.
+/// Returns the number of existing error objects in this process.
 pub(crate) fn living() -> usize {
     ERRORS.lock().len()
 }
@@ -71,7 +72,7 @@ pub(crate) fn insert(error: Option<Error>, text: &str) -> *mut XLA_FFI_Error {
     ERRORS.insert(Box::new(ErrorObject { error, text })) as *mut XLA_FFI_Error
 }
 
-/// Takes the error that a handler returns; `None` for an error with the code OK.
+/// Removes the error that a handler returned, and returns it; `None` for an error with the code OK.
 pub(crate) fn take_error(error: *mut XLA_FFI_Error) -> Option<Error> {
     let handle = error as usize;
     if handle == NO_USER_DATA {
@@ -88,7 +89,8 @@ pub(crate) fn take_error(error: *mut XLA_FFI_Error) -> Option<Error> {
     }
 }
 
-/// Returns the text and code of an existing error; the text is valid as long as the error.
+/// Returns the message and the code of an error, or `None` if the number is unknown. The message is valid while the
+/// error exists.
 pub(crate) fn details(handle: usize) -> Option<(*const c_char, XLA_FFI_Error_Code)> {
     if handle == NO_USER_DATA {
         return Some((ABSENT.as_ptr(), ErrorCode::NotFound.to_raw()));
@@ -102,7 +104,7 @@ pub(crate) fn details(handle: usize) -> Option<(*const c_char, XLA_FFI_Error_Cod
     Some((object.text.as_ptr(), code))
 }
 
-/// Destroys an error; returns true if it existed.
+/// Destroys an error; returns false if it does not exist.
 pub(crate) fn destroy(handle: usize) -> bool {
     handle == NO_USER_DATA || ERRORS.remove(handle).is_some()
 }

@@ -1,5 +1,5 @@
-//! Futures, which report the end of an asynchronous handler. A future is a number, like an error. Completing a future
-//! twice, or one that was freed, is reported instead of corrupting memory.
+//! Futures, which report the end of an asynchronous handler. Handlers receive futures as numbers, like errors.
+//! Completing a future twice, or a freed future, is reported and does not corrupt memory.
 
 use super::errors::Handles;
 #[cfg(loom)]
@@ -13,14 +13,14 @@ use xla_ffi_sys::{Error, ErrorCode, Hazard, Result};
 
 const BASE: usize = 0xF47_u64.wrapping_shl(52) as usize;
 
-/// The state that both sides of a future share.
+/// The state that a future's host and handler share.
 #[derive(Default)]
 pub(crate) struct Completion {
     progress: Mutex<Progress>,
     woken: Condvar,
 }
 
-/// A function that runs when a future is complete, with the code of the error if there was one.
+/// A function that runs when a future is complete, with the code of the future's error; `None` for a success.
 type Callback = Box<dyn FnOnce(Option<ErrorCode>) + Send>;
 
 #[derive(Default)]
@@ -28,8 +28,8 @@ struct Progress {
     /// Whether a call has returned the future.
     is_returned: bool,
     outcome: Option<std::result::Result<(), Error>>,
-    /// The error code, set when the future is completed. The outcome is set later, once the execution is counted and
-    /// observed.
+    /// The error code, set when the handler completes the future. The outcome is set later, after the execution is
+    /// counted and observed.
     ended: Option<Option<ErrorCode>>,
     count: Option<Callback>,
     observe: Option<Callback>,
@@ -51,7 +51,7 @@ impl Completion {
             count(failed);
         }
         if let Some(observe) = progress.observe.take() {
-            // The lock is released first, because the function belongs to the program.
+            // The lock is released first, because `observe` is a function of the program.
             drop(progress);
             run_callback(|| observe(failed));
             progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,7 +59,7 @@ impl Completion {
         progress.outcome = Some(outcome);
         self.woken.notify_all();
         let then = std::mem::take(&mut progress.then);
-        // Without the lock, because callbacks may ask if the future is complete.
+        // The callbacks run without the lock, because they may ask whether the future is complete.
         drop(progress);
         for then in then {
             run_callback(|| then(failed));
@@ -67,8 +67,8 @@ impl Completion {
         Ok(())
     }
 
-    /// Marks that a call returned the future. If two calls return the same future, a real XLA frees it after the first
-    /// call.
+    /// Marks that a call returned the future. Returns an error if two calls return the same future, which XLA frees
+    /// after the first call.
     pub(crate) fn returned(&self) -> Result<()> {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         if std::mem::replace(&mut progress.is_returned, true) {
@@ -80,8 +80,8 @@ impl Completion {
         Ok(())
     }
 
-    /// Runs `count` before the completion is visible; immediately if the future is complete. The function runs under
-    /// the lock, so it may only count.
+    /// Runs `count` before the completion is visible; immediately if the future is already complete. `count` runs
+    /// under the lock, so it must not use the future.
     pub(crate) fn count(&self, count: Callback) {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         match progress.ended {
@@ -90,7 +90,7 @@ impl Completion {
         }
     }
 
-    /// Runs `observe` like [`Completion::count`], but without the lock.
+    /// Runs `observe` like [`Completion::count`], without the lock.
     pub(crate) fn observe(&self, observe: Callback) {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         match progress.ended {
@@ -102,7 +102,7 @@ impl Completion {
         }
     }
 
-    /// Counts the execution with this code, unless it is already counted.
+    /// Counts the execution with this code, unless the execution is already counted.
     pub(crate) fn count_now(&self, code: ErrorCode) {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = progress.count.take() {
@@ -110,8 +110,8 @@ impl Completion {
         }
     }
 
-    /// Runs `then` when the future is complete, on the thread that completes it; immediately if it is already
-    /// complete.
+    /// Runs `then` when the future is complete, on the thread that completes it. If the future is already complete,
+    /// runs `then` immediately.
     pub(crate) fn on_done(&self, then: Callback) {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         if progress.outcome.is_none() {
@@ -123,7 +123,7 @@ impl Completion {
         run_callback(|| then(failed));
     }
 
-    /// Runs `then` like [`Completion::on_done`], before all other callbacks, which may wait for its effects.
+    /// Runs `then` like [`Completion::on_done`], before all other callbacks, because they may wait for its effects.
     pub(crate) fn on_done_first(&self, then: Callback) {
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         if progress.outcome.is_none() {
@@ -140,12 +140,12 @@ impl Completion {
         progress.outcome.is_some()
     }
 
-    /// Waits until the future is complete; returns `None` at the time limit.
+    /// Waits until the future is complete and returns its outcome; `None` at the time limit.
     pub(crate) fn wait(&self, limit: Option<Duration>) -> Option<std::result::Result<(), Error>> {
         let end = limit.and_then(|limit| Instant::now().checked_add(limit));
         let mut progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            // The remaining marker makes a second completion fail.
+            // The replacement value makes a second completion fail.
             if let Some(outcome) = progress.outcome.as_mut() {
                 return Some(std::mem::replace(outcome, Ok(())));
             }
@@ -169,7 +169,8 @@ impl Completion {
     }
 }
 
-/// Runs a callback, whose panic must not reach the handler that completes its future.
+/// Runs a callback. A panic of the callback is caught, because it must not reach the handler that completes the
+/// future.
 pub(crate) fn run_callback(then: impl FnOnce()) {
     if let Err(payload) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(then)) {
         crate::process::guard::discard(payload);
@@ -181,12 +182,12 @@ pub(crate) fn run_callback(then: impl FnOnce()) {
 
 static FUTURES: Handles<Arc<Completion>> = Handles::new(BASE);
 
-/// Returns the number of futures in this process.
+/// Returns the number of existing futures in this process.
 pub(crate) fn living() -> usize {
     FUTURES.lock().len()
 }
 
-/// Returns the host's side of the future that a handler returned.
+/// Returns the host's object for the future that a handler returned.
 pub(crate) fn find(future: *mut XLA_FFI_Future) -> Result<Arc<Completion>> {
     FUTURES
         .lock()
@@ -200,7 +201,7 @@ pub(crate) fn create() -> usize {
     FUTURES.insert(Arc::default())
 }
 
-/// Removes a future that is no longer waited for.
+/// Removes a future for which no call waits.
 pub(crate) fn forget(handle: usize) {
     FUTURES.remove(handle);
 }
@@ -212,9 +213,8 @@ fn unknown(future: *mut XLA_FFI_Future) -> Error {
     )
 }
 
-/// Tests every order of two completions and a waiting host. Run it with
-/// `RUSTFLAGS="--cfg loom" cargo test -p xla-ffi-runtime --lib --target-dir target/loom loom`; `cargo xtask test`
-/// includes it.
+/// Tests every order of two completions and a waiting host. To run these tests, use `RUSTFLAGS="--cfg loom" cargo
+/// test -p xla-ffi-runtime --lib --target-dir target/loom loom` or `cargo xtask test`.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
@@ -223,7 +223,7 @@ mod loom_tests {
     fn loom_one_completion_counts_and_wakes() {
         loom::model(|| {
             let completion = loom::sync::Arc::new(Completion::default());
-            // loom's own type, because the load may run before the store.
+            // The atomic type is loom's, so that loom also tests a load before the store.
             let counted = loom::sync::Arc::new(loom::sync::atomic::AtomicBool::new(false));
             let counts = counted.clone();
             let order = loom::sync::atomic::Ordering::Relaxed;

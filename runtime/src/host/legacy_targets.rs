@@ -1,4 +1,4 @@
-//! The legacy targets of one runtime: their functions, and the API versions under which programs call them.
+//! The legacy targets of a runtime: functions, and the API versions under which programs call them.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -10,24 +10,23 @@ use xla_ffi_sys::{
     XlaCustomCallGpuStatus, XlaFfiLegacyTarget,
 };
 
-/// The API version under which a program's custom call calls its target. The numbers are those of XLA's
-/// `CustomCallApiVersion`.
+/// The API version under which a custom call calls its target. The numbers are those of XLA's `CustomCallApiVersion`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(i32)]
 #[non_exhaustive]
 pub enum ApiVersion {
-    /// `API_VERSION_ORIGINAL`: the platform's own form, without a status.
+    /// `API_VERSION_ORIGINAL`: the platform's original signature, without a status.
     Original = 1,
-    /// `API_VERSION_STATUS_RETURNING`: the platform's own form with a status.
+    /// `API_VERSION_STATUS_RETURNING`: the platform's original signature with a status.
     StatusReturning = 2,
-    /// `API_VERSION_STATUS_RETURNING_UNIFIED`: the device's form with a status, on every platform.
+    /// `API_VERSION_STATUS_RETURNING_UNIFIED`: one signature with a status for all platforms.
     StatusReturningUnified = 3,
     /// `API_VERSION_TYPED_FFI`: a handler of XLA FFI.
     TypedFfi = 4,
 }
 
 impl ApiVersion {
-    /// All versions, in order.
+    /// All API versions, in the order of their numbers.
     pub const ALL: [Self; 4] = [
         Self::Original,
         Self::StatusReturning,
@@ -35,7 +34,7 @@ impl ApiVersion {
         Self::TypedFfi,
     ];
 
-    /// Returns the version with XLA's number; `None` for 0 (unspecified) and unknown numbers.
+    /// Returns the API version with XLA's number; `None` for 0 (unspecified) and unknown numbers.
     #[must_use]
     pub fn from_number(number: i32) -> Option<Self> {
         Self::ALL
@@ -43,7 +42,7 @@ impl ApiVersion {
             .find(|version| *version as i32 == number)
     }
 
-    /// Returns XLA's name, as in HLO text.
+    /// Returns XLA's name of the API version, as in HLO text.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -54,13 +53,14 @@ impl ApiVersion {
         }
     }
 
-    /// Returns the version with this name.
+    /// Returns the API version with XLA's name `name`.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|version| version.name() == name)
     }
 
-    /// Returns the signature of a target of this version on a platform; `None` for typed handlers.
+    /// Returns the signature of a target that is called under this API version on a platform; `None` for typed
+    /// handlers.
     #[must_use]
     pub fn signature(self, platform: &str) -> Option<Signature> {
         let host = is_host(platform);
@@ -81,30 +81,30 @@ impl fmt::Display for ApiVersion {
     }
 }
 
-/// Returns true if targets of a platform get host memory.
+/// Returns true if targets of a platform receive host memory.
 pub(crate) fn is_host(platform: &str) -> bool {
     crate::host::canonical_platform(platform) == "cpu"
 }
 
-/// The signature of a target.
+/// The signature of a legacy target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 #[non_exhaustive]
 pub enum Signature {
-    /// [`XlaCustomCallCpu`].
+    /// The signature [`XlaCustomCallCpu`].
     Cpu = XlaFfiLegacyTarget::CPU,
-    /// [`XlaCustomCallCpuStatus`].
+    /// The signature [`XlaCustomCallCpuStatus`].
     CpuStatus = XlaFfiLegacyTarget::CPU_STATUS,
-    /// [`XlaCustomCallGpu`].
+    /// The signature [`XlaCustomCallGpu`].
     Gpu = XlaFfiLegacyTarget::GPU,
-    /// [`XlaCustomCallGpuStatus`].
+    /// The signature [`XlaCustomCallGpuStatus`].
     GpuStatus = XlaFfiLegacyTarget::GPU_STATUS,
-    /// [`XlaCustomCallCpuUnified`].
+    /// The signature [`XlaCustomCallCpuUnified`].
     CpuUnified = XlaFfiLegacyTarget::CPU_UNIFIED,
 }
 
 impl Signature {
-    /// All signatures, by number.
+    /// All signatures, in the order of their numbers.
     pub const ALL: [Self; 5] = [
         Self::Cpu,
         Self::CpuStatus,
@@ -113,7 +113,7 @@ impl Signature {
         Self::CpuUnified,
     ];
 
-    /// Returns true if the target takes operands in host memory: inputs in one array, results in another.
+    /// Returns true if a target of this signature receives operands in host memory.
     #[must_use]
     pub fn is_cpu(self) -> bool {
         !matches!(self, Self::Gpu | Self::GpuStatus)
@@ -127,7 +127,7 @@ impl Signature {
             .find(|signature| *signature as u32 == raw)
     }
 
-    /// Returns the parameters in C.
+    /// Returns the parameter list in C.
     #[must_use]
     pub fn parameters(self) -> &'static str {
         match self {
@@ -145,7 +145,7 @@ impl Signature {
         }
     }
 
-    /// Returns the versions under which programs may call a target of this signature on a platform.
+    /// Returns the API versions under which programs may call a target of this signature on a platform.
     #[must_use]
     pub fn versions(self, platform: &str) -> Vec<ApiVersion> {
         ApiVersion::ALL
@@ -161,11 +161,12 @@ impl fmt::Display for Signature {
     }
 }
 
-/// A target's function.
+/// The function of a legacy target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function {
     pub(crate) address: usize,
-    /// `None` if only the address was registered: the call's version decides then.
+    /// The signature; `None` if the program registered only an address. The API version of each call then determines
+    /// the signature.
     pub(crate) signature: Option<Signature>,
 }
 
@@ -173,8 +174,7 @@ impl Function {
     /// Returns a CPU target for `API_VERSION_ORIGINAL`.
     ///
     /// # Safety
-    /// The function must stay loaded, and it must be safe to call it with the operands of every call that
-    /// names it.
+    /// The function must stay loaded. Every call of the target must have operands with which the function is safe.
     #[must_use]
     pub unsafe fn cpu(function: XlaCustomCallCpu) -> Self {
         Self::typed(function as usize, Signature::Cpu)
@@ -183,7 +183,7 @@ impl Function {
     /// Returns a CPU target for `API_VERSION_STATUS_RETURNING`.
     ///
     /// # Safety
-    /// As for [`Function::cpu`].
+    /// The requirements of [`Function::cpu`] apply.
     #[must_use]
     pub unsafe fn cpu_status(function: XlaCustomCallCpuStatus) -> Self {
         Self::typed(function as usize, Signature::CpuStatus)
@@ -192,7 +192,7 @@ impl Function {
     /// Returns a device target for `API_VERSION_ORIGINAL`.
     ///
     /// # Safety
-    /// As for [`Function::cpu`].
+    /// The requirements of [`Function::cpu`] apply.
     #[must_use]
     pub unsafe fn gpu(function: XlaCustomCallGpu) -> Self {
         Self::typed(function as usize, Signature::Gpu)
@@ -202,7 +202,7 @@ impl Function {
     /// `API_VERSION_STATUS_RETURNING_UNIFIED`.
     ///
     /// # Safety
-    /// As for [`Function::cpu`].
+    /// The requirements of [`Function::cpu`] apply.
     #[must_use]
     pub unsafe fn gpu_status(function: XlaCustomCallGpuStatus) -> Self {
         Self::typed(function as usize, Signature::GpuStatus)
@@ -211,17 +211,17 @@ impl Function {
     /// Returns a CPU target for `API_VERSION_STATUS_RETURNING_UNIFIED`.
     ///
     /// # Safety
-    /// As for [`Function::cpu`].
+    /// The requirements of [`Function::cpu`] apply.
     #[must_use]
     pub unsafe fn cpu_unified(function: XlaCustomCallCpuUnified) -> Self {
         Self::typed(function as usize, Signature::CpuUnified)
     }
 
-    /// Returns a target whose signature is given at run time. Without a signature, it is called according
-    /// to the API version of each call, like addresses that are registered with XLA.
+    /// Returns a target whose signature is known only at run time. Without a signature, the API version of each call
+    /// determines the signature, as for addresses that are registered with XLA.
     ///
     /// # Safety
-    /// As for [`Function::cpu`], and the address must be a function of this signature.
+    /// The requirements of [`Function::cpu`] apply. The address must be that of a function with this signature.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` for null.
@@ -244,20 +244,20 @@ impl Function {
         }
     }
 
-    /// Returns the address.
+    /// Returns the address of the function.
     #[must_use]
     pub fn address(&self) -> *const c_void {
         self.address as *const c_void
     }
 
-    /// Returns the signature; `None` if only the address is known.
+    /// Returns the signature; `None` if the program registered only an address.
     #[must_use]
     pub fn signature(&self) -> Option<Signature> {
         self.signature
     }
 }
 
-/// The targets of one runtime.
+/// The legacy targets of a runtime, by name and canonical platform.
 #[derive(Default)]
 pub(crate) struct Targets(Mutex<BTreeMap<(String, String), Function>>);
 
@@ -266,8 +266,8 @@ impl Targets {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the API versions under which a name may be called on a platform (canonical); empty if the
-    /// name is not registered.
+    /// Returns the API versions under which programs may call a target on a canonical platform; an empty list if the
+    /// target is not registered.
     pub(crate) fn versions(&self, name: &str, platform: &str) -> Vec<ApiVersion> {
         let targets = self.lock();
         let found = targets.get(&(name.to_owned(), platform.to_owned()));
@@ -275,7 +275,7 @@ impl Targets {
     }
 }
 
-/// Returns the API versions under which a function may be called on a platform.
+/// Returns the API versions under which programs may call a function on a platform.
 pub(crate) fn versions(function: &Function, platform: &str) -> Vec<ApiVersion> {
     match function.signature {
         Some(signature) => signature.versions(platform),

@@ -9,12 +9,12 @@ use xla_ffi_sys::{Error, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metadata {
-    /// Major and minor version of the ABI.
+    /// The major and minor version of the ABI.
     pub version: (i32, i32),
-    /// The traits of the handler.
+    /// The handler's traits.
     pub traits: Traits,
-    /// The type number of the handler's state; 0 if it has no state, or if the revision does not request the
-    /// number.
+    /// The type number of the handler's state; 0 if the handler has no state, or if hosts of the revision do not
+    /// request the number.
     pub state_type_id: i64,
 }
 
@@ -46,10 +46,10 @@ pub fn accept(revision: Revision, metadata: &Metadata) -> Result<()> {
     accept_version(revision, metadata.version)
 }
 
-/// Checks a version and a state type like [`accept`], without other metadata.
+/// Checks that a host of `revision` accepts a handler with this version, like [`accept`].
 ///
 /// # Errors
-/// As for [`accept`].
+/// The errors of [`accept`].
 #[doc(hidden)]
 pub fn accept_version(revision: Revision, (major, minor): (i32, i32)) -> Result<()> {
     let own = revision.minor_version();
@@ -82,12 +82,10 @@ pub fn accept_version(revision: Revision, (major, minor): (i32, i32)) -> Result<
     Ok(())
 }
 
-/// Returns the first jaxlib that accepts a handler with this metadata; `None` if no known
-/// one does.
+/// Returns the first jaxlib that accepts a handler with this metadata; `None` if all known versions refuse it.
 #[must_use]
 pub fn first_jaxlib(metadata: &Metadata) -> Option<&'static str> {
-    // r0 accepts handlers without asking for metadata, so it is not evidence for a
-    // handler.
+    // r0 is skipped, because its hosts accept every handler without a metadata query.
     let mut later = Revision::ALL.into_iter().skip(1);
     later
         .find(|revision| accept(*revision, metadata).is_ok())

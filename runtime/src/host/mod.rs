@@ -1,4 +1,5 @@
-//! The data of a runtime: its table's memory, registries, threads, and the objects that handlers hold.
+//! The data of a runtime: the function table, the registries, the threads, and the objects to which handlers hold
+//! numbers.
 
 pub(crate) mod bundle;
 pub(crate) mod calls;
@@ -33,10 +34,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use xla_ffi_sys::{Error, ErrorCode, Finding, Result};
 use xla_ffi_sys::{Revision, Slot, XLA_FFI_Api, XLA_FFI_InternalApi};
 
-/// A runtime: the table of its revision, its registrations, and its threads.
+/// The data of a runtime: the function table of its revision, its registrations, and its threads.
 ///
-/// All threads read it during calls. It is aligned, so that the reference counts, which are written, are on another
-/// cache line.
+/// All threads read this data during calls. The alignment keeps the reference counts, which are written, on a
+/// different cache line.
 #[repr(align(128))]
 pub(crate) struct Shared {
     pub(crate) revision: Revision,
@@ -45,10 +46,10 @@ pub(crate) struct Shared {
     pub(crate) handlers: Registrations,
     pub(crate) calls: Calls,
     pub(crate) legacy: Targets,
-    /// The empty dictionary that calls without custom options use.
+    /// The empty dictionary, for calls without custom options.
     pub(crate) no_options: Arc<Encoded>,
     threads: usize,
-    /// The pool, with the id of the process that started it.
+    /// The thread pool, with the id of the process that started it.
     pool: OnceLock<(u32, ThreadPool)>,
     findings: Mutex<Vec<Finding>>,
 }
@@ -59,16 +60,16 @@ fn list() -> MutexGuard<'static, Vec<Weak<Shared>>> {
     LIVING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns all runtimes. The caller drops them without the lock: dropping the last owner reports findings to the
-/// program's logger, which may create a runtime.
+/// Returns all runtimes. The caller must drop them without the lock: a dropped runtime reports findings to the
+/// program's logger, and the logger may create a runtime.
 fn living() -> Vec<Arc<Shared>> {
     let mut list = list();
     list.retain(|shared| shared.strong_count() > 0);
     list.iter().filter_map(Weak::upgrade).collect()
 }
 
-/// Returns the runtime of a revision if it is the only one. A call without a context, on a thread outside any call,
-/// can then only belong to it.
+/// Returns the runtime of a revision if exactly one exists. A table function without a context, on a thread outside
+/// any call, can only belong to this runtime.
 pub(crate) fn only_living(revision: Revision) -> Result<Arc<Shared>> {
     let mut found = living()
         .into_iter()
@@ -83,7 +84,7 @@ pub(crate) fn only_living(revision: Revision) -> Result<Arc<Shared>> {
     }
 }
 
-/// Returns the runtime with this `internal_api`: only the address is compared.
+/// Returns the runtime with this `internal_api`. Only addresses are compared.
 pub(crate) fn find_living(internal_api: *const XLA_FFI_InternalApi) -> Option<Arc<Shared>> {
     if internal_api.is_null() {
         return None;
@@ -94,7 +95,7 @@ pub(crate) fn find_living(internal_api: *const XLA_FFI_InternalApi) -> Option<Ar
 }
 
 impl Shared {
-    /// Creates a runtime of a revision, with a table of that revision's functions and this many threads.
+    /// Creates a runtime of a revision, with a function table of that revision and the given number of threads.
     pub(crate) fn new(revision: Revision, table: Table, threads: usize) -> Arc<Self> {
         let shared = Arc::new(Self {
             revision,
@@ -109,7 +110,7 @@ impl Shared {
             findings: Mutex::default(),
         });
         let mut living = list();
-        // A weak reference to a dropped runtime keeps its memory allocated.
+        // Weak references are removed because they keep the memory of a dropped runtime allocated.
         living.retain(|known| known.strong_count() > 0);
         living.push(Arc::downgrade(&shared));
         drop(living);
@@ -134,7 +135,7 @@ impl Shared {
         Ok(pool)
     }
 
-    /// Keeps a finding until it is taken. Findings that every call of a handler may repeat are kept once.
+    /// Keeps a finding until [`Shared::take_findings`] is called. A repeated finding is kept once.
     pub(crate) fn note(&self, finding: Finding) {
         let mut findings = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
         if !findings.contains(&finding) {
@@ -161,28 +162,31 @@ impl Drop for Shared {
     }
 }
 
-/// Words before the first function.
+/// The number of words before the first function of a table.
 const HEAD: usize = 6;
-/// Number of words after the table, which hold the function for absent slots. Calls of functions that this revision
-/// lacks reach that function; a real host has unrelated memory there.
+/// The number of words after the table. They contain the address of the function that reports calls of absent slots.
+/// In XLA, this memory has unrelated contents.
 const BEHIND: usize = 16;
 
-/// A table, immediately followed by the object that `internal_api` refers to. On r0–r4, where `struct_size` is 88,
-/// libraries learn the table's length from the distance between the two.
+/// A function table, followed by the object to which `internal_api` refers. On r0 to r4, where `struct_size` is 88,
+/// libraries compute the table's length from the distance between them.
 pub(crate) struct Table {
-    // Never freed: libraries identify hosts by this address, so a later table must not reuse it.
+    // The memory is never freed: libraries identify hosts by its address, so a later table must not reuse the
+    // address.
     words: &'static [usize],
     internal: usize,
 }
 
 impl Table {
-    /// Creates the table of `revision`: `function` returns each slot's function, and `absent` follows the last.
+    /// Creates the table of `revision`. `function` returns the function of each slot, and `absent` fills the words
+    /// after the last slot.
     pub(crate) fn new(revision: Revision, absent: usize, function: fn(Slot) -> usize) -> Self {
         let internal = revision.api_size() / 8;
         let mut words = vec![0; internal + BEHIND].into_boxed_slice();
         words[0] = revision.api_struct_size();
         words[2] = 24;
-        // Two C ints, with the major version (0) in the low half, because all supported hosts are little-endian.
+        // The word contains two C ints. The major version (0) is in the low half, because all supported hosts are
+        // little-endian.
         words[4] = (revision.minor_version() as u32 as usize) << 32;
         words[5] = &raw const words[internal] as usize;
         words[internal..].fill(absent);
@@ -204,7 +208,7 @@ impl Table {
     }
 }
 
-/// The tables, so that leak checkers see them.
+/// The tables, so that leak checkers find references to them.
 static KEPT: Mutex<Vec<&'static [usize]>> = Mutex::new(Vec::new());
 
 /// Keeps a table until the program ends.
@@ -217,12 +221,12 @@ fn keep(words: Box<[usize]>) -> &'static [usize] {
 
 #[cfg(test)]
 impl Table {
-    /// Returns the words after the head, up to the table's end.
+    /// Returns the words after the head, up to the end of the table.
     pub(crate) fn functions(&self) -> &[usize] {
         &self.words[HEAD..self.internal]
     }
 
-    /// Returns the first word: `struct_size`.
+    /// Returns the table's `struct_size`, its first word.
     pub(crate) fn struct_size(&self) -> usize {
         self.words[0]
     }

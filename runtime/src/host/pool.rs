@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// Runs handlers' tasks on a program's own threads, instead of the runtime's thread pool.
+/// Runs handlers' tasks on threads of the program instead of the runtime's thread pool.
 ///
 /// ```
 /// use xla_ffi_runtime::Executor;
@@ -25,12 +25,11 @@ use xla_ffi_sys::{Error, ErrorCode, Result};
 /// assert!(Threads.num_threads() > 0);
 /// ```
 pub trait Executor: Send + Sync {
-    /// Runs the task once, soon, on a thread that does not wait for other tasks. It must not run on the
-    /// calling thread, because the handler may wait for it. Neither the task nor this function may
-    /// panic.
+    /// Runs the task once, soon, on a thread that does not wait for other tasks. The task must not run on the calling
+    /// thread, because the handler may wait for the task. This function must not panic.
     fn execute(&self, task: Box<dyn FnOnce() + Send>);
 
-    /// Returns the number of tasks that run at a time, for handlers. Handlers see 1 if this returns 0.
+    /// Returns the number of tasks that can run at the same time. Handlers can query this number; 0 is reported as 1.
     fn num_threads(&self) -> usize;
 }
 
@@ -43,17 +42,17 @@ pub(crate) enum Tasks<'c> {
 }
 
 impl Tasks<'_> {
-    /// Returns the number of threads, as handlers see it.
+    /// Returns the number of threads, as handlers receive it.
     pub(crate) fn size(&self) -> usize {
         let threads = match self {
             Self::Pool(pool) => pool.size(),
             Self::Executor(executor) => executor.num_threads(),
         };
-        // Handlers divide by it, and use a signed type.
+        // The number must be at least 1 and fit a signed type, because handlers divide by it.
         threads.clamp(1, isize::MAX as usize)
     }
 
-    /// Runs `task` on another thread. A panic in it may end the process.
+    /// Runs `task` on a different thread. A panic of the task may end the process.
     pub(crate) fn spawn(&self, task: impl FnOnce() + Send + 'static) {
         match self {
             Self::Pool(pool) => pool.spawn(task),
@@ -64,7 +63,7 @@ impl Tasks<'_> {
 
 type Task = Box<dyn FnOnce() + Send>;
 
-/// Tasks that no thread has taken yet; `None` at the end makes the threads exit.
+/// The tasks that no thread has started; a `None` makes the threads exit.
 struct Queue {
     tasks: Mutex<VecDeque<Option<Task>>>,
     changed: Condvar,
@@ -87,17 +86,17 @@ impl Queue {
                 .wait_while(self.lock(), |tasks| tasks.is_empty());
             let task = waiting.unwrap_or_else(PoisonError::into_inner).pop_front();
             let Some(task) = task.flatten() else {
-                // This makes the next thread exit.
+                // The new `None` makes the next thread exit.
                 return self.push(None);
             };
-            // The panic hook has already printed the reason.
+            // The panic hook has already printed the message of the panic.
             std::panic::catch_unwind(AssertUnwindSafe(task))
                 .unwrap_or_else(|_| std::process::abort());
         }
     }
 }
 
-/// Threads that run handlers' tasks; they never include the thread that calls the handler.
+/// Threads that run handlers' tasks. The thread that calls the handler is never part of the pool.
 pub(crate) struct ThreadPool {
     queue: Arc<Queue>,
     size: usize,
@@ -110,7 +109,7 @@ impl ThreadPool {
             changed: Condvar::new(),
         });
         let size = threads.max(1);
-        // If a thread cannot start, dropping the pool ends the threads that have started.
+        // If a thread cannot start, dropping `pool` ends the threads that have started.
         let pool = Self { queue, size };
         for index in 0..size {
             let queue = pool.queue.clone();
@@ -127,7 +126,8 @@ impl ThreadPool {
         self.size
     }
 
-    /// Runs `task` on a thread of the pool, in the order of the calls. A panic in it ends the process.
+    /// Runs `task` on a thread of the pool. Tasks start in the order in which they are passed. A panic of a task ends
+    /// the process.
     pub(crate) fn spawn(&self, task: impl FnOnce() + Send + 'static) {
         self.queue.push(Some(Box::new(task)));
     }

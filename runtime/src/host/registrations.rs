@@ -1,4 +1,4 @@
-//! Handlers by name and platform.
+//! The registered handlers of a runtime, by name and platform.
 
 use super::{Bundle, Metadata};
 #[cfg(loom)]
@@ -9,7 +9,7 @@ use std::sync::PoisonError;
 use std::sync::{Mutex, MutexGuard};
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// Returns the canonical name of a platform: lower case, with `"cpu"` for `"host"`.
+/// Returns the canonical name of a platform: lower case, and `"cpu"` instead of `"host"`.
 #[must_use]
 pub fn canonical_platform(platform: &str) -> String {
     match platform.to_ascii_lowercase().as_str() {
@@ -23,7 +23,7 @@ pub fn canonical_platform(platform: &str) -> String {
 #[derive(Clone, Copy)]
 pub(crate) struct Registration {
     pub(crate) bundle: Bundle,
-    /// The bundle's metadata, with the traits of the registration.
+    /// The bundle's metadata, including the traits of the registration.
     pub(crate) metadata: Option<Metadata>,
 }
 
@@ -36,8 +36,8 @@ impl Registrations {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers a handler. Repeating a registration is fine; registering a different handler
-    /// under the name is an error.
+    /// Registers a handler. A repeated registration of the same handler succeeds; a different handler for the same
+    /// name and platform is an error.
     pub(crate) fn insert(&self, name: &str, platform: String, new: Registration) -> Result<()> {
         let key = (name.to_owned(), platform);
         let mut handlers = self.lock();
@@ -57,13 +57,13 @@ impl Registrations {
         Ok(())
     }
 
-    /// Returns the registration of a name for a platform (canonical).
+    /// Returns the registration of a name for a canonical platform.
     pub(crate) fn find(&self, name: &str, platform: &str) -> Option<Registration> {
         let key = (name.to_owned(), platform.to_owned());
         self.lock().get(&key).copied()
     }
 
-    /// Lists all registrations for messages: `'name' on platform`.
+    /// Lists all registrations as `'name' on platform`, for error messages.
     pub(crate) fn describe(&self) -> String {
         let handlers = self.lock();
         let known: Vec<_> = handlers
@@ -78,7 +78,7 @@ impl Registrations {
     }
 }
 
-/// Tests every order in which threads can register.
+/// Tests every order in which two threads can register.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
@@ -90,7 +90,7 @@ mod loom_tests {
         std::ptr::null_mut()
     }
 
-    /// Of two different handlers under one name, one is registered and the other is refused.
+    /// If two threads register different handlers under one name, one registration succeeds and the other fails.
     #[test]
     fn loom_one_of_two_handlers_stays() {
         for other_traits in [0, 1] {

@@ -1,7 +1,7 @@
-//! The runtime: the tables, registries and threads of one copy of XLA.
+//! The runtime: a function table, registries and threads, like those of one copy of XLA in a process.
 //!
-//! Higher layers add methods: `api` creates runtimes, `handler` adds handlers and libraries, and `legacy` adds targets
-//! of original custom calls.
+//! Other modules add methods to [`Runtime`]: `api` to create runtimes, `handler` for handlers and libraries, and
+//! `legacy` for targets of original custom calls.
 
 use super::{Execution, HandlerCounts, TypeInfo};
 use crate::host::{Shared, errors, find_living, futures};
@@ -58,26 +58,27 @@ impl Runtime {
         &self.shared
     }
 
-    /// Returns the revision.
+    /// Returns the revision of the runtime.
     #[must_use]
     pub fn revision(&self) -> Revision {
         self.shared.revision
     }
 
-    /// Returns the function table that is passed to handlers.
+    /// Returns the function table that handlers receive.
     #[must_use]
     pub fn api(&self) -> *const XLA_FFI_Api {
         self.shared.api()
     }
 
-    /// Returns the object that `internal_api` of the table refers to; its address identifies frames of this image.
+    /// Returns the object to which the table's `internal_api` refers. Its address identifies call frames of this
+    /// library.
     #[must_use]
     pub fn internal_api(&self) -> *const XLA_FFI_InternalApi {
         self.shared.internal_api()
     }
 
-    /// Returns the runtime with this `internal_api`, if it belongs to this image. Only the address is compared; nothing
-    /// is read through it.
+    /// Returns the runtime with this `internal_api`, if it belongs to this library. Only addresses are compared; the
+    /// pointer is not dereferenced.
     #[must_use]
     pub fn from_internal_api(internal_api: *const XLA_FFI_InternalApi) -> Option<Self> {
         find_living(internal_api).map(Self::from_shared)
@@ -86,11 +87,11 @@ impl Runtime {
     /// Registers a user type and returns its number. If `wanted` is 0, a new number is chosen.
     ///
     /// # Errors
-    /// `INTERNAL` if the name is taken.
+    /// `INTERNAL` if the name is already registered.
     ///
     /// # Safety
-    /// In this runtime, the name, and the number if one is given, must denote a single type for all users of its
-    /// objects, including libraries. The deleter must destroy objects of this type.
+    /// In this runtime, all code, including libraries, must use the name and the number `wanted` for the same type.
+    /// The deleter must destroy objects of this type.
     pub unsafe fn register_type(&self, name: &str, wanted: i64, info: TypeInfo) -> Result<i64> {
         self.shared.types.register(name, wanted, info)
     }
@@ -98,15 +99,15 @@ impl Runtime {
     /// Returns the number of the type called `name`. Registers the type with `info` if the name is new.
     ///
     /// # Errors
-    /// Currently none.
+    /// This function currently returns no errors.
     ///
     /// # Safety
-    /// As for [`Runtime::register_type`].
+    /// The requirements of [`Runtime::register_type`] apply.
     pub unsafe fn get_or_register_type(&self, name: &str, info: TypeInfo) -> Result<i64> {
         self.shared.types.get_or_register(name, info)
     }
 
-    /// Returns how objects of the type with this number are destroyed.
+    /// Returns the type information, with the deleter, of the type with this number.
     ///
     /// # Errors
     /// `INTERNAL` if no type has the number.
@@ -117,32 +118,36 @@ impl Runtime {
     /// Returns the number of the type called `name`.
     ///
     /// # Errors
-    /// `NOT_FOUND` if there is no such type.
+    /// `NOT_FOUND` if no type has the name.
     pub fn type_id(&self, name: &str) -> Result<i64> {
         self.shared.types.id(name)
     }
 
-    /// Waits until no call of this runtime is inside its handler or open. Calls that other threads start meanwhile are
-    /// also waited for. Work that handlers put on a stream is not waited for, unless its call was dropped: use
-    /// [`Stream::synchronize`](crate::Stream::synchronize). `None` waits forever. Must not be called by a handler or by
-    /// work on a stream of a call, which would wait for themselves. A closure of
-    /// [`on_end`](crate::PreparedCall::on_end) may call it, unless the closure runs within this function or
-    /// [`Runtime::shutdown`].
+    /// Waits until no call of this runtime is running or open, including calls that other threads start during the
+    /// wait. `None` waits forever. Work on streams is only included if its call was dropped; otherwise use
+    /// [`Stream::synchronize`](crate::Stream::synchronize).
+    ///
+    /// Handlers and work on a call's stream must not call this function, because they would wait for themselves. A
+    /// closure of [`on_end`](crate::PreparedCall::on_end) may call this function, unless the closure runs within this
+    /// function or [`Runtime::shutdown`].
     ///
     /// # Errors
-    /// `DEADLINE_EXCEEDED` at the time limit, with the handlers that are late.
+    /// `DEADLINE_EXCEEDED` at the time limit, with the handlers of unfinished calls.
     pub fn wait_for_calls(&self, limit: Option<Duration>) -> Result<()> {
         self.shared.calls.wait(limit)
     }
 
-    /// Ends the runtime. Every later call and instantiation is `UNAVAILABLE`, handlers that poll see their calls
-    /// cancelled, and this waits until no call is running. Then everything that the program lent to handlers belongs to
-    /// the program again. Work on a stream is an exception: it ends when the stream has run it
-    /// ([`Stream::synchronize`](crate::Stream::synchronize)). A task that a handler gave to the threads and did not
-    /// wait for may continue: it owns its data. The restrictions of [`Runtime::wait_for_calls`] apply.
+    /// Shuts the runtime down: refuses new calls and instantiations as `UNAVAILABLE`, cancels all calls, and waits
+    /// until no call is running. After a successful shutdown, handlers no longer use operands, user data and other
+    /// objects of the program.
+    ///
+    /// Work on a stream may continue; wait for it with [`Stream::synchronize`](crate::Stream::synchronize).
+    /// Thread-pool tasks for which a handler did not wait may also continue, with data of the handler. The
+    /// restrictions of [`Runtime::wait_for_calls`] apply.
     ///
     /// # Errors
-    /// `DEADLINE_EXCEEDED` at the time limit, with the handlers that are late; the function may be called again.
+    /// `DEADLINE_EXCEEDED` at the time limit, with the handlers of unfinished calls. The function may be called
+    /// again.
     ///
     /// ```
     /// let runtime = xla_ffi_runtime::Runtime::default();
@@ -155,18 +160,19 @@ impl Runtime {
     }
 
     /// Returns the outcomes of the executions by handler: in flight, succeeded, failed by error code. Counting is
-    /// always on and costs about a nanosecond per execution, because each call counts its own; this function adds them
-    /// up.
+    /// always enabled and costs about a nanosecond per execution, because each call has its own counters. This
+    /// function adds the counters up.
     #[must_use]
     pub fn counts(&self) -> Vec<HandlerCounts> {
         self.shared.calls.counts()
     }
 
-    /// Calls `told` at the end of one in `every` executions of each call, with the duration. Use it for a histogram, or
-    /// for log lines with the fields of [`Execution`]. Reading the clock twice costs about 50 ns; with an `every` of 16
-    /// the average is a few nanoseconds. An `every` of 0 counts as 1.
+    /// Calls `told` at the end of one in `every` executions of each call. Use this function for histograms of
+    /// durations, or for log lines with the fields of [`Execution`]. A reported execution costs about 50 ns, because
+    /// the clock is read twice. With an `every` of 16, the average cost is a few nanoseconds. An `every` of 0 counts
+    /// as 1.
     ///
-    /// `told` runs on the thread that ends the execution, possibly on several threads at once. It is not called for
+    /// `told` runs on the thread that ends the execution, possibly on several threads at once. It does not receive
     /// executions that are refused before their handler is called.
     ///
     /// ```
@@ -176,7 +182,7 @@ impl Runtime {
     /// ```
     ///
     /// # Errors
-    /// `ALREADY_EXISTS` if the runtime has such a function.
+    /// `ALREADY_EXISTS` if this function was called before on the runtime.
     pub fn observe(
         &self,
         every: u32,
@@ -185,9 +191,9 @@ impl Runtime {
         self.shared.calls.observe(every, Box::new(told))
     }
 
-    /// Returns the findings since the last call of this function that no call reported as an error. They occurred
-    /// outside any call, for example in pool tasks, or are not errors of a call, for example scratch memory that was
-    /// not freed. Repeated findings are reported once.
+    /// Returns the findings since the last call of this function that no call returned as an error. Such findings
+    /// occur outside calls, for example in thread-pool tasks, or do not fail a call, for example unfreed scratch
+    /// memory. A repeated finding is returned once.
     #[must_use]
     pub fn take_findings(&self) -> Vec<Finding> {
         self.shared.take_findings()
@@ -202,8 +208,8 @@ impl std::fmt::Debug for Runtime {
     }
 }
 
-/// Returns the numbers of errors and futures that handlers currently hold, in all runtimes of this process. Both are 0
-/// once every call is over, unless a handler leaks.
+/// Returns the numbers of errors and futures that exist in all runtimes of this process. Both numbers are 0 after all
+/// calls have ended, unless a handler leaks errors or futures.
 #[must_use]
 pub fn living_objects() -> (usize, usize) {
     (errors::living(), futures::living())

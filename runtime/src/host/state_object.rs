@@ -1,4 +1,4 @@
-//! State that a library gave to the host, with its deleter.
+//! State that a library passed to the host, with its deleter.
 
 use super::Shared;
 use crate::process::guard;
@@ -8,23 +8,24 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, OnceLock, PoisonError, Weak};
 use xla_ffi_sys::{Error, ErrorCode, Finding, Hazard, Result};
 
-/// The type number of unregistered Rust values, which only Rust code requests, by their Rust type.
+/// The type number of Rust values whose type is not registered. Only Rust code can request such values, by their Rust
+/// type.
 pub(crate) const RUST_ALONE: i64 = -1;
 
-/// An object of a user type.
+/// A state or user-data object of a user type.
 pub(crate) struct StateObject {
     type_id: i64,
     /// The object's Rust type, if it is a Rust value.
     rust: Option<TypeId>,
     object: *mut c_void,
     deleter: Option<unsafe extern "C" fn(*mut c_void)>,
-    /// The runtime that errors of the deleter are reported to.
+    /// The runtime to which errors of the deleter are reported.
     runtime: Weak<Shared>,
 }
 
-// SAFETY: by the contract of `State_Set`, any thread may use and destroy the object.
+// SAFETY: the contract of `State_Set` allows any thread to use and destroy the object.
 unsafe impl Send for StateObject {}
-// SAFETY: only handlers access the object itself, under the same contract.
+// SAFETY: only handlers access the object, and the contract of `State_Set` allows any thread to use it.
 unsafe impl Sync for StateObject {}
 
 impl StateObject {
@@ -43,8 +44,7 @@ impl StateObject {
         }
     }
 
-    /// Creates an object from a Rust value, which is destroyed with it; the type with this number is
-    /// `T`.
+    /// Creates an object that owns a Rust value. `T` must be the type with this number.
     pub(crate) fn of<T: Any + Send + Sync>(type_id: i64, value: T, runtime: Weak<Shared>) -> Self {
         let object = Box::into_raw(Box::new(value)).cast();
         let mut object = Self::new(type_id, object, Some(drop_box::<T>), runtime);
@@ -56,26 +56,25 @@ impl StateObject {
         self.object
     }
 
-    /// Returns the value if it is a Rust value of type `T`.
+    /// Returns the Rust value if the object is a `T`.
     pub(crate) fn value<T: Any + Send + Sync>(&self) -> Option<&T> {
         if self.rust != Some(TypeId::of::<T>()) {
             return None;
         }
-        // SAFETY: created from a `T` by `StateObject::of`, the only function that sets `rust`, and
-        // valid as long as `self`.
+        // SAFETY: `rust` is only set by `StateObject::of`, which creates the object from a `T`. The value exists as
+        // long as `self`.
         unsafe { self.object.cast::<T>().as_ref() }
     }
 
-    /// Releases an object whose owner keeps it, without destroying it.
+    /// Forgets the object without destroying it, because its owner keeps it.
     pub(crate) fn leave(self) {
         std::mem::forget(self);
     }
 }
 
-/// Destroys a boxed `T`. A panic of its destructor is reported, because it must not leave the
-/// function.
+/// Destroys a boxed `T`. A panic of the destructor is reported, because it must not unwind into the caller.
 unsafe extern "C" fn drop_box<T>(object: *mut c_void) {
-    // SAFETY: created by `Box::into_raw`, and deleted once.
+    // SAFETY: `Box::into_raw` created the pointer, and the deleter runs once.
     let object = unsafe { Box::from_raw(object.cast::<T>()) };
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| drop(object))) {
         guard::discard(payload);
@@ -87,20 +86,20 @@ unsafe extern "C" fn drop_box<T>(object: *mut c_void) {
 impl Drop for StateObject {
     fn drop(&mut self) {
         let Some(deleter) = self.deleter else { return };
-        // SAFETY: the library passed the object and the deleter together, and this runs once.
+        // SAFETY: the library passed the object and the deleter together, and this code runs once.
         if let Err(unwound) = unsafe { guard::call_void(deleter, self.object) } {
             let message = format!("{unwound} left the deleter of type id {}", self.type_id);
             let finding = Finding::new(Hazard::Unwound, message);
             match self.runtime.upgrade() {
                 Some(runtime) => runtime.note(finding),
-                // The runtime no longer exists, but the text must be visible.
+                // The runtime no longer exists, so the finding is written to the log.
                 None => crate::process::warn(format_args!("{finding}")),
             }
         }
     }
 }
 
-/// An object that a slot did not accept.
+/// An object that a slot refused.
 pub(crate) struct Refused {
     pub(crate) object: StateObject,
     pub(crate) why: Box<Error>,
@@ -110,14 +109,14 @@ pub(crate) struct Refused {
 #[derive(Default)]
 pub(crate) struct StateSlot {
     object: OnceLock<StateObject>,
-    /// An object of type 0, which hosts of 0.1 treat as no object.
+    /// An object of type number 0, which hosts of version 0.1 cannot find.
     nameless: Mutex<Option<StateObject>>,
 }
 
 impl StateSlot {
-    /// Stores an object; a slot accepts one. Hosts of 0.1 treat an object of type 0 as no object: it
-    /// is never found, and the next one replaces it. Later hosts refuse it. A refused object is
-    /// returned.
+    /// Stores an object. A slot accepts one object. On hosts of version 0.1, an object of type number 0 is never
+    /// found, and the next object replaces it. Later hosts refuse the type number 0. A refused object is part of the
+    /// error.
     pub(crate) fn set(&self, object: StateObject) -> std::result::Result<(), Refused> {
         let mut nameless = self.nameless.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = self.object.get() {
@@ -133,12 +132,12 @@ impl StateSlot {
         let replaced = if object.type_id == 0 {
             nameless.replace(object)
         } else {
-            // No other thread sets it, because the lock is held.
+            // No other thread can set the object, because the lock is held.
             let _ = self.object.set(object);
             nameless.take()
         };
         drop(nameless);
-        // Dropped without the lock, because the library's deleter may call back.
+        // The object is dropped without the lock, because the library's deleter may use the slot.
         drop(replaced);
         Ok(())
     }
@@ -149,7 +148,7 @@ impl StateSlot {
             .ok_or_else(|| Error::new(ErrorCode::NotFound, "State is not set"))
     }
 
-    /// Returns the object, which has to be of this type.
+    /// Returns the object; an error if its type number is not `type_id`.
     pub(crate) fn get(&self, type_id: i64) -> Result<*mut c_void> {
         let object = self.object()?;
         if object.type_id != type_id || type_id == RUST_ALONE {
@@ -161,7 +160,7 @@ impl StateSlot {
         Ok(object.object())
     }
 
-    /// Returns the value, which has to be a `T`.
+    /// Returns the Rust value; an error if the object is not a `T`.
     pub(crate) fn value<T: Any + Send + Sync>(&self) -> Result<&T> {
         self.object()?.value().ok_or_else(|| {
             Error::invalid_argument(format!(

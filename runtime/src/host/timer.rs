@@ -1,11 +1,11 @@
-//! Alarms for calls that no thread waits for. One thread handles all alarms; the first alarm starts it.
+//! Timers for calls that no thread waits for. One thread serves all timers; the first timer starts the thread.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// The time of an alarm, and its number.
+/// The time of a timer, and its number.
 type Key = (Instant, u64);
 
 struct Alarms {
@@ -25,21 +25,21 @@ fn alarms() -> MutexGuard<'static, Alarms> {
     ALARMS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Cancels the alarm when it is dropped.
+/// A timer that is cancelled when it is dropped.
 pub(crate) struct Alarm(Key);
 
 impl Drop for Alarm {
     fn drop(&mut self) {
         let entry = alarms().entries.remove(&self.0);
-        // Dropped without the lock, because the closure belongs to the program.
+        // The lock is released first, because the closure belongs to the program.
         drop(entry);
     }
 }
 
-/// Runs `work`, which does not panic, after this time; never if the clock cannot represent that time.
+/// Runs `work` after the given time; never if the clock cannot represent that time. `work` must not panic.
 ///
 /// # Errors
-/// `RESOURCE_EXHAUSTED` if the system starts no thread.
+/// `RESOURCE_EXHAUSTED` if the system cannot start the timer thread.
 pub(crate) fn set(after: Duration, work: impl FnOnce() + Send + 'static) -> Result<Option<Alarm>> {
     let Some(at) = Instant::now().checked_add(after) else {
         return Ok(None);

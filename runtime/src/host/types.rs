@@ -1,4 +1,4 @@
-//! User types of one runtime: names, numbers, deleters.
+//! The user types of a runtime: names, numbers and deleters.
 
 #[cfg(loom)]
 use loom::sync::Mutex;
@@ -10,46 +10,47 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicI64, Ordering};
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// A type's deleter.
+/// Information about a user type: the deleter of its objects.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TypeInfo {
     deleter: Option<Deleter>,
 }
 
-/// Destroys one object.
+/// Destroys an object of the type.
 type Deleter = unsafe extern "C" fn(*mut c_void);
 
 impl TypeInfo {
-    /// Creates the information from a function that destroys one object, or `None` for objects with a different owner.
+    /// Creates the information from a function that destroys an object. `None` is for types whose objects the host
+    /// does not own.
     #[must_use]
     pub fn new(deleter: Option<unsafe extern "C" fn(*mut c_void)>) -> Self {
         Self { deleter }
     }
 
-    /// Returns the function that destroys one object, if there is one.
+    /// Returns the function that destroys an object of the type, if the type has such a function.
     #[must_use]
     pub fn deleter(&self) -> Option<unsafe extern "C" fn(*mut c_void)> {
         self.deleter
     }
 }
 
-/// The next number that any registry assigns, from 1 on as in XLA. It is shared by all registries, because a library
-/// requests the number that one runtime assigned to its type from other runtimes. Those must not have assigned it to a
-/// different type.
+/// The next number that any registry assigns, from 1 as in XLA. All registries share this counter: a library may
+/// request, from one runtime, the number that a different runtime assigned to its type. That number must then be
+/// unused.
 static NEXT: AtomicI64 = AtomicI64::new(1);
 
 #[derive(Default)]
 struct Known {
     by_name: BTreeMap<String, i64>,
     by_id: BTreeMap<i64, TypeInfo>,
-    /// Types that are only named by user data; the code that registers them later sets their deleter.
+    /// Types that only user data has named. The code that registers them later sets their deleters.
     reserved: BTreeSet<i64>,
-    /// The sizes of objects in bytes, by the type's name, if known.
+    /// The size in bytes of the objects of a type, by the type's name, if known.
     sizes: BTreeMap<String, usize>,
 }
 
 impl Known {
-    /// Returns an unused number; types may have requested any numbers.
+    /// Returns an unused number. Numbers that types requested explicitly are skipped.
     fn unused(&self) -> i64 {
         loop {
             let id = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -59,7 +60,7 @@ impl Known {
         }
     }
 
-    /// Sets the deleter of a number; the first one that is set remains.
+    /// Sets the type information of a number. Once set, the information does not change.
     fn set_info(&mut self, id: i64, info: Option<TypeInfo>) {
         match info {
             Some(info) if self.reserved.remove(&id) => drop(self.by_id.insert(id, info)),
@@ -75,7 +76,7 @@ impl Known {
     }
 }
 
-/// The type registry of one runtime.
+/// The type registry of a runtime.
 #[derive(Default)]
 pub(crate) struct Types {
     known: Mutex<Known>,
@@ -87,12 +88,12 @@ impl Types {
         work(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Registers a type: `wanted` 0 requests a new number, any other number is used unchanged.
+    /// Registers a type. A `wanted` of 0 requests a new number; any other value is the type's number.
     pub(crate) fn register(&self, name: &str, wanted: i64, info: TypeInfo) -> Result<i64> {
         self.enter(name, wanted, Some(info))
     }
 
-    /// Returns the number of a type, reserved for the code that registers it with a deleter.
+    /// Returns the number of a type, and reserves it for the code that later registers the type with a deleter.
     pub(crate) fn reserve(&self, name: &str, wanted: i64) -> Result<i64> {
         self.enter(name, wanted, None)
     }
@@ -111,13 +112,14 @@ impl Types {
                 }
                 return Err(Error::new(
                     ErrorCode::Internal,
-                    // Exactly XLA's text, because libraries that share a type parse the number in it.
+                    // The message is exactly XLA's, because libraries that share a type parse the number in the
+                    // message.
                     format!("Type name {name} already registered with type id {id}"),
                 ));
             }
             let id = if wanted == 0 { known.unused() } else { wanted };
             known.by_name.insert(name.to_owned(), id);
-            // XLA only compares the names: a number of another type is accepted, and its deleter is kept.
+            // Like XLA, compare only names: a number that a different type uses is accepted, and keeps its deleter.
             known.set_info(id, info);
             Ok(id)
         })
@@ -129,13 +131,13 @@ impl Types {
             .or_else(|error| self.id(name).map_err(|_| error))
     }
 
-    /// Returns the number of the type like [`Types::get_or_register`], without a deleter.
+    /// Returns the number of a type like [`Types::get_or_register`], and reserves a new number if the name is new.
     pub(crate) fn get_or_reserve(&self, name: &str) -> Result<i64> {
         self.reserve(name, 0)
             .or_else(|error| self.id(name).map_err(|_| error))
     }
 
-    /// Checks that objects of this name have `size` bytes, if their size is known.
+    /// Returns an error if objects of the type called `name` have a known size other than `size`.
     pub(crate) fn check_size(&self, name: &str, id: i64, size: usize) -> Result<()> {
         self.with(|known| match known.sizes.get(name) {
             Some(&other) if other != size => Err(Error::invalid_argument(format!(
@@ -150,7 +152,7 @@ impl Types {
         })
     }
 
-    /// Returns the deleter of the type with this number.
+    /// Returns the type information of a number.
     pub(crate) fn info(&self, id: i64) -> Result<TypeInfo> {
         self.with(|known| {
             let info = known.by_id.get(&id).copied();
@@ -188,7 +190,7 @@ impl Types {
     }
 }
 
-/// Tests every order in which threads can register.
+/// Tests every order in which two threads can register types.
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
@@ -207,7 +209,7 @@ mod loom_tests {
         });
     }
 
-    /// As libraries do, the refused thread reads the number of the type that was registered first.
+    /// The refused thread reads the number of the registered type from the error message, as libraries do.
     #[test]
     fn loom_of_two_that_register_one_is_told_the_others_number() {
         loom::model(|| {
@@ -250,7 +252,7 @@ mod tests {
         );
         assert_eq!(types.register("c", id, TypeInfo::default()).unwrap(), id);
         assert_ne!(types.register("b", 0, TypeInfo::default()).unwrap(), id);
-        // A different runtime of this process assigns none of these numbers to other names.
+        // The numbers are unique in the process: a different runtime assigns none of them to other names.
         let other = Types::default();
         let theirs = other.register("e", 0, TypeInfo::default()).unwrap();
         assert!(theirs > id);

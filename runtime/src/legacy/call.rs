@@ -1,4 +1,4 @@
-//! A call of a legacy target: passes the pointers in the form that the target expects, and reads its status.
+//! A call of a legacy target: passes the operands in the form that the target expects, and reads the target's status.
 
 use super::Target;
 use super::status::{self, Status};
@@ -14,23 +14,24 @@ use std::time::Instant;
 use xla_ffi_sys::XlaCustomCallStatus;
 use xla_ffi_sys::{Error, ErrorCode, Hazard, Result};
 
-/// The form in which tuples are passed to a target.
+/// The form in which a target receives tuples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum TupleForm {
-    /// CPU, as documented: one pointer per operand and one for the result. A tuple's pointer refers to an array of
-    /// its elements' pointers; nested tuples are nested arrays.
+    /// The documented form on CPU: one pointer per operand and one pointer for the result. The pointer of a tuple
+    /// refers to an array of pointers to its elements. Nested tuples are nested arrays.
     CpuRoots,
-    /// CPU, as in current XLA: one pointer per leaf of the operands; for a tuple result, an array of one pointer per
-    /// leaf.
+    /// The form of current XLA on CPU: one pointer per leaf of the operands. For a tuple result, an array with one
+    /// pointer per leaf.
     CpuLeaves,
-    /// Devices, as in current XLA: one pointer per leaf, operands then results, in pre-order.
+    /// The form of current XLA on devices: one pointer per leaf in pre-order, first of the operands, then of the
+    /// result.
     DeviceLeaves,
-    /// Devices, as first documented: one pointer per *node*, in pre-order, with a tuple's before those of its
-    /// elements. A tuple's buffer is an array of its elements' addresses; in the result, the target writes it. With
-    /// `null_inputs`, the nodes below an operand's root are null.
+    /// The form that XLA first documented for devices: one pointer per *node* in pre-order, a tuple before its
+    /// elements. The buffer of a tuple is an array of its elements' addresses. For the result, the target must write
+    /// this array. With `null_inputs`, only the roots of operands have a pointer; their other nodes are null.
     DeviceNodes {
-        /// Whether the nodes inside tuple operands are null in the list.
+        /// Whether the pointers of nodes inside tuple operands are null.
         null_inputs: bool,
     },
 }
@@ -45,7 +46,7 @@ impl TupleForm {
         }
     }
 
-    /// Returns true if targets of this signature take tuples in this form.
+    /// Returns true if targets of this signature can receive tuples in this form.
     #[must_use]
     pub fn fits(self, signature: Signature) -> bool {
         let cpu = matches!(self, Self::CpuRoots | Self::CpuLeaves);
@@ -53,24 +54,24 @@ impl TupleForm {
     }
 }
 
-/// A separately allocated array of pointers, as targets see tuples.
+/// An array of pointers in a separate allocation, as targets receive tuples.
 type Table = Box<[*mut c_void]>;
 
-/// Memory that a call needs until the device has run it.
+/// The memory that a call needs until the device has run the call.
 #[derive(Default)]
 struct CallMemory {
     tables: Vec<Table>,
-    /// For each tuple node of the result: the index of its table in `tables`, and the pointers that the target has to
-    /// write there.
+    /// For each tuple node of the result: the index of its array in `tables`, and the pointers that the target must
+    /// write to the array.
     roots: Vec<(usize, Vec<*mut c_void>)>,
     opaque: Vec<u8>,
 }
 
-// SAFETY: the tables are used by the stream and, after the stream has been waited for, by the owner.
+// SAFETY: only the stream uses the tables until it has run the call; afterwards only the owner uses them.
 unsafe impl Send for CallMemory {}
 
 impl CallMemory {
-    /// Adds a table and returns its address.
+    /// Adds an array of pointers and returns its address.
     fn add(&mut self, table: Vec<*mut c_void>) -> *mut c_void {
         self.tables.push(table.into());
         self.tables
@@ -78,7 +79,7 @@ impl CallMemory {
             .map_or(std::ptr::null_mut(), |table| table.as_mut_ptr().cast())
     }
 
-    /// Converts a tree to nested arrays and returns the address of its root.
+    /// Converts a tree to nested arrays, and returns the address of the outermost array.
     fn nested(&mut self, tree: &Tree<*mut c_void>) -> *mut c_void {
         match tree {
             Tree::Leaf(pointer) => *pointer,
@@ -92,7 +93,7 @@ impl CallMemory {
         }
     }
 
-    /// Appends every node of an operand to the list of buffers and returns the address of its root.
+    /// Appends the addresses of all nodes of an operand to `list`, and returns the address of the root.
     fn operand_nodes(
         &mut self,
         tree: &Tree<*mut c_void>,
@@ -118,7 +119,8 @@ impl CallMemory {
         address
     }
 
-    /// Appends every node of the result, whose tables the target writes, and returns the address of its root.
+    /// Appends the addresses of all nodes of the result to `list`, and returns the address of the root. The target
+    /// must write the arrays of tuples.
     fn result_nodes(
         &mut self,
         tree: &Tree<*mut c_void>,
@@ -142,13 +144,13 @@ impl CallMemory {
         address
     }
 
-    /// Reports tables that the target left unwritten.
+    /// Returns an error if the target did not write an array of a result's tuple.
     fn check_roots(&self) -> Result<()> {
         for (table, expected) in &self.roots {
             for (index, expected) in expected.iter().enumerate() {
                 let place: *const *mut c_void = &raw const self.tables[*table][index];
-                // SAFETY: an element of a live table. The device has finished, but the compiler does not know that
-                // the target writes here.
+                // SAFETY: `place` is an element of an existing table. The read is volatile because the compiler does
+                // not know that the target writes the table.
                 let got = unsafe { place.read_volatile() };
                 if got != *expected {
                     return Err(Error::new(
@@ -166,7 +168,7 @@ impl CallMemory {
     }
 }
 
-/// A call of a target that has not started.
+/// A call of a target, before it starts.
 #[derive(Clone, Debug)]
 pub struct Invocation<'a> {
     target: &'a Target,
@@ -178,8 +180,8 @@ pub struct Invocation<'a> {
 }
 
 impl<'a> Invocation<'a> {
-    /// Returns a call with these operands and results, whose leaves are the addresses of buffers. It uses the tuple
-    /// form that current XLA uses for the target, without opaque bytes and without a stream.
+    /// Returns a call with these operands and results, whose leaves are the addresses of buffers. The call has the
+    /// tuple form of current XLA, no opaque bytes and no stream.
     #[must_use]
     pub fn new(
         target: &'a Target,
@@ -196,15 +198,15 @@ impl<'a> Invocation<'a> {
         }
     }
 
-    /// Sets the opaque bytes for targets of the device's and the unified forms. They are passed unchanged, followed
-    /// by a NUL.
+    /// Sets the opaque bytes, for targets of the device signatures and the unified signature. The target receives the
+    /// bytes unchanged, followed by a NUL.
     #[must_use]
     pub fn opaque(mut self, opaque: &'a [u8]) -> Self {
         self.opaque = opaque;
         self
     }
 
-    /// Sets the form of tuples.
+    /// Sets the form in which the target receives tuples.
     #[must_use]
     pub fn form(mut self, form: TupleForm) -> Self {
         self.form = form;
@@ -218,29 +220,31 @@ impl<'a> Invocation<'a> {
         self
     }
 
-    /// Calls the target and waits for the stream.
+    /// Calls the target and waits for its work on the stream.
     ///
     /// # Safety
-    /// As for [`Invocation::launch`]; the buffers are not used after this returns.
+    /// The requirements of [`Invocation::launch`] apply. The buffers are not used after this function returns.
     ///
     /// # Errors
-    /// As for [`Invocation::launch`] and [`Launched::wait`].
+    /// The errors of [`Invocation::launch`] and [`Launched::wait`].
     pub unsafe fn run(self) -> Result<()> {
         // SAFETY: guaranteed by the caller.
         unsafe { self.launch() }?.wait()
     }
 
-    /// Calls the target; its work on the stream may still be running. Panics and C++ exceptions are contained.
+    /// Calls the target. Its work on the stream may still be running when this function returns. Panics and C++
+    /// exceptions of the target are caught.
     ///
     /// # Safety
     /// Each leaf must refer to a buffer of the size that the target expects. Operands must be readable and results
     /// writable until [`Launched::wait`] returns or the returned value is dropped.
     ///
     /// # Errors
-    /// The target's status text (with invalid UTF-8 as `\xNN`), as `INTERNAL` and [`Error::is_from_handler`].
-    /// `INVALID_ARGUMENT` for a form that the target's signature does not have, for tuples nested deeper than
-    /// [`MAX_DEPTH`](crate::MAX_DEPTH), and for a device target without a stream. The hazard [`Hazard::Unwound`]. The
-    /// stream has been waited for in all cases.
+    /// The error that the target set in its status, as `INTERNAL`; [`Error::is_from_handler`] is true, and invalid
+    /// UTF-8 is shown as `\xNN`. `INVALID_ARGUMENT` for a tuple form that the target's signature does not support,
+    /// for tuples nested deeper than [`MAX_DEPTH`](crate::MAX_DEPTH), and for a device target without a stream.
+    /// [`Hazard::Unwound`] if a panic or exception left the target. After every error, the stream has finished its
+    /// work.
     pub unsafe fn launch(self) -> Result<Launched> {
         let signature = self.target.signature();
         self.check(signature)?;
@@ -292,33 +296,33 @@ impl<'a> Invocation<'a> {
         };
         let unwound = guard::contained(|| match signature {
             Signature::Cpu => {
-                // SAFETY: the address is that of a function with this signature, as guaranteed at its registration.
+                // SAFETY: the registration guarantees that the address is a function of this signature.
                 let function = unsafe { std::mem::transmute::<usize, Cpu>(address) };
-                // SAFETY: the lists have the form that the target expects; the caller guarantees their buffers.
+                // SAFETY: the lists have the form that the target expects, and the caller guarantees the buffers.
                 unsafe { function(out, list.cast()) };
             }
             Signature::CpuStatus => {
-                // SAFETY: as above.
+                // SAFETY: the registration guarantees that the address is a function of this signature.
                 let function = unsafe { std::mem::transmute::<usize, CpuStatus>(address) };
-                // SAFETY: as above.
+                // SAFETY: the lists have the form that the target expects, and the caller guarantees the buffers.
                 unsafe { function(out, list.cast(), told) };
             }
             Signature::Gpu => {
-                // SAFETY: as above.
+                // SAFETY: the registration guarantees that the address is a function of this signature.
                 let function = unsafe { std::mem::transmute::<usize, Gpu>(address) };
-                // SAFETY: as above.
+                // SAFETY: the list has the form that the target expects, and the caller guarantees the buffers.
                 unsafe { function(handle, list, opaque, opaque_len) };
             }
             Signature::CpuUnified => {
-                // SAFETY: as above.
+                // SAFETY: the registration guarantees that the address is a function of this signature.
                 let function = unsafe { std::mem::transmute::<usize, CpuUnified>(address) };
-                // SAFETY: as above.
+                // SAFETY: the lists have the form that the target expects, and the caller guarantees the buffers.
                 unsafe { function(out, list.cast(), opaque, opaque_len, told) };
             }
             Signature::GpuStatus => {
-                // SAFETY: as above.
+                // SAFETY: the registration guarantees that the address is a function of this signature.
                 let function = unsafe { std::mem::transmute::<usize, GpuStatus>(address) };
-                // SAFETY: as above.
+                // SAFETY: the list has the form that the target expects, and the caller guarantees the buffers.
                 unsafe { function(handle, list, opaque, opaque_len, told) };
             }
         });
@@ -372,7 +376,7 @@ impl<'a> Invocation<'a> {
     }
 }
 
-// The signatures of targets, which may unwind.
+// The signatures of targets. Panics and C++ exceptions may unwind through them.
 type Cpu = unsafe extern "C-unwind" fn(*mut c_void, *mut *const c_void);
 type CpuStatus =
     unsafe extern "C-unwind" fn(*mut c_void, *mut *const c_void, *mut XlaCustomCallStatus);
@@ -392,22 +396,23 @@ type GpuStatus = unsafe extern "C-unwind" fn(
     *mut XlaCustomCallStatus,
 );
 
-/// A target that was called and whose stream may still be working. Dropping it waits.
+/// A target that was called, and whose work on the stream may still be running. Dropping the value waits for the
+/// stream.
 #[must_use = "the device may still be working on the buffers"]
 pub struct Launched {
     name: String,
     stream: Option<Stream>,
     kept: CallMemory,
-    /// The running call, dropped after a wait for the stream.
+    /// The running call, which is dropped after the wait for the stream.
     running: Option<RunningCall>,
 }
 
 impl Launched {
-    /// Waits for the stream, and checks the roots of a tuple result that the target had to write.
+    /// Waits for the stream, and checks the arrays of a tuple result that the target had to write.
     ///
     /// # Errors
-    /// `INTERNAL` if a root does not contain the addresses of its elements. Errors of [`Stream::synchronize`], after
-    /// which the stream still uses the buffers.
+    /// `INTERNAL` if an array does not contain the addresses of the tuple's elements. Also the errors of
+    /// [`Stream::synchronize`], after which the stream may still use the buffers.
     pub fn wait(self) -> Result<()> {
         let waited = self.stream.as_ref().map_or(Ok(()), Stream::synchronize);
         waited
@@ -433,7 +438,7 @@ impl std::fmt::Debug for Launched {
     }
 }
 
-/// A call of a target that runs until this is dropped.
+/// A call of a target, which runs until the value is dropped.
 pub(super) struct RunningCall {
     runtime: Runtime,
     progress: Arc<Progress>,
@@ -441,7 +446,7 @@ pub(super) struct RunningCall {
 }
 
 impl RunningCall {
-    /// Adds a call of a target to the runtime's calls.
+    /// Adds a call of a target to the calls of a runtime.
     ///
     /// # Errors
     /// `FAILED_PRECONDITION` after a shutdown.
@@ -461,7 +466,7 @@ impl RunningCall {
         refused.map(|()| running)
     }
 
-    /// Marks the target's return, with an error of this code or without.
+    /// Counts the call when the target has returned, with the error code of its outcome; `None` counts a success.
     pub(super) fn called(&self, code: Option<ErrorCode>) {
         self.progress.count(code);
         if let Some(begun) = self.begun {

@@ -1,4 +1,4 @@
-//! Legacy targets of libraries: exported symbols, or the list of targets that a library keeps.
+//! Legacy targets in libraries: exported functions, or the list of targets that a library exports.
 
 use crate::handler::Library;
 use crate::host::Runtime;
@@ -7,18 +7,18 @@ use std::ffi::{CStr, c_char};
 use xla_ffi_sys::XlaFfiLegacyTarget;
 use xla_ffi_sys::{Error, Result};
 
-/// The exported function that returns the list of a library.
+/// The exported function that returns the list of a library's targets.
 const LIST: &str = "xla_ffi_legacy_targets";
 
-/// A target in the list of a library.
+/// A target in the list that a library exports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Listed {
-    /// The name.
+    /// The name of the target.
     pub name: String,
-    /// The platform as the library spells it.
+    /// The platform, as the library spells it.
     pub platform: String,
-    /// The function.
+    /// The function of the target.
     pub function: Function,
 }
 
@@ -29,15 +29,15 @@ impl Library {
     /// `NOT_FOUND` for a missing symbol.
     pub fn legacy_function(&self, symbol: &str, signature: Signature) -> Result<Function> {
         let address = self.symbol(symbol)?;
-        // SAFETY: the caller vouches for the signature, because libraries do not describe their symbols.
-        // Libraries stay loaded.
+        // SAFETY: the caller guarantees the signature, because libraries do not describe their symbols. Libraries
+        // stay loaded.
         unsafe { Function::at(address, Some(signature)) }
     }
 
-    /// Returns the targets that the library has added to its own list so far, in the order of registration.
+    /// Returns the targets that the library has added to its list so far, in the order of registration.
     ///
-    /// Targets are added by the macros of `xla/service/custom_call_target_registry.h`, by `library!`, or by
-    /// code of the library. The result is empty for a library without a list.
+    /// The macros of `xla/service/custom_call_target_registry.h`, `library!`, and code of the library add targets.
+    /// For a library without a list, the result is empty.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` for a list that cannot be read.
@@ -46,32 +46,34 @@ impl Library {
             return Ok(vec![]);
         };
         type List = unsafe extern "C" fn() -> *const XlaFfiLegacyTarget;
-        // SAFETY: the name of the symbol is reserved for functions of this type.
+        // SAFETY: the symbol's name is reserved for functions of this type.
         let list = unsafe { std::mem::transmute::<*mut std::ffi::c_void, List>(address) };
         // SAFETY: the function takes no arguments.
         let first = unsafe { list() };
-        // SAFETY: the library keeps its list for as long as it is loaded, and libraries stay loaded.
+        // SAFETY: the library keeps its list while it is loaded, and libraries stay loaded.
         unsafe { read_list(first) }
             .map_err(|error| error.within(format_args!("{}: {LIST}()", self.path().display())))
     }
 
-    /// Registers all of [`Library::legacy_targets`] with the library's runtime, and returns their number.
+    /// Registers all targets of [`Library::legacy_targets`] with the library's runtime, and returns the number of
+    /// targets.
     ///
     /// # Errors
-    /// The first rejected target; the others are registered.
+    /// The error of the first refused target; the remaining targets are still registered.
     pub fn register_legacy(&self) -> Result<usize> {
         self.runtime().register_listed(&self.legacy_targets()?)
     }
 }
 
 impl Runtime {
-    /// Registers the targets of a list in a library or in this program, and returns their number.
+    /// Registers the targets in the list of a library or of this program, and returns the number of targets.
     ///
     /// # Safety
     /// `first` must be null or the result of `xla_ffi_legacy_targets()` of a library that stays loaded.
     ///
     /// # Errors
-    /// A list that cannot be read, or the first rejected target; the others are registered.
+    /// `INVALID_ARGUMENT` for a list that cannot be read. Otherwise the error of the first refused target; the
+    /// remaining targets are still registered.
     pub unsafe fn register_legacy_list(&self, first: *const XlaFfiLegacyTarget) -> Result<usize> {
         // SAFETY: guaranteed by the caller.
         let targets = unsafe { read_list(first) }?;
@@ -88,10 +90,10 @@ impl Runtime {
     }
 }
 
-/// Reads a list, which has the newest target first, into the order of registration.
+/// Reads a list of targets, and returns them in the order of registration. The list starts with the newest target.
 ///
 /// # Safety
-/// `first` must be null or the start of a list as the ABI describes it.
+/// `first` must be null or the first entry of a valid list.
 unsafe fn read_list(first: *const XlaFfiLegacyTarget) -> Result<Vec<Listed>> {
     let mut targets = vec![];
     let mut at = first;
@@ -122,7 +124,7 @@ unsafe fn read_list(first: *const XlaFfiLegacyTarget) -> Result<Vec<Listed>> {
                     entry()
                 )));
             }
-            // SAFETY: the library's strings are NUL-terminated.
+            // SAFETY: the strings in the list are NUL-terminated.
             let text = unsafe { CStr::from_ptr(text) };
             text.to_str().map(str::to_owned).map_err(|error| {
                 let text = format!("{}: {what} {text:?} is not UTF-8", entry());
@@ -132,7 +134,7 @@ unsafe fn read_list(first: *const XlaFfiLegacyTarget) -> Result<Vec<Listed>> {
         let listed = Listed {
             name: text(target.name, "name")?,
             platform: text(target.platform, "platform")?,
-            // SAFETY: the library registered the function with this signature.
+            // SAFETY: the library registered the function under this signature.
             function: unsafe { Function::at(target.function, signature) }?,
         };
         targets.push(listed);

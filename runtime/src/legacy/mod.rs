@@ -1,5 +1,5 @@
-//! Legacy custom calls, which precede XLA FFI: bare functions, registered by name and platform, with one of
-//! five signatures.
+//! Original custom calls, which are older than XLA FFI: C functions with one of five signatures, registered by name
+//! and platform.
 //!
 //! | on | API version | function |
 //! |---|---|---|
@@ -51,23 +51,7 @@ use crate::host::{Runtime, canonical_platform};
 use std::sync::Arc;
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// A registered target, for calls of one API version.
-///
-/// ```
-/// use std::ffi::c_void;
-/// use xla_ffi_runtime::Runtime;
-/// use xla_ffi_runtime::legacy::{ApiVersion, Function, Signature};
-///
-/// unsafe extern "C" fn nothing(_out: *mut c_void, _ins: *mut *const c_void) {}
-///
-/// let runtime = Runtime::default();
-/// // SAFETY: the function is called as it is declared.
-/// runtime.register_legacy("nothing", "Host", unsafe { Function::cpu(nothing) })?;
-/// let target = runtime.find_legacy("nothing", "cpu", ApiVersion::Original)?;
-/// assert_eq!((target.name(), target.signature()), ("nothing", Signature::Cpu));
-/// assert!(runtime.find_legacy("nothing", "cpu", ApiVersion::StatusReturning).is_err());
-/// # Ok::<(), xla_ffi_runtime::Error>(())
-/// ```
+/// A registered target, for calls under one API version.
 #[derive(Clone, Debug)]
 pub struct Target {
     name: Arc<str>,
@@ -83,7 +67,7 @@ impl Target {
         &self.runtime
     }
 
-    /// Returns the name.
+    /// Returns the name of the target.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -118,12 +102,12 @@ fn list(versions: &[ApiVersion]) -> String {
 }
 
 impl Runtime {
-    /// Registers a legacy target under a name for a platform. Registering the same function again has no
+    /// Registers a legacy target under a name for a platform. A repeated registration of the same function has no
     /// effect.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` for an empty name or a signature that the platform does not support;
-    /// `ALREADY_EXISTS` if another function has this name on the platform.
+    /// `INVALID_ARGUMENT` for an empty name or a signature that the platform does not support; `ALREADY_EXISTS` if a
+    /// different function has this name on the platform.
     pub fn register_legacy(&self, name: &str, platform: &str, function: Function) -> Result<()> {
         let platform = canonical_platform(platform);
         if name.is_empty() || platform.is_empty() {
@@ -158,11 +142,11 @@ impl Runtime {
         Ok(())
     }
 
-    /// Returns the target that calls of an API version use for a name on a platform.
+    /// Returns the target with this name on a platform, for calls under an API version.
     ///
     /// # Errors
-    /// `NOT_FOUND` for an unknown name, with a list of the existing targets; `INVALID_ARGUMENT` if the target
-    /// does not support this API version.
+    /// `NOT_FOUND` for an unknown name, with a list of the registered targets; `INVALID_ARGUMENT` if the target does
+    /// not support this API version.
     pub fn find_legacy(&self, name: &str, platform: &str, version: ApiVersion) -> Result<Target> {
         let platform = canonical_platform(platform);
         let Some(wanted) = version.signature(&platform) else {
@@ -217,7 +201,7 @@ impl Runtime {
         })
     }
 
-    /// Returns the names, platforms and functions of all legacy targets, sorted.
+    /// Returns the names, platforms and functions of all legacy targets, sorted by name.
     #[must_use]
     pub fn legacy_targets(&self) -> Vec<(String, String, Function)> {
         let targets = self.shared().legacy.lock();

@@ -1,11 +1,11 @@
-//! The status object to which targets of the status-returning signatures write.
+//! The status object, to which targets of the status-returning signatures write.
 
 use std::alloc::Layout;
 use std::ffi::{c_char, c_int};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use xla_ffi_sys::{XlaCustomCallStatus, XlaFfiLegacyStatus};
 
-/// The object to which the status pointer of targets points.
+/// The object to which a target's status pointer refers.
 #[repr(C)]
 struct Object {
     head: XlaFfiLegacyStatus,
@@ -18,7 +18,7 @@ impl Object {
     }
 }
 
-/// Unused objects, by address. They are reused because their alignment makes them expensive.
+/// The addresses of unused objects. Objects are reused, because their large alignment makes new objects expensive.
 static IDLE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 
 fn idle() -> MutexGuard<'static, Vec<usize>> {
@@ -31,7 +31,7 @@ unsafe extern "C" fn set(
     message: *const c_char,
     len: usize,
 ) {
-    // SAFETY: the head is the first field of an object that is never freed.
+    // SAFETY: the head is the first field of its object, and objects are never freed.
     let object = unsafe { &*this.cast::<Object>() };
     *object.lock() = (failed != 0).then(|| {
         if message.is_null() || len == 0 {
@@ -42,9 +42,9 @@ unsafe extern "C" fn set(
     });
 }
 
-/// The status of one call: success unless the target sets an error.
+/// The status of a call of a target: success unless the target sets an error.
 pub struct Status {
-    /// The address of an object that is never freed and that only this status uses.
+    /// The address of an object that only this status uses and that is never freed.
     object: usize,
 }
 
@@ -63,7 +63,7 @@ impl Default for Status {
 }
 
 impl Status {
-    /// Returns a status of success.
+    /// Returns a status that indicates success.
     #[must_use]
     pub fn new() -> Self {
         let object = idle().pop().unwrap_or_else(make);
@@ -71,7 +71,7 @@ impl Status {
     }
 
     fn object(&self) -> &Object {
-        // SAFETY: objects are fully initialised and never freed.
+        // SAFETY: objects are completely initialised and never freed.
         unsafe { &*(self.object as *const Object) }
     }
 
@@ -81,7 +81,7 @@ impl Status {
         self.object as *mut XlaCustomCallStatus
     }
 
-    /// Ends the call and returns the bytes of the error message, or `None` for success.
+    /// Consumes the status and returns the bytes of the target's error message, or `None` for success.
     #[must_use]
     pub fn finish(self) -> Option<Vec<u8>> {
         self.object().lock().take()
@@ -111,12 +111,12 @@ fn make() -> usize {
         },
         failure: Mutex::default(),
     };
-    // SAFETY: newly allocated memory of this layout.
+    // SAFETY: the memory is newly allocated with this layout.
     unsafe { place.write(object) };
     place as usize
 }
 
-/// Converts a message to text: bytes that are not UTF-8 are shown as `\xNN`, everything else is unchanged.
+/// Converts a message to text: bytes that are not UTF-8 are written as `\xNN`, all others are unchanged.
 pub(super) fn text(bytes: &[u8]) -> String {
     let mut text = String::new();
     for chunk in bytes.utf8_chunks() {
@@ -133,13 +133,13 @@ mod tests {
     use super::*;
 
     fn write(status: *mut XlaCustomCallStatus, failed: c_int, message: &[u8]) {
-        // SAFETY: the runtime created the status, which is never freed.
+        // SAFETY: the runtime created the status object, and never frees it.
         let head = unsafe { &*status.cast::<XlaFfiLegacyStatus>() };
         assert_eq!(head.magic, XlaFfiLegacyStatus::MAGIC);
         assert_eq!(head.this.cast_mut().cast(), status);
         assert_eq!(status as usize % XlaFfiLegacyStatus::ALIGNMENT, 0);
         let set = head.set.expect("a function");
-        // SAFETY: the message is a valid slice.
+        // SAFETY: the pointer and the length are those of a slice.
         unsafe {
             set(
                 status.cast(),

@@ -1,7 +1,6 @@
-// Catches C++ exceptions, which Rust can neither catch nor propagate. Returns 1 for a
-// std::exception, which XLA also catches, and 2 for any other exception, which XLA does not catch.
-// A Rust panic propagates to the caller, which catches it. A thread that exits or is cancelled also
-// unwinds; Rust ends the process in that case.
+// Catches C++ exceptions, which Rust can neither catch nor propagate. The guard returns 1 for a std::exception, which
+// XLA also catches, and 2 for any other exception, which XLA does not catch. A Rust panic propagates to the caller,
+// which catches it. A thread that exits or is cancelled also unwinds; Rust then ends the process.
 
 #include <cxxabi.h>
 
@@ -15,8 +14,8 @@
 #if defined(__GLIBCXX__)
 namespace xla_ffi_runtime {
 
-// std::current_exception, declared with symbols that every libstdc++ exports. In newer headers, the destructor
-// of the result calls a function that older versions lack, but a build of this file must run on all versions.
+// Declares std::current_exception with symbols that every libstdc++ exports. In newer headers, the destructor of the
+// result calls a function that older versions lack, but a build of this file must run on all versions.
 void Release(void* exception) __asm__("_ZNSt15__exception_ptr13exception_ptrD1Ev");
 
 struct Current {
@@ -59,7 +58,7 @@ extern "C" int xla_ffi_runtime_guarded(void (*function)(void*), void* argument, 
     Copy(message, text, room);
     return 2;
   } catch (...) {
-    // Only C++ exceptions can be caught; other unwinding must continue.
+    // Other kinds of unwinding, such as Rust panics, must continue.
     if (!IsOfCpp()) throw;
     const std::type_info* type = abi::__cxa_current_exception_type();
     std::snprintf(text, room, "of type %s", type != nullptr ? type->name() : "?");

@@ -1,4 +1,4 @@
-//! Calls foreign functions and stops panics and C++ exceptions that leave them.
+//! Calls foreign functions, and catches panics and C++ exceptions that leave them.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt;
@@ -6,15 +6,15 @@ use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Handler};
 
-/// Whether C++ exceptions are caught. If no C++ compiler was available to build the guard, an exception ends
-/// the process.
+/// Whether C++ exceptions are caught. If no C++ compiler was available for the build, an exception ends the process.
 pub const CONTAINS_CXX_EXCEPTIONS: bool = cfg!(xla_ffi_cxx);
 
 /// A panic or C++ exception that left a function.
 #[derive(Debug)]
 pub struct Unwound {
     text: String,
-    /// Whether it is a `std::exception`, which XLA turns into an error if a handler throws it.
+    /// Whether the exception is a `std::exception`. If a handler throws a `std::exception`, XLA converts it to an
+    /// error.
     pub is_standard: bool,
 }
 
@@ -24,16 +24,16 @@ impl fmt::Display for Unwound {
     }
 }
 
-/// Drops the payload of a panic, whose destructor may also panic.
+/// Drops the payload of a panic, and catches a panic of its destructor.
 pub fn discard(payload: Box<dyn std::any::Any + Send>) {
     let dropped = catch_unwind(AssertUnwindSafe(|| drop(payload)));
     if let Err(again) = dropped {
-        // The second payload is leaked, because its destructor could panic again, without end.
+        // The second payload is leaked, because its destructor could panic again and again.
         std::mem::forget(again);
     }
 }
 
-/// Returns the text of a panic and discards the payload.
+/// Returns the message of a panic and discards the payload.
 pub(crate) fn panic_text(payload: Box<dyn std::any::Any + Send>) -> Unwound {
     let text = payload
         .downcast_ref::<&str>()
@@ -48,10 +48,10 @@ pub(crate) fn panic_text(payload: Box<dyn std::any::Any + Send>) -> Unwound {
     unwound
 }
 
-/// Calls the function without catching C++ exceptions, for builds without the guard.
+/// Calls the function without catching C++ exceptions, for builds without a C++ compiler.
 ///
 /// # Safety
-/// Calling the function with the argument must be sound.
+/// The function must be safe to call with the argument.
 #[cfg(not(xla_ffi_cxx))]
 unsafe fn xla_ffi_runtime_guarded(
     function: unsafe extern "C-unwind" fn(*mut c_void),
@@ -66,7 +66,8 @@ unsafe fn xla_ffi_runtime_guarded(
 
 #[cfg(xla_ffi_cxx)]
 unsafe extern "C-unwind" {
-    /// Calls the function. Returns 0, or writes the text of the C++ exception that left it.
+    /// Calls the function. Returns 0 if no C++ exception left the function; otherwise writes the exception's message
+    /// to `text`.
     fn xla_ffi_runtime_guarded(
         function: unsafe extern "C-unwind" fn(*mut c_void),
         argument: *mut c_void,
@@ -75,28 +76,28 @@ unsafe extern "C-unwind" {
     ) -> c_int;
 }
 
-/// Calls a closure and catches panics and C++ exceptions.
+/// Calls a closure, and catches panics and C++ exceptions that leave it.
 #[inline]
 pub(crate) fn contained(mut body: impl FnMut()) -> Result<(), Unwound> {
     unsafe extern "C-unwind" fn call<F: FnMut()>(body: *mut c_void) {
-        // SAFETY: `body` points to the closure that is passed below.
+        // SAFETY: `body` points to the closure of type `F` that `contained` passes to the guard.
         unsafe { (*body.cast::<F>())() }
     }
     fn address<F: FnMut()>(_: &F) -> unsafe extern "C-unwind" fn(*mut c_void) {
         call::<F>
     }
     let (function, argument) = (address(&body), (&raw mut body).cast());
-    // Buffer for the text of an exception; it is initialised only if there is an exception.
+    // The buffer for an exception's message is only initialised if an exception occurs.
     let mut text = MaybeUninit::<[c_char; 512]>::uninit();
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let (start, room) = (text.as_mut_ptr().cast(), size_of_val(&text));
-        // SAFETY: the function accepts this closure; the buffer is valid for `room` bytes.
+        // SAFETY: `function` accepts the closure as its argument, and the buffer has `room` bytes.
         unsafe { xla_ffi_runtime_guarded(function, argument, start, room) }
     }));
     match outcome {
         Ok(0) => Ok(()),
         Ok(kind) => {
-            // SAFETY: the guard wrote a NUL-terminated text.
+            // SAFETY: the guard wrote a NUL-terminated message.
             let text = unsafe { CStr::from_ptr(text.as_ptr().cast()) };
             Err(Unwound {
                 text: format!("a C++ exception ({})", text.to_string_lossy()),
@@ -107,7 +108,7 @@ pub(crate) fn contained(mut body: impl FnMut()) -> Result<(), Unwound> {
     }
 }
 
-/// Calls a handler.
+/// Calls a handler, and catches panics and C++ exceptions that leave it.
 ///
 /// # Safety
 /// The frame must be valid for the handler until the call returns.
@@ -125,15 +126,15 @@ pub(crate) unsafe fn call_handler(
     Ok(result)
 }
 
-/// Calls a function that takes a pointer and returns a pointer.
+/// Calls a function with one pointer parameter that returns a pointer. Catches panics and C++ exceptions.
 ///
 /// # Safety
-/// Calling the function with the argument must be sound.
+/// The function must be safe to call with the argument.
 pub unsafe fn call_pointer(
     function: unsafe extern "C" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,
 ) -> Result<*mut c_void, Unwound> {
-    // SAFETY: both types take one pointer and return one pointer.
+    // SAFETY: both types have one pointer parameter and return a pointer.
     let function = unsafe {
         std::mem::transmute::<unsafe extern "C" fn(*mut c_void) -> *mut c_void, XLA_FFI_Handler>(
             function,
@@ -143,13 +144,13 @@ pub unsafe fn call_pointer(
     unsafe { call_handler(function, argument.cast()) }.map(<*mut XLA_FFI_Error>::cast)
 }
 
-/// Calls a task or a deleter.
+/// Calls a task or a deleter, and catches panics and C++ exceptions that leave it.
 ///
 /// # Errors
 /// The panic or C++ exception that left the function.
 ///
 /// # Safety
-/// Calling the function with the argument must be sound.
+/// The function must be safe to call with the argument.
 pub unsafe fn call_void(
     function: unsafe extern "C" fn(*mut c_void),
     argument: *mut c_void,

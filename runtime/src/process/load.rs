@@ -11,12 +11,12 @@ use xla_ffi_sys::{Error, ErrorCode, Result};
 
 fn load(path: &Path) -> std::result::Result<libloading::os::unix::Library, libloading::Error> {
     let flags = libloading::os::unix::RTLD_NOW | libloading::os::unix::RTLD_LOCAL;
-    // SAFETY: loading a library runs its code, which is the purpose of this runtime. The caller who names the
-    // library vouches for it.
+    // SAFETY: loading a library runs its code, which is the purpose of this function. The caller guarantees that the
+    // library is trusted.
     unsafe { libloading::os::unix::Library::open(Some(path), flags) }
 }
 
-/// Reports problems for which the loader's messages are unclear.
+/// Returns an error for files for which the loader's messages are unclear.
 fn inspect_file(path: &Path) -> Result<()> {
     let shown = path.display();
     let opening = |error: std::io::Error| {
@@ -29,7 +29,7 @@ fn inspect_file(path: &Path) -> Result<()> {
     };
     let no_library =
         |why: &str| Error::invalid_argument(format!("{shown} is not a shared library: {why}"));
-    // Check before opening the file, because opening a pipe without a writer blocks.
+    // The file type is checked before opening, because opening a pipe without a writer blocks.
     if !path.metadata().map_err(opening)?.is_file() {
         return Err(no_library("it is not a regular file"));
     }
@@ -46,7 +46,7 @@ fn inspect_file(path: &Path) -> Result<()> {
                 _ => "it does not begin as an ELF file",
             }));
         }
-        // For libraries of other architectures, the loader reports that the file does not exist.
+        // For a library of a different architecture, the loader reports that the file does not exist.
         let ours = if cfg!(target_arch = "x86_64") {
             62
         } else {
@@ -64,8 +64,8 @@ fn inspect_file(path: &Path) -> Result<()> {
 
 type Image = Arc<ManuallyDrop<libloading::os::unix::Library>>;
 
-/// A library that this process has loaded from `path`. It stays loaded, so no other file can get its device
-/// and inode.
+/// A library that this process has loaded from `path`. The library stays loaded, so that no other file can get its
+/// device number and inode.
 struct Loaded {
     path: PathBuf,
     device_and_inode: (u64, u64),
@@ -80,15 +80,15 @@ fn loaded() -> MutexGuard<'static, Vec<Loaded>> {
 
 /// Loads a library, which stays loaded.
 ///
-/// Loading the same file again returns the same library. If the file at a path was replaced, a copy of the
-/// new file is loaded, because the system's loader returns the old library for that path.
+/// If the file is already loaded, this function returns the same library. If the file at the path was replaced, a
+/// copy of the new file is loaded, because the system's loader returns the old library for that path.
 pub fn load_for_good(path: &Path) -> Result<Image> {
     inspect_file(path)?;
     let shown = path.display();
     let unavailable = |error: std::io::Error| {
         Error::new(ErrorCode::Unavailable, format!("{shown}: {error}")).with_source(error)
     };
-    // The loader compares paths as text, but a relative path depends on the working directory.
+    // The loader compares paths as text, but the meaning of a relative path depends on the working directory.
     let path = std::path::absolute(path).map_err(unavailable)?;
     let status = path.metadata().map_err(unavailable)?;
     let device_and_inode = (status.dev(), status.ino());
@@ -116,12 +116,12 @@ pub fn load_for_good(path: &Path) -> Result<Image> {
     Ok(image)
 }
 
-/// A copy of a library under a path that the loader does not know; it is deleted once it is loaded.
+/// A copy of a library under a path that the loader does not know. The copy is deleted after it is loaded.
 struct Copy(PathBuf);
 
 impl Copy {
-    /// Copies the file next to the original, so that dependencies by `$ORIGIN` are found, or into the
-    /// temporary directory.
+    /// Copies the file to the same directory, so that the loader finds dependencies by `$ORIGIN`. If this fails,
+    /// copies the file to the temporary directory.
     fn beside(path: &Path) -> std::io::Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let mut bytes = std::fs::read(path)?;
@@ -143,8 +143,9 @@ impl Drop for Copy {
     }
 }
 
-/// Turns unique symbols (STB_GNU_UNIQUE), which exist once per process, into ordinary symbols. C++ compilers
-/// use them for inline variables, so the copy would share the variables of the library that it replaces.
+/// Converts unique symbols (STB_GNU_UNIQUE), which exist once per process, to ordinary symbols. C++ compilers use
+/// unique symbols for inline variables. With them, the copy would share the variables of the library that it
+/// replaces.
 fn without_unique_symbols(elf: &mut [u8]) {
     fn number<const N: usize>(elf: &[u8], at: usize) -> Option<usize> {
         let mut bytes = [0; 8];

@@ -26,20 +26,18 @@ impl Attributes {
     /// - strings with MLIR's escapes
     /// - arrays: `array<i32: 1, 2>` and `dense<[1, 2]> : tensor<2xi32>` or `vector<…>`; the latter are
     ///   flattened
-    /// - dictionaries
-    /// - complex numbers `(1.0, 2.0) : complex<f32>`, whose parts may also be bits; these are an extension of
-    ///   MLIR
+    /// - dictionaries, for example `{a = 1}`
+    /// - complex numbers `(1.0, 2.0) : complex<f32>`, whose parts may also be bits; MLIR does not support this form
     ///
     /// The outermost braces are optional.
     ///
-    /// Hosts do not accept every attribute that parses here.
-    /// [`Handler::instantiate`](crate::Handler::instantiate) reports element types that hosts do not support,
-    /// or not on its revision.
+    /// This function also accepts attributes that hosts reject. [`Handler::instantiate`](crate::Handler::instantiate)
+    /// returns an error for element types that no host or no host of its revision supports.
     ///
     /// # Errors
-    /// Syntax errors, including floats without a point; values that XLA rejects on all revisions (lists, unit
-    /// attributes); values out of range of their type; duplicate names; dictionaries that nest deeper than
-    /// 64.
+    /// Syntax errors, for example floats without a decimal point; lists and unit attributes, which XLA rejects on all
+    /// revisions; values that are out of range for their type; duplicate names; dictionaries that are nested deeper
+    /// than 64 levels.
     pub fn parse(text: &str) -> Parsed<Self> {
         let mut cursor = Cursor::new(text);
         let attributes = if cursor.eat("{") {
@@ -55,7 +53,7 @@ impl Attributes {
     }
 }
 
-/// Reads the entries after `{`, and the `}` if the dictionary has braces.
+/// Parses the entries of a dictionary after `{`, and the `}` if the dictionary has braces.
 fn dictionary(cursor: &mut Cursor<'_>, braced: bool, depth: usize) -> Parsed<Attributes> {
     if depth > MAX_DEPTH {
         let at = cursor.at;
@@ -114,8 +112,7 @@ fn key(cursor: &mut Cursor<'_>) -> Parsed<String> {
     Ok(name.to_owned())
 }
 
-/// Reads a quoted string with the escapes `
-/// `, `\t`, `\"`, `\\`, and `\XX` for any byte.
+/// Parses a quoted string with the escapes `\n`, `\t`, `\"`, `\\`, and `\XX` for any byte.
 fn string(cursor: &mut Cursor<'_>) -> Parsed<Vec<u8>> {
     let start = cursor.at;
     cursor.expect("\"", "before a string")?;
@@ -202,7 +199,7 @@ fn scalar(
     Ok(Attribute::Scalar(dtype, bits))
 }
 
-/// Reads the type after a `:`. The flag is true if the type is explicitly signed.
+/// Parses the type after a `:`. The flag is true if the type is explicitly signed.
 fn typed(cursor: &mut Cursor<'_>, literal: Literal) -> Parsed<Option<(DType, bool)>> {
     let start = cursor.at;
     if !cursor.eat(":") {
@@ -245,11 +242,11 @@ fn element_type(word: &str) -> Option<DType> {
     if let Some(bits) = word.strip_prefix("si") {
         return signed(bits);
     }
-    // Names from other languages, such as `u32` or `float32`, are not MLIR.
+    // Type names of other languages, such as `u32` or `float32`, are not MLIR.
     DType::from_name(word).filter(|dtype| *dtype != DType::Token && mlir_name(*dtype) == word)
 }
 
-/// Reads the rest of `array<TYPE: a, b>`.
+/// Parses the rest of `array<TYPE: a, b>`, after `array`.
 fn array(cursor: &mut Cursor<'_>) -> Parsed<Attribute> {
     cursor.skip_space();
     let start = cursor.at;

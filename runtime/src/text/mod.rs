@@ -1,4 +1,4 @@
-//! Values as text and as files. This module formats arrays as text and abbreviates long arrays.
+//! Values as text and as files. This module also formats arrays as text, and abbreviates long arrays.
 
 mod mlir;
 pub mod npy;
@@ -7,15 +7,15 @@ pub mod spec;
 use crate::value::{DType, Tensor};
 use std::fmt;
 
-/// Arrays with more elements are abbreviated.
+/// The maximum number of elements of an array that is not abbreviated.
 const WHOLE: usize = 64;
-/// Number of elements shown at each end of an abbreviated dimension.
+/// The number of elements at each end of an abbreviated dimension.
 const EDGE: usize = 3;
-/// Maximum number of elements shown, for any number of dimensions: both edges of four dimensions.
+/// The maximum number of elements in a text, for any number of dimensions: both ends of four dimensions.
 const MOST: usize = 1296;
 
 impl fmt::Display for Tensor {
-    /// Formats the shape and the values: `f32[2,2] [[1, 2], [3, 4]]`.
+    /// Formats the shape and the values, for example `f32[2,2] [[1, 2], [3, 4]]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.shape().fmt(f)?;
         if self.shape().dtype() == DType::Token {
@@ -28,7 +28,7 @@ impl fmt::Display for Tensor {
             .iter()
             .map(|dim| *dim as usize)
             .collect();
-        // The shape of an empty array already describes it completely.
+        // The shape of an empty array already describes the array completely.
         if self.shape().elements() == 0 {
             return f.write_str("[]");
         }
@@ -38,7 +38,7 @@ impl fmt::Display for Tensor {
 }
 
 impl Tensor {
-    /// Writes the elements at `at` with these dimensions, but at most `left` elements.
+    /// Writes the elements from index `at` with these dimensions, and at most `left` elements.
     fn write(
         &self,
         f: &mut fmt::Formatter<'_>,

@@ -15,13 +15,14 @@ use std::path::Path;
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
 const MAGIC: &[u8] = b"\x93NUMPY";
-/// Maximum size of a header in bytes. Valid headers are a single line of text.
+/// The maximum size of a header in bytes. Valid headers are a single line of text.
 const MAX_HEADER: usize = 1 << 16;
 
-/// Reads the array of a `.npy` file, which must have this shape.
+/// Reads the array in a `.npy` file. The array must have the given shape.
 ///
 /// # Errors
-/// The error describes the problem with the file, and how to write a file that fits.
+/// An error for a file that cannot be read or contains a different array. Its message describes how to write a
+/// suitable file.
 pub fn read(path: &Path, shape: Shape) -> Result<Tensor> {
     let open = |error: std::io::Error| {
         let code = match error.kind() {
@@ -31,7 +32,7 @@ pub fn read(path: &Path, shape: Shape) -> Result<Tensor> {
         };
         Error::new(code, error.to_string()).with_source(error)
     };
-    // Check before opening the file, because opening a pipe without a writer blocks.
+    // The file type is checked before opening, because opening a pipe without a writer blocks.
     let file = std::fs::metadata(path).map_err(open).and_then(|known| {
         if !known.is_file() {
             return Err(Error::invalid_argument("it is not a regular file"));
@@ -45,7 +46,7 @@ pub fn read(path: &Path, shape: Shape) -> Result<Tensor> {
 /// Reads an array from the bytes of a `.npy` file.
 ///
 /// # Errors
-/// The errors of [`read`], and `INVALID_ARGUMENT` for a token.
+/// The errors of [`read`], and `INVALID_ARGUMENT` for the shape of a token.
 pub fn decode(mut file: impl Read, shape: Shape) -> Result<Tensor> {
     if shape.dtype() == DType::Token {
         return Err(Error::invalid_argument("a token has no elements to read"));
@@ -103,8 +104,8 @@ pub fn decode(mut file: impl Read, shape: Shape) -> Result<Tensor> {
     if !dtype.is_packed() {
         return Tensor::from_bytes(shape, &data);
     }
-    // The file has one byte per element; memory is packed. Unused high bits of types that are not integers
-    // must be zero.
+    // In the file, each packed element has its own byte, whose unused high bits must be zero unless the type is an
+    // integer.
     let bits_alone = header.kind() == 'u' && dtype.class() != Class::Unsigned;
     let value = |byte: u8| match header.kind() {
         'i' => Some(Number::Signed((byte as i8).into())),
@@ -130,7 +131,7 @@ fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
     array
 }
 
-/// Encodes an array as the bytes of a `.npy` file. Packed types are written with one byte per element.
+/// Returns the bytes of a `.npy` file with the array. Packed types are written with one byte per element.
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` for a token.
@@ -150,7 +151,7 @@ pub fn encode(tensor: &Tensor) -> Result<Vec<u8>> {
         "{{'descr': '{}', 'fortran_order': False, 'shape': ({dims}), }}",
         descr(dtype)
     );
-    // The data starts at a multiple of 64, after a newline.
+    // In a `.npy` file, the data starts at a multiple of 64 bytes, after a newline.
     while (header.len() + 11) % 64 != 0 {
         header.push(' ');
     }
@@ -180,8 +181,8 @@ pub fn encode(tensor: &Tensor) -> Result<Vec<u8>> {
 /// Writes arrays into an `.npz` file, a zip archive of uncompressed `.npy` files. Tokens are omitted.
 ///
 /// # Errors
-/// Errors of the file system. Also names of 64 KiB or more, 65536 or more arrays, and files of 4 GiB or more,
-/// which need a newer kind of archive.
+/// Errors of the file system. Errors for names of 64 KiB or more, 65536 or more arrays, and files of 4 GiB or more,
+/// which require the newer format zip64.
 #[cfg(feature = "npz")]
 pub fn write_npz(path: &Path, arrays: &[(String, &Tensor)]) -> Result<()> {
     let mut archive = Vec::new();
@@ -199,7 +200,7 @@ pub fn write_npz(path: &Path, arrays: &[(String, &Tensor)]) -> Result<()> {
         let offset = u32::try_from(archive.len()).map_err(too_large)?;
         let size = u32::try_from(data.len()).map_err(too_large)?;
         let mut common = Vec::new();
-        // Version 2.0, UTF-8 names, stored, 1980-01-01.
+        // The fields of a zip entry: version 2.0, UTF-8 name, uncompressed, time 0, date 1980-01-01.
         for field in [20_u16, 0x0800, 0, 0, 0x0021] {
             common.extend_from_slice(&field.to_le_bytes());
         }

@@ -1,5 +1,5 @@
-//! Operands in the syntax of the command line: `f32[2,3]=1,2,3,4,5,6`, `f32[1024]=iota`, `f32[2,3]=@x.npy`,
-//! `token`. A result has no value: `f32[2,3]`.
+//! Operands in the syntax of the command line. Arguments have values: `f32[2,3]=1,2,3,4,5,6`, `f32[1024]=iota`,
+//! `f32[2,3]=@x.npy`, `token`. Results are shapes: `f32[2,3]`.
 
 use super::npy;
 use crate::value::dtype::Class;
@@ -15,17 +15,16 @@ use xla_ffi_sys::Result;
 enum Fill {
     /// One number per element.
     Values(Vec<Number>),
-    /// 0, 1, 2 and so on; integer types wrap around at the end of their range.
+    /// The numbers 0, 1, 2 and so on. Integer types wrap around at the end of their range.
     Iota,
     Zeros,
     Ones,
-    /// The same pseudorandom numbers in every run: uniform in [0, 1), or over the whole range of an integer
-    /// type.
+    /// Pseudorandom numbers, the same in every run: uniform in [0, 1), or over the whole range of an integer type.
     Random,
     File(PathBuf),
 }
 
-/// A parsed argument of the command line.
+/// An operand of a call, parsed from the syntax of the command line.
 ///
 /// ```
 /// use xla_ffi_runtime::spec::{Spec, parse_result};
@@ -43,11 +42,11 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// Parses an argument.
+    /// Parses an argument such as `f32[2]=1,2`.
     ///
     /// # Errors
-    /// Syntax errors; unknown element types; negative dimensions; sizes that overflow or exceed the machine's
-    /// memory; values that are too few, too many, or out of range.
+    /// Syntax errors; unknown element types; negative dimensions; sizes that overflow or exceed the machine's memory;
+    /// too few or too many values; values that are out of range.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let mut cursor = Cursor::new(text);
         let shape = shape(&mut cursor)?;
@@ -76,13 +75,13 @@ impl Spec {
         Ok(Self { shape, fill })
     }
 
-    /// Returns the shape.
+    /// Returns the shape of the argument.
     #[must_use]
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// Returns the file that contains the elements, if the argument names a file.
+    /// Returns the path of the file with the elements; `None` if the elements are not in a file.
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
         match &self.fill {
@@ -91,10 +90,11 @@ impl Spec {
         }
     }
 
-    /// Returns the array.
+    /// Returns the argument as an array.
     ///
     /// # Errors
-    /// Files that are missing or do not contain such an array, and memory that cannot be allocated.
+    /// Errors for files that are missing or contain an array of a different shape, and for memory that cannot be
+    /// allocated.
     pub fn tensor(&self) -> Result<Tensor> {
         let dtype = self.shape.dtype();
         let shape = self.shape.clone();
@@ -112,7 +112,7 @@ impl Spec {
     }
 }
 
-/// Parses a result: a shape without a value.
+/// Parses a result, which is a shape without values, for example `f32[2,3]`.
 ///
 /// # Errors
 /// The errors of [`Spec::parse`].
@@ -207,7 +207,7 @@ fn values(cursor: &mut Cursor<'_>, shape: &Shape) -> Result<Vec<Number>, ParseEr
         })?;
         let bits = encode(shape.dtype(), value)
             .map_err(|error| cursor.error(at..at + word.len(), error.message().to_owned()))?;
-        // Numbers that are too large for their Rust type have already become infinite here.
+        // A number that is too large for `f64` is infinite after parsing, although its text does not contain `inf`.
         let said = word.to_ascii_lowercase().matches("inf").count();
         if value.infinite_parts() > said || overflows(shape.dtype(), value, bits) {
             let message = format!("{word} is out of the range of {}", shape.dtype());
@@ -276,7 +276,7 @@ fn parse_complex(word: &str) -> Option<Number> {
     }
 }
 
-/// Returns a whole number in any type; values past the range of the type wrap around.
+/// Returns `value` as a number of type `dtype`. Values past the range of the type wrap around.
 fn number(dtype: DType, value: u64) -> Number {
     match dtype.class() {
         Class::Bool => Number::Bool(value % 2 != 0),

@@ -5,11 +5,11 @@ use crate::value::parse::{Cursor, ParseError};
 use std::fmt;
 use xla_ffi_sys::{Error, Result};
 
-/// Element type, dimensions and layout of an array, or a token.
+/// The shape of an array with a layout, or of a token: element type, dimensions and layout.
 ///
-/// The layout lists the dimensions from minor to major, that is, the most contiguous dimension first: `{1,0}`
-/// is a row-major matrix, `{0,1}` a column-major matrix. It describes the order of the bytes and does not
-/// change the dimensions.
+/// The layout lists the dimensions from minor to major, that is, the most contiguous dimension first: A row-major
+/// matrix has the layout `{1,0}`, a column-major matrix `{0,1}`. The layout describes the order of the elements in
+/// memory and does not change the dimensions.
 ///
 /// ```
 /// use xla_ffi_runtime::ArrayShape;
@@ -37,10 +37,10 @@ impl ArrayShape {
         }
     }
 
-    /// Returns the shape of an array with this layout, minor to major.
+    /// Returns the shape of an array with the given layout, from minor to major dimension.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` if `minor_to_major` does not name each dimension exactly once.
+    /// `INVALID_ARGUMENT` if `minor_to_major` does not contain each dimension exactly once.
     pub fn with_layout(shape: Shape, minor_to_major: impl Into<Vec<usize>>) -> Result<Self> {
         let minor_to_major = minor_to_major.into();
         let mut seen = minor_to_major.clone();
@@ -76,7 +76,7 @@ impl ArrayShape {
         self.shape.dims()
     }
 
-    /// Returns the layout, minor to major.
+    /// Returns the layout, from minor to major dimension.
     #[must_use]
     pub fn minor_to_major(&self) -> &[usize] {
         &self.minor_to_major
@@ -92,7 +92,7 @@ impl ArrayShape {
             .eq((0..self.minor_to_major.len()).rev())
     }
 
-    /// Returns true if this is the shape of a token.
+    /// Returns true if the shape is that of a token.
     #[must_use]
     pub fn is_token(&self) -> bool {
         self.dtype() == DType::Token
@@ -104,7 +104,7 @@ impl ArrayShape {
         self.shape.elements() == 0
     }
 
-    /// Displays the element type and the dimensions as HLO prints them without a layout.
+    /// Displays the element type and the dimensions without the layout, as in HLO text.
     pub(crate) fn without_layout(&self) -> impl fmt::Display + '_ {
         struct Bare<'a>(&'a Shape);
         impl fmt::Display for Bare<'_> {
@@ -119,7 +119,7 @@ impl ArrayShape {
         Bare(&self.shape)
     }
 
-    /// Reads a shape such as `f32[2,3]{1,0}`; without a layout, the array is row-major.
+    /// Parses a shape such as `f32[2,3]{1,0}`. An array without a layout is row-major.
     pub(crate) fn read(cursor: &mut Cursor<'_>) -> std::result::Result<Self, ParseError> {
         let start = cursor.at;
         let name = cursor.take_while(|c| c.is_ascii_alphanumeric());
@@ -154,7 +154,7 @@ impl ArrayShape {
     }
 }
 
-/// Reads a list of natural numbers in brackets.
+/// Parses a list of natural numbers in brackets.
 fn list(
     cursor: &mut Cursor<'_>,
     open: &str,
@@ -186,7 +186,7 @@ fn list(
     }
 }
 
-/// Displays indices as HLO prints layouts and paths through tuples: `{}`, `{1,0}`.
+/// Displays indices as HLO text does in layouts and in paths through tuples: `{}`, `{1,0}`.
 pub struct Indices<'a>(pub &'a [usize]);
 
 impl fmt::Display for Indices<'_> {
@@ -203,7 +203,7 @@ impl fmt::Display for Indices<'_> {
 }
 
 impl fmt::Display for ArrayShape {
-    /// Formats the shape as HLO prints it: `f32[2,3]{1,0}`, `pred[]`, `token[]`.
+    /// Formats the shape as in HLO text: `f32[2,3]{1,0}`, `pred[]`, `token[]`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.without_layout().fmt(f)?;
         if self.minor_to_major.is_empty() {

@@ -11,8 +11,8 @@ fn dims(tensor: &Tensor) -> IxDyn {
 }
 
 impl Tensor {
-    /// Returns the elements as an array, or `None` if the element type is not `T`. Requires the feature
-    /// `ndarray`.
+    /// Returns a view of the elements as an `ndarray` array, or `None` if the element type is not `T`. Requires the
+    /// feature `ndarray`.
     ///
     /// ```
     /// use ndarray::array;
@@ -31,20 +31,20 @@ impl Tensor {
         ArrayViewD::from_shape(dims(self), self.as_slice()?).ok()
     }
 
-    /// Returns the elements as a mutable array, or `None` if the element type is not `T` or a clone shares
-    /// them. Requires the feature `ndarray`.
+    /// Returns a mutable view of the elements as an `ndarray` array. Returns `None` if the element type is not `T` or
+    /// if a clone of the tensor shares the elements. Requires the feature `ndarray`.
     #[must_use]
     pub fn view_mut<T: Element>(&mut self) -> Option<ArrayViewMutD<'_, T>> {
         let dims = dims(self);
         ArrayViewMutD::from_shape(dims, self.as_mut_slice()?).ok()
     }
 
-    /// Returns a tensor with the elements of an array. Requires the feature `ndarray`.
+    /// Returns a tensor with the elements of an `ndarray` array. Requires the feature `ndarray`.
     ///
     /// A row-major array is not copied, unless [`Tensor::from_vec`] copies its vector.
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` if [`Shape`](crate::Shape) does not allow the dimensions.
+    /// `INVALID_ARGUMENT` if [`Shape`](crate::Shape) rejects the dimensions.
     pub fn from_array<T: Element, D: Dimension>(array: Array<T, D>) -> Result<Self> {
         let dims = array.shape().iter().map(|dim| i64::try_from(*dim));
         let dims: Vec<i64> = dims
@@ -55,7 +55,7 @@ impl Tensor {
         }
         let count = array.len();
         let (mut elements, offset) = array.into_raw_vec_and_offset();
-        // The array may be a slice of a larger array: keep only the elements of the slice.
+        // The array may be a part of a larger vector, so the elements before the part are removed.
         elements.drain(..offset.unwrap_or(0));
         elements.truncate(count);
         Self::from_vec(dims, elements)

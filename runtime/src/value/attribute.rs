@@ -1,4 +1,4 @@
-//! Attributes as typed values, before they are encoded for a handler.
+//! Attributes as typed values, before they are encoded for a handler's frame.
 
 use super::{DType, Element};
 use crate::value::attribute_array::{AttributeArray, Spelling};
@@ -7,26 +7,26 @@ use crate::value::scalar_codec::{self, Number};
 use std::fmt;
 use xla_ffi_sys::{Error, Result};
 
-/// How deep dictionaries may nest, including the dictionary of the call. This bounds the stack use of
-/// recursive functions.
+/// The maximum nesting depth of dictionaries, including the dictionary of the call. The limit bounds the stack size
+/// of recursive functions.
 pub(crate) const MAX_DEPTH: usize = 64;
 
-/// The value of one attribute.
+/// The value of an attribute.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Attribute {
-    /// A scalar: element type and bits.
+    /// A scalar, as an element type and bits.
     Scalar(DType, u128),
     /// A dense, one-dimensional array.
     Array(AttributeArray),
     /// A string of arbitrary bytes.
     Str(Vec<u8>),
-    /// A dictionary.
+    /// A nested dictionary.
     Dict(Attributes),
 }
 
 impl Attribute {
-    /// Returns an array attribute with these elements.
+    /// Returns an array attribute with the given elements.
     #[must_use]
     pub fn array<T: Element>(elements: &[T]) -> Self {
         let mut bytes = Vec::with_capacity(size_of_val(elements));
@@ -38,7 +38,7 @@ impl Attribute {
         Self::Array(AttributeArray::of(DType::of::<T>(), elements.len(), bytes))
     }
 
-    /// Returns a pointer as a 64-bit integer attribute, the form in which handlers receive pointers.
+    /// Returns an attribute with the address as a 64-bit integer, the form in which handlers receive pointers.
     #[must_use]
     pub fn pointer<T>(pointer: *const T) -> Self {
         Self::from(pointer as i64)
@@ -66,7 +66,7 @@ impl Attribute {
         }
     }
 
-    /// Returns how deep dictionaries nest in this attribute; 0 if it is not a dictionary.
+    /// Returns the nesting depth of dictionaries in this attribute; 0 if it is not a dictionary.
     fn depth(&self) -> usize {
         let Self::Dict(nested) = self else { return 0 };
         let inner = nested.entries.iter().map(|(_, value)| value.depth());
@@ -149,10 +149,10 @@ impl Attributes {
         Self::default()
     }
 
-    /// Returns the dictionary with one more attribute, which replaces an attribute of the same name.
+    /// Returns the dictionary with the given attribute, which replaces an attribute of the same name.
     ///
     /// # Panics
-    /// Panics if dictionaries nest deeper than 64; [`Attributes::insert`] returns an error instead.
+    /// Panics if dictionaries are nested deeper than 64 levels; [`Attributes::insert`] returns an error instead.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, value: impl Into<Attribute>) -> Self {
         let (name, value) = (name.into(), value.into());
@@ -164,11 +164,11 @@ impl Attributes {
         self
     }
 
-    /// Adds an attribute.
+    /// Adds an attribute to the dictionary.
     ///
     /// # Errors
-    /// `ALREADY_EXISTS` if there is an attribute of this name; `INVALID_ARGUMENT` if dictionaries nest deeper
-    /// than 64.
+    /// `ALREADY_EXISTS` if the dictionary contains an attribute of this name; `INVALID_ARGUMENT` if dictionaries are
+    /// nested deeper than 64 levels.
     pub fn insert(&mut self, name: impl Into<String>, value: impl Into<Attribute>) -> Result<()> {
         let (name, value) = (name.into(), value.into());
         if value.depth() >= MAX_DEPTH {
@@ -203,13 +203,13 @@ impl Attributes {
         self.entries.len()
     }
 
-    /// Returns true if there are no attributes.
+    /// Returns true if the dictionary is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Returns an iterator over names and values, sorted by the bytes of the names.
+    /// Returns an iterator over the names and values, sorted by the bytes of the names.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &Attribute)> {
         self.entries
             .iter()
@@ -233,8 +233,7 @@ impl fmt::Display for Attribute {
 }
 
 impl fmt::Display for Attributes {
-    /// Formats the attributes as an MLIR dictionary, from which [`Attributes::parse`] returns the same
-    /// attributes.
+    /// Formats the attributes as an MLIR dictionary. [`Attributes::parse`] parses this text to the same attributes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("{")?;
         for (index, (name, value)) in self.iter().enumerate() {
@@ -262,24 +261,24 @@ pub fn is_bare(name: &str) -> bool {
         && !matches!(name, "true" | "false" | "array" | "unit" | "dense")
 }
 
-/// Returns the MLIR name of an element type. Signed integers get MLIR's signless names, as in XLA.
+/// Returns the MLIR name of an element type. As in XLA, signed integers have MLIR's signless names.
 pub(crate) fn mlir_name(dtype: DType) -> String {
     let name = dtype.c_name();
     match (name, name.split_at(1)) {
         ("PRED", _) => "i1".into(),
-        // `i1` is the boolean, so the one-bit integer needs MLIR's explicitly signed name.
+        // `i1` is MLIR's boolean type, so the one-bit integer has MLIR's explicitly signed name.
         ("S1", _) => "si1".into(),
         ("C64", _) => "complex<f32>".into(),
         ("C128", _) => "complex<f64>".into(),
         (_, ("S", bits)) => format!("i{bits}"),
         (_, ("U", bits)) => format!("ui{bits}"),
-        // MLIR writes only the type's letter in lower case: `f8E4M3FN`.
+        // Only the type's first letter is lower case in MLIR: `f8E4M3FN`.
         (_, ("F", rest)) => format!("f{rest}"),
         _ => dtype.name().into(),
     }
 }
 
-/// Writes an array as a text would contain it. XLA reads unsigned arrays only in the form `dense<…>`.
+/// Writes an array in MLIR syntax. XLA accepts unsigned arrays only in the form `dense<…>`.
 fn write_array(f: &mut fmt::Formatter<'_>, array: &AttributeArray) -> fmt::Result {
     let dtype = array.dtype();
     let name = mlir_name(dtype);
@@ -332,7 +331,7 @@ fn write_number(f: &mut fmt::Formatter<'_>, dtype: DType, bits: u128) -> fmt::Re
     }
 }
 
-/// Writes the shortest decimal that reads back as the same number, with the decimal point that MLIR requires.
+/// Writes the shortest decimal number that is parsed to the same value, with the decimal point that MLIR requires.
 fn write_float(f: &mut fmt::Formatter<'_>, dtype: DType, value: f64) -> fmt::Result {
     let text = if dtype == DType::F32 {
         format!("{:e}", value as f32)

@@ -1,18 +1,18 @@
-//! Array attributes. Each array has exactly as many bytes as its elements take, because handlers receive
-//! slices of them.
+//! Array attributes. The buffer of each array has exactly the size of its elements, because handlers receive slices
+//! of it.
 
 use super::DType;
 use xla_ffi_sys::{Error, Result};
 
-/// The MLIR syntax of an array. Handlers receive the same array either way, but hosts do not accept both in
-/// all cases.
+/// The MLIR syntax of an array. Handlers receive the same array in both cases, but some hosts reject one of the
+/// forms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Spelling {
-    /// The array does not come from a text: use the syntax that fits its type.
+    /// The array was not parsed from text. It is written in the form that hosts accept for its type.
     Either,
-    /// `array<i32: 1, 2>`.
+    /// The form `array<i32: 1, 2>`.
     Array,
-    /// `dense<[1, 2]> : tensor<2xi32>`.
+    /// The form `dense<[1, 2]> : tensor<2xi32>`.
     Dense,
 }
 
@@ -26,14 +26,14 @@ pub struct AttributeArray {
 }
 
 impl PartialEq for AttributeArray {
-    /// Returns true if handlers receive the same array; the syntax does not matter.
+    /// Returns true if handlers receive the same array. The MLIR syntax of the arrays may differ.
     fn eq(&self, other: &Self) -> bool {
         self.dtype == other.dtype && self.len == other.len && self.bytes == other.bytes
     }
 }
 
 impl AttributeArray {
-    /// Returns an array of `len` elements; packed elements share bytes.
+    /// Returns an array of `len` elements. Elements of less than a byte are packed.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` if `bytes` does not have the size of `len` elements, and for tokens, which have no
@@ -48,7 +48,7 @@ impl AttributeArray {
         Ok(Self::of(dtype, len, bytes))
     }
 
-    /// Returns the array without checking the number of bytes, for callers that have checked it.
+    /// Returns an array without a check of the number of bytes, which the caller must have checked.
     pub(crate) fn of(dtype: DType, len: usize, bytes: Vec<u8>) -> Self {
         debug_assert_eq!(dtype.bytes_for(len), Some(bytes.len()));
         Self {
@@ -59,13 +59,13 @@ impl AttributeArray {
         }
     }
 
-    /// Returns the array with the syntax of the text that it was read from.
+    /// Returns the array with the MLIR syntax from which it was parsed.
     pub(crate) fn spelled(mut self, spelling: Spelling) -> Self {
         self.spelling = spelling;
         self
     }
 
-    /// Returns the syntax of the text that the array was read from.
+    /// Returns the MLIR syntax from which the array was parsed.
     pub(crate) fn spelling(&self) -> Spelling {
         self.spelling
     }

@@ -1,4 +1,4 @@
-//! Element types: names, widths, packing.
+//! Element types: their names, sizes and packing.
 
 use std::fmt;
 pub use xla_ffi_sys::ElementClass as Class;
@@ -12,7 +12,7 @@ macro_rules! dtypes {
             $($dtype,)*
         }
 
-        /// The ABI's description of each type, in the order of the variants.
+        /// The ABI's descriptions of the element types, in the order of the variants.
         const TABLE: &[($name, &ElementType)] = &[$(($name::$dtype, row(XLA_FFI_DataType::$raw))),*];
     };
 }
@@ -92,7 +92,7 @@ impl DType {
         self.row().dtype
     }
 
-    /// Returns the type with this number, or `None` for numbers that no known host sends.
+    /// Returns the type with this number in the ABI, or `None` for unknown numbers.
     #[must_use]
     pub const fn from_raw(raw: XLA_FFI_DataType) -> Option<Self> {
         let mut i = 0;
@@ -111,19 +111,20 @@ impl DType {
         const { Self::from_raw(T::DTYPE).expect("an element has one of the listed types") }
     }
 
-    /// Returns the C name without its prefix, for example `"F8E4M3FN"`.
+    /// Returns the type's name in C without the prefix, for example `"F8E4M3FN"`.
     #[must_use]
     pub fn c_name(self) -> &'static str {
         self.raw().name().unwrap_or_default()
     }
 
-    /// Returns the name in HLO texts, for example `"f8e4m3fn"`.
+    /// Returns the type's name in HLO text, for example `"f8e4m3fn"`.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.raw().lower_name().unwrap_or_default()
     }
 
-    /// Returns the type called `name`, in any case; aliases such as `i32`, `bool` and `int4` are accepted.
+    /// Returns the type called `name`. Upper and lower case are equivalent; aliases such as `i32`, `bool` and `int4`
+    /// are accepted.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         let name = name.to_ascii_lowercase();
@@ -149,7 +150,7 @@ impl DType {
             "complex128" | "cdouble" => "c128",
             other => other,
         };
-        // Names from ml_dtypes, for example `float8_e4m3fn`.
+        // The names of ml_dtypes, for example `float8_e4m3fn`.
         let small = ["float8_", "float4_"].into_iter().find_map(|prefix| {
             let rest = alias.strip_prefix(prefix)?;
             Some(format!("f{}{rest}", &prefix[5..6]))
@@ -164,7 +165,7 @@ impl DType {
         self.row().bits
     }
 
-    /// Returns the type of the real and imaginary parts of a complex type, or any other type itself.
+    /// Returns the type of the real and imaginary parts of a complex type. Returns any other type unchanged.
     pub(crate) fn part(self) -> Self {
         match self {
             Self::C64 => Self::F32,
@@ -173,13 +174,13 @@ impl DType {
         }
     }
 
-    /// Returns the class of numbers of this type.
+    /// Returns the class of this type, for example signed integers.
     #[must_use]
     pub fn class(self) -> Class {
         self.row().class
     }
 
-    /// Returns true if several elements share a byte; the first element has the low bits.
+    /// Returns true if several elements share a byte. The first element is in the low bits.
     #[must_use]
     pub fn is_packed(self) -> bool {
         (1..8).contains(&self.bits())
@@ -191,7 +192,8 @@ impl DType {
         self.row().since
     }
 
-    /// Returns the number that a host of `revision` writes into `dtype`; r3 and r4 send 0 for packed types.
+    /// Returns the number that a host of `revision` writes to `dtype` of a buffer. Hosts of r3 and r4 write 0 for
+    /// packed types.
     #[must_use]
     pub fn raw_on(self, revision: Revision) -> XLA_FFI_DataType {
         if self.is_packed() && matches!(revision, Revision::R3 | Revision::R4) {
@@ -201,7 +203,7 @@ impl DType {
         }
     }
 
-    /// Returns the number of bytes of densely packed `elements`, or `None` on overflow.
+    /// Returns the size in bytes of `elements` densely packed elements, or `None` on overflow.
     #[must_use]
     pub fn bytes_for(self, elements: usize) -> Option<usize> {
         self.raw().bytes_for(elements)

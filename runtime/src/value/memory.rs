@@ -1,4 +1,4 @@
-//! The memory of tensors: allocated here with an alignment and a guard after the bytes, or lent by an owner.
+//! The memory of tensors: allocated with an alignment and a guard, or lent by an owner.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::any::Any;
@@ -10,44 +10,44 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// Alignment of every buffer that is allocated here, in bytes.
+/// The alignment in bytes of every buffer that this module allocates.
 pub const ALIGNMENT: usize = 64;
-/// Minimum alignment of lent memory, in bytes. XLA's CPU client accepts this alignment from its callers
-/// without a copy, so handlers must support it anyway.
+/// The minimum alignment in bytes of lent memory. XLA's CPU client accepts memory with this alignment from its
+/// callers without a copy, so handlers must support it.
 pub const LEAST_ALIGNMENT: usize = 16;
-/// Size of the guard after every buffer, which handlers must not write, in bytes.
+/// The size in bytes of the guard after every buffer. Handlers must not write the guard.
 const GUARD: usize = 64;
-/// Largest buffer that is allocated without an alignment, in bytes. Allocators serve small objects faster
-/// than aligned ones.
+/// The largest buffer in bytes that is allocated as [`Memory::Small`]. Allocators are faster for small objects than
+/// for aligned objects.
 const SMALL: usize = 4096;
 
-/// The bytes of an array; clones share them.
+/// The bytes of an array. Clones share the bytes.
 #[derive(Clone)]
 pub(crate) enum Memory {
     /// A small buffer in the same allocation as its reference count. Invariant: from the first multiple of
-    /// [`ALIGNMENT`], `bytes` bytes and the guard after them are initialised.
+    /// [`ALIGNMENT`], the buffer's `bytes` bytes and its guard are initialised.
     Small(Arc<[MaybeUninit<UnsafeCell<u8>>]>, Small),
     Large(Arc<Large>),
 }
 
-/// Description of a small buffer. It is at most as large as a `u32`, to keep [`Memory`] small.
+/// The size and the guard of a small buffer. The struct is at most as large as a `u32`, to keep [`Memory`] small.
 #[derive(Clone, Copy)]
 pub(crate) struct Small {
-    /// Size of the buffer; at most [`SMALL`].
+    /// The size of the buffer in bytes; at most [`SMALL`].
     bytes: u16,
     pattern: u8,
 }
 
-/// Returns the byte for the next guard; it repeats after 125 guards.
+/// Returns the byte with which the next guard is filled. The sequence repeats after 125 guards.
 ///
-/// A handler that copies past the end of an argument into the guard of a result copies a different pattern,
-/// so the write is detected. Bytes that handlers often write, such as 0, 1 and 255, are never used.
+/// Adjacent buffers have guards with different bytes. A handler that copies past the end of an argument into the
+/// guard of a result is therefore detected. Bytes that handlers often write, such as 0, 1 and 255, are never used.
 pub(crate) fn next_pattern() -> u8 {
     static NEXT: AtomicU8 = AtomicU8::new(0);
     0x81 + NEXT.fetch_add(1, Ordering::Relaxed) % 125
 }
 
-/// A buffer in a separate allocation from its reference count.
+/// A buffer that is not in the same allocation as its reference count.
 pub(crate) struct Large {
     start: NonNull<u8>,
     bytes: usize,
@@ -55,23 +55,24 @@ pub(crate) struct Large {
 }
 
 enum Origin {
-    /// Invariant: allocated with this layout, which covers `bytes` bytes from `start` and a guard with this
-    /// pattern.
+    /// Memory of this module. Invariant: it was allocated with this layout, which includes `bytes` bytes from `start`
+    /// and a guard filled with this byte.
     Own(Layout, u8),
-    /// Invariant: `bytes` bytes from `start` can be used as described here for as long as the owner lives.
+    /// Memory of an owner. Invariant: while the owner exists, `bytes` bytes from `start` are readable, and writable
+    /// unless `read_only` is set.
     Lent {
         _owner: Box<dyn Any + Send + Sync>,
         read_only: bool,
     },
 }
 
-// SAFETY: plain bytes, owned or lent until this value is dropped; shared references only read them.
+// SAFETY: the bytes are owned or lent until this value is dropped, and shared references only read them.
 unsafe impl Send for Large {}
-// SAFETY: as above.
+// SAFETY: the bytes are owned or lent until this value is dropped, and shared references only read them.
 unsafe impl Sync for Large {}
-// SAFETY: as above.
+// SAFETY: the bytes are owned or lent until this value is dropped, and shared references only read them.
 unsafe impl Send for Memory {}
-// SAFETY: as above.
+// SAFETY: the bytes are owned or lent until this value is dropped, and shared references only read them.
 unsafe impl Sync for Memory {}
 
 impl Memory {
@@ -88,20 +89,20 @@ impl Memory {
                     pattern,
                 },
             );
-            // SAFETY: `bytes` is inside the allocation, which has no other references yet.
+            // SAFETY: the first `bytes` bytes are inside the new allocation, to which no other reference exists.
             unsafe { memory.start().write_bytes(0, bytes) };
             memory
         } else {
             Self::Large(Arc::new(Large::zeroed(bytes, pattern)?))
         };
-        // SAFETY: `bytes` is inside the allocation, which has room for the guard after it.
+        // SAFETY: the allocation has `bytes` bytes and a guard after them.
         let guard = unsafe { memory.start().add(bytes) };
         // SAFETY: the guard is inside the allocation.
         unsafe { guard.write_bytes(pattern, GUARD) };
         Ok(memory)
     }
 
-    /// Returns memory that an owner lends, read-only or writable.
+    /// Returns memory that belongs to an owner. It is read-only if `read_only` is set.
     ///
     /// # Safety
     /// Until the owner is dropped, `bytes` bytes from `start` must be readable. Unless `read_only` is set,
@@ -127,9 +128,9 @@ impl Memory {
     pub(crate) fn start(&self) -> NonNull<u8> {
         match self {
             Self::Small(room, _) => {
-                // Handlers write shared bytes through this pointer, which the cells allow.
+                // Handlers write the bytes through this pointer, which the type `UnsafeCell` allows.
                 let room = NonNull::from(&**room).cast::<u8>();
-                // SAFETY: the offset is smaller than the extra room that was allocated for the alignment.
+                // SAFETY: the offset is smaller than the padding that was allocated for the alignment.
                 unsafe { room.add(room.align_offset(ALIGNMENT)) }
             }
             Self::Large(large) => large.start,
@@ -144,7 +145,7 @@ impl Memory {
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: the invariants of `Memory` and `Origin` guarantee that the bytes are valid and initialised.
+        // SAFETY: the invariants of `Memory` and `Origin` guarantee that the bytes are readable and initialised.
         unsafe { std::slice::from_raw_parts(self.start().as_ptr(), self.len()) }
     }
 
@@ -162,7 +163,7 @@ impl Memory {
         )
     }
 
-    /// Returns the bytes for writing, or `None` while a clone shares them or if they are read-only.
+    /// Returns the bytes for writing, or `None` if a clone shares the bytes or if they are read-only.
     pub(crate) fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         if self.is_read_only() {
             return None;
@@ -171,11 +172,12 @@ impl Memory {
             Self::Small(room, _) => Arc::get_mut(room).is_some(),
             Self::Large(large) => Arc::get_mut(large).is_some(),
         };
-        // SAFETY: as above, and there are no clones.
+        // SAFETY: the invariants of `Memory` and `Origin` guarantee that the bytes are writable and initialised. No
+        // clone shares them.
         alone.then(|| unsafe { std::slice::from_raw_parts_mut(self.start().as_ptr(), self.len()) })
     }
 
-    /// Returns true if both are clones of the same memory.
+    /// Returns true if both values are clones of the same memory.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Small(one, _), Self::Small(other, _)) => Arc::ptr_eq(one, other),
@@ -184,7 +186,7 @@ impl Memory {
         }
     }
 
-    /// Returns true if the guard is intact. Lent memory has no guard, so the result is always true.
+    /// Returns true if the guard is unchanged. For lent memory, which has no guard, the result is always true.
     #[inline]
     pub(crate) fn guard_is_whole(&self) -> bool {
         let pattern = match self {
@@ -194,7 +196,7 @@ impl Memory {
                 Origin::Lent { .. } => return true,
             },
         };
-        // SAFETY: the guard follows `bytes` inside the allocation.
+        // SAFETY: the allocation contains the guard after `bytes` bytes.
         let start = unsafe { self.start().add(self.len()) };
         // SAFETY: the guard's bytes are initialised and inside the allocation.
         let guard = unsafe { std::slice::from_raw_parts(start.as_ptr(), GUARD) };
@@ -230,7 +232,7 @@ impl Large {
 impl Drop for Large {
     fn drop(&mut self) {
         if let Origin::Own(layout, _) = self.origin {
-            // SAFETY: allocated with this layout, and freed only here.
+            // SAFETY: the memory was allocated with this layout, and only `drop` frees it.
             unsafe { dealloc(self.start.as_ptr(), layout) };
         }
     }
@@ -248,7 +250,7 @@ pub(crate) fn physical_memory() -> Option<usize> {
     *BYTES.get_or_init(|| {
         // SAFETY: `sysconf` only reads a number.
         let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
-        // SAFETY: as above.
+        // SAFETY: `sysconf` only reads a number.
         let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         usize::try_from(pages)
             .ok()?

@@ -1,10 +1,10 @@
-//! A cursor over a text, and parse errors with positions in the text.
+//! A cursor for parsers, and parse errors with positions in the text.
 
 use std::fmt;
 use std::ops::Range;
 use xla_ffi_sys::{Error, ErrorCode};
 
-/// A parse error: the position in the text and the reason.
+/// A parse error: the text, the byte range of the error, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
     text: String,
@@ -14,8 +14,8 @@ pub struct ParseError {
 
 impl ParseError {
     pub(crate) fn new(text: &str, span: Range<usize>, message: impl Into<String>) -> Self {
-        // The message quotes the input: escape control characters, so that it stays on one line and cannot
-        // control a terminal.
+        // The message quotes the input. Control characters are escaped, so that the message is a single line and
+        // cannot control a terminal.
         let printable = |letter: char| match letter.is_control() {
             true => letter.escape_default().to_string(),
             false => letter.into(),
@@ -27,13 +27,13 @@ impl ParseError {
         }
     }
 
-    /// Returns the byte range of the text that is wrong.
+    /// Returns the byte range of the error in the text.
     #[must_use]
     pub fn span(&self) -> Range<usize> {
         self.span.clone()
     }
 
-    /// Returns the reason.
+    /// Returns the reason of the error.
     #[must_use]
     pub fn message(&self) -> &str {
         &self.message
@@ -42,7 +42,7 @@ impl ParseError {
 
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Only the part of a long text around the error is shown.
+        // For a long text, the message shows only the part around the error.
         let shown = |from: usize, to: usize| {
             self.text[from..to]
                 .chars()
@@ -74,7 +74,7 @@ impl From<ParseError> for Error {
     }
 }
 
-/// A position in a text.
+/// A position in a text, with functions that consume the text.
 pub(crate) struct Cursor<'a> {
     pub(crate) text: &'a str,
     pub(crate) at: usize,
@@ -104,7 +104,7 @@ impl<'a> Cursor<'a> {
         self.at += rest.len() - rest.trim_start().len();
     }
 
-    /// Skips white space, then consumes `literal` if it is next. Returns true if it was.
+    /// Skips white space, then consumes `literal` if it is next. Returns true if `literal` was consumed.
     pub(crate) fn eat(&mut self, literal: &str) -> bool {
         self.skip_space();
         let found = self.rest().starts_with(literal);
@@ -121,7 +121,7 @@ impl<'a> Cursor<'a> {
         Err(self.unexpected(&format!("'{literal}' {what}")))
     }
 
-    /// Consumes characters while `keep` returns true, and returns them.
+    /// Consumes and returns the characters before the first character for which `keep` returns false.
     pub(crate) fn take_while(&mut self, keep: impl Fn(char) -> bool) -> &'a str {
         let rest = self.rest();
         let end = rest.find(|c| !keep(c)).unwrap_or(rest.len());

@@ -1,10 +1,10 @@
-//! Conversions of single elements between numbers and the bits of every element type.
+//! Converts single elements between numbers and the bits of each element type.
 
 use super::{DType, Shape, Tensor};
 use crate::value::dtype::Class;
 use xla_ffi_sys::{Error, Result};
 
-/// One element, in the widest type of its class.
+/// The value of an element, in the widest type of its class.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Number {
@@ -21,7 +21,7 @@ pub enum Number {
 }
 
 impl Number {
-    /// Returns the real and the imaginary part.
+    /// Returns the real and the imaginary part. The imaginary part of a real number is 0.
     fn parts(self) -> [f64; 2] {
         match self {
             Self::Bool(value) => [value.into(), 0.0],
@@ -32,7 +32,7 @@ impl Number {
         }
     }
 
-    /// Returns how many of the parts are infinite.
+    /// Returns the number of parts (real and imaginary) that are infinite.
     pub(crate) fn infinite_parts(self) -> usize {
         let parts = self.parts().into_iter();
         parts.filter(|part| part.is_infinite()).count()
@@ -52,11 +52,11 @@ impl std::fmt::Display for Number {
     }
 }
 
-// The crate microfloat (0.1.3) is not used: it rounds an `f64` to an `f32` first. As a result, one in seven
-// numbers next to a tie gets a wrong pattern. It also encodes zero as NaN in f8e8m0fnu. This code rounds only
+// The crate microfloat (0.1.3) is not used, because it rounds an `f64` twice, first to an `f32`. As a result, one in
+// seven numbers next to a tie gets wrong bits. The crate also encodes zero as NaN in f8e8m0fnu. This module rounds
 // once.
 
-/// A small float format: exponent bits, mantissa bits, bias, and the meaning of special patterns.
+/// A small float format: exponent bits, mantissa bits, bias, and the meaning of special bit patterns.
 struct Small {
     exponent: u32,
     mantissa: u32,
@@ -66,13 +66,13 @@ struct Small {
 
 #[derive(PartialEq)]
 enum Special {
-    /// As in IEEE 754: the largest exponent is infinity or NaN.
+    /// As in IEEE 754: numbers with the largest exponent are infinity or NaN.
     Ieee,
-    /// The pattern with all bits set is NaN; there is no infinity.
+    /// The bit pattern with all bits set is NaN; infinity does not exist.
     OnesNan,
-    /// Negative zero is NaN; there is no infinity.
+    /// The bit pattern of negative zero is NaN; infinity does not exist.
     NegativeZeroNan,
-    /// Every pattern is a finite number.
+    /// Every bit pattern is a finite number.
     Finite,
 }
 
@@ -123,7 +123,8 @@ impl Small {
         })
     }
 
-    /// Encodes IEEE floats like `encode`, with arithmetic: a search among 65536 patterns takes too long.
+    /// Encodes a number in an IEEE format by arithmetic, because the search of `encode` is slow for 65536 bit
+    /// patterns.
     fn encode_ieee(&self, value: f64) -> u16 {
         let sign = if value.is_sign_negative() {
             self.sign()
@@ -137,15 +138,16 @@ impl Small {
         let magnitude = value.abs();
         let power = (magnitude.to_bits() >> 52) as i32 - 1023;
         let power = power.max(1 - self.bias);
-        // A power of two changes no digit. Rounding up to the next power carries into the exponent's bits.
+        // The multiplication by a power of two is exact. Rounding up to the next power of two carries into the
+        // exponent bits.
         let steps = magnitude * 2.0_f64.powi(self.mantissa as i32 - power);
         let steps = steps.round_ties_even() as u64;
         let bits = steps.saturating_add(((power + self.bias - 1) as u64) << self.mantissa);
         sign | bits.min(infinity.into()) as u16
     }
 
-    /// Returns the nearest pattern, with ties to even. Values out of range become infinity, NaN, or the
-    /// largest number, depending on the format.
+    /// Returns the bit pattern of the nearest number, with ties to even. Values out of range become infinity, NaN, or
+    /// the largest number, depending on the format.
     fn encode(&self, value: f64) -> u16 {
         if value.is_nan() {
             let nan = (0..=0xFF).find(|bits| self.decode(*bits).is_nan());
@@ -154,7 +156,8 @@ impl Small {
         let finite = |bits: &u16| self.decode(*bits).is_finite();
         let largest = (0..self.sign()).rev().find(finite).unwrap_or(0);
         let step = self.decode(largest) - self.decode(largest - 1);
-        // The pattern after the largest number is not a number, but rounding treats it as the next one.
+        // The bit pattern after the largest number is not a number. For rounding, it counts as the next larger
+        // number.
         let number = |bits: u16| match bits > largest {
             true => self.decode(largest) + step,
             false => self.decode(bits),
@@ -186,8 +189,8 @@ fn decode_exponent(bits: u8) -> f64 {
     }
 }
 
-/// Returns the nearest pattern; ties go to the larger number, as in ml_dtypes. Negative values and values out
-/// of range become NaN. Zero, which the type lacks, becomes the smallest number.
+/// Returns the bit pattern of the nearest number of `F8E8M0FNU`. Ties round up, as in ml_dtypes. Negative values and
+/// values out of range become NaN. Zero, which the type lacks, becomes the smallest number.
 fn encode_exponent(value: f64) -> u8 {
     if value.is_nan() || value < 0.0 {
         return 0xFF;
@@ -199,7 +202,7 @@ fn encode_exponent(value: f64) -> u8 {
 
 fn encode_float(dtype: DType, value: f64) -> Option<u128> {
     Some(match dtype {
-        // The type has neither infinity nor NaN.
+        // This type has neither infinity nor NaN.
         DType::F4E2M1FN if value.is_nan() => return None,
         DType::F16 | DType::BF16 => small(dtype)?.encode_ieee(value).into(),
         DType::F32 => (value as f32).to_bits().into(),
@@ -218,7 +221,7 @@ fn decode_float(dtype: DType, bits: u128) -> Option<f64> {
     })
 }
 
-/// Returns the bits of `value` in `dtype`, in the low bytes.
+/// Returns the bits of `value` as an element of type `dtype`, in the low bytes of the result.
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` if the number is of a different class or out of the range of an integer type.
@@ -265,13 +268,14 @@ pub fn decode(dtype: DType, bits: u128) -> Option<Number> {
     })
 }
 
-/// Returns true if a finite number overflowed: `bits` of `dtype` are infinity, NaN, or the largest number of
+/// Returns true if a finite number overflowed in the conversion to `bits`: to infinity, NaN, or the largest number of
 /// a type that has neither.
 pub(crate) fn overflows(dtype: DType, value: Number, bits: u128) -> bool {
     let Some(stored) = decode(dtype, bits) else {
         return false;
     };
-    // Even in the coarsest type, rounding changes a number that is not tiny by at most a quarter.
+    // Rounding changes a number of 6 or more by at most a quarter, even in the least precise type. A larger change is
+    // an overflow.
     let lost = |(given, stored): (f64, f64)| {
         given.is_finite()
             && (!stored.is_finite() || (stored.abs() >= 6.0 && given.abs() > 1.5 * stored.abs()))
@@ -279,13 +283,13 @@ pub(crate) fn overflows(dtype: DType, value: Number, bits: u128) -> bool {
     value.parts().into_iter().zip(stored.parts()).any(lost)
 }
 
-/// Returns the shortest decimal text that reads back as these bits of `dtype`.
+/// Returns the shortest decimal text that is parsed to these bits of `dtype`.
 #[must_use]
 pub fn shortest(dtype: DType, bits: u128) -> String {
     let float = |dtype: DType, value: f64, bits: u128| {
         let mut shorter = (0..17).filter_map(|digits| format!("{value:.digits$e}").parse().ok());
         let same = |short: &f64| encode_float(dtype, *short) == Some(bits);
-        // Exponents are used only for numbers that would otherwise be long.
+        // The text has an exponent only if the number would be long without it.
         let text = format!("{:?}", shorter.find(same).unwrap_or(value));
         text.strip_suffix(".0").unwrap_or(&text).to_owned()
     };
@@ -303,7 +307,7 @@ pub fn shortest(dtype: DType, bits: u128) -> String {
     }
 }
 
-/// Writes the element `index` of a packed or plain array of `dtype`.
+/// Writes the element at `index` of an array of `dtype`, which may be packed.
 #[doc(hidden)]
 pub fn store(bytes: &mut [u8], dtype: DType, index: usize, bits: u128) {
     let width = dtype.bits();
@@ -319,7 +323,7 @@ pub fn store(bytes: &mut [u8], dtype: DType, index: usize, bits: u128) {
     }
 }
 
-/// Reads the element `index` of a packed or plain array of `dtype`.
+/// Returns the element at `index` of an array of `dtype`, which may be packed.
 #[doc(hidden)]
 pub fn load(bytes: &[u8], dtype: DType, index: usize) -> u128 {
     let width = dtype.bits();
@@ -335,8 +339,8 @@ pub fn load(bytes: &[u8], dtype: DType, index: usize) -> u128 {
 }
 
 impl Tensor {
-    /// Returns the same elements in reverse order within each byte. Hosts before r5 put the first element of
-    /// a byte into its high bits. Arrays that are not packed are unchanged.
+    /// Returns the array with the opposite order of elements within each byte. Hosts before r5 put the first element
+    /// of a byte into the high bits. Arrays without packed elements are returned unchanged.
     pub(crate) fn with_flipped_packing(&self) -> Result<Self> {
         let dtype = self.shape().dtype();
         if !dtype.is_packed() {
@@ -354,7 +358,7 @@ impl Tensor {
         Self::from_bytes(self.shape().clone(), &bytes)
     }
 
-    /// Returns an array whose elements `value` computes from their row-major indices.
+    /// Returns an array whose elements are the results of `value` for the row-major indices.
     ///
     /// # Errors
     /// The errors of [`encode`], and `RESOURCE_EXHAUSTED` if the memory cannot be allocated.
@@ -370,7 +374,7 @@ impl Tensor {
         Ok(tensor)
     }
 
-    /// Returns the text of the element with the row-major index `index`, or `None` past the end.
+    /// Returns the text of the element with the row-major index `index`, or `None` if the index is out of range.
     #[must_use]
     pub fn text(&self, index: usize) -> Option<String> {
         self.get(index)?;
@@ -378,7 +382,8 @@ impl Tensor {
         Some(shortest(dtype, load(self.bytes(), dtype, index)))
     }
 
-    /// Returns the element with the row-major index `index`, or `None` past the end and for a token.
+    /// Returns the element with the row-major index `index`, or `None` if the index is out of range or the array is a
+    /// token.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<Number> {
         if index >= self.shape().elements() {
@@ -435,7 +440,8 @@ mod tests {
                     Some(bits.into()),
                     "{dtype} {value}"
                 );
-                // Halfway to the next number, and the nearest numbers around that.
+                // The test values are midway between this number and the next, and the `f64` numbers next to the
+                // midpoint.
                 let next = decode_float(dtype, (bits ^ 1).into()).unwrap();
                 let middle = f64::midpoint(value, next);
                 if !middle.is_finite() {

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use std::fmt;
 use xla_ffi_sys::{Error, Result};
 
-/// Dimensions, stored inline for the ranks that most arrays have.
+/// Dimensions, stored without an allocation for up to six dimensions.
 type Dims = SmallVec<[i64; 6]>;
 
 /// The element type and the dimensions of a dense row-major array.
@@ -33,7 +33,7 @@ impl Clone for Shape {
     #[inline]
     fn clone(&self) -> Self {
         Self {
-            // Copies the dimensions as a whole; the derived `Clone` would copy them one by one.
+            // `from_slice` copies all dimensions together; the derived `Clone` would copy them one by one.
             dims: Dims::from_slice(&self.dims),
             ..*self
         }
@@ -41,15 +41,15 @@ impl Clone for Shape {
 }
 
 impl Shape {
-    /// The largest number of dimensions of an array. NumPy's limit is 64; shapes with thousands of dimensions
-    /// are mistakes and would slow down every later step.
+    /// The maximum number of dimensions of an array. NumPy's limit is 64. Shapes with thousands of dimensions are
+    /// mistakes and would make all later operations slow.
     pub const MAX_RANK: usize = 1024;
 
-    /// Returns a shape with this element type and these dimensions.
+    /// Returns a shape with the given element type and dimensions.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` for a negative dimension, more than [`Shape::MAX_RANK`] dimensions, a token with
-    /// dimensions, or a size that exceeds the address space.
+    /// dimensions, or an array that is larger than the address space.
     pub fn new(dtype: DType, dims: impl Into<Vec<i64>>) -> Result<Self> {
         let dims = Dims::from_vec(dims.into());
         if dims.len() > Self::MAX_RANK {
@@ -77,8 +77,7 @@ impl Shape {
                 ))
             })?;
             has_zero |= dim == 0;
-            // A zero in another dimension does not excuse an overflow, because the strides would still
-            // overflow.
+            // A dimension of 0 counts as 1, because the strides of the other dimensions must not overflow.
             elements = elements.checked_mul(dim.max(1)).ok_or_else(too_large)?;
         }
         if has_zero {
@@ -121,14 +120,14 @@ impl Shape {
         &self.dims
     }
 
-    /// Returns the number of elements.
+    /// Returns the number of elements of the array.
     #[inline]
     #[must_use]
     pub fn elements(&self) -> usize {
         self.elements
     }
 
-    /// Returns the size in bytes.
+    /// Returns the size of the array in bytes.
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> usize {

@@ -1,4 +1,4 @@
-//! Host arrays in memory like the memory that XLA passes to handlers: 64-byte aligned, with a guard after it.
+//! Tensors: arrays in host memory that, like XLA's memory, is 64-byte aligned. A guard follows each array.
 
 use super::memory::{ALIGNMENT, LEAST_ALIGNMENT, Memory};
 use super::{DType, Element, Shape};
@@ -10,8 +10,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use xla_ffi_sys::{Error, ErrorCode, Finding, Hazard, Result};
 
-/// A dense row-major array in host memory. Clones share the bytes; only a tensor without clones can be
-/// written.
+/// A dense row-major array in host memory. Clones share the bytes. Only a tensor without clones can be written.
 ///
 /// ```
 /// use xla_ffi_runtime::{DType, Shape, Tensor};
@@ -36,7 +35,7 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// Returns an array of zeros.
+    /// Returns an array of the given shape, initialised with zeros.
     ///
     /// # Errors
     /// `RESOURCE_EXHAUSTED` if the memory cannot be allocated.
@@ -48,7 +47,8 @@ impl Tensor {
         }
     }
 
-    /// Returns an array with a copy of these bytes, packed as XLA packs elements.
+    /// Returns an array with a copy of the given bytes. Elements of less than a byte are packed, the first in the low
+    /// bits.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` if the number of bytes does not match the shape.
@@ -67,7 +67,7 @@ impl Tensor {
         Ok(tensor)
     }
 
-    /// Returns an array with a copy of these elements.
+    /// Returns an array with a copy of the given elements.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` if the number of elements does not match the dimensions.
@@ -87,8 +87,8 @@ impl Tensor {
         Self::from_bytes(shape, bytes)
     }
 
-    /// Returns an array of these elements without a copy; the vector is dropped with the last clone. Vectors
-    /// that are not 16-byte aligned are copied; some allocators return such memory for small vectors.
+    /// Returns an array with the elements of a vector, without a copy. The vector is dropped with the last clone of
+    /// the array. Small vectors may be copied, because some allocators do not align them to 16 bytes.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` if the number of elements does not match the dimensions.
@@ -113,15 +113,15 @@ impl Tensor {
         unsafe { Self::lent(shape, start, Box::new(owner), false) }
     }
 
-    /// Returns an array in the caller's memory, without a copy; `owner` is dropped with the last clone.
+    /// Returns an array in the caller's memory, without a copy. `owner` is dropped with the last clone of the array.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` if the memory is not 16-byte aligned, which XLA's CPU client requires, or if `data`
     /// is null and the array has elements.
     ///
     /// # Safety
-    /// Until `owner` is dropped, as many bytes as the shape has must be readable and writable there, and no
-    /// other code may access them.
+    /// Until `owner` is dropped, the shape's number of bytes at `data` must be readable and writable, and no other
+    /// code may access them.
     pub unsafe fn from_raw(
         shape: Shape,
         data: *mut c_void,
@@ -131,11 +131,11 @@ impl Tensor {
         unsafe { Self::from_raw_with(shape, data, owner, false) }
     }
 
-    /// Returns an array in the caller's memory, like [`Tensor::from_raw`], which may be read-only.
+    /// Returns an array in the caller's memory, like [`Tensor::from_raw`]. The memory may be read-only.
     ///
     /// # Safety
-    /// As for [`Tensor::from_raw`]. If `read_only` is set, the memory need not be writable, and no code may
-    /// write it.
+    /// The requirements of [`Tensor::from_raw`] apply. If `read_only` is set, the memory need not be writable, and no
+    /// code may write it.
     pub(super) unsafe fn from_raw_with(
         shape: Shape,
         data: *mut c_void,
@@ -161,13 +161,15 @@ impl Tensor {
         unsafe { Self::lent(shape, start, Box::new(owner), read_only) }
     }
 
-    /// Returns zeros in memory from the program's own allocator, which frees the memory with the last clone.
+    /// Returns an array of zeros in memory of the program's allocator. The allocator frees the memory when the last
+    /// clone of the array is dropped.
     ///
     /// # Errors
     /// `RESOURCE_EXHAUSTED` if the allocator fails; `INVALID_ARGUMENT` if its memory is not 16-byte aligned.
     ///
     /// # Safety
-    /// The allocator must return host memory of the requested size that no other code uses until it is freed.
+    /// The allocator must return host memory of the requested size. No other code may use the memory until it is
+    /// freed.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -200,14 +202,14 @@ impl Tensor {
         };
         // SAFETY: guaranteed by the caller.
         unsafe { data.cast::<u8>().write_bytes(0, size) };
-        // SAFETY: as above; `owner` frees the memory.
+        // SAFETY: the allocator returned the memory, and `owner` frees it.
         unsafe { Self::from_raw(shape, data, owner) }
     }
 
-    /// Returns an array in lent memory without checking the alignment.
+    /// Returns an array in an owner's memory, without a check of the alignment.
     ///
     /// # Safety
-    /// As for [`Tensor::from_raw`]; the memory must also be aligned.
+    /// The requirements of [`Tensor::from_raw`] apply. The memory must also be aligned to 16 bytes.
     unsafe fn lent(
         shape: Shape,
         start: NonNull<u8>,
@@ -226,14 +228,14 @@ impl Tensor {
         &self.shape
     }
 
-    /// Returns the bytes.
+    /// Returns the bytes of the elements.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.memory.bytes()
     }
 
-    /// Returns the bytes for writing, or `None` while a clone shares them or if another library lends them
-    /// read-only.
+    /// Returns the bytes for writing, or `None` if a clone shares the bytes or if they are read-only memory of a
+    /// different library.
     #[must_use]
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         self.memory.bytes_mut()
@@ -251,7 +253,8 @@ impl Tensor {
         Some(unsafe { std::slice::from_raw_parts(start, self.shape.elements()) })
     }
 
-    /// Returns the elements for writing, or `None` if the element type is not `T` or a clone shares them.
+    /// Returns the elements for writing, or `None` if the element type is not `T`, a clone shares the elements, or
+    /// they are read-only.
     #[must_use]
     pub fn as_mut_slice<T: Element>(&mut self) -> Option<&mut [T]> {
         if DType::of::<T>() != self.shape.dtype() {
@@ -259,7 +262,8 @@ impl Tensor {
         }
         let elements = self.shape.elements();
         let start = self.bytes_mut()?.as_mut_ptr().cast::<T>();
-        // SAFETY: as for `as_slice`, and the memory is not shared.
+        // SAFETY: the memory is at least 16-byte aligned, every bit pattern is an element, and no clone shares the
+        // memory.
         Some(unsafe { std::slice::from_raw_parts_mut(start, elements) })
     }
 
@@ -274,7 +278,7 @@ impl Tensor {
         self.memory.is_same(&other.memory)
     }
 
-    /// Returns the pointer that a host writes into `XLA_FFI_Buffer.data`: null for arrays without elements.
+    /// Returns the pointer that a host writes to `XLA_FFI_Buffer.data`: null for arrays without elements.
     #[doc(hidden)]
     #[must_use]
     pub fn data(&self) -> *mut c_void {
@@ -284,7 +288,7 @@ impl Tensor {
         self.memory.start().as_ptr().cast()
     }
 
-    /// Returns a finding if bytes after the array were written; the finding calls the array `what`.
+    /// Returns a finding if the guard after the array was written. `what` is the array's name in the finding.
     #[must_use]
     pub fn check_guard(&self, what: impl std::fmt::Display) -> Option<Finding> {
         (!self.memory.guard_is_whole()).then(|| {
@@ -296,7 +300,7 @@ impl Tensor {
     }
 }
 
-/// Memory from a program's allocator, freed on drop.
+/// Memory of a program's allocator. It is freed on drop.
 struct Allocated {
     allocator: Arc<dyn DeviceAllocator>,
     data: usize,
@@ -305,7 +309,7 @@ struct Allocated {
 
 impl Drop for Allocated {
     fn drop(&mut self) {
-        // SAFETY: the allocator returned this memory, and it is freed only here.
+        // SAFETY: the allocator returned this memory, and only `drop` frees it.
         unsafe { self.allocator.free(self.data as *mut c_void, self.size) };
     }
 }
@@ -314,16 +318,16 @@ pub(super) fn is_aligned(data: *const c_void) -> bool {
     data as usize % LEAST_ALIGNMENT == 0
 }
 
-/// The raw parts of a vector, so that its elements are accessed only through the pointer.
+/// The raw parts of a vector. Code accesses the elements only through the pointer.
 struct Vector<T: Element> {
     start: NonNull<T>,
     len: usize,
     capacity: usize,
 }
 
-// SAFETY: owns its elements, which are plain numbers.
+// SAFETY: the value owns its elements, which are plain numbers.
 unsafe impl<T: Element> Send for Vector<T> {}
-// SAFETY: as above; shared references access nothing.
+// SAFETY: a shared reference gives no access to the elements.
 unsafe impl<T: Element> Sync for Vector<T> {}
 
 impl<T: Element> Vector<T> {
@@ -342,7 +346,7 @@ impl<T: Element> Vector<T> {
 
 impl<T: Element> Drop for Vector<T> {
     fn drop(&mut self) {
-        // SAFETY: the parts of a vector, reassembled only here.
+        // SAFETY: the parts are those of a vector, and only `drop` reassembles them.
         drop(unsafe { Vec::from_raw_parts(self.start.as_ptr(), self.len, self.capacity) });
     }
 }
@@ -367,7 +371,7 @@ mod tests {
         );
     }
 
-    /// A loop that runs past the end of two arrays copies the guard of one into the guard of the other.
+    /// A loop past the ends of two arrays copies the guard of one array into the guard of the other array.
     #[test]
     fn the_guard_of_another_array_is_told() {
         for size in [3, 4096, 4097, 10_000] {
@@ -379,10 +383,10 @@ mod tests {
                 let mut old = [0; 64];
                 // SAFETY: the guard is part of the allocation.
                 unsafe { old.as_mut_ptr().copy_from(behind(&to), 64) };
-                // SAFETY: both guards are part of their allocations, which are distinct.
+                // SAFETY: both guards are inside their allocations, which do not overlap.
                 unsafe { behind(&to).copy_from(behind(&from), count) };
                 assert!(to.check_guard("to").is_some(), "{size}, {count}");
-                // SAFETY: as above.
+                // SAFETY: the guard is part of the allocation.
                 unsafe { behind(&to).copy_from(old.as_ptr(), 64) };
                 assert!(to.check_guard("to").is_none() && from.check_guard("from").is_none());
             }
@@ -395,7 +399,7 @@ mod tests {
         let mut words = [0_u128; 4];
         let data: *mut c_void = words.as_mut_ptr().cast();
         let shape = Shape::new(DType::F32, [4, 3]).unwrap();
-        // SAFETY: 64 bytes, which outlive the tensor.
+        // SAFETY: `data` points to 64 bytes, which outlive the tensor.
         let tensor = unsafe { Tensor::from_raw(shape.clone(), data, owner.clone()) };
         let mut tensor = tensor.unwrap();
         assert_eq!(tensor.data(), data);
@@ -408,10 +412,10 @@ mod tests {
         drop((tensor, clone));
         assert_eq!(Arc::strong_count(&owner), 1);
         let odd = data.wrapping_byte_add(8);
-        // SAFETY: rejected before the memory is accessed.
+        // SAFETY: `from_raw` rejects the address before it accesses the memory.
         let error = unsafe { Tensor::from_raw(shape.clone(), odd, ()) }.unwrap_err();
         assert!(error.message().contains("a multiple of 16"), "{error}");
-        // SAFETY: as above.
+        // SAFETY: `from_raw` rejects a null pointer.
         let null = unsafe { Tensor::from_raw(shape, std::ptr::null_mut(), ()) };
         assert!(null.unwrap_err().message().contains("null pointer"));
         assert!(Tensor::from_vec([3], vec![1_i32, 2]).is_err());

@@ -1,9 +1,9 @@
-//! Trees: a leaf or a tuple of trees, like the shapes of a program.
+//! Trees whose nodes are leaves or tuples, like the shapes of a program's values.
 
 use std::fmt;
 
-/// A leaf or a tuple of trees. Methods recurse, so the stack limits the depth; shapes of programs nest at
-/// most [`MAX_DEPTH`](crate::MAX_DEPTH) deep.
+/// A leaf or a tuple of trees. Methods are recursive, so the stack size limits the depth. Shapes of programs are
+/// nested at most [`MAX_DEPTH`](crate::MAX_DEPTH) levels deep.
 ///
 /// ```
 /// use xla_ffi_runtime::Tree;
@@ -15,14 +15,14 @@ use std::fmt;
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub enum Tree<T> {
-    /// Any value that is not a tuple.
+    /// A value that is not a tuple.
     Leaf(T),
     /// A tuple of trees, possibly empty.
     Tuple(Vec<Tree<T>>),
 }
 
 impl<T> Tree<T> {
-    /// Returns a tuple of these trees.
+    /// Returns a tuple of the given trees.
     pub fn tuple(elements: impl IntoIterator<Item = Self>) -> Self {
         Self::Tuple(elements.into_iter().collect())
     }
@@ -45,13 +45,13 @@ impl<T> Tree<T> {
         }
     }
 
-    /// Returns true if this is a tuple.
+    /// Returns true if this tree is a tuple.
     #[must_use]
     pub fn is_tuple(&self) -> bool {
         matches!(self, Self::Tuple(_))
     }
 
-    /// Returns the subtree at the end of a path of tuple indices; the empty path is the tree itself.
+    /// Returns the subtree at a path of tuple indices. For an empty path, returns this tree.
     #[must_use]
     pub fn get(&self, path: &[usize]) -> Option<&Self> {
         path.iter()
@@ -63,7 +63,7 @@ impl<T> Tree<T> {
         self.nodes().filter_map(Self::leaf)
     }
 
-    /// Returns an iterator over all nodes, tuples and leaves, in pre-order: a tuple before its elements.
+    /// Returns an iterator over all nodes, which are tuples and leaves, in pre-order: each tuple before its elements.
     pub fn nodes(&self) -> impl Iterator<Item = &Self> {
         let mut left = vec![self];
         std::iter::from_fn(move || {
@@ -82,7 +82,7 @@ impl<T> Tree<T> {
         }
     }
 
-    /// Returns how deep tuples nest; 0 for a leaf.
+    /// Returns the nesting depth of tuples; 0 for a leaf.
     #[must_use]
     pub fn depth(&self) -> usize {
         match self {
@@ -91,14 +91,14 @@ impl<T> Tree<T> {
         }
     }
 
-    /// Returns a tree of the same structure, with each leaf mapped by `f` in pre-order.
+    /// Returns a tree of the same structure, whose leaves are the results of `f` in pre-order.
     pub fn map<U>(&self, mut f: impl FnMut(&T) -> U) -> Tree<U> {
         let mapped = self.try_map(|leaf| Ok::<U, std::convert::Infallible>(f(leaf)));
         let Ok(tree) = mapped;
         tree
     }
 
-    /// Maps the leaves like [`Tree::map`], with a function that may fail.
+    /// Returns a tree like [`Tree::map`], for a function `f` that may fail.
     ///
     /// # Errors
     /// The first error of `f`.
@@ -131,8 +131,8 @@ impl<T> Tree<T> {
         }
     }
 
-    /// Returns a tree of this structure with leaves from `leaves`, in pre-order, or `None` if there are too
-    /// few leaves.
+    /// Returns a tree of this structure with the leaves from `leaves`, in pre-order. Returns `None` if `leaves` has
+    /// too few leaves.
     pub fn filled<U>(&self, leaves: impl IntoIterator<Item = U>) -> Option<Tree<U>> {
         let mut leaves = leaves.into_iter();
         self.try_map(|_| leaves.next().ok_or(())).ok()
@@ -146,7 +146,7 @@ impl<T> From<T> for Tree<T> {
 }
 
 impl<T: fmt::Display> fmt::Display for Tree<T> {
-    /// Formats tuples as Python does.
+    /// Formats the tree like nested Python tuples.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Leaf(leaf) => leaf.fmt(f),

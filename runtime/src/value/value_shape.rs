@@ -20,10 +20,11 @@ use xla_ffi_sys::Result;
 /// ```
 pub type ValueShape = Tree<ArrayShape>;
 
-/// How deep tuples may nest. Real programs nest far less, and recursive parsers can still read the texts.
+/// The maximum nesting depth of tuples. Programs nest tuples far less; at this depth, recursive parsers do not
+/// exhaust the stack.
 pub const MAX_DEPTH: usize = 256;
 
-/// Maximum number of nodes of a shape, because tuples of tuples grow exponentially.
+/// The maximum number of nodes of a shape. Without a limit, the size of nested tuples grows exponentially.
 pub const MAX_NODES: usize = 1 << 16;
 
 impl Tree<ArrayShape> {
@@ -35,7 +36,7 @@ impl Tree<ArrayShape> {
         Ok(Self::Leaf(ArrayShape::new(Shape::new(dtype, dims)?)))
     }
 
-    /// Returns the shape of an array with this layout, minor to major.
+    /// Returns the shape of an array with the given layout, from minor to major dimension.
     ///
     /// # Errors
     /// The errors of [`Shape::new`] and [`ArrayShape::with_layout`].
@@ -54,12 +55,12 @@ impl Tree<ArrayShape> {
         Self::Leaf(ArrayShape::new(Shape::token()))
     }
 
-    /// Parses a shape in HLO syntax: `f32[2,3]{1,0}`, `(f32[2], (s32[], token[]))`. Arrays without a layout
-    /// are row-major; comments `/*…*/` are skipped.
+    /// Parses a shape in HLO syntax: `f32[2,3]{1,0}`, `(f32[2], (s32[], token[]))`. Arrays without a layout are
+    /// row-major. Comments `/*…*/` are skipped.
     ///
     /// # Errors
     /// Syntax errors, unknown element types, layouts that are not a permutation of the dimensions, sizes that
-    /// overflow, and tuples that nest deeper than [`MAX_DEPTH`].
+    /// overflow, and tuples that are nested deeper than [`MAX_DEPTH`].
     pub fn parse(text: &str) -> std::result::Result<Self, ParseError> {
         let mut cursor = Cursor::new(text);
         let shape = read(&mut cursor, 0)?;
@@ -70,7 +71,7 @@ impl Tree<ArrayShape> {
         }
     }
 
-    /// Returns true if both shapes are the same except for layouts.
+    /// Returns true if both shapes are equal except for layouts.
     #[must_use]
     pub fn is_compatible(&self, other: &Self) -> bool {
         self.same_structure(other)
@@ -86,20 +87,20 @@ impl Tree<ArrayShape> {
         self.leaves().all(ArrayShape::is_row_major)
     }
 
-    /// Returns the size of all densely packed arrays together in bytes, or `None` on overflow.
+    /// Returns the total size of all densely packed arrays in bytes, or `None` on overflow.
     #[must_use]
     pub fn bytes(&self) -> Option<usize> {
         self.leaves()
             .try_fold(0_usize, |sum, leaf| sum.checked_add(leaf.shape().bytes()))
     }
 
-    /// Returns the same shape with every array row-major.
+    /// Returns the shape with a row-major layout for every array.
     #[must_use]
     pub fn row_major(&self) -> Self {
         self.map(|leaf| ArrayShape::new(leaf.shape().clone()))
     }
 
-    /// Returns the text of the shape without layouts.
+    /// Returns the text of the shape without layouts, in HLO syntax.
     #[must_use]
     pub fn without_layouts(&self) -> String {
         self.map(|leaf| leaf.without_layout().to_string())

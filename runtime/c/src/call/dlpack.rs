@@ -93,7 +93,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_arg_dlpack_versioned(
 /// Implements `xffi_rt_call_ret_dlpack_versioned`.
 ///
 /// # Safety
-/// As for [`xffi_rt_call_arg_dlpack_versioned`].
+/// The requirements of [`xffi_rt_call_arg_dlpack_versioned`] apply.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_ret_dlpack_versioned(
     call: *mut xffi_rt_call,

@@ -141,7 +141,7 @@ impl Api {
     /// Calls a function without a result.
     ///
     /// # Safety
-    /// As for [`Self::call`].
+    /// The requirements of [`Self::call`] apply.
     unsafe fn call_void<A: Args>(self, args: &mut A) -> Result<()> {
         let function = self.slot(A::SLOT, A::NAME)?;
         // SAFETY: the slot has the function of this name, which has this type.

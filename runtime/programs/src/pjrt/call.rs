@@ -148,7 +148,7 @@ impl Call {
     /// Compiles the program, which runs the handler's instantiate stage, and runs it once.
     ///
     /// # Errors
-    /// As for [`Client::compile`] and [`super::Launch::run`].
+    /// The errors of [`Client::compile`] and [`super::Launch::run`].
     pub fn run(self) -> Result<Vec<Tensor>> {
         let loaded = self.client.compile(self.program()?.to_stablehlo()?)?;
         let buffers = self

@@ -80,7 +80,7 @@ impl Loaded {
     /// Copies arrays to the device, runs the program on them, and copies the results back.
     ///
     /// # Errors
-    /// As for [`Launch::run`].
+    /// The errors of [`Launch::run`].
     pub fn run(&self, arguments: &[Tensor]) -> Result<Vec<Tensor>> {
         let buffers = arguments
             .iter()

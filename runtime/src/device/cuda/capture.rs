@@ -1,4 +1,4 @@
-//! Captures the work of a stream into a graph, as for a command buffer, instead of running it.
+//! Captures the work of a stream into a graph instead of running the work, as XLA does for a command buffer.
 
 use super::{Context, CudaStream, check};
 use cudarc::driver::sys;
@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// An operation of a graph, with the properties by which two captures are compared.
+/// An operation of a graph, with the properties that captures are compared by.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Operation {
     Kernel {
@@ -15,7 +15,7 @@ enum Operation {
         block: [u32; 3],
         shared: u32,
     },
-    /// Any other operation, with the driver's number for its kind.
+    /// An operation of any other kind, with the driver's number of the kind.
     Other(u32),
 }
 
@@ -45,7 +45,7 @@ impl Captured {
         self.0.is_empty()
     }
 
-    /// Describes the first difference to another capture, or returns `None` if both are equal.
+    /// Describes the first difference from `other`; returns `None` if both captures are equal.
     pub(crate) fn difference(&self, other: &Self) -> Option<String> {
         let pairs = self.0.iter().zip(&other.0);
         if let Some((at, (one, another))) = pairs.enumerate().find(|(_, (a, b))| a != b) {
@@ -59,13 +59,13 @@ impl Captured {
     }
 }
 
-/// A graph of the driver, destroyed on drop.
+/// A graph of the driver. It is destroyed on drop.
 struct Graph(sys::CUgraph);
 
 impl Drop for Graph {
     fn drop(&mut self) {
         if !self.0.is_null() {
-            // SAFETY: the graph came from a finished capture, and is destroyed only here.
+            // SAFETY: a completed capture returned the graph, and only `drop` destroys it.
             let _ = unsafe { sys::cuGraphDestroy(self.0) };
         }
     }
@@ -74,7 +74,7 @@ impl Drop for Graph {
 impl Graph {
     fn operations(&self) -> Result<Captured> {
         let mut count = 0;
-        // SAFETY: a valid graph; with a null list, the driver only writes the number of nodes.
+        // SAFETY: the graph is valid. With a null list, the driver only writes the number of nodes.
         let counted = unsafe { sys::cuGraphGetNodes(self.0, std::ptr::null_mut(), &raw mut count) };
         check("cuGraphGetNodes", counted)?;
         let mut nodes = vec![std::ptr::null_mut(); count];
@@ -94,9 +94,9 @@ impl Graph {
 }
 
 fn operation(node: sys::CUgraphNode) -> Result<Operation> {
-    // An integer, because a newer driver may return kinds that the enumeration lacks.
+    // The kind is an integer, because newer drivers may return kinds that the enumeration lacks.
     let mut kind = 0_u32;
-    // SAFETY: a node of a live graph; the out-parameter has the size that the driver writes.
+    // SAFETY: the node belongs to an existing graph, and the out-parameter has the size that the driver writes.
     let told = unsafe { sys::cuGraphNodeGetType(node, (&raw mut kind).cast()) };
     check("cuGraphNodeGetType", told)?;
     if kind != sys::CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL as u32 {
@@ -104,7 +104,7 @@ fn operation(node: sys::CUgraphNode) -> Result<Operation> {
     }
     // SAFETY: the struct consists of numbers and pointers, for which zero is valid.
     let mut found: sys::CUDA_KERNEL_NODE_PARAMS = unsafe { std::mem::zeroed() };
-    // SAFETY: a kernel node; the out-parameter has the type that the driver writes.
+    // SAFETY: the node is a kernel, and the out-parameter has the type that the driver writes.
     let told = unsafe { sys::cuGraphKernelNodeGetParams_v2(node, &raw mut found) };
     check("cuGraphKernelNodeGetParams", told)?;
     let function = if found.func.is_null() {
@@ -121,7 +121,7 @@ fn operation(node: sys::CUgraphNode) -> Result<Operation> {
 }
 
 impl CudaStream {
-    /// Captures the work that `body` puts on the stream, instead of running it.
+    /// Captures the work that `body` puts on the stream, instead of running the work.
     ///
     /// # Errors
     /// Errors of `body` and of the driver; a `body` that waits for the stream invalidates the capture.
@@ -129,13 +129,13 @@ impl CudaStream {
         let context: &Arc<Context> = &self.context;
         let _current = context.make_current()?;
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
-        // SAFETY: the stream is alive, and no capture is active on it.
+        // SAFETY: the stream exists until `self` is dropped, and no capture is active on it.
         check("cuStreamBeginCapture", unsafe {
             sys::cuStreamBeginCapture_v2(self.raw, mode)
         })?;
         let ran = body();
         let mut graph = Graph(std::ptr::null_mut());
-        // SAFETY: the capture was started above, on this thread.
+        // SAFETY: this function started the capture on this thread.
         let ended = unsafe { sys::cuStreamEndCapture(self.raw, &raw mut graph.0) };
         ran?;
         check("cuStreamEndCapture", ended)?;

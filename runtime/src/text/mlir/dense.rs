@@ -1,14 +1,14 @@
-//! MLIR's dense arrays: `dense<[[1, 2], [3, 4]]> : tensor<2x2xi32>`, or a splat `dense<0> : …`.
+//! MLIR's dense arrays: `dense<[[1, 2], [3, 4]]> : tensor<2x2xi32>`, or one value for all elements: `dense<0> : …`.
 
 use super::{MAX_ELEMENTS, Parsed, dtype, packed, push};
 use crate::value::attribute_array::Spelling;
 use crate::value::parse::Cursor;
 use crate::value::{Attribute, DType};
 
-/// Reads the rest of a dense array after `dense<`.
+/// Parses the rest of a dense array, after `dense<`.
 pub(super) fn dense(cursor: &mut Cursor<'_>) -> Parsed<Attribute> {
     let start = cursor.at;
-    // The element type is last, so the elements are parsed once it is known.
+    // The element type is at the end of the text, so the elements are parsed after it.
     let inside = cursor.take_while(|c| c != '>');
     if cursor.peek().is_none() {
         return Err(cursor.unexpected("'>' after the elements"));
@@ -30,7 +30,7 @@ pub(super) fn dense(cursor: &mut Cursor<'_>) -> Parsed<Attribute> {
     Ok(packed(dtype, &elements, Spelling::Dense))
 }
 
-/// Reads the dimensions, each with the `x` after it.
+/// Parses the dimensions, each followed by `x`.
 fn dims(cursor: &mut Cursor<'_>, is_vector: bool) -> Parsed<Vec<usize>> {
     let mut dims = vec![];
     let mut total = 1_usize;
@@ -52,7 +52,7 @@ fn dims(cursor: &mut Cursor<'_>, is_vector: bool) -> Parsed<Vec<usize>> {
     Ok(dims)
 }
 
-/// Reads the elements, in lists that nest as deep as there are dimensions.
+/// Parses the elements, in lists whose nesting depth is the number of dimensions.
 fn elements(body: &mut Cursor<'_>, dims: &[usize], dtype: DType) -> Parsed<Vec<u128>> {
     let total = dims.iter().product();
     let start = body.at;
@@ -75,7 +75,7 @@ fn elements(body: &mut Cursor<'_>, dims: &[usize], dtype: DType) -> Parsed<Vec<u
             return Ok(vec![elements[0]; total]);
         }
     }
-    // Number of entries so far in each open list.
+    // The number of parsed entries in each unfinished list.
     let mut open: Vec<usize> = vec![];
     loop {
         if body.eat("[") {
@@ -93,7 +93,7 @@ fn elements(body: &mut Cursor<'_>, dims: &[usize], dtype: DType) -> Parsed<Vec<u
         } else {
             return Err(body.unexpected("'[': the tensor has more dimensions"));
         }
-        // After the last entry of a list, the list is an entry of its parent.
+        // A finished list counts as an entry of its parent.
         while !body.eat(",") {
             body.expect("]", "or ',' in a list of elements")?;
             let given = open.pop().expect("a list is open");
@@ -146,7 +146,7 @@ mod tests {
         }
     }
 
-    /// MLIR's parser in jaxlib 0.4.31 and 0.12.0 rejects each of these.
+    /// MLIR's parser in jaxlib 0.4.31 and 0.12.0 rejects each of these texts.
     #[test]
     fn what_mlir_does_not_read() {
         for text in [

@@ -1,4 +1,4 @@
-//! Single numbers, booleans and complex numbers in MLIR's syntax.
+//! Numbers, booleans and complex numbers in MLIR's syntax.
 
 use super::Parsed;
 use crate::value::DType;
@@ -6,11 +6,11 @@ use crate::value::dtype::Class;
 use crate::value::parse::Cursor;
 use crate::value::scalar_codec::{self, Number};
 
-/// A number as it is written.
+/// A number in MLIR's syntax, before its type is known.
 #[derive(Clone, Copy)]
 pub(super) enum Literal {
     Bool(bool),
-    /// The value, and true if it is written in hexadecimal and may therefore be the bits of a float.
+    /// The value, and true if it is written in hexadecimal. A hexadecimal value may be the bits of a float.
     Integer(i128, bool),
     Float(f64),
     Complex(Part, Part),
@@ -24,7 +24,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// Returns the bits of the part in this type.
+    /// Returns the bits of the part as a value of type `dtype`.
     fn bits(self, dtype: DType) -> Result<u128, String> {
         match self {
             Self::Value(value) => Literal::Float(value).bits(dtype),
@@ -34,8 +34,8 @@ impl Part {
 }
 
 impl Literal {
-    /// Returns true if the value fits a signed integer of this size. Signless types also accept larger values, as
-    /// unsigned integers.
+    /// Returns true if the value fits a signed integer of the size of `dtype`. Signless types also accept larger
+    /// values, as unsigned integers.
     pub(super) fn is_signed(self, dtype: DType) -> bool {
         match self {
             Self::Integer(value, _) => value < 1 << (dtype.bits() - 1),
@@ -43,7 +43,7 @@ impl Literal {
         }
     }
 
-    /// Returns the bits of the number in this type.
+    /// Returns the bits of the number as a value of type `dtype`.
     pub(super) fn bits(self, dtype: DType) -> Result<u128, String> {
         let number = match (self, dtype.class()) {
             (Self::Bool(value), Class::Bool) => Number::Bool(value),
@@ -59,7 +59,7 @@ impl Literal {
                 return Err(format!("a number of {dtype} has a point in MLIR: 1.0"));
             }
             (Self::Integer(value, _), Class::Signed) => {
-                // `i32` is signless in MLIR, so both interpretations of its bits are accepted.
+                // MLIR's `i32` has no sign, so both signed and unsigned values are accepted.
                 let width = dtype.bits();
                 let range = -(1_i128 << (width - 1))..1_i128 << width;
                 if !range.contains(&value) {
@@ -88,7 +88,7 @@ impl Literal {
         };
         let bits =
             scalar_codec::encode(dtype, number).map_err(|error| error.message().to_owned())?;
-        // MLIR has no literal for infinity, so an infinite value is an overflow unless it is written as bits.
+        // MLIR has no literal for infinity, so an infinite value is an overflow unless its bits are given.
         if number.infinite_parts() > 0 || scalar_codec::overflows(dtype, number, bits) {
             return Err(format!("the number is out of the range of {dtype}"));
         }
@@ -96,7 +96,7 @@ impl Literal {
     }
 }
 
-/// Reads a literal.
+/// Parses a number, a boolean or a complex number.
 pub(super) fn literal(cursor: &mut Cursor<'_>) -> Parsed<Literal> {
     cursor.skip_space();
     if cursor.eat("(") {
@@ -109,7 +109,7 @@ pub(super) fn literal(cursor: &mut Cursor<'_>) -> Parsed<Literal> {
     word(cursor)
 }
 
-/// Reads a literal that is a single word.
+/// Parses a literal that is a single word.
 fn word(cursor: &mut Cursor<'_>) -> Parsed<Literal> {
     let start = cursor.at;
     let word = cursor.take_while(|c| c.is_ascii_alphanumeric() || "_+-.".contains(c));
@@ -175,7 +175,7 @@ fn real(cursor: &mut Cursor<'_>) -> Parsed<Part> {
 mod tests {
     use crate::value::Attributes;
 
-    /// MLIR's parser in jaxlib 0.4.31 and 0.12.0 rejects each of the first group.
+    /// MLIR's parser in jaxlib 0.4.31 and 0.12.0 accepts and rejects the same texts.
     #[test]
     fn what_mlir_reads_and_what_it_does_not() {
         let is_read = |value: &str| Attributes::parse(&format!("{{a = {value}}}")).is_ok();

@@ -1,4 +1,4 @@
-//! The header of a `.npy` file, which NumPy writes as a Python dictionary.
+//! The header of a `.npy` file, which contains a Python dictionary.
 
 use crate::value::dtype::Class;
 use crate::value::{DType, Shape};
@@ -34,13 +34,13 @@ impl Header {
         })
     }
 
-    /// Returns NumPy's type kind: `f`, `i`, `u`, `c`, `b`, `V` and others.
+    /// Returns the kind of NumPy's type: `f`, `i`, `u`, `c`, `b`, `V` and others.
     pub(super) fn kind(&self) -> char {
         let code = self.descr.trim_start_matches(['<', '>', '|', '=']);
         code.chars().next().unwrap_or('?')
     }
 
-    /// Checks the header against the expected shape, and returns the size of an element in bytes.
+    /// Checks that the header describes an array of the expected shape, and returns the size of an element in bytes.
     pub(super) fn check(&self, shape: &Shape) -> Result<usize> {
         let dtype = shape.dtype();
         let (kinds, width) = expected(dtype);
@@ -78,8 +78,8 @@ impl Header {
     }
 }
 
-/// Returns the accepted kinds of `descr` for a type, and the width in bytes. Types that NumPy lacks are
-/// stored as raw bytes (`V`, as ml_dtypes does) or as the bits in an unsigned integer.
+/// Returns the accepted kinds of `descr` for a type, and the width in bytes. Types that NumPy lacks are stored as raw
+/// bytes (`V`, as ml_dtypes does), or as unsigned integers with the same bits.
 fn expected(dtype: DType) -> (&'static str, usize) {
     let width = dtype.bits().div_ceil(8);
     let kinds = match (dtype.class(), dtype) {
@@ -95,7 +95,8 @@ fn expected(dtype: DType) -> (&'static str, usize) {
     (kinds, width)
 }
 
-/// Returns NumPy's name of a type, or of the type that NumPy uses instead.
+/// Returns NumPy's descriptor of a type. For a type that NumPy lacks, returns the descriptor of the type that is
+/// stored instead.
 pub(super) fn descr(dtype: DType) -> String {
     let (kinds, width) = expected(dtype);
     let order = if width == 1 { '|' } else { '<' };

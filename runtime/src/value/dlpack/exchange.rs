@@ -1,4 +1,4 @@
-//! Tensors imported from other libraries and exported to them, with their deleters.
+//! Imports tensors from other libraries and exports tensors to them, with deleters.
 
 use super::{
     CPU, DLDataType, DLDevice, DLManagedTensor, DLManagedTensorVersioned, DLPackVersion, DLTensor,
@@ -9,7 +9,7 @@ use std::ffi::c_void;
 use std::ptr;
 use xla_ffi_sys::{Error, Result};
 
-/// Operations common to both kinds of managed tensors.
+/// The operations of both `DLManagedTensor` and `DLManagedTensorVersioned`.
 trait Managed: Sized {
     fn new(tensor: DLTensor, context: *mut c_void, read_only: bool) -> Self;
     fn tensor(&mut self) -> &mut DLTensor;
@@ -66,25 +66,25 @@ impl Managed for DLManagedTensorVersioned {
     }
 }
 
-/// A tensor of another library; dropping it calls its deleter.
+/// A tensor of a different library. Dropping the value calls the tensor's deleter.
 struct Foreign<M: Managed>(*mut M);
 
 // SAFETY: `from_dlpack` requires that the deleter can be called on any thread.
 unsafe impl<M: Managed> Send for Foreign<M> {}
-// SAFETY: shared references access nothing.
+// SAFETY: a shared reference gives no access to the tensor.
 unsafe impl<M: Managed> Sync for Foreign<M> {}
 
 impl<M: Managed> Drop for Foreign<M> {
     fn drop(&mut self) {
-        // SAFETY: `from_dlpack` took ownership of the tensor, and it is given back only here.
+        // SAFETY: `from_dlpack` took ownership of the tensor, and only this function returns it to its library.
         if let Some(deleter) = unsafe { (*self.0).deleter() } {
-            // SAFETY: as above.
+            // SAFETY: the tensor is deleted once, because only `drop` calls its deleter.
             unsafe { deleter(self.0) };
         }
     }
 }
 
-/// The owner of a tensor that was exported.
+/// The owner of an exported tensor, which the tensor's deleter frees.
 struct Exported<M> {
     managed: M,
     dims: Vec<i64>,
@@ -93,9 +93,9 @@ struct Exported<M> {
 }
 
 unsafe extern "C" fn drop_exported<M: Managed>(managed: *mut M) {
-    // SAFETY: this is the deleter of an `Exported`, and consumers call it once, with their tensor.
+    // SAFETY: the function is the deleter of an `Exported`. Consumers call it once, with their tensor.
     let exported = unsafe { *(*managed).context() };
-    // SAFETY: as above; `export` boxed it.
+    // SAFETY: `export` created the pointer from a box, and the deleter runs once.
     drop(unsafe { Box::from_raw(exported.cast::<Exported<M>>()) });
 }
 
@@ -140,22 +140,23 @@ fn export<M: Managed>(tensor: Tensor, read_only: bool) -> Result<*mut M> {
     let described = exported.managed.tensor();
     (described.shape, described.strides) = (shape, strides);
     let exported = Box::into_raw(exported);
-    // SAFETY: allocated above.
+    // SAFETY: `exported` points to a new box.
     unsafe { *(*exported).managed.context() = exported.cast() };
-    // SAFETY: as above.
+    // SAFETY: `exported` points to a new box.
     Ok(unsafe { &raw mut (*exported).managed })
 }
 
 impl Tensor {
-    /// Returns another library's array, without a copy; its deleter is called with the last clone.
+    /// Returns the array of a different library, without a copy. The array's deleter is called when the last clone is
+    /// dropped.
     ///
     /// # Errors
     /// The errors of [`describe`], after calling the deleter.
     ///
     /// # Safety
-    /// `managed` must be a valid tensor of `dlpack.h` that the caller owned and gives up. Its memory must
-    /// have the described size, and no other code may write it. The deleter must be callable on any thread.
-    /// Writes to this tensor change the other library's array.
+    /// `managed` must be a valid tensor of `dlpack.h`, whose ownership the caller passes to this function. Its memory
+    /// must have the described size, and no other code may write it. The deleter must be callable on any thread.
+    /// Writes to the returned tensor change the array of the library.
     pub unsafe fn from_dlpack(managed: *mut DLManagedTensor) -> Result<Self> {
         if managed.is_null() {
             return Err(Error::invalid_argument(
@@ -171,16 +172,16 @@ impl Tensor {
         unsafe { Self::from_raw(shape, data, owner) }
     }
 
-    /// Returns another library's array like [`Tensor::from_dlpack`], from the form with a version and flags.
+    /// Returns the array of a different library like [`Tensor::from_dlpack`], from a tensor with a version and flags.
     ///
-    /// The read-only flag also applies here: [`Tensor::bytes_mut`] and [`Tensor::as_mut_slice`] return
-    /// `None`. A result in the array's memory is rejected, and an alias of the array is copied.
+    /// For a read-only array, [`Tensor::bytes_mut`] and [`Tensor::as_mut_slice`] return `None`. Calls reject a result
+    /// in a read-only array, and copy a read-only argument that a result aliases.
     ///
     /// # Errors
     /// The errors of [`describe_versioned`], after calling the deleter.
     ///
     /// # Safety
-    /// As for [`Tensor::from_dlpack`].
+    /// The requirements of [`Tensor::from_dlpack`] apply.
     pub unsafe fn from_dlpack_versioned(managed: *mut DLManagedTensorVersioned) -> Result<Self> {
         if managed.is_null() {
             return Err(Error::invalid_argument(
@@ -194,9 +195,9 @@ impl Tensor {
         unsafe { Self::from_raw_with(shape, data, owner, read_only) }
     }
 
-    /// Exports this array to another library, without a copy. The library takes ownership and calls the
-    /// deleter when it is done. Use this form for libraries that do not support [`DLManagedTensorVersioned`]
-    /// yet.
+    /// Exports this array to a different library, without a copy. The library becomes the owner, and calls the
+    /// deleter when it no longer uses the array. Use [`Tensor::into_dlpack_versioned`] for libraries that support
+    /// [`DLManagedTensorVersioned`].
     ///
     /// ```
     /// use xla_ffi_runtime::Tensor;
@@ -210,8 +211,8 @@ impl Tensor {
     /// ```
     ///
     /// # Errors
-    /// `INVALID_ARGUMENT` for an element type that DLPack lacks. Also for an array that cannot be written
-    /// because it has clones or is read-only, because this form has no read-only flag.
+    /// `INVALID_ARGUMENT` for an element type that DLPack lacks. `INVALID_ARGUMENT` for an array that has clones or
+    /// is read-only, because [`DLManagedTensor`] has no read-only flag.
     pub fn into_dlpack(mut self) -> Result<*mut DLManagedTensor> {
         if self.bytes_mut().is_none() {
             return Err(Error::invalid_argument(
@@ -221,8 +222,8 @@ impl Tensor {
         export(self, false)
     }
 
-    /// Exports this array like [`Tensor::into_dlpack`], in the form with a version (1.0) and flags. An array
-    /// that has clones or is read-only is exported as read-only.
+    /// Exports this array like [`Tensor::into_dlpack`], as a tensor with a version (1.0) and flags. An array that has
+    /// clones or is read-only is exported as read-only.
     ///
     /// ```
     /// use xla_ffi_runtime::{Tensor, dlpack::READ_ONLY};
@@ -256,10 +257,10 @@ mod tests {
             let x = Tensor::zeros(Shape::new(*dtype, [3, 2]).unwrap()).unwrap();
             let start = x.data();
             let given = x.into_dlpack().unwrap();
-            // SAFETY: exported above.
+            // SAFETY: `into_dlpack` returned the tensor.
             let told = unsafe { (*given).dl_tensor };
             assert_eq!((told.dtype.code, told.dtype.bits), (*code, *bits));
-            // SAFETY: as above.
+            // SAFETY: `into_dlpack` returned the tensor, and it is imported once.
             let back = unsafe { Tensor::from_dlpack(given) }.unwrap();
             assert_eq!((back.data(), back.shape().dims()), (start, &[3, 2][..]));
         }
@@ -278,30 +279,30 @@ mod tests {
         let x = Tensor::from_slice([2, 3], &[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0]).unwrap();
         let start = x.data();
         let given = x.into_dlpack_versioned().unwrap();
-        // SAFETY: exported above, and not given back yet.
+        // SAFETY: `into_dlpack_versioned` returned the tensor, which is not imported yet.
         let told = unsafe { &*given };
         let version = (told.version.major, told.version.minor);
         assert_eq!((version, told.flags), ((1, 0), 0));
-        // SAFETY: there is one stride per dimension.
+        // SAFETY: the tensor has one stride per dimension.
         let strides = unsafe { std::slice::from_raw_parts(told.dl_tensor.strides, 2) };
         assert_eq!(strides, [3, 1]);
-        // SAFETY: as above.
+        // SAFETY: `into_dlpack_versioned` returned the tensor, and it is imported once.
         let mut back = unsafe { Tensor::from_dlpack_versioned(given) }.unwrap();
         assert!(back.data() == start && back.as_mut_slice::<f32>().is_some());
         let given = back.into_dlpack_versioned().unwrap();
-        // SAFETY: as above; no other code uses the tensor.
+        // SAFETY: `into_dlpack_versioned` returned the tensor, and no other code uses it.
         unsafe { (*given).flags = READ_ONLY };
-        // SAFETY: as above.
+        // SAFETY: `into_dlpack_versioned` returned the tensor, and it is imported once.
         let mut back = unsafe { Tensor::from_dlpack_versioned(given) }.unwrap();
         assert!(back.as_mut_slice::<f32>().is_none() && back.bytes_mut().is_none());
         assert_eq!(back.as_slice::<f32>().unwrap()[5], 6.0);
         assert!(back.clone().into_dlpack().is_err());
         let given = back.into_dlpack_versioned().unwrap();
-        // SAFETY: as above.
+        // SAFETY: `into_dlpack_versioned` returned the tensor, which is not imported yet.
         assert_eq!(unsafe { (*given).flags }, READ_ONLY);
-        // SAFETY: as above.
+        // SAFETY: `into_dlpack_versioned` returned the tensor, and no other code uses it.
         unsafe { (*given).version.major = 2 };
-        // SAFETY: as above.
+        // SAFETY: the tensor is valid; a wrong major version is rejected before other fields are read.
         let error = unsafe { Tensor::from_dlpack_versioned(given) }.unwrap_err();
         assert!(error.message().contains("version 2.0"), "{error}");
         // SAFETY: null pointers are rejected.

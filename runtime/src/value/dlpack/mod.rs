@@ -1,5 +1,5 @@
-//! DLPack tensors of other libraries and for other libraries: `DLTensor`, `DLManagedTensor` and
-//! `DLManagedTensorVersioned` of `dlpack.h`, in host memory and without copies.
+//! Exchanges tensors with other libraries, in host memory and without copies: `DLTensor`, `DLManagedTensor` and
+//! `DLManagedTensorVersioned` of `dlpack.h`.
 //!
 //! The fields are public as in the C header, because DLPack defines these layouts.
 
@@ -14,9 +14,9 @@ use xla_ffi_sys::{Error, Result};
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DLDevice {
-    /// Kind of device; 1 is the CPU.
+    /// The kind of the device; 1 is the CPU.
     pub device_type: i32,
-    /// Number of the device.
+    /// The number of the device.
     pub device_id: i32,
 }
 
@@ -24,11 +24,11 @@ pub struct DLDevice {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DLDataType {
-    /// Type code, a `DLDataTypeCode`.
+    /// The type code, a `DLDataTypeCode`.
     pub code: u8,
-    /// Bits per lane.
+    /// The number of bits per lane.
     pub bits: u8,
-    /// Number of lanes; 1 for elements that are not vectors.
+    /// The number of lanes; 1 for elements that are not vectors.
     pub lanes: u16,
 }
 
@@ -36,31 +36,31 @@ pub struct DLDataType {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DLTensor {
-    /// Start of the memory.
+    /// The start of the memory.
     pub data: *mut c_void,
-    /// Device of the memory.
+    /// The device of the memory.
     pub device: DLDevice,
-    /// Number of dimensions.
+    /// The number of dimensions.
     pub ndim: i32,
     /// The element type.
     pub dtype: DLDataType,
-    /// The `ndim` dimensions.
+    /// The dimensions, an array of `ndim` entries.
     pub shape: *mut i64,
-    /// `ndim` strides in elements; null for row-major arrays.
+    /// The strides in elements, an array of `ndim` entries; null for row-major arrays.
     pub strides: *mut i64,
-    /// Offset of the first element from `data`, in bytes.
+    /// The offset of the first element from `data`, in bytes.
     pub byte_offset: u64,
 }
 
-/// `DLManagedTensor`: a tensor with a deleter, as `__dlpack__` of Python arrays exchanges it.
+/// `DLManagedTensor`: a tensor with a deleter, as returned by `__dlpack__` of Python arrays.
 #[repr(C)]
 #[derive(Debug)]
 pub struct DLManagedTensor {
     /// The tensor.
     pub dl_tensor: DLTensor,
-    /// Data for the deleter.
+    /// The producer's data for the deleter.
     pub manager_ctx: *mut c_void,
-    /// Deleter, which the consumer calls once, when it is done with the tensor.
+    /// The deleter. The consumer calls it once, when it no longer uses the tensor.
     pub deleter: Option<unsafe extern "C" fn(*mut Self)>,
 }
 
@@ -68,22 +68,22 @@ pub struct DLManagedTensor {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DLPackVersion {
-    /// Major version; each has its own layout.
+    /// The major version. Major versions have different layouts.
     pub major: u32,
-    /// Minor version; newer versions only add values to existing fields.
+    /// The minor version. Newer minor versions only add values to existing fields.
     pub minor: u32,
 }
 
-/// `DLManagedTensorVersioned`: a tensor with a version, as `__dlpack__(max_version=(1, 0))` of Python arrays
-/// exchanges it.
+/// `DLManagedTensorVersioned`: a tensor with a version, as returned by `__dlpack__(max_version=(1, 0))` of Python
+/// arrays.
 #[repr(C)]
 #[derive(Debug)]
 pub struct DLManagedTensorVersioned {
-    /// Version of the layout.
+    /// The version of the layout.
     pub version: DLPackVersion,
-    /// Data for the deleter.
+    /// The producer's data for the deleter.
     pub manager_ctx: *mut c_void,
-    /// Deleter, which the consumer calls once, when it is done with the tensor.
+    /// The deleter. The consumer calls it once, when it no longer uses the tensor.
     pub deleter: Option<unsafe extern "C" fn(*mut Self)>,
     /// Flags such as [`READ_ONLY`].
     pub flags: u64,
@@ -98,7 +98,7 @@ const CPU: i32 = 1;
 /// The major version that has the layout of [`DLManagedTensorVersioned`].
 const MAJOR: u32 = 1;
 
-/// Element types with their code and bits. Packed types are not exchanged, because DLPack defines their
+/// The element types with their DLPack codes and bits. Packed types are not exchanged, because DLPack defines their
 /// packing only since version 1.1.
 const DTYPES: [(DType, u8, u8); 23] = [
     (DType::S8, 0, 8),
@@ -133,7 +133,7 @@ const DTYPES: [(DType, u8, u8); 23] = [
 /// strides that are not row-major, or memory that is not 16-byte aligned.
 ///
 /// # Safety
-/// The tensor's lists must have `ndim` entries.
+/// `shape` must have `ndim` entries, and so must `strides` unless it is null.
 pub unsafe fn describe(tensor: &DLTensor) -> Result<(Shape, *mut c_void)> {
     if tensor.device.device_type != CPU {
         return Err(Error::invalid_argument(format!(
@@ -153,7 +153,7 @@ pub unsafe fn describe(tensor: &DLTensor) -> Result<(Shape, *mut c_void)> {
             ))
         })?
         .0;
-    // Check the rank before reading the dimensions.
+    // The rank is checked before the dimensions are read.
     let rank = usize::try_from(tensor.ndim)
         .ok()
         .filter(|rank| *rank <= Shape::MAX_RANK)
@@ -207,19 +207,18 @@ pub unsafe fn describe(tensor: &DLTensor) -> Result<(Shape, *mut c_void)> {
     Ok((shape, data))
 }
 
-/// Returns the shape and the memory like [`describe`], and true if the tensor is read-only. The version is
-/// checked first.
+/// Returns the shape and the memory like [`describe`], and true if the tensor is read-only.
 ///
 /// # Errors
-/// The errors of [`describe`], and `INVALID_ARGUMENT` for a major version other than 1; then only the version
-/// is read.
+/// The errors of [`describe`], and `INVALID_ARGUMENT` for a major version other than 1. For such a version, no other
+/// field is read.
 ///
 /// # Safety
 /// `managed` must point to a valid `DLManagedTensorVersioned` of the version in its field `version`.
 pub unsafe fn describe_versioned(
     managed: *const DLManagedTensorVersioned,
 ) -> Result<(Shape, *mut c_void, bool)> {
-    // SAFETY: guaranteed by the caller; tensors of all versions start with this field.
+    // SAFETY: guaranteed by the caller. Tensors of all versions start with the version.
     let version = unsafe { (*managed).version };
     let DLPackVersion { major, minor } = version;
     if major != MAJOR {
@@ -227,7 +226,7 @@ pub unsafe fn describe_versioned(
             "a DLPack tensor of version {major}.{minor}: only {MAJOR}.x is known here"
         )));
     }
-    // SAFETY: guaranteed by the caller; this is the layout of this major version.
+    // SAFETY: guaranteed by the caller. The major version is 1, which has this layout.
     let managed = unsafe { &*managed };
     // SAFETY: guaranteed by the caller.
     let (shape, data) = unsafe { describe(&managed.dl_tensor) }?;
@@ -265,7 +264,7 @@ mod tests {
         let mut dims = [2, 3];
         let good = tensor(&mut dims, data);
         let told = |tensor: &DLTensor| {
-            // SAFETY: has the described number of dimensions, or is rejected before they are read.
+            // SAFETY: the tensor has `ndim` dimensions, or `describe` rejects it before it reads them.
             let described = unsafe { describe(tensor) };
             described.map(|(shape, at)| (shape.to_string(), at as usize - data as usize))
         };
