@@ -1,4 +1,4 @@
-//! Builds programs: instructions are added one after the other, and the program is verified at the end.
+//! Builds programs: a builder adds instructions one after the other, and verifies the program at the end.
 
 use super::custom_call::Config;
 use super::custom_call::Op;
@@ -11,8 +11,8 @@ use xla_ffi_runtime::{Attributes, DType, Tensor, Tree};
 
 static BUILDERS: AtomicU64 = AtomicU64::new(1);
 
-/// Builds a program. Mistakes are collected: [`Builder::build`] reports all of them, each with the
-/// instruction's name. Instructions can only use earlier instructions, so there are no cycles.
+/// Builds a program. [`Builder::build`] reports all mistakes together, each with the instruction's name. Instructions
+/// can only use earlier instructions, so a program has no cycles.
 ///
 /// ```
 /// use xla_ffi_runtime::DType;
@@ -46,8 +46,8 @@ pub struct Builder {
 #[derive(Debug)]
 struct Draft {
     name: Option<String>,
-    /// The shape; `None` if a mistake leaves it unknown. Mistakes that depend on this shape are then not
-    /// reported.
+    /// The shape of the instruction; `None` if it is unknown because of a mistake. Mistakes that depend on an unknown
+    /// shape are not reported.
     shape: Option<ValueShape>,
     kind: Kind,
 }
@@ -64,27 +64,27 @@ impl Builder {
         }
     }
 
-    /// Returns the program's name.
+    /// Returns the name of the program.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns the last instruction.
+    /// Returns the last instruction; `None` if the builder has no instructions.
     #[must_use]
     pub fn last(&self) -> Option<Op> {
         let index = self.instructions.len().checked_sub(1)?;
         Some(self.op(index))
     }
 
-    /// Returns the instruction at this index; `None` if there are fewer instructions.
+    /// Returns the instruction at this index; `None` if the index is out of range.
     #[must_use]
     pub fn at(&self, index: usize) -> Option<Op> {
         (index < self.instructions.len()).then(|| self.op(index))
     }
 
-    /// Returns the shape of an instruction; `None` if it belongs to a different builder, or if a mistake left
-    /// it unknown.
+    /// Returns the shape of an instruction; `None` if the instruction belongs to a different builder, or if the shape
+    /// is unknown because of a mistake.
     #[must_use]
     pub fn shape(&self, op: Op) -> Option<&ValueShape> {
         if op.builder != self.id {
@@ -109,12 +109,12 @@ impl Builder {
         self.push(None, Some(shape), Kind::Constant(tensor))
     }
 
-    /// Adds a token without dependencies.
+    /// Adds an instruction whose result is a token without dependencies.
     pub fn token(&mut self) -> Op {
         self.push(None, Some(ValueShape::token()), Kind::Token)
     }
 
-    /// Adds a tuple of values.
+    /// Adds a tuple of the given values.
     pub fn tuple(&mut self, elements: impl IntoIterator<Item = Op>) -> Op {
         let elements: Vec<_> = elements.into_iter().collect();
         let indices = self.operands(&elements);
@@ -127,7 +127,7 @@ impl Builder {
         self.push(None, shape, Kind::Tuple(indices))
     }
 
-    /// Adds element `element` of a tuple.
+    /// Adds an instruction whose result is the element with index `element` of a tuple.
     pub fn get_tuple_element(&mut self, tuple: Op, element: usize) -> Op {
         let operand = self.operands(&[tuple]).first().copied();
         let shape = self.shape(tuple).cloned();
@@ -192,7 +192,8 @@ impl Builder {
         self.push(name, Some(shape), Kind::CustomCall(Box::new(call)))
     }
 
-    /// Names an instruction. An instruction of a different builder is reported when the program is built.
+    /// Sets the name of an instruction. If the instruction belongs to a different builder, [`Builder::build`] reports
+    /// a mistake.
     pub fn set_name(&mut self, op: Op, name: impl Into<String>) {
         let name = name.into();
         let own = op.builder == self.id;
@@ -206,7 +207,7 @@ impl Builder {
         }
     }
 
-    /// Builds the program whose result is `root`.
+    /// Verifies and returns the program whose result is `root`.
     ///
     /// # Errors
     /// All mistakes in the program, with the instructions' names.
@@ -306,13 +307,13 @@ impl Builder {
         op
     }
 
-    /// Notes a mistake in the next instruction.
+    /// Records a mistake in the next instruction.
     fn report(&mut self, rule: Rule, message: String) {
         self.diagnostics
             .push((self.instructions.len(), rule, message));
     }
 
-    /// Returns the indices of the next instruction's operands; unknown operands are reported.
+    /// Returns the indices of the next instruction's operands, and records a mistake for unknown operands.
     fn operands(&mut self, ops: &[Op]) -> Vec<usize> {
         let mut indices = vec![];
         for (number, op) in ops.iter().enumerate() {
@@ -327,7 +328,7 @@ impl Builder {
     }
 }
 
-/// Parses the attributes in an opaque, as XLA's builder does.
+/// Parses the attributes of a typed handler from an opaque, as XLA's builder does.
 fn typed_attributes(opaque: &[u8]) -> Result<Attributes, String> {
     let text = std::str::from_utf8(opaque).map_err(|error| error.to_string())?;
     if text.trim().is_empty() {
@@ -336,7 +337,7 @@ fn typed_attributes(opaque: &[u8]) -> Result<Attributes, String> {
     Attributes::parse(text).map_err(|error| error.to_string())
 }
 
-/// Returns why HLO's parser would refuse this name; `None` if it accepts it.
+/// Returns the reason why HLO's parser refuses this name; `None` if it accepts the name.
 fn illegal(name: &str) -> Option<&'static str> {
     let word = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
     if !name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
@@ -352,19 +353,19 @@ fn illegal(name: &str) -> Option<&'static str> {
     None
 }
 
-/// The names in use.
+/// The names of the instructions of a program.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     taken: BTreeSet<String>,
 }
 
 impl Names {
-    /// Reserves a name; returns `false` if it is in use.
+    /// Reserves a name; returns `false` if the name is already in use.
     pub(super) fn reserve(&mut self, name: &str) -> bool {
         self.taken.insert(name.to_owned())
     }
 
-    /// Reserves `wanted` or, if it is in use, a longer name.
+    /// Reserves and returns `wanted` or, if this name is in use, `wanted` with a suffix.
     pub(super) fn unique(&mut self, wanted: &str) -> String {
         let mut name = wanted.to_owned();
         while !self.reserve(&name) {

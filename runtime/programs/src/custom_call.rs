@@ -1,21 +1,21 @@
-//! Custom calls: their target, operands, configuration and promises.
+//! Custom calls: their targets, operands, configuration and options.
 
 use super::{ApiVersion, Program, ValueShape};
 use std::fmt;
 use xla_ffi_runtime::{Attributes, Tensor};
 
-/// The time at which XLA's scheduler should run a call. The embedded runtime runs calls in the order in which
-/// they were added.
+/// A preference for the time at which XLA's scheduler runs a call. The embedded runtime runs calls in the order in
+/// which they were added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Schedule {
-    /// Any time.
+    /// The scheduler may run the call at any time.
     #[default]
     None = 0,
-    /// As late as its users allow.
+    /// The scheduler runs the call as late as its users allow.
     Latest = 1,
-    /// As soon as its operands are available.
+    /// The scheduler runs the call as soon as its operands are available.
     Earliest = 2,
 }
 
@@ -28,7 +28,7 @@ impl Schedule {
             .find(|schedule| *schedule as i32 == raw)
     }
 
-    /// Returns XLA's name, for example `"SCHEDULE_NONE"`.
+    /// Returns XLA's name of the schedule, for example `"SCHEDULE_NONE"`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -45,25 +45,25 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// The configuration of a call.
+/// The configuration of a call: opaque bytes or attributes.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Config {
-    /// Bytes, passed to legacy targets unchanged.
+    /// Bytes that a legacy target receives unchanged.
     Opaque(Vec<u8>),
-    /// Attributes of a typed FFI handler.
+    /// The attributes of a typed FFI handler.
     Attributes(Attributes),
 }
 
-/// An output of a call that shares the memory of an operand.
+/// An array in the result of a call that shares the memory of an array in an operand.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Alias {
-    /// The path of the array in the result.
+    /// The path of the array in the result, as tuple indices.
     pub output: Vec<usize>,
     /// The index of the operand.
     pub operand: usize,
-    /// The path of the array in the operand.
+    /// The path of the array in the operand, as tuple indices.
     pub operand_index: Vec<usize>,
 }
 
@@ -117,8 +117,8 @@ impl CustomCall {
         Self::new(ApiVersion::TypedFfi, target, operands, shape, config)
     }
 
-    /// Creates a call of a target of one of the original conventions, with an empty opaque. With
-    /// [`ApiVersion::TypedFfi`], the opaque is the text of an attribute dictionary, as in XLA's own builder.
+    /// Creates an original custom call with an empty opaque. With [`ApiVersion::TypedFfi`], the opaque is the text of
+    /// an attribute dictionary, as in XLA's builder.
     pub fn legacy(
         api_version: ApiVersion,
         target: impl Into<String>,
@@ -152,7 +152,7 @@ impl CustomCall {
         }
     }
 
-    /// Names the instruction; the default is `custom-call.N`.
+    /// Sets the name of the instruction. The default is `custom-call.N`.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
@@ -166,23 +166,22 @@ impl CustomCall {
         self
     }
 
-    /// Sets the opaque bytes.
+    /// Sets the opaque bytes of an original custom call.
     #[must_use]
     pub fn opaque(mut self, opaque: impl Into<Vec<u8>>) -> Self {
         self.config = Config::Opaque(opaque.into());
         self
     }
 
-    /// Declares that the call does more than compute its result, so that it runs even if its result is not
-    /// used.
+    /// Declares that the call has a side effect, so that it runs even if its result is not used.
     #[must_use]
     pub fn with_side_effect(mut self) -> Self {
         self.side_effect = true;
         self
     }
 
-    /// Declares that the array at `output` in the result shares the memory of the array at `operand_index` in
-    /// operand `operand`. An operand that is also used elsewhere is copied first.
+    /// Declares that the array at `output` in the result shares the memory of the array at `operand_index` in operand
+    /// `operand`. If the operand has other uses, it is copied before the call.
     #[must_use]
     pub fn alias(
         mut self,
@@ -198,30 +197,30 @@ impl CustomCall {
         self
     }
 
-    /// Sets the layouts of the target's operands; the result then has the layout of its shape. By default,
-    /// all layouts are row-major.
+    /// Sets the layouts in which the target receives its operands; the result then has the layout of its shape. By
+    /// default, all layouts are row-major.
     #[must_use]
     pub fn operand_layouts(mut self, shapes: impl IntoIterator<Item = ValueShape>) -> Self {
         self.operand_layouts = Some(shapes.into_iter().collect());
         self
     }
 
-    /// Attaches an array, for compilers that look for one. (HLO also allows tuples here, but its parser does
-    /// not.)
+    /// Attaches a constant array, which handlers of the internal API receive in [`Called`](super::Called). HLO also
+    /// allows tuples, but its parser does not.
     #[must_use]
     pub fn literal(mut self, literal: Tensor) -> Self {
         self.literal = Some(literal);
         self
     }
 
-    /// Sets the schedule.
+    /// Sets the preference for the time of the call in XLA's schedule.
     #[must_use]
     pub fn schedule(mut self, schedule: Schedule) -> Self {
         self.schedule = schedule;
         self
     }
 
-    /// Adds a computation that the call may run. Handlers of the internal API receive it as
+    /// Adds a computation that the target may run. Handlers of the internal API receive it in
     /// [`Called`](super::Called).
     #[must_use]
     pub fn called_computation(mut self, computation: Program) -> Self {
@@ -231,7 +230,7 @@ impl CustomCall {
 }
 
 impl<O> CustomCall<O> {
-    /// Returns the same call with different operands.
+    /// Returns a copy of the call with the given operands.
     pub(super) fn with_operands<P>(self, operands: Vec<P>) -> CustomCall<P> {
         CustomCall {
             name: self.name,
@@ -249,7 +248,7 @@ impl<O> CustomCall<O> {
         }
     }
 
-    /// Returns the shape of an operand with the layout that the target expects.
+    /// Returns the shape of an operand, with the layout in which the target receives it.
     pub(super) fn laid_out<'a>(&'a self, operand: usize, shape: &'a ValueShape) -> &'a ValueShape {
         self.operand_layouts
             .as_ref()
@@ -272,14 +271,14 @@ impl Op {
         self.index
     }
 
-    /// Returns two numbers that identify the instruction, for bindings to other languages.
+    /// Returns two numbers that identify the instruction, for bindings in other languages.
     #[must_use]
     pub fn to_raw(self) -> (u64, usize) {
         (self.builder, self.index)
     }
 
-    /// Returns the instruction that the two numbers identify. Any numbers are fine: an invalid instruction is
-    /// reported when the program is built.
+    /// Returns the instruction that the two numbers identify. All numbers are accepted;
+    /// [`Builder::build`](super::Builder::build) reports invalid instructions.
     #[must_use]
     pub fn from_raw(builder: u64, index: usize) -> Self {
         Self { builder, index }

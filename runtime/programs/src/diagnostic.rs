@@ -1,77 +1,77 @@
-//! The mistakes in a program that cannot be verified.
+//! The rules for programs, and the errors for programs that break a rule.
 
 use std::fmt;
 use xla_ffi_runtime::Error;
 
-/// A rule for programs.
+/// A rule that every program must follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Rule {
-    /// Names consist of letters, digits, `_`, `-` and `.`, and are not the name of an element type.
+    /// Names consist of letters, digits, `_`, `-` and `.`, and are not names of element types.
     Name,
-    /// No two instructions have the same name.
+    /// Each instruction has a different name.
     UniqueName,
-    /// Parameters are numbered from 0 without a gap.
+    /// The parameters are numbered from 0 without a gap.
     ParameterGap,
-    /// No two parameters have the same number.
+    /// Each parameter has a different number.
     ParameterTwice,
-    /// Operands belong to the same builder.
+    /// Operands are instructions of the same builder.
     UnknownOperand,
-    /// The root belongs to the same builder.
+    /// The root is an instruction of the same builder.
     UnknownRoot,
-    /// Only a tuple has elements.
+    /// `get-tuple-element` is only used on tuples.
     NotATuple,
-    /// A tuple's element exists.
+    /// The index of `get-tuple-element` is less than the number of elements.
     ElementRange,
-    /// Tuples, and computations that call others, must not be nested too deep.
+    /// Tuples, and computations that call computations, are not nested too deeply.
     Depth,
-    /// Targets have a name.
+    /// The target of a custom call has a name.
     Target,
-    /// An alias names an operand that exists.
+    /// An alias refers to an existing operand.
     AliasOperand,
-    /// An alias names an array in the operand and in the result.
+    /// An alias refers to an existing array in the operand and in the result.
     AliasIndex,
     /// Aliased arrays have the same element type, dimensions and layout.
     AliasShape,
-    /// No array is aliased twice.
+    /// Each array is part of at most one alias.
     AliasTwice,
-    /// There is one layout for each operand.
+    /// A call with layouts has one layout per operand.
     LayoutCount,
-    /// Layouts match the operands' shapes.
+    /// The layouts of a call match the shapes of its operands.
     LayoutShape,
-    /// A result has a layout only if the operands have layouts.
+    /// A result may only have a layout if the operands have layouts.
     ResultLayout,
-    /// A typed FFI handler is configured with attributes.
+    /// The configuration of a typed FFI handler is a dictionary of attributes.
     OpaqueWithTypedFfi,
-    /// Only typed FFI handlers have attributes.
+    /// Only typed FFI handlers have attributes; legacy targets have opaque bytes.
     AttributesWithLegacy,
-    /// Constants are arrays with values.
+    /// Constants are arrays, not tokens.
     Constant,
 }
 
-/// A violation of one rule: the instruction, and the expected and actual values.
+/// A violation of a rule: the instruction, and the expected and actual values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Diagnostic {
-    /// The instruction's name; empty for the program as a whole.
+    /// The instruction's name; empty if the violation concerns the whole program.
     pub instruction: String,
-    /// The violated rule.
+    /// The rule that the program breaks.
     pub rule: Rule,
-    /// The expected and the actual value.
+    /// The expected and the actual value, as text.
     pub message: String,
 }
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.instruction.is_empty() {
-            // An illegal name may contain any characters.
+            // The name is escaped, because an illegal name may contain any characters.
             write!(f, "'{}': ", self.instruction.escape_debug())?;
         }
         f.write_str(&self.message)
     }
 }
 
-/// The error of a program that cannot be built: all diagnostics, in the order of its instructions.
+/// The error for a program that cannot be built, with all diagnostics in the order of the instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramError {
     pub(super) program: String,
@@ -79,13 +79,13 @@ pub struct ProgramError {
 }
 
 impl ProgramError {
-    /// Returns the diagnostics; there is at least one.
+    /// Returns the diagnostics, at least one.
     #[must_use]
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
     }
 
-    /// Returns true if one of the diagnostics is about `rule`.
+    /// Returns true if a diagnostic is about `rule`.
     #[must_use]
     pub fn breaks(&self, rule: Rule) -> bool {
         self.diagnostics

@@ -20,31 +20,31 @@ use xla_ffi_runtime::{
     Call, Error, ErrorCode, Executable, Result, Revision, Runtime, Shape, Tensor, Tree, Unwritten,
 };
 
-/// Runs one call.
+/// Runs a custom call of a program.
 enum Runner {
     Typed(Executable),
     Legacy(Target),
 }
 
-/// A program whose targets are resolved. It can run many times, on several threads at once.
+/// A compiled program, whose targets are resolved. It can run many times, also on several threads at once.
 pub struct Compiled {
     program: Program,
     options: Options,
-    /// The program on a real XLA, which runs it completely; the fields below are then not used.
+    /// The program in a PJRT plugin, if XLA runs it. The following fields are then not used.
     on_plugin: Option<OnPlugin>,
-    /// The runner of each instruction; `None` if the instruction is not a call or need not run.
+    /// The runner of each instruction; `None` if the instruction is not a call or does not have to run.
     runners: Vec<Option<Runner>>,
     live: Vec<bool>,
-    /// For each leaf of the result, the leaf of a call that is returned unchanged, if any.
+    /// For each leaf of the result, the call and the leaf that the call writes; `None` if no call writes the leaf.
     places: Vec<Option<Place>>,
 }
 
 impl Program {
-    /// Resolves the targets on a runtime, for the CPU. The instantiate stages of typed handlers run here; their
-    /// state lives as long as the compiled program.
+    /// Compiles the program for the CPU: finds the targets in a runtime and runs the instantiate stages of typed
+    /// handlers. The compiled program keeps the handlers' state.
     ///
-    /// As in XLA, calls without side effects whose results are not used do not run, and their targets are not
-    /// looked up. The same holds if only empty arrays of their results are used.
+    /// As in XLA, a call without side effects does not run if its results are unused or only empty arrays of them are
+    /// used. The targets of such calls are not looked up.
     ///
     /// # Errors
     /// `NOT_FOUND` for a missing target, and errors from instantiate stages.
@@ -52,11 +52,11 @@ impl Program {
         self.compile_with(runtime, Options::new())
     }
 
-    /// Compiles like [`Program::compile`], with options: a different platform, a different form of tuples, or a
-    /// real XLA.
+    /// Compiles the program like [`Program::compile`], with options: for example a platform, a form of tuples, or XLA
+    /// as the host.
     ///
     /// # Errors
-    /// The errors of [`Program::compile`]; with a real XLA, errors from it and its compiler.
+    /// The errors of [`Program::compile`]; on XLA, errors of the plugin and of its compiler.
     pub fn compile_with(&self, runtime: &Runtime, options: Options) -> Result<Compiled> {
         if let Some(client) = &options.client {
             return Ok(Compiled {
@@ -83,7 +83,8 @@ impl Program {
             .collect::<Result<Vec<_>>>()?;
         let mut places = places(self);
         if runtime.revision() < Revision::R5 {
-            // For hosts before r5, the runtime converts packed elements in its own memory.
+            // On hosts before r5, the runtime converts packed elements, and therefore does not write them to memory
+            // of the caller.
             for (place, leaf) in places.iter_mut().zip(self.result().leaves()) {
                 *place = place.filter(|_| !leaf.shape().dtype().is_packed());
             }
@@ -99,7 +100,7 @@ impl Program {
     }
 }
 
-/// Adds the instruction to an error's text; a handler's own text is unchanged.
+/// Adds the instruction's name to an error's message. Messages of handlers are not changed.
 fn within(error: Error, instruction: &str) -> Error {
     if error.is_from_handler() {
         return error;
@@ -121,34 +122,36 @@ fn runner(runtime: &Runtime, options: &Options, call: &CustomCall<usize>) -> Res
 }
 
 impl Compiled {
-    /// Returns the program.
+    /// Returns the program that was compiled.
     #[must_use]
     pub fn program(&self) -> &Program {
         &self.program
     }
 
-    /// Runs the program with one value per parameter, all row-major, whatever the layouts.
+    /// Runs the program with one value per parameter. All arrays are row-major, also if the program's layouts differ.
     ///
-    /// An argument that has no other owner is donated: a call whose output aliases it works in its memory. Other
-    /// arguments are copied first.
+    /// An argument without other owners is donated: a call whose output aliases the argument writes to its memory.
+    /// Other aliased arguments are copied before the call.
     ///
     /// # Errors
-    /// Arguments that do not match the parameters, by name, and the error of the first failing call. No later
-    /// call runs, and no results are returned.
+    /// Errors for arguments that do not match the parameters, with the parameter's name, and the error of the first
+    /// failing call. No later call runs, and no results are returned.
     pub fn run(&self, arguments: impl IntoIterator<Item = Tree<Tensor>>) -> Result<Tree<Tensor>> {
         self.execute(arguments, Places::new(), |call| call)
     }
 
-    /// Runs like [`Compiled::run`], but calls write leaves of the result, in pre-order, into the program's tensors. If
-    /// possible, these tensors are returned. `context` is used as in [`Compiled::run_with`]; a real XLA ignores it.
+    /// Runs the program like [`Compiled::run`]. If possible, calls write the leaves of the result to the tensors in
+    /// `results`, in pre-order, and these tensors are returned. `context` is used as in [`Compiled::run_with`]; XLA
+    /// ignores it.
     ///
-    /// Some leaves are returned in a different tensor, which the caller must copy: parameters, constants, leaves in an
-    /// operand's memory, leaves that are not row-major or are twice in the result, and leaves without a given tensor.
-    /// The same applies to packed elements on hosts before r5, and to all leaves on a real XLA. After a failure, the
+    /// Some leaves are returned in a new tensor, which the caller must copy. These are parameters, constants, leaves
+    /// in an operand's memory, leaves that are not row-major or occur twice in the result, and leaves without a
+    /// tensor. The same applies to packed elements on hosts before r5, and to all leaves on XLA. After a failure, the
     /// tensors' contents are unspecified.
     ///
     /// # Errors
-    /// The errors of [`Compiled::run`]; also tensors that have clones, or whose shape differs from their leaf.
+    /// The errors of [`Compiled::run`]; errors for tensors that have clones, or whose shape differs from that of
+    /// their leaf.
     pub fn run_into(
         &self,
         arguments: impl IntoIterator<Item = Tree<Tensor>>,
@@ -173,12 +176,12 @@ impl Compiled {
         self.execute(arguments, places, context)
     }
 
-    /// Runs like [`Compiled::run`]; `context` sets the contexts of typed handlers: run id, device ordinal, user
-    /// data, options, a time limit, a canceller.
+    /// Runs the program like [`Compiled::run`]. `context` changes the call of each typed handler, for example its run
+    /// id, user data or time limit.
     ///
     /// # Errors
-    /// The errors of [`Compiled::run`]; `UNIMPLEMENTED` on a real XLA, which creates its contexts itself
-    /// ([`pjrt::Launch`](super::pjrt::Launch) sets the values that it supports).
+    /// The errors of [`Compiled::run`]; `UNIMPLEMENTED` on XLA, which creates the contexts of its calls (use
+    /// [`pjrt::Launch`](super::pjrt::Launch) for the values that XLA supports).
     pub fn run_with(
         &self,
         arguments: impl IntoIterator<Item = Tree<Tensor>>,
@@ -235,7 +238,7 @@ impl Compiled {
                     };
                     let mut place = |leaf: usize| places.remove(&(index, leaf));
                     let result = match &self.runners[index] {
-                        // The call does not run, because no array of its result that has elements is used.
+                        // The call does not run, because no array with elements of its result is used.
                         None => placeholder(&instruction.shape),
                         Some(Runner::Typed(executable)) => {
                             self.typed(executable, call, operands(), &mut place, &mut context)
@@ -247,13 +250,13 @@ impl Compiled {
                     Some(result.map_err(|error| within(error, &instruction.name))?)
                 }
             };
-            // Values that are not used are freed immediately.
+            // Values without further uses are freed immediately.
             values.push(value.filter(|_| uses[index] > 0));
         }
         Ok(read(&mut values, &mut uses, self.program.inner.root))
     }
 
-    /// Returns how often each value is used by instructions that are themselves used or have a side effect.
+    /// Returns the number of uses of each value, by instructions that run or whose value is used.
     fn uses(&self) -> Vec<usize> {
         let instructions = &self.program.inner.instructions;
         let mut uses = vec![0; instructions.len()];
@@ -328,7 +331,7 @@ impl Compiled {
                 (None, None) => frame.ret(leaf.shape().clone()),
             };
         }
-        // The closure is called after the operands are added, so its own operands follow them.
+        // The closure is called after the operands are added, so operands that it adds follow them.
         let results = context(frame).run()?.rets;
         if let Some(device) = &self.options.device {
             device.stream.stream().synchronize()?;
@@ -383,8 +386,8 @@ impl Compiled {
         let poison = (self.options.unwritten == Unwritten::Refused)
             // SAFETY: only this call uses the tensors.
             .then(|| unsafe { Poison::tensors(&arguments, &results) });
-        // SAFETY: the leaves refer to the tensors' memory, which has the program's sizes and stays valid until
-        // the call has been waited for. Registering the target vouched for its memory accesses.
+        // SAFETY: the leaves are the addresses of the tensors' memory, which has the program's sizes and stays valid
+        // until `run` returns. The registration of the target guarantees that it stays within its operands.
         unsafe { invocation.run() }?;
         for (number, tensor) in arguments.iter().chain(&results).enumerate() {
             let what = format!("operand or result {number} of the call");
@@ -393,7 +396,7 @@ impl Compiled {
             }
         }
         if let Some(poison) = poison {
-            // SAFETY: the call has finished, and the tensors are alive.
+            // SAFETY: the call has finished, and the tensors still exist.
             unsafe { poison.check() }
                 .map_err(|error| error.within(format_args!("legacy target '{}'", target.name())))?;
         }
@@ -402,7 +405,7 @@ impl Compiled {
     }
 }
 
-/// Returns the arrays of operands, each in the layout that the target expects.
+/// Returns the arrays of all operands, each in the layout in which the target receives it.
 fn arguments(operands: Vec<Tree<Tensor>>, layouts: &[ValueShape]) -> Result<Vec<Tensor>> {
     let leaves = operands.into_iter().flat_map(Tree::into_leaves);
     let layouts = layouts.iter().flat_map(Tree::leaves);

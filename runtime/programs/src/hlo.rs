@@ -10,12 +10,12 @@ use xla_ffi_runtime::{Error, ErrorCode, Result};
 impl Program {
     /// Prints the program as an HLO module.
     ///
-    /// The text contains all parts of the program: layouts, aliases, literals, schedules and called
-    /// computations. Opaque bytes are escaped as in C; attributes are an MLIR dictionary.
+    /// The text contains all parts of the program: layouts, aliases, literals, schedules and called computations.
+    /// Opaque bytes are escaped as in C. Attributes are printed as an MLIR dictionary.
     ///
     /// # Errors
-    /// `UNIMPLEMENTED` for attributes that MLIR cannot express (complex numbers, one-bit integers), and for
-    /// empty arrays with too many rows of brackets.
+    /// `UNIMPLEMENTED` for attributes that MLIR cannot express (complex numbers, one-bit integers), and for empty
+    /// arrays whose text would have too many brackets.
     pub fn to_hlo(&self) -> Result<String> {
         let computations = self.computations();
         let parameters: Vec<_> = self
@@ -69,7 +69,7 @@ impl Program {
         Ok(())
     }
 
-    /// Writes the part after an instruction's name and shape.
+    /// Writes the text of an instruction after its name and shape.
     fn right_side(
         &self,
         instruction: &Instruction,
@@ -120,7 +120,7 @@ impl Program {
                 attributes.push(text());
             }
         };
-        // If a program has calls with layouts, XLA chooses the layouts of the other calls. Row-major layouts
+        // If one call of a program has layouts, XLA chooses the layouts of calls without layouts. Row-major layouts
         // are therefore written explicitly.
         let layouts = call.operands.iter().enumerate().map(|(place, &operand)| {
             match call.operand_layouts.as_deref() {
@@ -187,7 +187,7 @@ fn list(items: impl Iterator<Item = String>) -> String {
     items.collect::<Vec<_>>().join(", ")
 }
 
-/// Quotes bytes and escapes them as in C; bytes that are not ASCII become three octal digits.
+/// Returns bytes as a quoted string with the escapes of C. Bytes that are not ASCII become three octal digits.
 fn quoted(bytes: &[u8]) -> String {
     let mut text = "\"".to_owned();
     for &byte in bytes {

@@ -1,9 +1,9 @@
-//! A position in HLO text, with errors that contain the line.
+//! A position in HLO text, with errors that contain the line number.
 
 use super::ValueShape;
 use xla_ffi_runtime::{Error, Result};
 
-/// A position in a text. Every function first skips white space and comments `/*…*/` and `// …`.
+/// A position in HLO text. Every function first skips white space and comments `/*…*/` and `// …`.
 pub(super) struct Cursor<'t> {
     text: &'t str,
     at: usize,
@@ -19,7 +19,7 @@ impl<'t> Cursor<'t> {
         Self { text, at: 0 }
     }
 
-    /// Creates an error at this position.
+    /// Returns an error with the line number of this position.
     #[cold]
     pub(super) fn wrong(&self, why: impl Into<String>) -> Error {
         let line = 1 + self.text[..self.at].matches('\n').count();
@@ -60,7 +60,7 @@ impl<'t> Cursor<'t> {
         self.rest().is_empty()
     }
 
-    /// Returns true if this text is next.
+    /// Returns true if the text `what` is next.
     pub(super) fn peek(&mut self, what: &str) -> bool {
         self.skip();
         self.rest().starts_with(what)
@@ -81,7 +81,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Reads letters, digits and `_-.`.
+    /// Reads a word: letters, digits and `_-.`.
     pub(super) fn word(&mut self, what: &str) -> Result<&'t str> {
         self.skip();
         let rest = self.rest();
@@ -108,7 +108,7 @@ impl<'t> Cursor<'t> {
         })
     }
 
-    /// Reads from the bracket here to its closing bracket, including both.
+    /// Reads the text from an opening bracket to its closing bracket, including both brackets.
     pub(super) fn balanced(&mut self) -> Result<&'t str> {
         self.skip();
         let start = self.at;
@@ -125,7 +125,7 @@ impl<'t> Cursor<'t> {
                     continue;
                 }
                 Some('(' | '{' | '[' | '<') => open += 1,
-                // The arrow of a function type is not a bracket.
+                // The arrow `->` of a function type is not a bracket.
                 Some('-') if rest.starts_with("->") => self.at += 1,
                 Some(')' | '}' | ']' | '>') if open > 0 => open -= 1,
                 _ if open == 0 => return Err(self.expected("a bracket")),
@@ -138,7 +138,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Skips the value of an attribute.
+    /// Skips the value of an attribute and returns its text.
     pub(super) fn value(&mut self) -> Result<&'t str> {
         self.skip();
         let start = self.at;
@@ -152,7 +152,7 @@ impl<'t> Cursor<'t> {
         Ok(&self.text[start..self.at])
     }
 
-    /// Returns true if a shape is next, rather than a name.
+    /// Returns true if a shape is next; false if a name is next.
     pub(super) fn shape_comes(&mut self) -> bool {
         if self.peek("(") {
             return true;
@@ -180,7 +180,7 @@ impl<'t> Cursor<'t> {
         ValueShape::parse(text).map_err(|error| self.wrong(error.to_string()))
     }
 
-    /// Reads the bytes of a quoted string, with escapes as in C.
+    /// Reads a quoted string with the escapes of C, and returns its bytes.
     pub(super) fn string(&mut self) -> Result<Vec<u8>> {
         self.expect("\"")?;
         let mut bytes = vec![];
@@ -229,7 +229,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Reads up to the next comma, bracket or blank.
+    /// Reads the text before the next comma, bracket or blank.
     pub(super) fn element(&mut self) -> Result<&'t str> {
         self.skip();
         let rest = self.rest();

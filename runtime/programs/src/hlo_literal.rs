@@ -1,14 +1,14 @@
-//! Reads arrays from HLO text, with the same bits that `literal` prints.
+//! Parses arrays from HLO text to exactly the bits from which the module `literal` prints them.
 
 use super::hlo_cursor::Cursor;
 use xla_ffi_runtime::dtype::Class;
 use xla_ffi_runtime::scalar_codec::{self, Number};
 use xla_ffi_runtime::{DType, Result, Shape, Tensor};
 
-/// Reads an array's values.
+/// Reads the values of an array.
 ///
 /// # Errors
-/// Values that do not fit the element type, or whose number does not match the dimensions.
+/// Values that do not fit the element type, or too few or too many values for the dimensions.
 pub(super) fn read(cursor: &mut Cursor<'_>, shape: &Shape) -> Result<Tensor> {
     let mut elements = vec![];
     nested(cursor, shape.dtype(), shape.dims(), &mut elements)?;
@@ -79,7 +79,7 @@ fn number(cursor: &mut Cursor<'_>, dtype: DType) -> Result<u128> {
     scalar_codec::encode(dtype, value).map_err(|_| refuse())
 }
 
-/// Reads `nan`, optionally with a mantissa as in `nan(0x1)`, and returns its bits.
+/// Reads `nan`, optionally with a mantissa as in `nan(0x1)`, and returns its bits as an element of `dtype`.
 fn not_a_number(cursor: &mut Cursor<'_>, dtype: DType, negative: bool) -> Result<u128> {
     let refuse = |cursor: &Cursor<'_>| cursor.wrong(format!("this is not a NaN of {dtype}"));
     let sign = u128::from(negative) << (dtype.bits() - 1);

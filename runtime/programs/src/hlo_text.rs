@@ -6,15 +6,15 @@ use super::{ApiVersion, Builder, CustomCall, Op, Program, Schedule, ValueShape, 
 use std::collections::BTreeMap;
 use xla_ffi_runtime::{Attributes, Error, ErrorCode, Result, Tensor};
 
-/// Attributes of instructions that have no effect on the computation.
+/// Attributes of instructions that have no effect on the computation and are skipped.
 const UNREAD: [&str; 3] = ["metadata", "frontend_attributes", "origin"];
 
 impl Program {
     /// Parses the text of an HLO module, as XLA and [`Program::to_hlo`] print it.
     ///
-    /// It supports the instructions of this crate's programs: `parameter`, `constant`, `tuple`,
-    /// `get-tuple-element`, `after-all` without operands, and `custom-call` with all attributes. Only the name is
-    /// read from the module's head.
+    /// This function supports the instructions of this crate's programs: `parameter`, `constant`, `tuple`,
+    /// `get-tuple-element`, `after-all` without operands, and `custom-call` with all attributes. From the module's
+    /// head, only the name is read.
     ///
     /// ```
     /// use xla_ffi_programs::Program;
@@ -31,7 +31,8 @@ impl Program {
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` with the line of a syntax error, or with all mistakes that [`Builder::build`] finds.
-    /// `UNIMPLEMENTED` for other instructions and attributes, which a real XLA accepts as StableHLO.
+    /// `UNIMPLEMENTED` for other instructions and attributes; XLA accepts them in StableHLO
+    /// ([`Client::compile`](super::pjrt::Client::compile)).
     pub fn from_hlo(text: &str) -> Result<Self> {
         let mut cursor = Cursor::new(text);
         cursor.expect("HloModule")?;
@@ -47,7 +48,7 @@ impl Program {
             let is_entry = cursor.eat("ENTRY ");
             let own = cursor.name("a computation's name")?.to_owned();
             if !cursor.peek("{") {
-                // The parameters and the result are repeated in the instructions.
+                // The computation's head is skipped, because the instructions repeat its parameters and result.
                 cursor.balanced()?;
                 cursor.expect("->")?;
                 cursor.shape()?;
@@ -146,7 +147,8 @@ impl Instruction<'_> {
                 let operands = operands(cursor, ops)?;
                 let mut call = self.custom_call(cursor, operands, computations)?;
                 if is_row_major(&call, builder) {
-                    // The layouts are the default ones, and StableHLO could not express them for tuples.
+                    // The layouts are the default layouts. StableHLO cannot express them for tuples, so they are
+                    // removed.
                     call.operand_layouts = None;
                 }
                 builder.custom_call(call)
@@ -187,7 +189,7 @@ impl Instruction<'_> {
         )
     }
 
-    /// Reads an array of the instruction's own shape.
+    /// Reads an array of the instruction's shape.
     fn array(&self, cursor: &mut Cursor<'_>) -> Result<Tensor> {
         match self.shape.leaf() {
             Some(leaf) => hlo_literal::read(cursor, leaf.shape()),
@@ -279,7 +281,7 @@ impl Instruction<'_> {
     }
 }
 
-/// Returns true if the layouts of a call are the default ones.
+/// Returns true if all layouts of a call are row-major, which is the default.
 fn is_row_major(call: &CustomCall, builder: &Builder) -> bool {
     let layouts = call.operand_layouts.as_deref().unwrap_or_default();
     let fits = |(layout, op): (&ValueShape, &Op)| {
@@ -291,13 +293,13 @@ fn is_row_major(call: &CustomCall, builder: &Builder) -> bool {
         && layouts.iter().zip(&call.operands).all(fits)
 }
 
-/// Reads a string that must be UTF-8.
+/// Reads a quoted string that must be UTF-8.
 fn text(cursor: &mut Cursor<'_>) -> Result<String> {
     let bytes = cursor.string()?;
     String::from_utf8(bytes).map_err(|_| cursor.wrong("the string is not UTF-8"))
 }
 
-/// Reads items between braces, separated by commas.
+/// Reads a list of items in braces, separated by commas.
 fn list<'t, T>(
     cursor: &mut Cursor<'t>,
     mut item: impl FnMut(&mut Cursor<'t>) -> Result<T>,
@@ -316,7 +318,7 @@ fn list<'t, T>(
     }
 }
 
-/// Reads an alias `{1}: (0, {})`: an array of the result, an operand, and an array in the operand.
+/// Reads an alias `{1}: (0, {})`: a path in the result, an operand, and a path in the operand.
 fn alias(cursor: &mut Cursor<'_>) -> Result<(Vec<usize>, usize, Vec<usize>)> {
     let index = |cursor: &mut Cursor<'_>| list(cursor, |cursor| cursor.number("an index"));
     let output = index(cursor)?;

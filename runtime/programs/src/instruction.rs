@@ -4,7 +4,7 @@ use super::Program;
 use super::{CustomCall, ValueShape};
 use xla_ffi_runtime::Tensor;
 
-/// An instruction of a verified program. Operands are the indices of earlier instructions.
+/// An instruction of a verified program. Its operands are the indices of earlier instructions.
 #[derive(Clone, Debug)]
 pub(super) struct Instruction {
     pub(super) name: String,
@@ -24,7 +24,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Returns HLO's name of the operation.
+    /// Returns HLO's name of the instruction's operation.
     pub(super) fn opcode(&self) -> &'static str {
         match self {
             Self::Parameter(_) => "parameter",
@@ -46,16 +46,16 @@ impl Kind {
     }
 }
 
-/// Returns for each instruction whether it is live, as after XLA's passes. Unused calls are dropped unless
-/// they have side effects. An array without elements is a constant, however it is computed.
+/// Returns, for each instruction, whether it runs. As in XLA, unused calls do not run unless they have side effects,
+/// and an array without elements counts as a constant.
 ///
-/// Measured with jaxlib 0.12.0's CPU compiler: a call whose results are all unused or empty never runs unless
-/// it has side effects.
+/// The behaviour was measured with jaxlib 0.12.0's CPU compiler: a call whose results are all unused or empty only
+/// runs if it has side effects.
 pub(super) fn live(program: &Program) -> Vec<bool> {
     let instructions = &program.inner.instructions;
     let mut live = vec![false; instructions.len()];
     let mut wanted: Vec<(usize, Vec<usize>)> = vec![];
-    // The result is split into its arrays, as in StableHLO.
+    // The uses of the result are its arrays, as in StableHLO.
     leaves(program.result(), &mut vec![], &mut |path| {
         wanted.push((program.inner.root, path.to_vec()));
     });
@@ -94,7 +94,7 @@ pub(super) fn live(program: &Program) -> Vec<bool> {
     live
 }
 
-/// Calls `f` with the path of each leaf.
+/// Calls `f` with the path of each leaf of a shape.
 pub(super) fn leaves(shape: &ValueShape, path: &mut Vec<usize>, f: &mut impl FnMut(&[usize])) {
     match shape {
         ValueShape::Leaf(_) => f(path),

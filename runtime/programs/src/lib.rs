@@ -1,9 +1,8 @@
-//! Programs of custom calls; XLA calls programs computations.
+//! Programs of custom calls. XLA's term for a program is computation.
 //!
 //! A [`Builder`] combines parameters, constants, tuples and custom calls into a verified [`Program`]. A program
-//! [runs](Program::compile) on the embedded runtime or on a [real XLA](Options::client). It can be printed as
-//! [HLO text](Program::to_hlo) and as [StableHLO](Program::to_stablehlo), and [parsed](Program::from_hlo) from
-//! HLO text.
+//! [runs](Program::compile) on the embedded runtime or on [XLA](Options::client). It can be printed as [HLO
+//! text](Program::to_hlo) and as [StableHLO](Program::to_stablehlo), and [parsed](Program::from_hlo) from HLO text.
 //!
 //! ```
 //! use xla_ffi_runtime::legacy::Function;
@@ -43,7 +42,7 @@
 //! # }
 //! ```
 
-/// The book's chapter, whose code runs as a doc test.
+/// The chapter of the book, whose code runs as a doc test.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/programs.md")]
 mod chapter {}
@@ -76,7 +75,7 @@ pub use xla_ffi_runtime::{ArrayShape, MAX_DEPTH, MAX_NODES, ValueShape};
 use instruction::{Instruction, Kind};
 use std::sync::Arc;
 
-/// A verified program. Clones share the same program.
+/// A verified program. Clones are the same program.
 #[derive(Clone)]
 pub struct Program {
     inner: Arc<Inner>,
@@ -88,7 +87,7 @@ struct Inner {
     root: usize,
     /// The indices of the parameters, by their numbers.
     parameters: Vec<usize>,
-    /// The depth of nested calls of computations; 1 if none is called.
+    /// The nesting depth of called computations; 1 if the program calls no computation.
     depth: usize,
 }
 
@@ -121,7 +120,7 @@ impl Program {
         }
     }
 
-    /// Returns the name.
+    /// Returns the name of the program.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
@@ -152,7 +151,7 @@ impl Program {
         })
     }
 
-    /// Returns the called targets with their API versions, each once, in order.
+    /// Returns the called targets with their API versions, without repetitions, in order.
     #[must_use]
     pub fn targets(&self) -> Vec<(&str, ApiVersion)> {
         let mut targets = vec![];
@@ -171,13 +170,13 @@ impl Program {
         &self.inner.instructions[index]
     }
 
-    /// Returns true if both are the same object.
+    /// Returns true if both values are clones of the same program.
     fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// Returns all computations that this one calls, directly or indirectly, with unique names. Each
-    /// computation is before its callers. The name `main` is reserved for the entry.
+    /// Returns all computations that this program calls, directly or indirectly, with unique names. Each computation
+    /// precedes its callers. The name `main` is reserved for this program.
     fn computations(&self) -> Vec<(Self, String)> {
         fn visit(
             program: &Program,

@@ -1,18 +1,17 @@
-//! Prints literals as exact text, so that parsing returns the same bits, and attributes for the MLIR parser of
-//! a real XLA.
+//! Prints literals as exact text, which is parsed to the same bits, and attributes for XLA's MLIR parser.
 
 use std::fmt::Write;
 use xla_ffi_runtime::dtype::Class;
 use xla_ffi_runtime::scalar_codec::{self, Number};
 use xla_ffi_runtime::{Attribute, Attributes, DType, Tensor};
 
-/// Prints an array as HLO does after `literal=` and in `constant(…)`: `{{1, 2}, {3, 4}}`.
+/// Returns an array as HLO text, as after `literal=` and in `constant(…)`: `{{1, 2}, {3, 4}}`.
 ///
 /// HLO's parser computes a complex number as `re + im * i`. If one part is not finite, the other may become
 /// NaN. StableHLO does not have this problem.
 ///
 /// # Errors
-/// An empty array with too many rows of brackets.
+/// An error for an empty array whose text would have too many brackets.
 pub(super) fn hlo(tensor: &Tensor) -> Result<String, String> {
     let (dtype, dims) = (tensor.shape().dtype(), tensor.shape().dims());
     let rows = dims.iter().take_while(|dim| **dim > 0).product::<i64>();
@@ -26,10 +25,11 @@ pub(super) fn hlo(tensor: &Tensor) -> Result<String, String> {
     Ok(nest(dims, ["{", "}"], &element))
 }
 
-/// The largest number of bracket pairs that are written for an array without elements.
+/// The maximum number of bracket pairs in the text of an array without elements.
 const MAX_EMPTY_ROWS: i64 = 1 << 16;
 
-/// Prints an array as MLIR does: `dense<[1, 2]> : tensor<2xi32>`.
+/// Returns an array as MLIR text: `dense<[1, 2]> : tensor<2xi32>`. Returns `None` for element types that StableHLO
+/// lacks.
 pub(super) fn mlir(tensor: &Tensor) -> Option<String> {
     let shape = tensor.shape();
     let kind = tensor_type(shape.dtype(), shape.dims())?;
@@ -42,7 +42,7 @@ pub(super) fn mlir(tensor: &Tensor) -> Option<String> {
     Some(format!("dense<{values}> : {kind}"))
 }
 
-/// Prints elements in nested brackets, row by row; an empty array has the brackets of its rows.
+/// Returns elements in nested brackets, row by row. An array without elements has the brackets of its rows.
 fn nest(dims: &[i64], brackets: [&str; 2], element: &dyn Fn(usize) -> String) -> String {
     fn write(
         text: &mut String,
@@ -79,7 +79,7 @@ pub(super) fn tensor_type(dtype: DType, dims: &[i64]) -> Option<String> {
     Some(text + element_type(dtype)? + ">")
 }
 
-/// Returns MLIR's element type as StableHLO uses it.
+/// Returns MLIR's name of an element type, as StableHLO uses it; `None` for element types that StableHLO lacks.
 pub(super) fn element_type(dtype: DType) -> Option<&'static str> {
     Some(match dtype {
         DType::Pred => "i1",
@@ -110,12 +110,12 @@ pub(super) fn element_type(dtype: DType) -> Option<&'static str> {
         DType::F8E4M3FNUZ => "f8E4M3FNUZ",
         DType::F4E2M1FN => "f4E2M1FN",
         DType::F8E8M0FNU => "f8E8M0FNU",
-        // One-bit types, tokens, and types added later.
+        // StableHLO lacks one-bit types and tokens; other types may be added later.
         _ => return None,
     })
 }
 
-/// Returns the parts of a complex number, or the number itself.
+/// Returns the real and imaginary parts of a complex number; for other types, the number.
 fn parts(dtype: DType, bits: u128) -> Vec<(DType, u128)> {
     match dtype {
         DType::C64 => vec![
@@ -147,7 +147,7 @@ fn hlo_element(dtype: DType, bits: u128) -> String {
     joined(dtype, &texts)
 }
 
-/// Returns the length of the mantissa, for types with more than one NaN per sign.
+/// Returns the number of mantissa bits, for types with more than one NaN per sign; otherwise `None`.
 pub(super) fn mantissa_bits(dtype: DType) -> Option<usize> {
     Some(match dtype {
         DType::F16 => 10,
@@ -161,10 +161,11 @@ pub(super) fn mantissa_bits(dtype: DType) -> Option<usize> {
     })
 }
 
-/// Prints `nan`, `-nan`, or `nan(0x1)` if the mantissa differs from the usual NaN.
+/// Returns `nan` or `-nan`. If the mantissa differs from the default NaN, returns it in hexadecimal, as in
+/// `nan(0x1)`.
 fn hlo_nan(dtype: DType, bits: u128) -> String {
     let Some(mantissa_bits) = mantissa_bits(dtype) else {
-        // The type has only one NaN, or one per sign.
+        // These types have only one NaN, or one NaN per sign.
         let negative = dtype == DType::F8E4M3FN && bits >> 7 == 1;
         return if negative { "-nan" } else { "nan" }.to_owned();
     };
@@ -189,8 +190,8 @@ fn mlir_element(dtype: DType, bits: u128) -> String {
     joined(dtype, &texts)
 }
 
-/// Prints a number for MLIR, inside `dense` or before the type of an attribute. Non-finite floats are printed
-/// as their bits.
+/// Returns a number as MLIR text, for use inside `dense` or before the type of an attribute. Infinity and NaN are
+/// printed as their bits.
 pub(super) fn mlir_number(dtype: DType, bits: u128) -> String {
     match scalar_codec::decode(dtype, bits) {
         Some(Number::Float(value)) if value.is_finite() => finite(dtype, bits, value),
@@ -211,14 +212,13 @@ fn joined(dtype: DType, texts: &[String]) -> String {
     }
 }
 
-/// Prints the shortest decimal that gives the same number when it is parsed as a double and rounded to the
-/// type.
+/// Returns the shortest decimal number that becomes `value` if it is parsed as a double and rounded to the type.
 fn finite(dtype: DType, bits: u128, value: f64) -> String {
-    // Conversion to powers of two does not always round to nearest, so the exact digits are needed.
+    // XLA does not always round correctly in conversions to F8E8M0FNU, so its number is printed exactly.
     let short = if matches!(dtype, DType::F64 | DType::F8E8M0FNU) {
         value
     } else {
-        // The digits that identify a single-precision number are often enough, and fewer.
+        // The digits of the single-precision number often suffice, and are fewer.
         let short: f64 = format!("{:e}", value as f32).parse().unwrap_or(value);
         match scalar_codec::encode(dtype, Number::Float(short)) {
             Ok(same) if same == bits => short,
@@ -234,10 +234,10 @@ fn finite(dtype: DType, bits: u128, value: f64) -> String {
     }
 }
 
-/// Prints an attribute dictionary as MLIR.
+/// Returns an attribute dictionary as MLIR text.
 ///
 /// # Errors
-/// The name of an attribute that MLIR cannot express, and the reason.
+/// An error with the name of an attribute that MLIR cannot express, and the reason.
 pub(super) fn mlir_dictionary(attributes: &Attributes) -> Result<String, String> {
     let entries = attributes
         .iter()
@@ -255,7 +255,7 @@ pub(super) fn mlir_dictionary(attributes: &Attributes) -> Result<String, String>
     Ok(format!("{{{}}}", entries.join(", ")))
 }
 
-/// Prints a quoted string with MLIR's escapes.
+/// Returns a quoted string with MLIR's escapes.
 pub(super) fn mlir_string(bytes: &[u8]) -> String {
     Attribute::Str(bytes.to_vec()).to_string()
 }

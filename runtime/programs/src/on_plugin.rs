@@ -1,4 +1,4 @@
-//! Programs on a real XLA: compiled by a plugin's client, with handlers registered in a runtime.
+//! Programs on XLA: a PJRT plugin compiles them, and calls the handlers that are registered in a runtime.
 
 use super::custom_call::Config;
 use super::instruction::live;
@@ -10,15 +10,15 @@ use xla_ffi_runtime::{
     Error, ErrorCode, Result, Runtime, Tensor, Tree, Unwritten, canonical_platform,
 };
 
-/// A program that a plugin has compiled.
+/// A program that a PJRT plugin has compiled.
 pub(super) struct OnPlugin {
     loaded: Loaded,
-    /// The tickets of the program's calls of legacy targets.
+    /// The tickets of the program's calls of legacy targets. The calls are valid while their tickets exist.
     _tickets: Vec<Ticket>,
 }
 
 impl OnPlugin {
-    /// Registers the program's targets that the runtime knows with the plugin's XLA, and compiles the program.
+    /// Registers the program's targets with the plugin if the runtime has them, and compiles the program.
     pub(super) fn compile(
         program: &Program,
         runtime: &Runtime,
@@ -46,7 +46,7 @@ impl OnPlugin {
         })
     }
 
-    /// Runs the program to its end.
+    /// Runs the program and returns its result.
     pub(super) fn run(
         &self,
         program: &Program,
@@ -66,7 +66,7 @@ impl OnPlugin {
     }
 }
 
-/// Refuses options that only the embedded runtime supports.
+/// Returns an error for options that only the embedded runtime supports.
 fn check(options: &Options, client: &Client) -> Result<()> {
     let platform = options.platform.as_ref();
     if let Some(platform) =
@@ -86,7 +86,7 @@ fn check(options: &Options, client: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Registers a call's target with the plugin. A target that the runtime does not know may be the plugin's own.
+/// Registers the target of a call with the plugin. If the runtime does not have the target, the plugin may have it.
 fn register_target(
     program: &Program,
     runtime: &Runtime,

@@ -15,58 +15,58 @@ pub struct Options {
     pub(super) tuples: Option<TupleForm>,
     pub(super) device: Option<Arc<CpuDevice>>,
     pub(super) unwritten: Unwritten,
-    /// The time limit of each call; `None` for the default limit.
+    /// The time limit of each call; the outer `None` means the default limit.
     pub(super) limit: Option<Option<Duration>>,
 }
 
 impl Options {
-    /// Creates the default options: on the CPU, with tuples as in current XLA.
+    /// Returns the default options: the CPU as the platform, and tuples in the form of current XLA.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Looks up targets for a different platform. Without a device, legacy targets of that platform cannot run, because
-    /// they need a stream.
+    /// Sets the platform for which targets are looked up. Legacy targets of a platform other than the CPU also need a
+    /// device, because they need a stream.
     #[must_use]
     pub fn platform(mut self, platform: impl Into<String>) -> Self {
         self.platform = Some(platform.into());
         self
     }
 
-    /// Returns the platform; the CPU if none is set.
+    /// Returns the platform. The default is the CPU.
     pub(super) fn platform_name(&self) -> &str {
         self.platform.as_deref().unwrap_or("cpu")
     }
 
-    /// Runs the program on a real XLA. The client's plugin compiles it. The program's handlers and legacy CPU targets
-    /// are registered with the plugin if the runtime knows them; other targets must be known to the plugin. Each run
-    /// copies arguments to the device and results back.
+    /// Runs the program on XLA, compiled by the client's plugin. The program's handlers and legacy CPU targets are
+    /// registered with the plugin if the runtime has them; the plugin must have all other targets. Each run copies
+    /// the arguments to the device and the results to the host.
     ///
-    /// The plugin creates the contexts of handlers. A device, a time limit and the detection of unwritten results are
-    /// only supported by the embedded runtime; compiling with them fails.
+    /// Only the embedded runtime supports a device, a time limit and the detection of unwritten results. With one of
+    /// these options, compiling the program for the plugin fails.
     #[must_use]
     pub fn client(mut self, client: &Client) -> Self {
         self.client = Some(client.clone());
         self
     }
 
-    /// Passes tuples to legacy targets in this form if their signature supports it; other targets receive tuples as in
-    /// current XLA.
+    /// Sets the form in which legacy targets receive tuples, if their signature supports this form. Other targets
+    /// receive tuples in the form of current XLA.
     #[must_use]
     pub fn tuples(mut self, form: TupleForm) -> Self {
         self.tuples = Some(form);
         self
     }
 
-    /// Gives the calls a CPU thread as their device, with a stream and scratch memory.
+    /// Sets a CPU device for the calls, with a stream and scratch memory.
     #[must_use]
     pub fn device(mut self, device: Arc<CpuDevice>) -> Self {
         self.device = Some(device);
         self
     }
 
-    /// Sets how results that calls leave unwritten are treated, for typed and legacy calls, like
+    /// Sets whether typed and legacy calls with unwritten results fail, like
     /// [`Call::unwritten`](xla_ffi_runtime::Call::unwritten).
     #[must_use]
     pub fn unwritten(mut self, unwritten: Unwritten) -> Self {
@@ -74,8 +74,9 @@ impl Options {
         self
     }
 
-    /// Sets the time limit for each call of an asynchronous handler, like
-    /// [`Call::time_limit`](xla_ffi_runtime::Call::time_limit). The default is 60 s; `None` waits without limit.
+    /// Sets the time limit of each call of an asynchronous handler, like
+    /// [`Call::time_limit`](xla_ffi_runtime::Call::time_limit). The default is 60 s; with `None`, the program waits
+    /// without a limit.
     #[must_use]
     pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
         self.limit = Some(limit);
@@ -92,8 +93,9 @@ impl std::fmt::Debug for Options {
     }
 }
 
-/// The computations and the literal of a call, for handlers of the internal API. Handlers get this value from
-/// [`Invocation::called_computation`](xla_ffi_runtime::internal::Invocation::called_computation) with this type.
+/// The called computations and the literal of a call, for handlers of the internal API.
+/// [`Invocation::called_computation`](xla_ffi_runtime::internal::Invocation::called_computation) returns a value of
+/// this type.
 #[derive(Clone, Debug)]
 pub struct Called {
     pub(super) computations: Vec<Program>,
@@ -101,13 +103,13 @@ pub struct Called {
 }
 
 impl Called {
-    /// Returns the computations, in order.
+    /// Returns the called computations, in order.
     #[must_use]
     pub fn computations(&self) -> &[Program] {
         &self.computations
     }
 
-    /// Returns the literal.
+    /// Returns the literal of the call; `None` if the call has no literal.
     #[must_use]
     pub fn literal(&self) -> Option<&Tensor> {
         self.literal.as_ref()

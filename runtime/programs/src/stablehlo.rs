@@ -11,18 +11,18 @@ use std::fmt::Write;
 use xla_ffi_runtime::{Result, Tree};
 
 impl Program {
-    /// Prints the program as an MLIR module in the StableHLO dialect. Its function `main` has one argument per
-    /// array of the parameters and one result per array of the result, in pre-order. This is how XLA flattens
-    /// tuples at a program's boundary, and how PJRT passes buffers.
+    /// Prints the program as an MLIR module in the StableHLO dialect. The function `main` has one argument per array
+    /// of the parameters and one result per array of the result, in pre-order. XLA flattens the tuples of a program's
+    /// parameters and result in the same way, and so does PJRT.
     ///
-    /// Calls keep their tuples. A call with a schedule uses the MHLO dialect, because StableHLO has no
-    /// schedules; XLA accepts both. Layouts only apply to calls: a program's own arguments and results are
-    /// row-major.
+    /// The operands and results of calls may be tuples. A call with a schedule is printed in the MHLO dialect,
+    /// because StableHLO has no schedules; XLA accepts both dialects. Only calls have layouts: the program's
+    /// arguments and results are row-major.
     ///
     /// # Errors
     /// `UNIMPLEMENTED` for anything that StableHLO cannot express: one-bit integers, tokens of a call with a
-    /// schedule, several called computations of one call, and attributes without a text. Also for layouts of
-    /// operands that are tuples, and of results that are nested tuples.
+    /// schedule, several called computations of one call, and attributes without MLIR syntax. `UNIMPLEMENTED` for
+    /// layouts of operands that are tuples, and of results that are nested tuples.
     pub fn to_stablehlo(&self) -> Result<String> {
         let computations = self.computations();
         let mut text = format!("module @{} {{\n", self.name());
@@ -34,7 +34,7 @@ impl Program {
         Ok(text)
     }
 
-    /// Writes a function; the entry is always called `main`.
+    /// Writes a function of the module. The function of the program is always called `main`.
     fn function(
         &self,
         text: &mut String,
@@ -107,7 +107,7 @@ impl Printer<'_> {
         self.lines.push('\n');
     }
 
-    /// Returns MLIR's type of a value.
+    /// Returns the MLIR type of an instruction's value.
     fn kind(&self, instruction: &Instruction, shape: &ValueShape) -> Result<String> {
         match shape {
             Tree::Leaf(leaf) if leaf.is_token() => Ok("!stablehlo.token".to_owned()),
@@ -125,8 +125,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Writes a tuple parameter of the entry: its arrays become arguments and are combined into the tuple
-    /// again.
+    /// Writes a parameter that is a tuple: its arrays become arguments of the function, and are combined into the
+    /// tuple.
     fn taken_apart(&mut self, parameter: &Instruction, arguments: &mut Vec<String>) -> Result<()> {
         let mut paths = vec![];
         leaves(&parameter.shape, &mut vec![], &mut |path| {
@@ -149,7 +149,8 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// Combines arrays into tuples, inner ones first, and returns the name of the value.
+    /// Writes the instructions that combine arrays into tuples, inner tuples first, and returns the name of the
+    /// outermost value.
     fn put_together(
         &mut self,
         parameter: &Instruction,
@@ -178,7 +179,7 @@ impl Printer<'_> {
     }
 
     fn tuple(&mut self, value: &str, elements: &[String], kind: &str) {
-        // MLIR cannot parse the short form of an empty tuple.
+        // The complete form is used for an empty tuple, because MLIR cannot parse its short form.
         if elements.is_empty() {
             self.line(&format!("{value} = \"stablehlo.tuple\"() : () -> {kind}"));
         } else {
@@ -193,7 +194,7 @@ impl Printer<'_> {
         ));
     }
 
-    /// Returns the arrays of the entry's result, with their types.
+    /// Returns the names and types of the arrays in the program's result.
     fn results(&mut self, root: &Instruction) -> Result<Vec<(String, String)>> {
         let mut results = vec![];
         self.take_apart(root, &root.shape, &format!("%{}", root.name), &mut results)?;
@@ -319,8 +320,8 @@ impl Printer<'_> {
                 .iter()
                 .map(|shape| shape.leaf().map(layout))
                 .collect(),
-            // XLA chooses the layouts of a call without layouts, so row-major layouts are written explicitly
-            // where possible.
+            // XLA chooses the layouts of a call without layouts, so row-major layouts are written explicitly if
+            // possible.
             None => call
                 .operands
                 .iter()
@@ -371,7 +372,7 @@ impl Printer<'_> {
     }
 }
 
-/// Returns the dialect of a call: StableHLO has no schedules.
+/// Returns the dialect of a call. StableHLO has no schedules, so calls with schedules use MHLO.
 fn dialect(schedule: Schedule) -> &'static str {
     match schedule {
         Schedule::None => "stablehlo",
@@ -379,7 +380,7 @@ fn dialect(schedule: Schedule) -> &'static str {
     }
 }
 
-/// Returns a layout as an MLIR attribute.
+/// Returns the layout of an array as an MLIR attribute.
 fn layout(array: &ArrayShape) -> String {
     let order = array.minor_to_major();
     if order.is_empty() {

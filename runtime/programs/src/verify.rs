@@ -1,4 +1,4 @@
-//! The rules for programs, checked while they are built.
+//! The rules for programs, which the builder checks.
 
 use super::custom_call::Config;
 use super::diagnostic::Rule;
@@ -9,7 +9,8 @@ use xla_ffi_runtime::{DType, Tree};
 
 type Broken = Vec<(Rule, String)>;
 
-/// Returns the mistakes of a call with operands of these shapes; `None` is a shape that a mistake left unknown.
+/// Returns the mistakes of a call whose operands have these shapes. `None` is an operand whose shape is unknown
+/// because of a mistake.
 pub(super) fn custom_call(call: &CustomCall, operands: &[Option<ValueShape>]) -> Broken {
     let mut broken = vec![];
     if call.target.is_empty() || call.target.contains('\0') {
@@ -105,7 +106,7 @@ fn aliases(call: &CustomCall, operands: &[Option<ValueShape>], broken: &mut Brok
             continue;
         };
         let Some(operand) = operand else { continue };
-        // Without layouts, targets receive everything row-major, whatever the previous layout.
+        // A target without layouts receives row-major operands, whatever the layout of their shapes is.
         let row_major = operand.row_major();
         let operand = match &call.operand_layouts {
             None => &row_major,
@@ -135,7 +136,7 @@ fn no_array(what: &str, shape: &ValueShape, found: Option<&ValueShape>) -> Strin
     }
 }
 
-/// Reports parameters that are not numbered 0, 1, 2 and so on.
+/// Returns mistakes for parameters that are not numbered 0, 1, 2 and so on.
 pub(super) fn parameters<'a>(
     parameters: impl Iterator<Item = (usize, &'a str)>,
     mut tell: impl FnMut(&str, Rule, String),
@@ -149,7 +150,7 @@ pub(super) fn parameters<'a>(
             tell(name, Rule::ParameterTwice, message);
         }
     }
-    // Only the first gap is reported, because every later parameter would repeat the same message.
+    // Only the first gap is reported, because the messages for later parameters would be the same.
     let gap = known.keys().enumerate().find(|(at, number)| at != *number);
     if let Some((missing, number)) = gap {
         let message = format!(

@@ -1,4 +1,4 @@
-//! Tests PJRT: invalid and old plugins, as test plugins in C, and handlers built with upstream's own C++
+//! Tests the PJRT client with two kinds of libraries: invalid and old test plugins in C, and handlers with XLA's C++
 //! headers on XLA's CPU backend.
 
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use xla_ffi_runtime::{
 use xla_ffi_testing::compiler::{library_of_text, shared_library};
 use xla_ffi_testing::{headers, plugin, root, skip};
 
-/// Builds a test library; without a compiler, skips the test and returns `None`.
+/// Builds a test library. If no compiler is available, skips the test and returns `None`.
 fn build(test: &str, source: &str, name: &str, flags: &[String]) -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     shared_library(&folder, test, &root().join(source), name, flags)
 }
 
-/// Builds a test plugin; the flags select its defect.
+/// Builds a test plugin with the defect that the compiler flags select.
 fn stand_in(test: &str, flags: &str) -> Option<PathBuf> {
     let name = format!("plugin{}", flags.replace(['-', ' ', '='], "_"));
     let flags: Vec<_> = flags.split_whitespace().map(str::to_owned).collect();
@@ -27,7 +27,7 @@ fn stand_in(test: &str, flags: &str) -> Option<PathBuf> {
     )
 }
 
-/// Returns the error of loading a test plugin or creating a client.
+/// Returns the error of loading a test plugin or of creating its client.
 fn refusal(test: &str, flags: &str) -> Option<Error> {
     let plugin = match Plugin::load(stand_in(test, flags)?) {
         Ok(plugin) => plugin,
@@ -112,7 +112,7 @@ static struct {
 extern "C" __attribute__((visibility("default"))) const void* GetPjrtApi() { return &table; }
 "#;
 
-/// A C++ exception must not end the program.
+/// Checks that a C++ exception of a plugin does not end the program.
 #[test]
 fn a_plugin_that_throws() {
     let test = "a_plugin_that_throws";
@@ -141,11 +141,11 @@ unsafe extern "C" fn nothing(
 }
 
 fn any_bundle() -> Bundle {
-    // SAFETY: a handler of this program, which the test plugins never call.
+    // SAFETY: the function is a handler of this program, and the test plugins never call it.
     unsafe { Bundle::execute(nothing) }
 }
 
-/// Checks FFI extensions without some functions, and with both forms of the arguments.
+/// Checks FFI extensions that lack some functions, and extensions with smaller or larger arguments.
 #[test]
 fn extensions_of_all_ages() {
     let test = "extensions_of_all_ages";
@@ -180,11 +180,12 @@ fn extensions_of_all_ages() {
             .contains("its 40 bytes hold no PJRT_FFI_Register_Handler"),
         "{error}"
     );
-    // SAFETY: as above.
+    // SAFETY: the type has no objects.
     let id = unsafe { first.register_type("t", 0, Default::default()) };
     assert_eq!(id.unwrap(), 7);
 
-    // The test plugins check the arguments they receive; afterwards they cannot compile.
+    // The test plugins check the arguments of the registration. Compilation then fails, because the plugins lack a
+    // compiler.
     for flags in ["-DREGISTER_SIZE=52", "-DREGISTER_SIZE=60"] {
         let Some(client) = client(flags) else { return };
         let error = registered(&client);
@@ -204,8 +205,8 @@ fn f32s(values: &[f32]) -> Tensor {
     Tensor::from_slice([values.len() as i64], values).unwrap()
 }
 
-/// Checks handlers built with upstream's headers, of every revision that XLA's version supports: stateless,
-/// with state, with user data, asynchronous, failing. Also checks that newer ones are refused.
+/// Checks handlers with XLA's headers of every revision that the plugin's XLA supports: without state, with state,
+/// with user data, asynchronous, and failing. Also checks that the plugin refuses handlers of newer revisions.
 #[test]
 fn upstreams_headers() {
     let test = "pjrt.upstreams_headers";
@@ -238,7 +239,7 @@ fn upstreams_headers() {
                     error.message().contains("framework's API version (0.2)"),
                     "{version}: {error}"
                 );
-                // 0.0 is below its minimum version, 0.3 and later are above its own.
+                // Version 0.0 is less than XLA's minimum version; versions from 0.3 are greater than its version.
                 assert!(
                     revision == Revision::R0 || revision >= Revision::R8,
                     "{version}: {error}"
@@ -276,7 +277,7 @@ fn upstreams_headers() {
             assert_eq!(rets[0].to_vec::<i64>().unwrap(), [5], "{version}");
         }
         if revision < Revision::R7 {
-            // The state arguments of 0.1 have a different layout in this XLA.
+            // This XLA uses a different layout for the state arguments of version 0.1.
             continue;
         }
         let info = Some("counter_info");
@@ -311,7 +312,7 @@ fn upstreams_headers() {
             .unwrap();
         let greet = register("greet", &[(Stage::Execute, "greet")]).unwrap();
         let number = 123_i64;
-        // SAFETY: the library's type is one number, and the object outlives the call.
+        // SAFETY: the library's type is a number, and the object outlives the call.
         let call = unsafe {
             client
                 .call(&greet)

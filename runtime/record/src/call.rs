@@ -1,35 +1,35 @@
-//! The recorded data of a call, including its attributes.
+//! The data of a recorded call, with its attributes.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use xla_ffi_sys::{ELEMENT_TYPES, XLA_FFI_DataType};
 
-/// A call as its host made it.
+/// A call, as its host made it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Call {
-    /// The call's index in the recording, from 1, in the order in which calls began.
+    /// The number of the call in the recording, from 1, in the order in which calls started.
     pub number: u64,
-    /// The file of the handler's library.
+    /// The path of the handler's library.
     pub library: String,
     /// The handler's name.
     pub handler: String,
-    /// The symbol of each of the handler's stages.
+    /// The symbols of the handler's stages, by stage.
     pub stages: BTreeMap<String, String>,
     /// The stage of the call: `instantiate`, `prepare`, `initialize`, `execute`.
     pub stage: String,
     /// The host's name, for example `jaxlib 0.12.0`.
     pub host: String,
-    /// The host's revision of the ABI: 0 for r0.
+    /// The host's revision of the ABI, for example 0 for r0.
     pub revision: u8,
-    /// The number of the process.
+    /// The id of the host's process.
     pub process: u32,
-    /// The values of the host's context.
+    /// The values in the context of the call.
     pub context: Context,
-    /// The attributes.
+    /// The attributes of the call.
     pub attributes: Attributes,
-    /// The arguments.
+    /// The arguments of the call.
     pub args: Vec<Operand>,
-    /// The results.
+    /// The results of the call.
     pub rets: Vec<Operand>,
 }
 
@@ -37,67 +37,68 @@ impl Call {
     /// Returns a short description of the call.
     #[must_use]
     pub fn title(&self) -> String {
-        // Names from a file may contain line breaks. The text after a line break could be mistaken for output
-        // of this program.
+        // A name in a file may contain line breaks, which could make the rest of the name look like output of the
+        // program.
         let (handler, stage) = (self.handler.escape_debug(), self.stage.escape_debug());
         format!("call {}, {handler} ({stage})", self.number)
     }
 }
 
-/// The values of a call's context that the host's revision supports and the stage may request.
+/// The values in the context of a call that the host's revision supports and the stage may request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Context {
     /// The run id of the execution.
     pub run_id: Option<i64>,
-    /// The device's global number.
+    /// The device ordinal, the device's global number.
     pub device_ordinal: Option<i32>,
-    /// The number of threads in the pool.
+    /// The number of threads in the thread pool.
     pub threads: Option<i64>,
-    /// The options of the execution.
+    /// The custom options of the execution.
     pub custom_options: Option<Attributes>,
 }
 
 /// An argument or a result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operand {
-    /// The element type, a number of [`XLA_FFI_DataType`].
+    /// The element type, as a number of [`XLA_FFI_DataType`].
     pub dtype: u32,
-    /// The dimensions of the array.
+    /// The dimensions of the operand.
     pub dims: Vec<i64>,
-    /// For a result: the argument whose memory it shares.
+    /// For a result, the index of the argument whose memory it shares; `None` for arguments and for results with
+    /// different memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alias: Option<usize>,
-    /// Whether the operand's bytes are in the file. A result's bytes are only kept if the call succeeded.
+    /// Whether the file contains the operand's bytes. The bytes of results are only kept if the call succeeded.
     pub data: Data,
 }
 
-/// Whether an operand's bytes are in the file.
+/// Whether a file contains the bytes of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Data {
-    /// The file contains the operand's bytes, of this number.
+    /// The file contains the operand's bytes. The value is their number.
     Kept(u64),
-    /// The bytes are omitted because the recording had reached its limit.
+    /// The bytes are omitted because the recording reached its limit.
     Limit,
-    /// The bytes are omitted because the host does not name the element type, so their number is unknown.
+    /// The bytes are omitted because the host reports no element type, so that their number is unknown.
     Untyped,
-    /// The bytes are omitted because the host gives no address.
+    /// The bytes are omitted because the host passes no address.
     Absent,
 }
 
-/// The state that a call uses.
+/// The state of an instantiate stage that a later call uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
-    /// The call whose instantiate stage set the state; `None` if that call was before the recording.
+    /// The number of the call whose instantiate stage set the state; `None` if this call was before the recording.
     pub instance: Option<u64>,
 }
 
-/// The end of a call.
+/// The end of a call, with its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct End {
     /// The outcome of the call.
     pub outcome: Outcome,
-    /// Whether the handler returned a future, whose completion ended the call.
+    /// Whether the call ended when the future that the handler returned was completed.
     pub later: bool,
 }
 
@@ -105,23 +106,24 @@ pub struct End {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// The call succeeded.
+    /// The handler succeeded.
     Done,
     /// The handler returned an error.
     Error {
-        /// The error's code; hosts before r9 do not report it.
+        /// The error code. Hosts before r9 do not report the code to handlers.
         code: Option<u32>,
-        /// The error's text.
+        /// The error message.
         message: String,
     },
     /// An exception or a panic left the handler.
     Unwound,
-    /// The future is completed by a host function that could not be watched, so the results are unknown.
+    /// The outcome and the results are unknown, because the host function that completes the future could not be
+    /// watched.
     Unwatched,
 }
 
-/// Returns the bytes of an array; `None` if the type is unknown, a dimension is negative, or the product
-/// overflows.
+/// Returns the size of an array in bytes. Returns `None` if the element type is unknown, a dimension is negative, or
+/// the size overflows.
 #[must_use]
 pub fn bytes_of(dtype: u32, dims: &[i64]) -> Option<usize> {
     let row = ELEMENT_TYPES
@@ -134,24 +136,24 @@ pub fn bytes_of(dtype: u32, dims: &[i64]) -> Option<usize> {
     Some(bits.div_ceil(8)).filter(|bytes| *bytes <= isize::MAX as usize)
 }
 
-/// Names and values of attributes, in the host's order.
+/// The names and values of attributes, in the host's order.
 pub type Attributes = Vec<(String, Value)>;
 
 /// The value of an attribute.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Value {
-    /// A single value: the number of its type, and its bytes.
+    /// A scalar, as the number of its type and its bytes.
     Scalar {
-        /// The element type, a number of [`XLA_FFI_DataType`](xla_ffi_sys::XLA_FFI_DataType).
+        /// The element type, as a number of [`XLA_FFI_DataType`](xla_ffi_sys::XLA_FFI_DataType).
         dtype: u32,
-        /// The bytes, little-endian.
+        /// The bytes of the value, little-endian.
         #[serde(with = "hex")]
         bytes: Vec<u8>,
     },
-    /// An array of values.
+    /// An array of scalars.
     Array {
-        /// The element type, a number of [`XLA_FFI_DataType`](xla_ffi_sys::XLA_FFI_DataType).
+        /// The element type, as a number of [`XLA_FFI_DataType`](xla_ffi_sys::XLA_FFI_DataType).
         dtype: u32,
         /// The number of elements.
         size: usize,
@@ -161,16 +163,16 @@ pub enum Value {
     },
     /// A string that is valid UTF-8.
     Text(String),
-    /// Any other string.
+    /// A string that is not valid UTF-8.
     #[serde(with = "hex")]
     Bytes(Vec<u8>),
-    /// A dictionary.
+    /// A nested dictionary.
     Dictionary(Attributes),
     /// A value whose kind or element type this crate does not know.
     Unknown(u32),
 }
 
-/// Serialises bytes as two hexadecimal digits each.
+/// Serialises bytes as text, with two hexadecimal digits per byte.
 mod hex {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 

@@ -6,14 +6,19 @@
 //! | 8–11 | [`VERSION`], little-endian `u32` |
 //! | 12– | sections |
 //!
-//! A section consists of four letters ([`Kind`]), the length of its content as `u64`, the content, and the
-//! CRC-32 of these three as `u32`. All numbers are little-endian.
+//! A section consists of four letters ([`Kind`]), the length of the content as `u64`, the content, and a checksum as
+//! `u32`. The checksum is the CRC-32 of the letters, the length and the content. All numbers are little-endian.
 //!
-//! The first section is `CALL`: the [`Call`] as JSON. It is followed by one `ARGS` per argument whose bytes are
-//! kept: its index as `u64`, then the bytes. These sections are written before the handler runs. `STAT` follows
-//! when the handler requests the state that an instantiate stage set: a [`State`](crate::State) as JSON. When
-//! the call ends, there is one `RETS` per result, in the form of `ARGS`, and `DONE`: an [`End`](crate::End) as
-//! JSON. A file without `DONE` belongs to a call that never ended, or whose end could not be written.
+//! The sections of a file are, in this order:
+//!
+//! 1. `CALL`: the [`Call`] as JSON.
+//! 2. `ARGS`, for each argument whose bytes are kept: the argument's index as `u64`, then its bytes.
+//! 3. `STAT`, if the handler requests the state of an instantiate stage: a [`State`](crate::State) as JSON.
+//! 4. `RETS`, for each result whose bytes are kept: the result's index as `u64`, then its bytes.
+//! 5. `DONE`: an [`End`](crate::End) as JSON.
+//!
+//! `CALL` and `ARGS` are written before the handler runs, `RETS` and `DONE` when the call ends. A file without `DONE`
+//! belongs to a call that did not end, or whose end could not be written.
 
 use crate::Call;
 use serde::Serialize;
@@ -21,30 +26,30 @@ use std::fs::File;
 use std::io::{Result, Write};
 use std::path::{Path, PathBuf};
 
-/// The first bytes of a file.
+/// The first bytes of a file of a recorded call.
 pub const MAGIC: [u8; 8] = *b"XLAFFIRC";
 
 /// The version of the file format.
 pub const VERSION: u32 = 1;
 
-/// The extension of the file names.
+/// The extension of the names of recorded calls' files.
 pub const EXTENSION: &str = "xlacall";
 
-/// The letters of a section.
+/// The four letters that identify the kind of a section.
 pub type Kind = [u8; 4];
 
-/// The section with the call, as JSON.
+/// The kind of the section with the call, as JSON.
 pub const CALL: Kind = *b"CALL";
-/// A section with the bytes of an argument.
+/// The kind of a section with the bytes of an argument.
 pub const ARGS: Kind = *b"ARGS";
-/// The section with the state that the call uses, as JSON.
+/// The kind of the section with the state that the call uses, as JSON.
 pub const STATE: Kind = *b"STAT";
-/// A section with the bytes of a result.
+/// The kind of a section with the bytes of a result.
 pub const RETS: Kind = *b"RETS";
-/// The section with the end of the call, as JSON.
+/// The kind of the section with the end of the call, as JSON.
 pub const DONE: Kind = *b"DONE";
 
-/// Returns the checksum of a section whose content is in several parts.
+/// Returns the checksum of a section. Its content is the concatenation of `parts`.
 pub(crate) fn checksum(kind: Kind, parts: &[&[u8]]) -> u32 {
     let length: usize = parts.iter().map(|part| part.len()).sum();
     let mut hasher = crc32fast::Hasher::new();
@@ -56,7 +61,7 @@ pub(crate) fn checksum(kind: Kind, parts: &[&[u8]]) -> u32 {
     hasher.finalize()
 }
 
-/// The file of one call. Writes are not buffered in the process, so a crash loses nothing.
+/// Writes the file of a call. Writes are not buffered in the process, so that no data is lost in a crash.
 #[derive(Debug)]
 pub(crate) struct Writer {
     file: File,
@@ -64,7 +69,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Creates the file of a call; an existing file is an error.
+    /// Creates the file of a call. Returns an error if the file exists.
     pub(crate) fn create(folder: &Path, call: &Call) -> Result<Self> {
         let path = call_path(folder, call);
         let file = File::options().write(true).create_new(true).open(&path)?;
@@ -75,9 +80,9 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Removes a file that cannot be used.
+    /// Deletes the file of a call that cannot be recorded.
     pub(crate) fn discard(self) {
-        // An error cannot be reported here.
+        // No function of the recorder can return this error.
         let _ = std::fs::remove_file(&self.path);
     }
 

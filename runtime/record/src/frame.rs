@@ -1,7 +1,7 @@
-//! Reads call frames. Only this module follows a host's pointers to operands and attributes.
+//! Reads call frames. Only this module dereferences a host's pointers to operands and attributes.
 //!
-//! The `SAFETY` comments rely on hosts to pass valid frames. Lists then have as many entries as their sizes,
-//! and spans and values are valid during the call.
+//! The `SAFETY` comments assume that hosts pass valid frames: lists have as many entries as their sizes, and spans
+//! and values are valid during the call.
 
 use crate::call::bytes_of;
 use crate::{Attributes, Value};
@@ -13,29 +13,30 @@ use xla_ffi_sys::{
     XLA_FFI_InternalExtension_Type, XLA_FFI_Scalar,
 };
 
-/// The maximum depth of dictionaries. Each level is three levels of JSON, of which readers accept 128.
+/// The maximum nesting depth of recorded dictionaries. Each dictionary needs three levels of JSON, and readers accept
+/// at most 128 levels.
 const DEEPEST: usize = 40;
 
-/// An operand and its address.
+/// An operand of a call, with its address.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) dtype: u32,
     pub(crate) dims: Vec<i64>,
     data: *const u8,
-    /// The size in bytes, if the type determines it.
+    /// The size in bytes; `None` if the element type does not determine it.
     pub(crate) size: Option<usize>,
 }
 
-// SAFETY: only `bytes` dereferences the address, and its caller vouches for it.
+// SAFETY: only `bytes` dereferences the address, and its caller guarantees that the address is valid.
 unsafe impl Send for Place {}
-// SAFETY: as above.
+// SAFETY: only `bytes` dereferences the address, and its caller guarantees that the address is valid.
 unsafe impl Sync for Place {}
 
 impl Place {
-    /// Returns the bytes; `None` if the host gives no address or no type.
+    /// Returns the operand's bytes; `None` if the host passes no address or no element type.
     ///
     /// # Safety
-    /// The operand still belongs to the call, and nothing writes to it while the slice is used.
+    /// The call must still own the operand's memory, and no code may write to the memory while the slice exists.
     pub(crate) unsafe fn bytes(&self) -> Option<&[u8]> {
         match self.size? {
             0 => Some(&[]),
@@ -50,15 +51,15 @@ impl Place {
         self.size == Some(0) || !self.data.is_null()
     }
 
-    /// Returns the address and size of the operand's memory, which two operands may share; `None` if it has
-    /// no memory.
+    /// Returns the address and the size of the operand's memory, for the detection of shared memory; `None` if the
+    /// operand has no memory.
     pub(crate) fn memory(&self) -> Option<(*const u8, Option<usize>)> {
         let is_there = !self.data.is_null() && self.size != Some(0);
         is_there.then_some((self.data, self.size))
     }
 }
 
-/// Copies the entries of a frame's list.
+/// Copies the entries of a list in a frame.
 fn entries<T: Copy>(list: *const T, size: i64) -> Vec<T> {
     let size = usize::try_from(size).unwrap_or(0);
     if list.is_null() {
@@ -70,7 +71,7 @@ fn entries<T: Copy>(list: *const T, size: i64) -> Vec<T> {
         .collect()
 }
 
-/// Returns the operands of one side; `None` if one of them is not a buffer.
+/// Returns the arguments or the results in a list; `None` if one of them is not a buffer.
 fn places(
     types: *const XLA_FFI_ArgType,
     list: *const *mut c_void,
@@ -89,7 +90,7 @@ fn places(
         {
             return None;
         }
-        // SAFETY: the entry is a buffer.
+        // SAFETY: the entry of the list is a buffer.
         let buffer = unsafe { operand.cast::<XLA_FFI_Buffer>().read() };
         let dims = entries(buffer.dims, buffer.rank);
         Some(Place {
@@ -105,11 +106,11 @@ fn places(
 /// Returns the arguments and results of a frame; `None` if one of them is not a buffer.
 ///
 /// # Safety
-/// The frame is from a host.
+/// `frame` must be a host's call frame.
 pub(crate) unsafe fn operands(frame: *const XLA_FFI_CallFrame) -> Option<(Vec<Place>, Vec<Place>)> {
-    // SAFETY: every revision's frame has this field.
+    // SAFETY: the frames of all revisions have this field.
     let args = unsafe { (*frame).args };
-    // SAFETY: every revision's frame has this field.
+    // SAFETY: the frames of all revisions have this field.
     let rets = unsafe { (*frame).rets };
     Some((
         places(args.types, args.args, args.size)?,
@@ -117,15 +118,15 @@ pub(crate) unsafe fn operands(frame: *const XLA_FFI_CallFrame) -> Option<(Vec<Pl
     ))
 }
 
-/// Returns true if the host asks for metadata instead of making a call.
+/// Returns true if the frame is that of a metadata query.
 ///
 /// # Safety
-/// The frame is from a host of r1 or later.
+/// `frame` must be a call frame of a host of r1 or later.
 pub(crate) unsafe fn asks_for_metadata(frame: *const XLA_FFI_CallFrame) -> bool {
-    // SAFETY: every revision's frame has this field.
+    // SAFETY: the frames of all revisions have this field.
     let mut at: *const XLA_FFI_InternalExtension = unsafe { (*frame).extension_start };
     while !at.is_null() {
-        // SAFETY: the chain belongs to the host and ends with null.
+        // SAFETY: the chain of extensions belongs to the host and ends with null.
         let link = unsafe { at.read() };
         if link.r#type == XLA_FFI_InternalExtension_Type::Metadata {
             return true;
@@ -138,17 +139,17 @@ pub(crate) unsafe fn asks_for_metadata(frame: *const XLA_FFI_CallFrame) -> bool 
 /// Returns the attributes of a frame.
 ///
 /// # Safety
-/// The frame is from a host.
+/// `frame` must be a host's call frame.
 pub(crate) unsafe fn attributes(frame: *const XLA_FFI_CallFrame) -> Attributes {
-    // SAFETY: every revision's frame has this field.
+    // SAFETY: the frames of all revisions have this field.
     let attributes = unsafe { (*frame).attrs };
     dictionary(&attributes, 0)
 }
 
-/// Returns the contents of a host's dictionary.
+/// Returns the entries of a host's dictionary.
 ///
 /// # Safety
-/// The pointer is null or a host's dictionary.
+/// `attributes` must be null or a host's dictionary.
 pub(crate) unsafe fn options(attributes: *const XLA_FFI_Attrs) -> Attributes {
     if attributes.is_null() {
         return vec![];
@@ -164,7 +165,7 @@ fn dictionary(attributes: &XLA_FFI_Attrs, depth: usize) -> Attributes {
     let all = types.into_iter().zip(names).zip(values);
     all.filter(|((_, name), _)| !name.is_null())
         .map(|((kind, name), value)| {
-            // SAFETY: names are byte spans.
+            // SAFETY: the entries of the list point to spans.
             let name = span(unsafe { name.read() });
             let name = String::from_utf8_lossy(name).into_owned();
             (
@@ -181,7 +182,7 @@ fn attribute(kind: XLA_FFI_AttrType, value: *const c_void, depth: usize) -> Opti
     }
     match kind {
         XLA_FFI_AttrType::SCALAR => {
-            // SAFETY: the attribute's kind is scalar.
+            // SAFETY: `value` points to a scalar, because the attribute's kind is scalar.
             let scalar = unsafe { value.cast::<XLA_FFI_Scalar>().read() };
             Some(Value::Scalar {
                 dtype: scalar.dtype.0,
@@ -189,7 +190,7 @@ fn attribute(kind: XLA_FFI_AttrType, value: *const c_void, depth: usize) -> Opti
             })
         }
         XLA_FFI_AttrType::ARRAY => {
-            // SAFETY: the attribute's kind is array.
+            // SAFETY: `value` points to an array, because the attribute's kind is array.
             let array = unsafe { value.cast::<XLA_FFI_Array>().read() };
             Some(Value::Array {
                 dtype: array.dtype.0,
@@ -198,7 +199,7 @@ fn attribute(kind: XLA_FFI_AttrType, value: *const c_void, depth: usize) -> Opti
             })
         }
         XLA_FFI_AttrType::STRING => {
-            // SAFETY: the attribute's kind is string.
+            // SAFETY: `value` points to a span, because the attribute's kind is string.
             let text = span(unsafe { value.cast::<XLA_FFI_ByteSpan>().read() });
             Some(match std::str::from_utf8(text) {
                 Ok(text) => Value::Text(text.to_owned()),
@@ -206,7 +207,7 @@ fn attribute(kind: XLA_FFI_AttrType, value: *const c_void, depth: usize) -> Opti
             })
         }
         XLA_FFI_AttrType::DICTIONARY => {
-            // SAFETY: the attribute's kind is dictionary.
+            // SAFETY: `value` points to a dictionary, because the attribute's kind is dictionary.
             let inner = unsafe { value.cast::<XLA_FFI_Attrs>().read() };
             Some(Value::Dictionary(dictionary(&inner, depth + 1)))
         }
@@ -214,7 +215,7 @@ fn attribute(kind: XLA_FFI_AttrType, value: *const c_void, depth: usize) -> Opti
     }
 }
 
-/// Returns the bytes of an attribute's values; `None` for an unknown element type.
+/// Returns the bytes of `count` elements of an attribute; `None` for an unknown element type.
 fn elements<'a>(dtype: XLA_FFI_DataType, data: *const c_void, count: usize) -> Option<&'a [u8]> {
     let row = ELEMENT_TYPES.iter().find(|row| row.dtype == dtype)?;
     let size = row.bits.checked_mul(count)?.div_ceil(8);
@@ -224,7 +225,7 @@ fn elements<'a>(dtype: XLA_FFI_DataType, data: *const c_void, count: usize) -> O
     if data.is_null() {
         return None;
     }
-    // SAFETY: a host's attribute has the bytes of its type, and is valid during the call.
+    // SAFETY: the host's attribute has as many bytes as `count` elements of its type, and is valid during the call.
     Some(unsafe { slice::from_raw_parts(data.cast(), size) })
 }
 

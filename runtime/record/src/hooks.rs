@@ -1,9 +1,9 @@
 //! Watches functions of the host during a recording.
 //!
-//! The completion of an asynchronous call, and the state that a call uses, are only visible in the handler's calls
-//! of host functions. Therefore five slots of the host's function table are redirected to this module, which notes
-//! the call and forwards it to the host's own function. The table is modified in place rather than copied, because
-//! libraries identify a host by the table's address.
+//! The completion of a future, and the state that a call uses, are only visible in the handler's calls of host
+//! functions. During a recording, five slots of the host's function table therefore contain hooks. A hook records the
+//! call and forwards it to the host's function. The table is modified in place and not copied, because libraries
+//! identify a host by the table's address.
 
 use crate::call::Outcome;
 use crate::host::{Function, Host};
@@ -21,7 +21,7 @@ use xla_ffi_sys::{
     XLA_FFI_State_Get_Args_R0, XLA_FFI_State_Set_Args, XLA_FFI_State_Set_Args_R0,
 };
 
-/// The watched functions.
+/// The functions of the host that are watched.
 const WATCHED: [Slot; 5] = [
     Slot::FutureCreate,
     Slot::FutureSetAvailable,
@@ -30,15 +30,15 @@ const WATCHED: [Slot; 5] = [
     Slot::StateGet,
 ];
 
-/// The largest number of XLA copies that are watched in one process.
+/// The maximum number of XLA copies in a process that are watched.
 const TABLES: usize = 4;
 
-/// A table that is or was watched.
+/// A function table that is or was watched.
 struct Watched {
     api: AtomicPtr<XLA_FFI_Api>,
     /// The host's revision, which determines the layout of the state functions' arguments.
     revision: AtomicUsize,
-    /// The host's own functions.
+    /// The host's functions, which the hooks replace.
     own: [AtomicUsize; WATCHED.len()],
 }
 
@@ -50,19 +50,19 @@ static TABLE: [Watched; TABLES] = [const {
     }
 }; TABLES];
 
-/// Whether each table is currently watched.
+/// Whether each function table is currently watched.
 static WATCHING: Mutex<[bool; TABLES]> = Mutex::new([false; TABLES]);
 
-/// The calls with open futures, by future.
+/// The calls with open futures, by the future's address.
 static OPEN: Mutex<BTreeMap<usize, Arc<Running>>> = Mutex::new(BTreeMap::new());
 
-/// Watches a host's functions; returns `false` if that is not possible.
+/// Starts to watch a host's functions. Returns `false` if this fails.
 pub(crate) fn watch(host: Host) -> bool {
     if host.api().is_null() {
         return false;
     }
     let mut watching = lock(&WATCHING);
-    // Entries are used in order, so all entries after the first free one are free.
+    // Entries are used in order, so all entries after the first unused entry are unused.
     let mine = |known: &Watched| {
         let api = known.api.load(Ordering::Relaxed).cast_const();
         api.is_null() || api == host.api()
@@ -80,37 +80,37 @@ pub(crate) fn watch(host: Host) -> bool {
         .store(host.revision() as usize, Ordering::Relaxed);
     for (index, slot) in WATCHED.into_iter().enumerate() {
         if let Some(at) = host.slot(slot) {
-            // SAFETY: the slot is within the table.
+            // SAFETY: the slot is inside the table.
             let own = unsafe { at.read() };
             if own == hook(table, index) {
-                // The slot still has the hook, because the host's function could not be restored.
+                // The slot still contains the hook, because the host's function could not be restored.
                 watching[table] = true;
                 continue;
             }
             known.own[index].store(own, Ordering::Relaxed);
-            // SAFETY: as above; the hook forwards to the host's own function.
+            // SAFETY: the slot is inside the table, and the hook forwards to the host's function.
             watching[table] |= own != 0 && unsafe { write(at, hook(table, index)) };
         }
     }
     watching[table]
 }
 
-/// Restores the functions of all hosts.
+/// Stops watching: restores the functions of all hosts.
 pub(crate) fn unwatch() {
     for (table, watched) in lock(&WATCHING).iter_mut().enumerate() {
         let Some(revision) = Revision::ALL.get(TABLE[table].revision.load(Ordering::Relaxed))
         else {
             continue;
         };
-        // SAFETY: a host's table, with the revision that was noted for it.
+        // SAFETY: the address is that of a host's table, with the revision that was stored with it.
         let host = unsafe { Host::new(TABLE[table].api.load(Ordering::Relaxed), *revision) };
         for (index, slot) in WATCHED.into_iter().enumerate().filter(|_| *watched) {
             let Some(at) = host.slot(slot) else {
                 continue;
             };
-            // SAFETY: the slot is within the table.
+            // SAFETY: the slot is inside the table.
             if unsafe { at.read() } == hook(table, index) {
-                // SAFETY: as above; the value is the host's own function.
+                // SAFETY: the slot is inside the table, and the value is the host's function.
                 unsafe { write(at, TABLE[table].own[index].load(Ordering::Relaxed)) };
             }
         }
@@ -118,12 +118,12 @@ pub(crate) fn unwatch() {
     }
 }
 
-/// Assigns an open future to this call.
+/// Records that the call ends when this future is completed.
 pub(crate) fn expect(future: usize, running: &Arc<Running>) {
     lock(&OPEN).insert(future, running.clone());
 }
 
-/// Stops following a future for this call.
+/// Removes a future from the list of futures that end this call.
 pub(crate) fn forget(future: usize, running: &Arc<Running>) {
     let mut open = lock(&OPEN);
     if open
@@ -134,12 +134,12 @@ pub(crate) fn forget(future: usize, running: &Arc<Running>) {
     }
 }
 
-/// Returns the call whose future is completed.
+/// Removes a completed future from the list, and returns its call.
 fn completed(future: usize) -> Option<Arc<Running>> {
     lock(&OPEN).remove(&future)
 }
 
-/// Returns the hook for a table and a function.
+/// Returns the address of the hook for a function in a table.
 fn hook(table: usize, index: usize) -> usize {
     fn of<const N: usize>(index: usize) -> usize {
         [
@@ -153,15 +153,15 @@ fn hook(table: usize, index: usize) -> usize {
     [of::<0>, of::<1>, of::<2>, of::<3>][table](index)
 }
 
-/// Calls the host's own function.
+/// Calls the host's function that a hook replaced.
 ///
 /// # Safety
-/// The arguments match the function with this index.
+/// `args` must be valid arguments of the function with this index.
 unsafe fn forward<const N: usize>(index: usize, args: *mut c_void) -> *mut XLA_FFI_Error {
-    // Pairs with the release in `write`, because the host has read the slot without ordering.
+    // The host reads the slot without ordering, so this fence pairs with the release store in `write`.
     fence(Ordering::Acquire);
     let own = TABLE[N].own[index].load(Ordering::Relaxed);
-    // SAFETY: stored before the hook was written to the table, and not null.
+    // SAFETY: the function was stored before the hook was written to the table, and is not null.
     let own: Function = unsafe { transmute(own) };
     // SAFETY: the caller upholds this function's safety contract.
     unsafe { own(args) }
@@ -172,22 +172,22 @@ fn revision<const N: usize>() -> usize {
     TABLE[N].revision.load(Ordering::Relaxed)
 }
 
-/// Reads a field of arguments at an offset.
+/// Reads the field of an arguments struct at an offset.
 ///
 /// # Safety
-/// The arguments have a field of this type at the offset.
+/// The struct must have a field of type `T` at the offset.
 unsafe fn field<T: Copy>(args: *const c_void, at: usize) -> T {
     // SAFETY: the caller upholds this function's safety contract.
     unsafe { args.wrapping_byte_add(at).cast::<T>().read() }
 }
 
 unsafe extern "C" fn future_create<const N: usize>(args: *mut c_void) -> *mut XLA_FFI_Error {
-    // SAFETY: the caller passes valid arguments.
+    // SAFETY: the handler passes valid arguments.
     let error = unsafe { forward::<N>(0, args) };
     if error.is_null() {
         if let Some(running) = innermost() {
             let at = offset_of!(XLA_FFI_Future_Create_Args, future);
-            // SAFETY: the host has initialised it.
+            // SAFETY: the host's function has succeeded and initialised the field.
             let future = unsafe { field(args, at) };
             running.made(future);
             expect(future, &running);
@@ -198,35 +198,35 @@ unsafe extern "C" fn future_create<const N: usize>(args: *mut c_void) -> *mut XL
 
 unsafe extern "C" fn future_set_available<const N: usize>(args: *mut c_void) -> *mut XLA_FFI_Error {
     let at = offset_of!(XLA_FFI_Future_SetAvailable_Args, future);
-    // SAFETY: the caller passes valid arguments.
+    // SAFETY: the handler passes valid arguments.
     let future = unsafe { field(args, at) };
     if let Some(running) = completed(future) {
-        // SAFETY: the handler reports that its results are written, and the host does not know it yet.
+        // SAFETY: the handler has written the results, and the host does not know yet that they are complete.
         unsafe { running.completed(future, Outcome::Done) };
     }
-    // SAFETY: the caller passes valid arguments.
+    // SAFETY: the handler passes valid arguments.
     unsafe { forward::<N>(1, args) }
 }
 
 unsafe extern "C" fn future_set_error<const N: usize>(args: *mut c_void) -> *mut XLA_FFI_Error {
     let at = offset_of!(XLA_FFI_Future_SetError_Args, future);
-    // SAFETY: the caller passes valid arguments.
+    // SAFETY: the handler passes valid arguments.
     let future = unsafe { field(args, at) };
     if let Some(running) = completed(future) {
         let at = offset_of!(XLA_FFI_Future_SetError_Args, error);
-        // SAFETY: the caller passes valid arguments.
+        // SAFETY: the handler passes valid arguments.
         let error = unsafe { field(args, at) };
-        // SAFETY: the error is alive until the host receives it.
+        // SAFETY: the host receives and may free the error only after this call.
         let outcome = unsafe { running.error(error) };
-        // SAFETY: no results are read.
+        // SAFETY: after an error, results are not read.
         unsafe { running.completed(future, outcome) };
     }
-    // SAFETY: the caller passes valid arguments.
+    // SAFETY: the handler passes valid arguments.
     unsafe { forward::<N>(2, args) }
 }
 
 unsafe extern "C" fn state_set<const N: usize>(args: *mut c_void) -> *mut XLA_FFI_Error {
-    // SAFETY: the caller passes valid arguments.
+    // SAFETY: the handler passes valid arguments.
     let error = unsafe { forward::<N>(3, args) };
     if error.is_null() {
         if let Some(running) = innermost() {
@@ -235,7 +235,7 @@ unsafe extern "C" fn state_set<const N: usize>(args: *mut c_void) -> *mut XLA_FF
             } else {
                 offset_of!(XLA_FFI_State_Set_Args, state)
             };
-            // SAFETY: the caller passes valid arguments.
+            // SAFETY: the handler passes valid arguments.
             running.state_set(unsafe { field(args, at) });
         }
     }
@@ -243,7 +243,7 @@ unsafe extern "C" fn state_set<const N: usize>(args: *mut c_void) -> *mut XLA_FF
 }
 
 unsafe extern "C" fn state_get<const N: usize>(args: *mut c_void) -> *mut XLA_FFI_Error {
-    // SAFETY: the caller passes valid arguments.
+    // SAFETY: the handler passes valid arguments.
     let error = unsafe { forward::<N>(4, args) };
     if error.is_null() {
         if let Some(running) = innermost() {
@@ -255,10 +255,10 @@ unsafe extern "C" fn state_get<const N: usize>(args: *mut c_void) -> *mut XLA_FF
                 offset_of!(XLA_FFI_State_Get_Args_R0, state)
             };
             let instantiate = XLA_FFI_ExecutionStage::INSTANTIATE.0;
-            // SAFETY: the caller passes valid arguments, of r8 or later.
+            // SAFETY: the handler passes valid arguments, and from r8 they have this field.
             let asked = staged.then(|| unsafe { field::<u32>(args, stage) });
             if asked.is_none_or(|stage| stage == instantiate) {
-                // SAFETY: the host has initialised it.
+                // SAFETY: the host's function has succeeded and initialised the field.
                 running.state_got(unsafe { field(args, at) });
             }
         }
@@ -266,19 +266,20 @@ unsafe extern "C" fn state_get<const N: usize>(args: *mut c_void) -> *mut XLA_FF
     error
 }
 
-/// Writes a word of a table, which may be in read-only memory; returns `false` if that is not possible.
+/// Writes a word of a function table, which may be in read-only memory. Returns `false` if the memory cannot be made
+/// writable.
 ///
 /// # Safety
-/// The word exists, and `value` is valid for all its readers.
+/// `at` must point to a word of the table, and `value` must be valid for all code that reads the word.
 unsafe fn write(at: *mut usize, value: usize) -> bool {
-    // SAFETY: this only asks for a number.
+    // SAFETY: `sysconf` only returns a number.
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
     let start = at.map_addr(|at| at & !(page - 1)).cast();
-    // SAFETY: the page contains the word, so it is mapped, and it contains data.
+    // SAFETY: the page is mapped, because it contains the word, and it contains data.
     if unsafe { libc::mprotect(start, page, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
         return false;
     }
-    // SAFETY: aligned, like all function pointers in a table, and writable.
+    // SAFETY: the word is writable, and aligned like all function pointers in a table.
     unsafe { AtomicUsize::from_ptr(at) }.store(value, Ordering::Release);
     true
 }

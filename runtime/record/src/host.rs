@@ -1,7 +1,6 @@
-//! Queries the host about a recorded call: its context, and the text of an error.
+//! Queries the host of a recorded call for the context's values and for the message of an error.
 //!
-//! The recording's revision determines which functions the table has. From r5 on, the table's size is also
-//! checked.
+//! The revision of the recording determines the functions in the table. From r5, the table's size is also checked.
 
 use crate::{Attributes, Context, frame};
 use std::ffi::{CStr, c_void};
@@ -14,26 +13,26 @@ use xla_ffi_sys::{
     XLA_FFI_ThreadPool_NumThreads_Args,
 };
 
-/// A function of the table. It returns an error, or null.
+/// A function of the function table. It returns an error, or null.
 pub(crate) type Function = unsafe extern "C" fn(args: *mut c_void) -> *mut XLA_FFI_Error;
 
-/// A host's table and its revision.
+/// A host's function table and revision.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Host {
     api: *const XLA_FFI_Api,
     revision: Revision,
 }
 
-// SAFETY: a host's table lives as long as the process, and is only read.
+// SAFETY: a host's table exists as long as the process, and is only read.
 unsafe impl Send for Host {}
-// SAFETY: as above.
+// SAFETY: a host's table exists as long as the process, and is only read.
 unsafe impl Sync for Host {}
 
 impl Host {
-    /// Creates the view of a host from its function table.
+    /// Returns the host with this function table and revision.
     ///
     /// # Safety
-    /// `api` is the table of a host of this revision.
+    /// `api` must be the function table of a host of this revision.
     pub(crate) unsafe fn new(api: *const XLA_FFI_Api, revision: Revision) -> Self {
         Self { api, revision }
     }
@@ -46,13 +45,13 @@ impl Host {
         self.revision
     }
 
-    /// Returns the address of a function's slot in the table.
+    /// Returns the address of a function's slot in the table; `None` if the table lacks the function.
     pub(crate) fn slot(&self, slot: Slot) -> Option<*mut usize> {
         let index = slot.index(self.revision)?;
         if self.api.is_null() {
             return None;
         }
-        // SAFETY: every table has this field.
+        // SAFETY: the tables of all revisions have this field.
         let size = unsafe { (*self.api).struct_size };
         let end = Slot::HEAD + 8 * (index + 1);
         let fits = self.revision < Revision::R5 || size >= end;
@@ -66,11 +65,11 @@ impl Host {
 
     fn function(&self, slot: Slot) -> Option<Function> {
         let at = self.slot(slot)?.cast::<Option<Function>>();
-        // SAFETY: the table is long enough, and a slot is a function or null.
+        // SAFETY: the slot is inside the table, and contains a function or null.
         unsafe { at.read() }
     }
 
-    /// Calls a function that may fail; its error is discarded.
+    /// Calls a function that may fail. An error is discarded, and `None` is returned.
     fn ask<T>(&self, slot: Slot, args: &mut T) -> Option<()> {
         let function = self.function(slot)?;
         // SAFETY: the arguments match the function on this revision.
@@ -78,7 +77,7 @@ impl Host {
         if error.is_null() {
             return Some(());
         }
-        // SAFETY: zeros are valid for `Error_Destroy_Args`; the needed fields are set below.
+        // SAFETY: zero bytes are valid for `Error_Destroy_Args`. The required fields are set before its use.
         let mut destroy: XLA_FFI_Error_Destroy_Args = unsafe { zeroed() };
         destroy.struct_size = size_of::<XLA_FFI_Error_Destroy_Args>();
         destroy.error = error;
@@ -88,13 +87,13 @@ impl Host {
         None
     }
 
-    /// Returns the values of an execution's context.
+    /// Returns the values in the context of a call.
     pub(crate) fn context(&self, ctx: *mut XLA_FFI_InvokeContext) -> Context {
-        // SAFETY: integers and pointers, all of which may be zero.
+        // SAFETY: the struct consists of integers and pointers, for which zero bytes are valid.
         let mut run_id: XLA_FFI_RunId_Get_Args = unsafe { zeroed() };
         run_id.struct_size = size_of::<XLA_FFI_RunId_Get_Args>();
         run_id.ctx = ctx;
-        // SAFETY: as above.
+        // SAFETY: the struct consists of integers and pointers, for which zero bytes are valid.
         let mut ordinal: XLA_FFI_DeviceOrdinal_Get_Args = unsafe { zeroed() };
         ordinal.struct_size = size_of::<XLA_FFI_DeviceOrdinal_Get_Args>();
         ordinal.ctx = ctx;
@@ -127,14 +126,14 @@ impl Host {
             attrs: ptr::null(),
         };
         self.ask(Slot::CustomOptionsGet, &mut args)?;
-        // SAFETY: the pointer is null or the host's own dictionary.
+        // SAFETY: the pointer is null or a dictionary of the host.
         Some(unsafe { frame::options(args.attrs) }).filter(|options| !options.is_empty())
     }
 
-    /// Returns the code and the text of a handler's error, which the host still owns.
+    /// Returns the code and the message of an error, which this function does not free.
     ///
     /// # Safety
-    /// The error belongs to this host and is alive.
+    /// `error` must be an error of this host that is not freed.
     pub(crate) unsafe fn error(&self, error: *mut XLA_FFI_Error) -> (Option<u32>, String) {
         let Some(function) = self.function(Slot::ErrorGetDetails) else {
             return (None, String::new());
@@ -150,7 +149,7 @@ impl Host {
             unsafe { function(ptr::from_mut(&mut args).cast()) };
             (args.message, None)
         } else {
-            // SAFETY: integers and pointers, all of which may be zero.
+            // SAFETY: the struct consists of integers and pointers, for which zero bytes are valid.
             let mut args: XLA_FFI_Error_GetDetails_Args = unsafe { zeroed() };
             args.struct_size = std::mem::offset_of!(XLA_FFI_Error_GetDetails_Args, errc) + 4;
             args.error = error;
@@ -161,7 +160,7 @@ impl Host {
         if message.is_null() {
             return (code, String::new());
         }
-        // SAFETY: a NUL-terminated text that is valid as long as the error.
+        // SAFETY: the message is NUL-terminated, and valid as long as the error.
         let text = unsafe { CStr::from_ptr(message) };
         (code, text.to_string_lossy().into_owned())
     }

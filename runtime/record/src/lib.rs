@@ -1,15 +1,16 @@
 //! Records the calls of XLA custom-call handlers, and reads the records.
 //!
 //! *Recording* happens in the host's process, through this crate's shared library. A function of the recorder
-//! replaces each function of a handler ([`xla_ffi_record_interpose`]). It writes the call to a file, calls the
-//! handler, and writes the outcome. The handler's library is not changed, whatever it was built with, and
-//! handlers that are not interposed have no overhead. Python's `xla_ffi.record` controls recordings.
+//! replaces each function of a handler ([`xla_ffi_record_interpose`]). This function writes the call to a file, calls
+//! the handler, and writes the outcome. Handlers in any language can be recorded, and their libraries are not
+//! changed. Handlers that are not interposed have no overhead. The Python module `xla_ffi.record` controls
+//! recordings.
 //!
-//! The library exports plain C functions, which Python calls through `ctypes`. Texts are NUL-terminated UTF-8,
-//! and no function may be called from inside a handler.
+//! The library exports C functions, which Python calls through `ctypes`. Strings are NUL-terminated UTF-8. Handlers
+//! must not call these functions.
 //!
-//! *Reading* ([`Recorded::read`]) needs no host and no handler. Each call has one file, whose format
-//! [`mod@file`] describes. If a call ended its process, its file shows that.
+//! *Reading* ([`Recorded::read`]) needs no host and no handler. Each call has a file, whose format [`mod@file`]
+//! describes. If a process crashes during a call, the end of the call is missing in its file.
 
 mod call;
 pub mod file;
@@ -34,20 +35,20 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use xla_ffi_sys::Revision;
 
-/// The version of these functions, which is compared when the library is loaded.
+/// The version of the exported functions. It is compared when the library is loaded.
 pub const RECORDER_VERSION: u32 = 1;
 
-/// The result of a recording.
+/// The numbers of calls in a recording, by outcome of the recording.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct XlaFfiRecordCounts {
-    /// Calls that are recorded completely, apart from operands beyond the limit.
+    /// The number of calls that are recorded completely, except operands beyond the limit.
     pub recorded: u64,
-    /// Calls with omitted operands, because the recording had reached its limit.
+    /// The number of calls with omitted operands, because the recording reached its limit.
     pub truncated: u64,
-    /// Calls whose file could not be written.
+    /// The number of calls whose files could not be written.
     pub failed: u64,
-    /// Calls that had not ended when the recording ended; their outcome is not recorded.
+    /// The number of calls that had not ended when the recording ended. Their outcomes are not recorded.
     pub open: u64,
 }
 
@@ -57,14 +58,15 @@ pub extern "C" fn xla_ffi_record_version() -> u32 {
     RECORDER_VERSION
 }
 
-/// Returns the function to register instead of `function`, a stage of a handler. It always calls `function`,
-/// and records the calls during a recording. Returns null if no interposing function is left. The result can
-/// be called as long as the process lives.
+/// Returns the function to register instead of `function`, a stage of a handler. The returned function calls
+/// `function`, and records the call during a recording. It is valid until the process ends. Returns null if all
+/// interposing functions are in use.
 ///
-/// `library` is the path of the handler's file, `stages` its symbols: `execute=f,instantiate=g`.
+/// `library` is the path of the handler's library. `stages` contains the symbols of the handler's stages, for example
+/// `execute=f,instantiate=g`.
 ///
 /// # Safety
-/// The texts are valid C strings; `function` is a handler, and stays valid as long as the process lives.
+/// The strings must be null or NUL-terminated. `function` must be a handler, and stay valid until the process ends.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn xla_ffi_record_interpose(
     library: *const c_char,
@@ -94,11 +96,12 @@ pub unsafe extern "C" fn xla_ffi_record_interpose(
     trampoline::before(slot).map_or(ptr::null_mut(), |handler| handler as *mut c_void)
 }
 
-/// Starts a recording into an existing folder, of at most `limit` bytes of operands, from a host with this
-/// revision and name. Returns 0 for success, 1 if a recording is active, or 2 for an unknown revision.
+/// Starts a recording of a host with the given revision and name. The files are written to the existing folder
+/// `folder`; at most `limit` bytes of operands are kept. Returns 0 for success, 1 if a recording is active, or 2 for
+/// an unknown revision.
 ///
 /// # Safety
-/// The texts are valid C strings.
+/// The strings must be null or NUL-terminated.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn xla_ffi_record_start(
     folder: *const c_char,
@@ -116,7 +119,7 @@ pub unsafe extern "C" fn xla_ffi_record_start(
     u32::from(!session::begin(folder, limit, host, *revision))
 }
 
-/// Ends the recording when the current calls have ended, or after `milliseconds`.
+/// Ends the recording when all current calls have ended, or after `milliseconds`. Returns the numbers of calls.
 #[unsafe(no_mangle)]
 pub extern "C" fn xla_ffi_record_stop(milliseconds: u64) -> XlaFfiRecordCounts {
     let Some(session) = session::end() else {
@@ -135,10 +138,10 @@ pub extern "C" fn xla_ffi_record_stop(milliseconds: u64) -> XlaFfiRecordCounts {
     }
 }
 
-/// Copies a C string; null is an empty string.
+/// Returns a copy of a C string; an empty string for null.
 ///
 /// # Safety
-/// `text` is null or a NUL-terminated text.
+/// `text` must be null or NUL-terminated.
 unsafe fn text(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();

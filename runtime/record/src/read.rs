@@ -7,25 +7,25 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// The longest description of a call, in bytes, that is read before the rest of the file is checked.
+/// The maximum size in bytes of the section with the call, which is read before the rest of the file is checked.
 const LONGEST_CALL: u64 = 1 << 28;
 
-/// A call and its outcome.
+/// A recorded call and its outcome, as read from a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorded {
     /// The call.
     pub call: Call,
-    /// The bytes of the arguments; `None` if they were not kept.
+    /// The bytes of the arguments; `None` for arguments whose bytes were not kept.
     pub args: Vec<Option<Vec<u8>>>,
-    /// The state that the call uses, if the handler requested it.
+    /// The state of an instantiate stage that the call uses; `None` if the handler requested no state.
     pub state: Option<State>,
-    /// The bytes of the results; `None` if they were not kept, or are missing.
+    /// The bytes of the results; `None` for results whose bytes were not kept or are missing.
     pub rets: Vec<Option<Vec<u8>>>,
-    /// The end of the call; `None` if the process ended first.
+    /// The end of the call; `None` if the process ended before the call.
     pub end: Option<End>,
 }
 
-/// The reason why a file cannot be read.
+/// The reason why a recorded call cannot be read from a file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -35,15 +35,15 @@ pub enum ReadError {
     /// The file is not a recorded call.
     #[error("no recorded call: it does not begin with XLAFFIRC")]
     Foreign,
-    /// The file has a format that this reader does not know.
+    /// The file has a version of the format that this reader does not support.
     #[error("a recorded call of format {0}; this xla-ffi reads format {VERSION}: use a newer one")]
     Version(u32),
     /// The file is damaged.
     #[error("damaged at byte {at}: {what}")]
     Damaged {
-        /// The position in bytes.
+        /// The position of the damage in the file, in bytes.
         at: usize,
-        /// The damage at this position.
+        /// A description of the damage.
         what: String,
     },
 }
@@ -55,7 +55,7 @@ fn damaged(at: usize, what: impl Into<String>) -> ReadError {
     }
 }
 
-/// One section, and its start.
+/// A section of a file, and the position at which it starts.
 struct Section<'a> {
     at: usize,
     kind: Kind,
@@ -73,7 +73,7 @@ fn name(kind: Kind) -> String {
     kind.escape_ascii().to_string()
 }
 
-/// Returns the section at `at`; `None` if the file ends inside it.
+/// Returns the section that starts at `at`; `None` if the file ends inside the section.
 fn section(bytes: &[u8], at: usize) -> Result<Option<Section<'_>>, ReadError> {
     let Some((kind, rest)) = bytes[at..].split_first_chunk::<4>() else {
         return Ok(None);
@@ -104,7 +104,7 @@ fn section(bytes: &[u8], at: usize) -> Result<Option<Section<'_>>, ReadError> {
     }))
 }
 
-/// Checks the bytes before the sections.
+/// Checks the magic bytes and the version, and returns the position of the first section.
 fn begin(bytes: &[u8]) -> Result<usize, ReadError> {
     let rest = bytes.strip_prefix(&MAGIC).ok_or(ReadError::Foreign)?;
     match rest.split_first_chunk::<4>() {
@@ -116,7 +116,7 @@ fn begin(bytes: &[u8]) -> Result<usize, ReadError> {
     }
 }
 
-/// Refuses files that may be endless: pipes and devices.
+/// Returns an error for files that may be endless, such as pipes and devices.
 fn check_is_file(path: &Path) -> std::io::Result<()> {
     if std::fs::metadata(path)?.is_file() {
         return Ok(());
@@ -125,7 +125,7 @@ fn check_is_file(path: &Path) -> std::io::Result<()> {
     Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, what))
 }
 
-/// Reads the call of a file, without the operands.
+/// Reads the call from a file, without the operands.
 ///
 /// # Errors
 /// The errors of [`Recorded::read`].
@@ -143,7 +143,7 @@ pub fn head(path: &Path) -> Result<Call, ReadError> {
     call(&bytes, at).map(|(call, _)| call)
 }
 
-/// Returns the first section, and the start of the next one.
+/// Returns the call in the first section, and the position of the next section.
 fn call(bytes: &[u8], at: usize) -> Result<(Call, usize), ReadError> {
     let section = section(bytes, at)?
         .ok_or_else(|| damaged(at, "the file ends within the description of the call"))?;
@@ -175,17 +175,17 @@ fn consistent(operand: &Operand, args: usize) -> bool {
 }
 
 impl Recorded {
-    /// Reads a file.
+    /// Reads a recorded call from a file.
     ///
     /// # Errors
-    /// A file that cannot be read, is not a recorded call, or is damaged.
+    /// An error for a file that cannot be read, is not a recorded call, or is damaged.
     pub fn read(path: &Path) -> Result<Self, ReadError> {
         check_is_file(path)?;
         Self::parse(&std::fs::read(path)?)
     }
 
-    /// Parses the bytes of a file. If the file ends after the arguments but before the end of the call, the
-    /// call never ended.
+    /// Parses the bytes of a file. A file that ends after the arguments and before the section `DONE` is accepted:
+    /// its call did not end.
     ///
     /// # Errors
     /// The errors of [`Recorded::read`].

@@ -1,4 +1,4 @@
-//! A call while it runs.
+//! Calls that are being recorded, while they run.
 
 use crate::call::{Call, Context, Data, End, Operand, Outcome, State};
 use crate::file::{ARGS, CALL, DONE, RETS, STATE, Writer};
@@ -16,15 +16,15 @@ use xla_ffi_sys::{
 };
 
 thread_local! {
-    /// The current calls of this thread, the innermost last.
+    /// The recorded calls in progress on this thread, the innermost last.
     static CALLS: RefCell<Vec<Arc<Running>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A stage of a handler. Exceptions may pass through it; the host handles them.
+/// The function of a handler's stage. Exceptions may unwind through it to the host.
 pub(crate) type Handler =
     unsafe extern "C-unwind" fn(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
 
-/// The handler's stage for which a trampoline was created.
+/// A handler's stage that a trampoline calls.
 #[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) function: Handler,
@@ -33,31 +33,31 @@ pub(crate) struct Slot {
     pub(crate) stages: BTreeMap<String, String>,
 }
 
-/// A call that has started.
+/// A recorded call that has started.
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) session: Arc<Session>,
     pub(crate) call: Call,
     pub(crate) slot: usize,
     host: Host,
-    /// Whether the host's functions are watched; otherwise the completion of a future is not seen.
+    /// Whether the host's functions are watched. Otherwise, the recorder does not notice the completion of futures.
     watched: bool,
     rets: Vec<Place>,
     progress: Mutex<Progress>,
 }
 
-/// The progress of a call.
+/// The progress of a recorded call.
 #[derive(Debug)]
 struct Progress {
-    /// `None` once the call has ended.
+    /// The writer of the call's file; `None` after the end of the call.
     writer: Option<Writer>,
-    /// The future that the handler returned; unknown while the handler runs.
+    /// The future that the handler returned; `None` until the handler has returned.
     returned: Option<usize>,
     /// The futures that the handler created, with the outcomes of those that are complete.
     futures: Vec<(usize, Option<Outcome>)>,
 }
 
-/// Returns the innermost call of this thread.
+/// Returns the innermost recorded call in progress on this thread.
 pub(crate) fn innermost() -> Option<Arc<Running>> {
     CALLS
         .try_with(|calls| calls.borrow().last().cloned())
@@ -75,10 +75,10 @@ fn stage_name(stage: XLA_FFI_ExecutionStage) -> Option<&'static str> {
     }
 }
 
-/// Starts to record a call; `None` if this kind of call is not recorded.
+/// Starts to record a call. Returns `None` if calls of this kind are not recorded.
 ///
 /// # Safety
-/// The frame is from a host of the session's revision, and is passed to a handler.
+/// `frame` must be the call frame of a host of the session's revision, which is passed to a handler.
 pub(crate) unsafe fn begin(
     session: &Arc<Session>,
     index: usize,
@@ -92,15 +92,15 @@ pub(crate) unsafe fn begin(
     if session.revision >= Revision::R1 && unsafe { frame::asks_for_metadata(frame) } {
         return None;
     }
-    // SAFETY: every revision's frame has this field.
+    // SAFETY: the frames of all revisions have this field.
     let stage = stage_name(unsafe { (*frame).stage })?;
     // SAFETY: hosts pass a valid frame.
     let (args, rets) = unsafe { frame::operands(frame) }?;
-    // SAFETY: every revision's frame has this field.
+    // SAFETY: the frames of all revisions have this field.
     let api = unsafe { (*frame).api };
-    // SAFETY: the table belongs to the frame's host, whose revision the session knows.
+    // SAFETY: the table belongs to the frame's host, whose revision is that of the session.
     let host = unsafe { Host::new(api, session.revision) };
-    // SAFETY: every revision's frame has this field.
+    // SAFETY: the frames of all revisions have this field.
     let ctx = unsafe { (*frame).ctx };
     let executes = stage == "execute" && !ctx.is_null() && !api.is_null();
     let operands = |place: &Place, alias| {
@@ -117,7 +117,7 @@ pub(crate) unsafe fn begin(
             data,
         }
     };
-    // The first argument of those that share memory.
+    // For each memory region, the index of the first argument in this memory.
     let in_args: HashMap<_, _> = args
         .iter()
         .enumerate()
@@ -159,7 +159,7 @@ pub(crate) unsafe fn begin(
     let write = |writer: &mut Writer| -> Result<()> {
         writer.json(CALL, &call)?;
         for (index, (place, operand)) in args.iter().zip(&call.args).enumerate() {
-            // SAFETY: the arguments belong to the call, which has not started.
+            // SAFETY: the call owns the arguments, and the handler has not started.
             if let (Data::Kept(_), Some(bytes)) = (operand.data, unsafe { place.bytes() }) {
                 writer.operand(ARGS, index, bytes)?;
             }
@@ -194,14 +194,14 @@ pub(crate) unsafe fn begin(
 }
 
 impl Running {
-    /// Notes the state that the call set.
+    /// Records the state that this call set.
     pub(crate) fn state_set(&self, state: usize) {
         if self.call.stage == "instantiate" {
             self.session.state_set(state, self.slot, &self.call);
         }
     }
 
-    /// Notes that the call requested the state of an instantiate stage.
+    /// Records that this call requested the state of an instantiate stage.
     pub(crate) fn state_got(&self, state: usize) {
         let instance = self.session.state_of(state, &self.call);
         let mut progress = lock(&self.progress);
@@ -212,23 +212,23 @@ impl Running {
             progress.writer = Some(writer);
             return;
         }
-        // Without its state, the call cannot be repeated.
+        // Without its state, the call cannot be replayed.
         writer.discard();
         self.session.failed.fetch_add(1, Ordering::Relaxed);
         self.session.open.fetch_sub(1, Ordering::Release);
     }
 
-    /// Notes that the handler created a future, whose address an earlier future may have had.
+    /// Records that the handler created a future. A freed future may have had the same address.
     pub(crate) fn made(&self, future: usize) {
         let futures = &mut lock(&self.progress).futures;
         futures.retain(|(known, _)| *known != future);
         futures.push((future, None));
     }
 
-    /// Notes that a future is complete. This is the end of the call if the handler returned that future.
+    /// Records that a future is complete. If the handler returned this future, the call ends.
     ///
     /// # Safety
-    /// If it is the returned future: the results still belong to the call, and nothing writes to them.
+    /// If the handler returned this future, the call must still own the results, and no code may write to them.
     pub(crate) unsafe fn completed(&self, future: usize, outcome: Outcome) {
         {
             let mut progress = lock(&self.progress);
@@ -248,7 +248,7 @@ impl Running {
         unsafe { self.ended(outcome, true) };
     }
 
-    /// Notes that the handler returned a future.
+    /// Records that the handler returned a future.
     ///
     /// # Safety
     /// The requirements of [`Running::completed`] apply.
@@ -267,7 +267,7 @@ impl Running {
             }
         }
         match returned {
-            // The future was created here, so its completion will be seen.
+            // The recorder has seen the creation of this future, so it will see its completion.
             Some(None) => {}
             // SAFETY: the caller upholds this function's safety contract.
             Some(Some(outcome)) => unsafe { self.ended(outcome, true) },
@@ -275,7 +275,7 @@ impl Running {
         }
     }
 
-    /// Notes that the handler returned no future.
+    /// Records that the handler returned without a future.
     fn forget_futures(self: &Arc<Self>) {
         let futures = std::mem::take(&mut lock(&self.progress).futures);
         for (future, _) in futures {
@@ -283,20 +283,21 @@ impl Running {
         }
     }
 
-    /// Returns the code and the text of a handler's error.
+    /// Returns the outcome of a call that failed with this error.
     ///
     /// # Safety
-    /// The error belongs to the call's host and is alive.
+    /// `error` must be an error of the call's host that is not freed.
     pub(crate) unsafe fn error(&self, error: *mut XLA_FFI_Error) -> Outcome {
         // SAFETY: the caller upholds this function's safety contract.
         let (code, message) = unsafe { self.host.error(error) };
         Outcome::Error { code, message }
     }
 
-    /// Writes the end of the call, once: when the handler returns, or later.
+    /// Writes the end of the call to the file, unless it is already written. `later` is set if a future ended the
+    /// call.
     ///
     /// # Safety
-    /// If the call succeeded: the results still belong to the call, and nothing writes to them.
+    /// If the call succeeded, it must still own the results, and no code may write to them.
     unsafe fn ended(&self, outcome: Outcome, later: bool) {
         let Some(mut writer) = lock(&self.progress).writer.take() else {
             return;
@@ -305,7 +306,7 @@ impl Running {
             Outcome::Done => &self.rets,
             _ => &[],
         };
-        // A file that ends inside a section belongs to a call that never ended.
+        // If a write fails, the file ends inside a section. Readers treat such a call as a call that did not end.
         let write = || -> Result<()> {
             for (index, (place, operand)) in rets.iter().zip(&self.call.rets).enumerate() {
                 // SAFETY: the caller upholds this function's safety contract.
@@ -324,7 +325,7 @@ impl Running {
     }
 }
 
-/// The time during which a thread is inside a call.
+/// A guard for the time during which a thread runs a recorded call.
 #[derive(Debug)]
 pub(crate) struct Inside {
     running: Arc<Running>,
@@ -340,10 +341,10 @@ impl Inside {
         }
     }
 
-    /// Ends the call after the handler returned.
+    /// Ends the call after the handler has returned.
     ///
     /// # Safety
-    /// The handler returned this error, or null, from a call with this frame.
+    /// The handler must have returned `error`, which may be null, from a call with `frame`.
     pub(crate) unsafe fn returned(
         mut self,
         error: *mut XLA_FFI_Error,
@@ -354,16 +355,16 @@ impl Inside {
         let future: *mut XLA_FFI_Future = if running.session.revision < Revision::R2 {
             std::ptr::null_mut()
         } else {
-            // SAFETY: frames have this field from r2 on.
+            // SAFETY: frames have this field from r2.
             unsafe { (*frame).future }
         };
         if !future.is_null() && error.is_null() && running.watched {
-            // SAFETY: the host has not seen the future yet.
+            // SAFETY: the host has not received the future yet, so the call still owns the results.
             return unsafe { running.note_future(future as usize) };
         }
         running.forget_futures();
         let outcome = if !error.is_null() {
-            // SAFETY: the handler returned this error, which the host has not seen yet.
+            // SAFETY: the handler returned this error, and the host has not received it yet.
             unsafe { running.error(error) }
         } else if future.is_null() {
             Outcome::Done
@@ -371,7 +372,7 @@ impl Inside {
             Outcome::Unwatched
         };
         let later = outcome == Outcome::Unwatched;
-        // SAFETY: the handler has returned, without a future.
+        // SAFETY: the handler has returned without a future, so no code writes to the results.
         unsafe { running.ended(outcome, later) };
     }
 }
@@ -381,7 +382,7 @@ impl Drop for Inside {
         let _ = CALLS.try_with(|calls| calls.borrow_mut().pop());
         if !self.returned {
             self.running.forget_futures();
-            // SAFETY: the call failed, so results are not read.
+            // SAFETY: the call failed, so its results are not read.
             unsafe { self.running.ended(Outcome::Unwound, false) };
         }
     }

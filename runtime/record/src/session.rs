@@ -1,4 +1,4 @@
-//! A recording: its folder, its limit, and its statistics.
+//! A recording: its folder, its limit, and its numbers of calls.
 
 use crate::Call;
 use std::collections::HashMap;
@@ -8,26 +8,26 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use xla_ffi_sys::Revision;
 
-/// Whether calls are recorded; every interposed call checks this first.
+/// Whether a recording is active. Every interposed call checks this flag first.
 static RECORDS: AtomicBool = AtomicBool::new(false);
 static SESSION: Mutex<Option<Arc<Session>>> = Mutex::new(None);
 
-/// Locks a mutex whose data stays consistent after a panic.
+/// Locks a mutex. A panic of a thread that holds the lock does not make the data inconsistent.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One recording.
+/// A recording of calls, from its start to its end.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) folder: PathBuf,
     pub(crate) host: String,
     pub(crate) revision: Revision,
     pub(crate) process: u32,
-    /// The number of operand bytes that may still be kept.
+    /// The number of operand bytes that the recording may still keep.
     left: AtomicU64,
     next: AtomicU64,
-    /// The number of current calls, and of ended calls by outcome.
+    /// The number of calls in progress. The following fields are the numbers of ended calls by outcome.
     pub(crate) open: AtomicU64,
     pub(crate) recorded: AtomicU64,
     pub(crate) truncated: AtomicU64,
@@ -35,7 +35,7 @@ pub(crate) struct Session {
     states: Mutex<HashMap<usize, Vec<StoredState>>>,
 }
 
-/// A state that an instantiate stage set.
+/// A state that an instantiate stage set during the recording.
 #[derive(Debug)]
 struct StoredState {
     slot: usize,
@@ -49,7 +49,7 @@ pub(crate) fn current() -> Option<Arc<Session>> {
         .then(|| lock(&SESSION).clone())?
 }
 
-/// Starts a recording; returns `false` if one is active.
+/// Starts a recording. Returns `false` if a recording is active.
 pub(crate) fn begin(folder: PathBuf, limit: u64, host: String, revision: Revision) -> bool {
     let mut session = lock(&SESSION);
     if session.is_some() {
@@ -72,7 +72,7 @@ pub(crate) fn begin(folder: PathBuf, limit: u64, host: String, revision: Revisio
     true
 }
 
-/// Ends the recording; later calls are not recorded.
+/// Ends the recording and returns it; `None` if no recording is active.
 pub(crate) fn end() -> Option<Arc<Session>> {
     RECORDS.store(false, Ordering::Release);
     lock(&SESSION).take()
@@ -83,14 +83,14 @@ impl Session {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Reserves bytes of the remaining limit: all of them, or none.
+    /// Reserves bytes of the remaining limit. Returns `false`, and reserves nothing, if the limit is too small.
     pub(crate) fn reserve(&self, bytes: u64) -> bool {
         let take = |left: u64| left.checked_sub(bytes);
         let order = Ordering::Relaxed;
         self.left.fetch_update(order, order, take).is_ok()
     }
 
-    /// Notes the state that an instantiate stage set.
+    /// Records the state that an instantiate stage set.
     pub(crate) fn state_set(&self, state: usize, slot: usize, call: &Call) {
         let mut states = lock(&self.states);
         let left = states.entry(state).or_default();
@@ -99,8 +99,8 @@ impl Session {
         left.push(StoredState { slot, call });
     }
 
-    /// Returns the number of the call whose instantiate stage set the state. Objects of zero size may all
-    /// have the same address, and handlers may share an object, so handler and attributes are also compared.
+    /// Returns the number of the call whose instantiate stage set the state. Handlers and attributes are also
+    /// compared, because objects of size zero may share an address, and handlers may share an object.
     pub(crate) fn state_of(&self, state: usize, call: &Call) -> Option<u64> {
         let states = lock(&self.states);
         let is_own = |left: &&StoredState| {

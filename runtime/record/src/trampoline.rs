@@ -1,6 +1,7 @@
-//! The functions that hosts call instead of a handler's own: they record the call and forward it.
+//! Trampolines, which hosts call instead of a handler's functions: they record the call and forward it to the
+//! handler.
 //!
-//! There are [`SLOTS`] of them, generated at compile time. Each only knows its index.
+//! The [`SLOTS`] trampolines are generated at compile time. Each trampoline contains only its index.
 
 use crate::running::{Handler, Slot};
 use crate::session::lock;
@@ -10,10 +11,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error};
 
-/// The largest number of handler stages that can be interposed in one process.
+/// The maximum number of handler stages that can be interposed in a process.
 pub(crate) const SLOTS: usize = 64 * 16;
 
-/// The slots in use, which live as long as the process.
+/// The slots in use. A slot is never freed.
 static TAKEN: [OnceLock<Slot>; SLOTS] = [const { OnceLock::new() }; SLOTS];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 static TAKING: Mutex<()> = Mutex::new(());
@@ -22,7 +23,8 @@ fn taken(index: usize) -> Option<&'static Slot> {
     TAKEN.get(index)?.get()
 }
 
-/// Returns the trampoline for a function; `None` if none is left. A stage keeps its trampoline.
+/// Returns the trampoline for a stage of a handler; `None` if all trampolines are in use. The same stage always gets
+/// the same trampoline.
 pub(crate) fn before(slot: Slot) -> Option<Handler> {
     let _taking = lock(&TAKING);
     let count = COUNT.load(Ordering::Acquire);
@@ -52,16 +54,16 @@ unsafe extern "C-unwind" fn trampoline<const N: usize>(
     unsafe { call(N, frame) }
 }
 
-/// Calls the handler of a slot, and records the call during a recording.
+/// Calls the handler in a slot, and records the call during a recording.
 ///
 /// # Safety
-/// A host passes this frame to the slot's handler.
+/// `frame` must be the call frame that a host passes to the slot's handler.
 unsafe fn call(index: usize, frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
     let Some(slot) = taken(index) else {
-        // The address of a trampoline is only given out when its slot is in use.
+        // This code is not reached, because `before` returns a trampoline only after its slot is in use.
         return std::ptr::null_mut();
     };
-    // A panic of this crate must not affect the handler.
+    // A panic of the recorder must not affect the handler.
     let running = session::current().and_then(|session| {
         // SAFETY: the caller upholds this function's safety contract.
         let begin = || unsafe { running::begin(&session, index, slot, frame) };

@@ -12,7 +12,7 @@ use xla_ffi_record::{Data, Outcome, ReadError, Recorded, Value, head};
 use xla_ffi_record::{XlaFfiRecordCounts, xla_ffi_record_start, xla_ffi_record_stop};
 use xla_ffi_testing::damage::{apply, cases, damage, runner};
 
-/// Calls the increment handler through its trampoline, from a host without functions.
+/// Calls the increment handler through its trampoline, from a host without a function table. Returns the result.
 fn call(x: &mut [f32; 3]) -> Vec<f32> {
     let function = interposed(increment, "incre/ment", "execute=increment");
     test_host::call(function, ptr::null(), x, |_, _| ())
@@ -29,7 +29,7 @@ fn record(
         .unwrap_or_else(std::sync::PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let path = CString::new(folder.path().to_str().unwrap()).unwrap();
-    // SAFETY: both texts are valid.
+    // SAFETY: both strings are NUL-terminated.
     let start = |revision| unsafe {
         xla_ffi_record_start(path.as_ptr(), limit, revision, c"a test".as_ptr())
     };
@@ -128,8 +128,8 @@ fn a_call_that_never_ended_is_readable() {
     });
     let bytes = std::fs::read(&files[0]).unwrap();
     let whole = read(&files[0]);
-    // A file that ends before the end of the arguments cannot be used; one that ends later is a call that never
-    // ended.
+    // A file that ends before the end of the arguments cannot be read. A file that ends later is read as a call that
+    // did not end.
     let behind_args = bytes
         .windows(4)
         .position(|letters| letters == b"RETS")
@@ -175,7 +175,7 @@ fn damage_is_told_or_harmless() {
             let mut damaged = bytes.clone();
             all.iter().for_each(|one| apply(&mut damaged, one));
             match Recorded::parse(&damaged) {
-                // Only the end may be missing.
+                // If a shortened file can be read, only the end of the call is missing.
                 Ok(read) if read.end.is_some() => prop_assert_eq!(&read, &whole),
                 Ok(read) => prop_assert_eq!((&read.call, &read.args), (&whole.call, &whole.args)),
                 Err(error) => prop_assert!(!error.to_string().is_empty()),

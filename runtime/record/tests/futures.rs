@@ -1,5 +1,5 @@
-//! Tests asynchronous calls: only the future that the handler returns ends the record, even if it creates
-//! others.
+//! Tests asynchronous calls: only the future that the handler returns ends the recorded call, even if the handler
+//! creates other futures.
 
 mod test_host;
 
@@ -13,12 +13,12 @@ use xla_ffi_sys::{
     XLA_FFI_Future_SetAvailable_Args, XLA_FFI_Future_SetError_Args,
 };
 
-/// The address of the next future: this test's host uses numbers.
+/// The next future of this test's host, which uses numbers instead of addresses.
 static NEXT: AtomicUsize = AtomicUsize::new(0x1000);
 
 unsafe extern "C" fn create(args: *mut XLA_FFI_Future_Create_Args) -> *mut XLA_FFI_Error {
     let future = NEXT.fetch_add(0x10, Ordering::Relaxed);
-    // SAFETY: the arguments are complete.
+    // SAFETY: the arguments struct is complete.
     unsafe { (*args).future = ptr::without_provenance_mut(future) };
     ptr::null_mut()
 }
@@ -31,33 +31,33 @@ unsafe extern "C" fn error(_: *mut XLA_FFI_Future_SetError_Args) -> *mut XLA_FFI
     ptr::null_mut()
 }
 
-/// The host's functions, as a handler calls them.
+/// The host's function table, as a handler uses it.
 #[derive(Clone, Copy)]
 struct Host(*const XLA_FFI_Api);
 
-// SAFETY: the table lives as long as the process.
+// SAFETY: the table exists until the process ends.
 unsafe impl Send for Host {}
 
 impl Host {
-    /// Calls the function that is in the table now, because the recorder modifies the table.
+    /// Calls the function at an index of the table. The table is read at each call, because the recorder modifies it.
     fn ask<T>(self, at: usize, args: &mut T) {
         type Function<T> = unsafe extern "C" fn(*mut T) -> *mut XLA_FFI_Error;
         let slot = self.0.wrapping_byte_add(at).cast::<Function<T>>();
-        // SAFETY: a filled slot of this test's table.
+        // SAFETY: the slot is inside this test's table and contains a function.
         let function = unsafe { slot.read_volatile() };
-        // SAFETY: the arguments are complete and match the function.
+        // SAFETY: the arguments are complete, and have the type for the function.
         assert!(unsafe { function(args) }.is_null());
     }
 
     fn create(self) -> usize {
-        // SAFETY: integers and pointers, all of which may be zero.
+        // SAFETY: the struct consists of integers and pointers, for which zero bytes are valid.
         let mut args: XLA_FFI_Future_Create_Args = unsafe { zeroed() };
         self.ask(offset_of!(XLA_FFI_Api, XLA_FFI_Future_Create), &mut args);
         args.future as usize
     }
 
     fn available(self, future: usize) {
-        // SAFETY: integers and pointers, all of which may be zero.
+        // SAFETY: the struct consists of integers and pointers, for which zero bytes are valid.
         let mut args: XLA_FFI_Future_SetAvailable_Args = unsafe { zeroed() };
         args.future = ptr::without_provenance_mut(future);
         self.ask(
@@ -67,43 +67,43 @@ impl Host {
     }
 
     fn error(self, future: usize) {
-        // SAFETY: integers and pointers, all of which may be zero.
+        // SAFETY: the struct consists of integers and pointers, for which zero bytes are valid.
         let mut args: XLA_FFI_Future_SetError_Args = unsafe { zeroed() };
         args.future = ptr::without_provenance_mut(future);
         self.ask(offset_of!(XLA_FFI_Api, XLA_FFI_Future_SetError), &mut args);
     }
 }
 
-/// The handler's behaviours, selected by its argument.
+/// The behaviours of the handler, selected by its argument.
 mod does {
-    /// Completes a helper future, then returns a different one.
+    /// The handler completes a helper future, then returns a different future.
     pub(crate) const HELPER: f32 = 1.0;
-    /// Completes a helper future with an error, then returns a different one.
+    /// The handler completes a helper future with an error, then returns a different future.
     pub(crate) const HELPER_FAILS: f32 = 2.0;
-    /// Completes the helper future after the handler has returned.
+    /// The helper future is completed after the handler has returned.
     pub(crate) const HELPER_LATER: f32 = 3.0;
-    /// Returns a completed future, and leaves a helper open.
+    /// The handler returns a completed future, and leaves a helper future open.
     pub(crate) const COMPLETE: f32 = 4.0;
-    /// Returns a failed future.
+    /// The handler returns a future that was completed with an error.
     pub(crate) const FAILED: f32 = 5.0;
-    /// Returns a future that another thread completes while the handler runs.
+    /// The handler returns a future that a different thread completes while the handler runs.
     pub(crate) const COMPLETE_ELSEWHERE: f32 = 6.0;
-    /// The host reuses the helper's address.
+    /// The host reuses the number of the helper future for the returned future.
     pub(crate) const SAME_ADDRESS: f32 = 7.0;
-    /// Completes its helper future, and returns no future.
+    /// The handler completes its helper future, and returns no future.
     pub(crate) const NOTHING: f32 = 8.0;
 }
 
 /// The helper future of the previous call.
 static HELPER: AtomicUsize = AtomicUsize::new(0);
 
-/// y = x + 1, written before the returned future is completed.
+/// Computes y = x + 1, and writes y before the returned future is completed.
 unsafe extern "C-unwind" fn handler(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
     // SAFETY: the frame is from the test host.
     let host = Host(unsafe { (*frame).api });
     // SAFETY: the frame is from the test host.
     let (x, _, _) = unsafe { test_host::operands(frame) };
-    // SAFETY: there is at least one element.
+    // SAFETY: the argument has at least one element.
     let what = unsafe { x.read() };
     let helper = host.create();
     HELPER.store(helper, Ordering::Relaxed);
@@ -133,14 +133,14 @@ unsafe extern "C-unwind" fn handler(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_F
             .join()
             .unwrap();
     }
-    // SAFETY: the test host's frames have the field.
+    // SAFETY: the frames of the test host have the field `future`.
     unsafe { (*frame).future = ptr::without_provenance_mut(future) };
     ptr::null_mut()
 }
 
 #[test]
 fn the_future_that_is_returned_ends_the_call() {
-    // SAFETY: integers and pointers, all of which may be zero.
+    // SAFETY: the struct consists of integers and pointers, for which zero bytes are valid.
     let mut table: XLA_FFI_Api = unsafe { zeroed() };
     table.struct_size = size_of::<XLA_FFI_Api>();
     table.XLA_FFI_Future_Create = Some(create);
@@ -150,7 +150,7 @@ fn the_future_that_is_returned_ends_the_call() {
     let handler = test_host::interposed(handler, "handler", "execute=handler");
     let folder = tempfile::tempdir().unwrap();
     let path = CString::new(folder.path().to_str().unwrap()).unwrap();
-    // SAFETY: both texts are valid.
+    // SAFETY: both strings are NUL-terminated.
     let started = unsafe { xla_ffi_record_start(path.as_ptr(), 1 << 20, 10, c"a test".as_ptr()) };
     assert_eq!(started, 0);
 

@@ -182,7 +182,7 @@ mod tests {
         let device = [(x.shape().clone(), 0x40 as *mut _)];
         let mut frame = CallFrame::new(Revision::R10, &device, &[]).unwrap();
         let mut raw = frame.raw(std::ptr::null(), std::ptr::null_mut(), Stage::Execute);
-        // SAFETY: as above.
+        // SAFETY: the frame is complete. The data of buffers may have any address.
         let elsewhere = unsafe { describe(raw.as_mut_ptr()) };
         let told = "argument 0: f32[3] at 0x40, which the host cannot read\n";
         assert!(elsewhere.contains(told), "{elsewhere}");

@@ -1,4 +1,4 @@
-//! The values of instructions while a program runs: their memory and their layouts.
+//! The values of instructions while a program runs, with their memory and layouts.
 
 use crate::instruction::{Kind, leaves};
 use crate::{ArrayShape, CustomCall, Program, ValueShape};
@@ -7,12 +7,12 @@ use std::ffi::c_void;
 use xla_ffi_runtime::scalar_codec::{load, store};
 use xla_ffi_runtime::{Error, Result, Shape, Tensor, Tree};
 
-/// An instruction and a leaf of its value.
+/// The index of an instruction and the index of a leaf of its value.
 pub(super) type Place = (usize, usize);
-/// The tensors into which calls write their leaves.
+/// The caller's tensors to which calls write leaves of their results.
 pub(super) type Places = BTreeMap<Place, Tensor>;
 
-/// Returns the calls' leaves that are results of the program.
+/// Returns, for each leaf of the program's result, the leaf of a call that is returned unchanged, if any.
 pub(super) fn places(program: &Program) -> Vec<Option<Place>> {
     let instructions = &program.inner.instructions;
     let mut taken = BTreeSet::new();
@@ -52,12 +52,14 @@ pub(super) fn places(program: &Program) -> Vec<Option<Place>> {
         .collect()
 }
 
-/// Returns a legacy target's pointer to an array. Never null, because targets may look for null nodes.
+/// Returns the pointer to an array for a legacy target. It is never null, because a null pointer may mark a hidden
+/// node of a tuple.
 pub(super) fn address(tensor: &Tensor) -> *mut c_void {
     tensor.bytes().as_ptr().cast_mut().cast()
 }
 
-/// Returns the value of an instruction. The last use takes it, so that its arrays have no other owner.
+/// Returns the value of an instruction. The last use removes the value from the list, so that its arrays have no
+/// other owner.
 pub(super) fn read(
     values: &mut [Option<Tree<Tensor>>],
     uses: &mut [usize],
@@ -72,8 +74,8 @@ pub(super) fn read(
     value.unwrap_or(Tree::tuple([]))
 }
 
-/// Returns a placeholder for the result of a call that does not run. Its empty arrays may be used; no memory is
-/// allocated for the others.
+/// Returns a placeholder for the result of a call that does not run. Other instructions may use its empty arrays; the
+/// other arrays have no memory.
 pub(super) fn placeholder(shape: &ValueShape) -> Result<Tree<Tensor>> {
     shape.try_map(|leaf| {
         if leaf.is_empty() {
@@ -84,7 +86,7 @@ pub(super) fn placeholder(shape: &ValueShape) -> Result<Tree<Tensor>> {
     })
 }
 
-/// Returns the operands' shapes with the layouts that the target expects.
+/// Returns the operands' shapes, with the layouts in which the target receives them.
 pub(super) fn operand_layouts(
     call: &CustomCall<usize>,
     operands: &[Tree<Tensor>],
@@ -112,7 +114,7 @@ pub(super) fn starts(operands: &[Tree<Tensor>]) -> Vec<usize> {
         .collect()
 }
 
-/// Returns, for each leaf of the result, the operands' leaf whose memory it shares.
+/// Returns, for each leaf of the result, the leaf of the operands whose memory it shares.
 pub(super) fn alias_sources(
     call: &CustomCall<usize>,
     starts: &[usize],
@@ -139,8 +141,8 @@ pub(super) fn alias_sources(
     sources
 }
 
-/// Converts results from the target's layouts to row-major. The results are compared with the program, because the
-/// program's closure may have changed the call, and later instructions rely on the program's sizes.
+/// Converts results from the target's layouts to row-major. Also checks the results' shapes, because the caller's
+/// closure may have changed the call, and later instructions rely on the shapes.
 pub(super) fn to_row_major(call: &CustomCall<usize>, results: Vec<Tensor>) -> Result<Tree<Tensor>> {
     let mut results = results.into_iter();
     let tree = call.shape.try_map(|leaf| {
@@ -168,17 +170,18 @@ pub(super) fn to_row_major(call: &CustomCall<usize>, results: Vec<Tensor>) -> Re
     }
 }
 
-/// Returns the bytes of a row-major array in the order of `layout`; the dimensions do not change.
+/// Returns the bytes of a row-major array in the order of `layout`. The dimensions do not change.
 pub(super) fn to_layout(tensor: &Tensor, layout: &ArrayShape) -> Result<Tensor> {
     permuted(tensor, layout, |row_major, laid_out| (row_major, laid_out))
 }
 
-/// Returns the row-major array whose bytes are in the order of `layout`.
+/// Returns a row-major array from an array whose bytes are in the order of `layout`.
 pub(super) fn row_major(tensor: &Tensor, layout: &ArrayShape) -> Result<Tensor> {
     permuted(tensor, layout, |row_major, laid_out| (laid_out, row_major))
 }
 
-/// Copies elements between two orders; `way` returns (from, to).
+/// Copies elements from one order to a different order. `way` receives the position of an element in row-major order
+/// and in the layout. It returns the positions in the source and in the destination.
 fn permuted(
     tensor: &Tensor,
     layout: &ArrayShape,

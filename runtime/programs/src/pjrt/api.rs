@@ -11,13 +11,13 @@ use xla_ffi_runtime::__programs::call_pointer;
 use xla_ffi_runtime::{Error, ErrorCode, Hazard, Result};
 use xla_ffi_sys::XLA_FFI_Error_Code;
 
-/// The oldest version whose table has the current order.
+/// The oldest version of PJRT that is supported. Its function table has the same order as newer versions.
 pub(super) const OLDEST: (c_int, c_int) = (0, 57);
 
 /// A plugin's function table.
 ///
-/// Invariant: the pointer refers to a table of at least version [`OLDEST`], whose size is correct and which is
-/// never unloaded.
+/// Invariant: the pointer refers to a table of at least version [`OLDEST`]. The table has the size in its first
+/// field, and is never unloaded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Api {
     table: NonNull<RawApi>,
@@ -25,14 +25,14 @@ pub(super) struct Api {
 
 // SAFETY: the table is constant.
 unsafe impl Send for Api {}
-// SAFETY: as above.
+// SAFETY: the table is constant.
 unsafe impl Sync for Api {}
 
 impl Api {
-    /// Checks the result of `GetPjrtApi`.
+    /// Checks and wraps the result of `GetPjrtApi`.
     ///
     /// # Safety
-    /// `table` is null or a plugin's table, which is never unloaded.
+    /// `table` must be null or a plugin's table that is never unloaded.
     pub(super) unsafe fn new(table: *const RawApi) -> Result<Self> {
         let refuse = |why: String| Err(Error::new(ErrorCode::FailedPrecondition, why));
         let Some(table) = NonNull::new(table.cast_mut()) else {
@@ -50,41 +50,41 @@ impl Api {
 
     /// Returns the size of the table in bytes.
     fn size(self) -> usize {
-        // SAFETY: guaranteed by the type's invariant; the first field in every version.
+        // SAFETY: guaranteed by the type's invariant. The size is the first field in every version.
         unsafe { (*self.table.as_ptr()).struct_size }
     }
 
-    /// Returns the major and minor version.
+    /// Returns the major and minor version of the table.
     pub(super) fn version(self) -> (c_int, c_int) {
-        // SAFETY: guaranteed by the type's invariant; at the same offset in every version.
+        // SAFETY: guaranteed by the type's invariant. The field has the same offset in every version.
         let major = unsafe { (*self.table.as_ptr()).major };
-        // SAFETY: as above.
+        // SAFETY: guaranteed by the type's invariant. The field has the same offset in every version.
         let minor = unsafe { (*self.table.as_ptr()).minor };
         (major, minor)
     }
 
-    /// Returns the first extension of a type.
+    /// Returns the first extension of a type, or `None` if the plugin has no such extension.
     pub(super) fn extension(self, kind: c_int) -> Option<NonNull<RawExtension>> {
         // SAFETY: guaranteed by the type's invariant.
         let mut next = unsafe { (*self.table.as_ptr()).extension_start };
         loop {
             let extension = NonNull::new(next.cast_mut())?;
-            // SAFETY: extensions live as long as the table, and start with this head.
+            // SAFETY: extensions are valid as long as the table, and start with a `RawExtension`.
             if unsafe { (*extension.as_ptr()).kind } == kind {
                 return Some(extension);
             }
-            // SAFETY: as above.
+            // SAFETY: extensions are valid as long as the table, and start with a `RawExtension`.
             next = unsafe { (*extension.as_ptr()).next };
         }
     }
 
-    /// Returns the address in a slot.
+    /// Returns the address of the function in a slot of the table.
     fn slot(self, slot: usize, name: &str) -> Result<*const c_void> {
         let place = size_of::<RawApi>() + slot * size_of::<usize>();
         let found = (place + size_of::<usize>() <= self.size())
             .then(|| {
                 let address = self.table.as_ptr().wrapping_byte_add(place);
-                // SAFETY: the slot is inside the table, as checked above.
+                // SAFETY: the slot is inside the table, whose size was checked.
                 unsafe { address.cast::<*const c_void>().read() }
             })
             .filter(|function| !function.is_null());
@@ -97,24 +97,24 @@ impl Api {
         })
     }
 
-    /// Calls a function that returns an error.
+    /// Calls a function of the table that returns an error.
     ///
     /// # Errors
-    /// The plugin's own errors, and `UNIMPLEMENTED` if its table does not have the function.
+    /// The plugin's errors, and `UNIMPLEMENTED` if its table lacks the function.
     ///
     /// # Safety
-    /// The arguments are valid for the function, for as long as it uses them.
+    /// The arguments must be valid for the function as long as it uses them.
     pub(super) unsafe fn call<A: Args>(self, args: &mut A) -> Result<()> {
         let function = self.slot(A::SLOT, A::NAME)?;
-        // SAFETY: the slot holds the function of this name, which takes these arguments.
+        // SAFETY: the slot contains the function with this name, which accepts these arguments.
         unsafe { self.invoke(function, (&raw mut *args).cast(), A::NAME) }
     }
 
     /// Calls a function that returns an error, and converts C++ exceptions to errors.
     ///
     /// # Safety
-    /// The function takes a pointer to these arguments and returns a pointer to an error; the arguments are as
-    /// for [`Self::call`].
+    /// The function must accept a pointer to these arguments and return a pointer to an error. The arguments must be
+    /// valid for the function as long as it uses them.
     pub(super) unsafe fn invoke(
         self,
         function: *const c_void,
@@ -134,7 +134,7 @@ impl Api {
                 format!("{unwound} left the plugin's {name}"),
             )
         })?;
-        // SAFETY: the pointer is the function's result.
+        // SAFETY: the function has just returned this error.
         unsafe { self.into_result(error.cast(), name) }
     }
 
@@ -144,7 +144,7 @@ impl Api {
     /// The requirements of [`Self::call`] apply.
     unsafe fn call_void<A: Args>(self, args: &mut A) -> Result<()> {
         let function = self.slot(A::SLOT, A::NAME)?;
-        // SAFETY: the slot has the function of this name, which has this type.
+        // SAFETY: the slot contains the function with this name, which has this type.
         let function =
             unsafe { std::mem::transmute::<*const c_void, unsafe extern "C" fn(*mut A)>(function) };
         // SAFETY: the caller upholds this function's safety contract.
@@ -152,28 +152,28 @@ impl Api {
         Ok(())
     }
 
-    /// Converts a plugin's error to an [`Error`] with its code and complete message, and frees it.
+    /// Converts a plugin's error to an [`Error`] with the same code and message, and frees the plugin's error.
     ///
     /// # Safety
-    /// `error` is null, or an error that this plugin has just returned.
+    /// `error` must be null, or an error that this plugin has just returned.
     pub(super) unsafe fn into_result(self, error: *mut RawError, name: &str) -> Result<()> {
         if error.is_null() {
             return Ok(());
         }
         let mut asked = ErrorGetCode::new();
         asked.error = error;
-        // An error about the error is ignored, to avoid an endless recursion.
+        // Errors in reading an error are ignored, because handling them would be an endless recursion.
         let code = self
             .slot(ErrorGetCode::SLOT, ErrorGetCode::NAME)
             .map(|function| {
-                // SAFETY: the slot has the function of this name, which has this type.
+                // SAFETY: the slot contains the function with this name, which has this type.
                 let function = unsafe {
                     std::mem::transmute::<
                         *const c_void,
                         unsafe extern "C" fn(*mut ErrorGetCode) -> *mut RawError,
                     >(function)
                 };
-                // SAFETY: the error is alive.
+                // SAFETY: the error is not freed yet.
                 let failed = unsafe { function(&raw mut asked) };
                 if failed.is_null() { asked.code } else { 0 }
             });
@@ -184,11 +184,11 @@ impl Api {
             .unwrap_or(ErrorCode::Unknown);
         let mut told = ErrorMessage::new();
         told.error = error;
-        // SAFETY: the error is alive.
+        // SAFETY: the error is not freed yet.
         let message = match unsafe { self.call_void(&mut told) } {
             Ok(()) if told.message.is_null() || told.message_size == 0 => String::new(),
             Ok(()) => {
-                // SAFETY: the plugin's text lives as long as the error.
+                // SAFETY: the plugin's text is valid as long as the error.
                 let bytes = unsafe {
                     std::slice::from_raw_parts(told.message.cast::<u8>(), told.message_size)
                 };
@@ -204,11 +204,10 @@ impl Api {
     }
 }
 
-/// The initialised tables, because a plugin must be initialised once per process, and the files that they were
-/// loaded from.
+/// The initialised tables with the files of their plugins. Each plugin must be initialised once per process.
 pub(super) static INITIALISED: Mutex<Vec<(Api, PathBuf)>> = Mutex::new(Vec::new());
 
-/// Adds the name of the plugin to an error.
+/// Adds the name of the plugin to the message of an error.
 pub(super) fn named(api: Api, error: Error) -> Error {
     let initialised = INITIALISED.lock().unwrap_or_else(PoisonError::into_inner);
     match initialised.iter().find(|(known, _)| *known == api) {

@@ -1,5 +1,5 @@
-//! Accesses the function table of the XLA copy in a plugin. A handler of this crate is called once per job
-//! and passes the table of its call frame to the job.
+//! Accesses the function table of the XLA copy in a plugin. This module runs a job inside a call of a handler, and
+//! passes the job the table of the handler's call frame.
 
 use super::executable::Loaded;
 use super::extension::Extension;
@@ -18,13 +18,14 @@ use xla_ffi_sys::{
     XLA_FFI_InternalExtension_Type, XLA_FFI_Metadata_Extension,
 };
 
-/// A library's `xla_ffi_register`.
+/// The function `xla_ffi_register` of a library.
 pub(super) type Entry =
     unsafe extern "C" fn(api: *const XLA_FFI_Api, platform: *const c_char) -> *mut XLA_FFI_Error;
 
-/// The function table of an XLA copy, as handlers see it.
+/// The function table of an XLA copy, which handlers receive.
 ///
-/// Invariant: it refers to a host's table. The functions used here are at the same offsets in every revision.
+/// Invariant: the pointer refers to a host's function table. The functions that this module uses have the same
+/// offsets in every revision.
 #[derive(Clone, Copy)]
 pub(super) struct Table {
     api: *const XLA_FFI_Api,
@@ -41,18 +42,18 @@ fn span(text: &str) -> XLA_FFI_ByteSpan {
 }
 
 impl Table {
-    /// Returns the table of a call frame.
+    /// Returns the function table of a call frame.
     pub(super) fn of(api: *const XLA_FFI_Api) -> Self {
         Self { api }
     }
 
-    /// Returns the minor version of the FFI.
+    /// Returns the minor version of XLA FFI.
     fn minor(self) -> i32 {
-        // SAFETY: guaranteed by the type's invariant; at the same offset in every revision.
+        // SAFETY: guaranteed by the type's invariant. The field has the same offset in every revision.
         unsafe { (*self.api).api_version.minor_version }
     }
 
-    /// Converts an error of this host to an [`Error`], and frees it.
+    /// Converts an error of this host to an [`Error`], and frees the host's error.
     fn into_result(self, error: *mut XLA_FFI_Error) -> Result<()> {
         if error.is_null() {
             return Ok(());
@@ -66,13 +67,14 @@ impl Table {
         };
         // SAFETY: guaranteed by the type's invariant.
         if let Some(get) = unsafe { (*self.api).XLA_FFI_Error_GetDetails } {
-            // SAFETY: the longer form of the arguments fits every revision; the error is alive.
+            // SAFETY: hosts of every revision accept the longer form of the arguments, and the error is not freed
+            // yet.
             unsafe { get(&raw mut details) };
         }
         let message = if details.message.is_null() {
             "the host gave an error without a text".into()
         } else {
-            // SAFETY: a C string that is valid as long as the error.
+            // SAFETY: the message is a C string that is valid as long as the error.
             let text = unsafe { CStr::from_ptr(details.message) };
             text.to_string_lossy().into_owned()
         };
@@ -92,7 +94,7 @@ impl Table {
         ))
     }
 
-    /// Creates an error of this host.
+    /// Creates an error of this host, for a handler to return.
     pub(super) fn error(self, code: XLA_FFI_Error_Code, text: &str) -> *mut XLA_FFI_Error {
         let text = CString::new(text.replace('\0', "\\0")).unwrap_or_default();
         let mut args = XLA_FFI_Error_Create_Args {
@@ -109,7 +111,7 @@ impl Table {
         }
     }
 
-    /// Registers a bundle under a name.
+    /// Registers a bundle under a name and a platform.
     pub(super) fn register(self, name: &str, platform: &str, bundle: &Bundle) -> Result<()> {
         // SAFETY: guaranteed by the type's invariant.
         let Some(register) = (unsafe { (*self.api).XLA_FFI_Handler_Register }) else {
@@ -145,7 +147,8 @@ impl Table {
                 },
                 traits: 0,
             };
-            // SAFETY: the names outlive the call; the bundle's creator vouches for its functions.
+            // SAFETY: the names outlive the call, and the bundle's creator guarantees that its functions are
+            // handlers.
             unsafe { register(&raw mut args) }
         } else {
             let mut args = XLA_FFI_Handler_Register_Args_R0 {
@@ -161,16 +164,16 @@ impl Table {
                 },
                 traits: 0,
             };
-            // SAFETY: as above; every host accepts the short form without a record stage.
+            // SAFETY: the names outlive the call. Every host accepts the shorter form, which lacks the record stage.
             unsafe { register((&raw mut args).cast()) }
         };
         self.into_result(error)
     }
 
-    /// Calls a library's registration entry.
+    /// Calls the registration function of a library.
     pub(super) fn enter(self, entry: Entry, platform: &str) -> Result<()> {
         let platform = CString::new(platform).unwrap_or_default();
-        // SAFETY: the arguments are a host's table, and a C string that outlives the call.
+        // SAFETY: the arguments are a host's function table, and a C string that outlives the call.
         let error = unsafe { entry(self.api, platform.as_ptr()) };
         self.into_result(error)
     }
@@ -178,7 +181,7 @@ impl Table {
 
 type Job = Box<dyn FnOnce(Table) + Send>;
 
-/// Jobs by their tickets, until their calls arrive.
+/// The jobs by their tickets, until a call of the bootstrap handler runs them.
 static JOBS: Mutex<BTreeMap<u64, Job>> = Mutex::new(BTreeMap::new());
 static NEXT_TICKET: AtomicU64 = AtomicU64::new(1);
 
@@ -186,7 +189,7 @@ fn jobs() -> std::sync::MutexGuard<'static, BTreeMap<u64, Job>> {
     JOBS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs `job` inside a call of [`bootstrap`], which `program` makes, and returns the job's result.
+/// Runs `job` inside a call of [`bootstrap`], and returns the job's result. `program` calls [`bootstrap`].
 pub(super) fn inside<R: Send + 'static>(
     program: &Loaded,
     job: impl FnOnce(Table) -> Result<R> + Send + 'static,
@@ -194,7 +197,7 @@ pub(super) fn inside<R: Send + 'static>(
     let (sender, answer) = mpsc::channel();
     let ticket = NEXT_TICKET.fetch_add(1, Ordering::Relaxed);
     let job = move |table| {
-        // The receiver waits below; if it was dropped, the result is no longer needed.
+        // If the receiver was dropped, the result is no longer needed.
         let _nobody_waits = sender.send(job(table));
     };
     jobs().insert(ticket, Box::new(job));
@@ -209,8 +212,8 @@ pub(super) fn inside<R: Send + 'static>(
     })?
 }
 
-/// Refuses platforms whose operands are in device memory, because the handler reads the ticket from its
-/// operand.
+/// Returns an error for platforms whose operands are in device memory, because the bootstrap handler reads the ticket
+/// from its operand.
 pub(super) fn check_platform(platform: &str) -> Result<()> {
     if platform == "cpu" {
         return Ok(());
@@ -224,11 +227,12 @@ pub(super) fn check_platform(platform: &str) -> Result<()> {
     ))
 }
 
-/// Registers [`bootstrap`] and returns a StableHLO program that calls it.
+/// Registers [`bootstrap`] and returns the StableHLO text of a program that calls it.
 pub(super) fn register(extension: &Extension, platform: &str) -> Result<String> {
-    // Another copy of this crate in the process has its own function, and therefore a different name.
+    // The name contains the function's address, because a second copy of this crate in the process has its own
+    // function.
     let name = format!("xla_ffi_bootstrap_{:x}", bootstrap as *const () as usize);
-    // SAFETY: the function is a handler in this image, which stays loaded while its code runs.
+    // SAFETY: the function is a handler of this library, which stays loaded while its code runs.
     unsafe { extension.register_handler(&name, platform, bootstrap) }?;
     Ok(format!(
         "func.func @main(%ticket: tensor<ui64>) -> tensor<ui64> {{\n  \
@@ -237,37 +241,37 @@ pub(super) fn register(extension: &Extension, platform: &str) -> Result<String> 
     ))
 }
 
-/// Returns the extension that marks a metadata call.
+/// Returns the metadata extension of a frame; `None` if the call is not a metadata query.
 ///
 /// # Safety
-/// The frame belongs to the current call.
+/// `frame` must be the call frame of the current call.
 pub(super) unsafe fn is_metadata(
     frame: *mut XLA_FFI_CallFrame,
 ) -> Option<*mut XLA_FFI_Metadata_Extension> {
-    // SAFETY: every revision has the fields up to `attrs`.
+    // SAFETY: the frames of all revisions have the fields up to `attrs`.
     let mut next = unsafe { (*frame).extension_start };
     while !next.is_null() {
-        // SAFETY: extensions are valid during the call and start with their head.
+        // SAFETY: extensions are valid during the call, and start with this head.
         if unsafe { (*next).r#type } == XLA_FFI_InternalExtension_Type::Metadata {
             return Some(next.cast());
         }
-        // SAFETY: as above.
+        // SAFETY: extensions are valid during the call, and start with this head.
         next = unsafe { (*next).next };
     }
     None
 }
 
-/// The handler: finds the job of its ticket and passes the table to it.
+/// The bootstrap handler: finds the job of the ticket in its argument and passes the function table to the job.
 unsafe extern "C" fn bootstrap(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: every revision has the fields up to `attrs`.
+    // SAFETY: the frames of all revisions have the fields up to `attrs`.
     let table = Table::of(unsafe { (*frame).api });
     // SAFETY: the frame belongs to the current call.
     if let Some(extension) = unsafe { is_metadata(frame) } {
-        // SAFETY: the extension belongs to this call.
+        // SAFETY: the extension and the table belong to the current call.
         unsafe { answer_metadata(extension, table) };
         return ptr::null_mut();
     }
-    // SAFETY: only this crate's program calls this handler.
+    // SAFETY: only the program of this module calls this handler, with a ticket as the argument.
     let ticket = unsafe { answer_ticket(frame) };
     let Some(job) = jobs().remove(&ticket) else {
         return table.error(
@@ -284,10 +288,10 @@ unsafe extern "C" fn bootstrap(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Er
     }
 }
 
-/// Answers the metadata call with the host's own version, or 0.1 if the host passes no table.
+/// Answers a metadata query with the host's version, or with 0.1 if the frame has no function table.
 ///
 /// # Safety
-/// The extension belongs to a metadata call, and the table to its frame; the table may be null.
+/// `extension` must belong to a metadata query, and `table` to its frame. `table` may be null.
 pub(super) unsafe fn answer_metadata(extension: *mut XLA_FFI_Metadata_Extension, table: Table) {
     // SAFETY: the caller upholds this function's safety contract.
     let metadata = unsafe { (*extension).metadata };
@@ -297,34 +301,34 @@ pub(super) unsafe fn answer_metadata(extension: *mut XLA_FFI_Metadata_Extension,
     } else {
         table.minor().min(newest)
     };
-    // SAFETY: every revision that requests metadata has this field.
+    // SAFETY: the metadata structs of all revisions have this field.
     let version = unsafe { &raw mut (*metadata).api_version };
-    // SAFETY: as above.
+    // SAFETY: `version` points into the host's metadata, which is writable.
     unsafe { (*version).major_version = 0 };
-    // SAFETY: as above.
+    // SAFETY: `version` points into the host's metadata, which is writable.
     unsafe { (*version).minor_version = minor };
 }
 
-/// Reads the ticket and writes it to the result.
+/// Returns the ticket in the argument of a frame, and copies it to the result.
 ///
 /// # Safety
-/// The frame belongs to an execute call of the program above.
+/// `frame` must belong to an execute call by the program of [`register`].
 unsafe fn answer_ticket(frame: *mut XLA_FFI_CallFrame) -> u64 {
     // SAFETY: the caller upholds this function's safety contract.
     let args = unsafe { (*frame).args };
-    // SAFETY: as above.
+    // SAFETY: the caller upholds this function's safety contract.
     let rets = unsafe { (*frame).rets };
-    // SAFETY: there is one argument.
+    // SAFETY: the program passes one argument.
     let arg = unsafe { args.args.read() }.cast::<XLA_FFI_Buffer>();
-    // SAFETY: there is one result.
+    // SAFETY: the program has one result.
     let ret = unsafe { rets.rets.read() }.cast::<XLA_FFI_Buffer>();
-    // SAFETY: operands of custom calls in StableHLO are buffers, the same in every revision.
+    // SAFETY: the operands of custom calls in StableHLO are buffers, whose layout is the same in every revision.
     let from = unsafe { (*arg).data }.cast::<u64>();
-    // SAFETY: as above.
+    // SAFETY: the operands of custom calls in StableHLO are buffers, whose layout is the same in every revision.
     let to = unsafe { (*ret).data }.cast::<u64>();
-    // SAFETY: a scalar of 64 bits.
+    // SAFETY: the argument is a scalar of 64 bits.
     let ticket = unsafe { from.read() };
-    // SAFETY: as above; the handler may write its result.
+    // SAFETY: the result is a scalar of 64 bits, which the handler may write.
     unsafe { to.write(ticket) };
     ticket
 }

@@ -1,4 +1,4 @@
-//! Arrays on a device, with upload and download.
+//! Arrays on a device, and copies between the host and the device.
 
 use super::handles::{Event, Shared};
 use super::raw::{
@@ -9,7 +9,7 @@ use std::ffi::c_int;
 use std::sync::Arc;
 use xla_ffi_runtime::{DType, Error, ErrorCode, Result, Shape, Tensor, scalar_codec};
 
-/// PJRT's numbers of those element types that were checked against a header.
+/// PJRT's numbers of the supported element types. Each number was compared with PJRT's header.
 pub(super) const TYPES: [(DType, c_int); 29] = [
     (DType::Pred, 1),
     (DType::S8, 2),
@@ -52,13 +52,15 @@ fn number_of(dtype: DType) -> Result<c_int> {
     })
 }
 
-/// An array on a device. Clones share the same array, which the last clone frees.
+/// An array on a device. Clones are the same array. The array is freed when the last clone is dropped.
 #[derive(Clone)]
 pub struct Buffer {
     inner: Arc<Inner>,
 }
 
-/// Invariant: `buffer` is a buffer of the client's plugin, owned by this object.
+/// The owner of a buffer.
+///
+/// Invariant: `buffer` is a buffer of the client's plugin, and only this object frees it.
 struct Inner {
     client: Arc<Shared>,
     buffer: *mut RawBuffer,
@@ -66,10 +68,10 @@ struct Inner {
 
 // SAFETY: PJRT's functions may be called from any thread.
 unsafe impl Send for Inner {}
-// SAFETY: as above.
+// SAFETY: PJRT's functions may be called from any thread.
 unsafe impl Sync for Inner {}
 
-/// Converts a packed array to PJRT's form: one byte per element.
+/// Returns the elements of an array in PJRT's form, in which each packed element has its own byte.
 fn unpacked(tensor: &Tensor) -> Vec<u8> {
     let shape = tensor.shape();
     (0..shape.elements())
@@ -77,7 +79,7 @@ fn unpacked(tensor: &Tensor) -> Vec<u8> {
         .collect()
 }
 
-/// Converts PJRT's form back to a packed array.
+/// Returns a packed array from PJRT's form, in which each element has its own byte.
 fn packed(shape: Shape, bytes: &[u8]) -> Result<Tensor> {
     let mut out = vec![0; shape.bytes()];
     for (index, byte) in bytes.iter().enumerate() {
@@ -90,7 +92,7 @@ impl Buffer {
     /// Takes ownership of a plugin's buffer.
     ///
     /// # Safety
-    /// `buffer` is a buffer of the client's plugin, and its ownership is transferred.
+    /// `buffer` must be a buffer of the client's plugin. Its ownership moves to the returned value.
     pub(super) unsafe fn new(client: Arc<Shared>, buffer: *mut RawBuffer) -> Self {
         Self {
             inner: Arc::new(Inner { client, buffer }),
@@ -118,22 +120,22 @@ impl Buffer {
         args.num_dims = shape.dims().len();
         args.host_buffer_semantics = IMMUTABLE_ONLY_DURING_CALL;
         args.device = shared.device();
-        // SAFETY: client and device belong together. Data and dimensions outlive the call, after which the
-        // plugin no longer uses them.
+        // SAFETY: the device belongs to the client. Data and dimensions outlive the call, after which the plugin no
+        // longer uses them.
         unsafe { shared.api().call(&mut args) }
             .map_err(|error| error.within(format_args!("a {shape} for the device")))?;
-        // SAFETY: the event is new and owned by this code.
+        // SAFETY: the plugin has just created the event, and this code owns it.
         let event = unsafe { Event::new(shared.api(), args.done_with_host_buffer) };
-        // SAFETY: the buffer is new and owned by this code.
+        // SAFETY: the plugin has just created the buffer, and this code owns it.
         let buffer = unsafe { Self::new(shared.clone(), args.buffer) };
         event.wait()?;
         Ok(buffer)
     }
 
-    /// Returns the element type and dimensions.
+    /// Returns the element type and dimensions of the array.
     ///
     /// # Errors
-    /// An element type that is not supported here, and errors from the plugin.
+    /// An error for an element type that this crate does not support, and errors of the plugin.
     pub fn shape(&self) -> Result<Shape> {
         let api = self.inner.client.api();
         let mut asked = BufferElementType::new();
@@ -157,16 +159,16 @@ impl Buffer {
         let dims = if asked.num_dims == 0 {
             &[]
         } else {
-            // SAFETY: the plugin's list has this length and is valid as long as the buffer.
+            // SAFETY: the plugin's list has this length, and is valid as long as the buffer.
             unsafe { std::slice::from_raw_parts(asked.dims, asked.num_dims) }
         };
         Shape::new(*dtype, dims)
     }
 
-    /// Copies the array to host memory, row-major.
+    /// Copies the array to a row-major tensor in host memory.
     ///
     /// # Errors
-    /// The error of the execution that should have computed it, and errors from the plugin.
+    /// If the execution that computes the array fails, its error. Also errors of the plugin.
     pub fn download(&self) -> Result<Tensor> {
         let shape = self.shape()?;
         if shape.dtype() == DType::Token || shape.elements() == 0 {
@@ -182,7 +184,7 @@ impl Buffer {
         let mut args = BufferToHost::new();
         args.src = self.raw();
         args.host_layout = &raw mut layout;
-        // SAFETY: without a destination, this only returns the size.
+        // SAFETY: without a destination, the function only returns the size.
         unsafe { api.call(&mut args) }?;
         let wanted = if shape.dtype().is_packed() {
             shape.elements()
@@ -200,9 +202,9 @@ impl Buffer {
         }
         let mut bytes = vec![0_u8; wanted];
         args.dst = bytes.as_mut_ptr().cast();
-        // SAFETY: the destination has the declared size, and is valid until the event.
+        // SAFETY: the destination has the declared size, and is valid until the event occurs.
         unsafe { api.call(&mut args) }?;
-        // SAFETY: the event is new and owned by this code.
+        // SAFETY: the plugin has just created the event, and this code owns it.
         let event = unsafe { Event::new(api, args.event) };
         event.wait()?;
         if shape.dtype().is_packed() {
@@ -217,7 +219,8 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let mut freed = BufferDestroy::new();
         freed.buffer = self.buffer;
-        // SAFETY: guaranteed by the type's invariant; freed once. An error could not be handled.
+        // SAFETY: the invariant of `Inner` guarantees the buffer, which is freed once. An error of this call cannot
+        // be handled.
         let _nothing_to_do = unsafe { self.client.api().call(&mut freed) };
     }
 }

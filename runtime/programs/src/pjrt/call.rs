@@ -1,11 +1,11 @@
-//! One custom call on a real XLA, in a program that is built here.
+//! A single custom call on XLA. This module builds the program of the call.
 
 use super::client::Client;
 use crate::{Builder, CustomCall, Program, ValueShape};
 use std::ffi::c_void;
 use std::time::Duration;
 use xla_ffi_runtime::{Attributes, DType, Error, ErrorCode, Result, Ret, Shape, Tensor, Tree};
-/// A call of one registered handler; the counterpart of [`xla_ffi_runtime::Call`].
+/// A call of a registered handler on XLA; the counterpart of [`xla_ffi_runtime::Call`].
 #[must_use = "a call does nothing before it is run"]
 pub struct Call {
     client: Client,
@@ -19,7 +19,7 @@ pub struct Call {
 }
 
 impl Client {
-    /// Starts a call of the handler registered as `target`, without operands.
+    /// Returns a call, without operands, of the handler that is registered as `target`.
     pub fn call(&self, target: impl Into<String>) -> Call {
         Call::new(self.clone(), target.into())
     }
@@ -39,13 +39,13 @@ impl Call {
         }
     }
 
-    /// Sets the attributes.
+    /// Sets the attributes of the call.
     pub fn attributes(mut self, attributes: &Attributes) -> Self {
         self.attributes = attributes.clone();
         self
     }
 
-    /// Adds an argument; a tensor of type token becomes a token.
+    /// Adds an argument. A tensor of type token becomes a token of the program.
     pub fn arg(mut self, argument: Tensor) -> Self {
         self.arguments.push(argument);
         self
@@ -57,45 +57,45 @@ impl Call {
         self
     }
 
-    /// Adds a result.
+    /// Adds a result. A result from a shape gets new memory; for other memory, see [`Ret`].
     pub fn ret(mut self, ret: impl Into<Ret>) -> Self {
         self.rets.push(ret.into());
         self
     }
 
-    /// Adds a result that uses the memory of a copy of an argument.
+    /// Adds a result in the memory of a copy of the argument with this index.
     pub fn ret_alias(mut self, argument: usize) -> Self {
         self.rets.push(Ret::Alias(argument));
         self
     }
 
-    /// Sets the run id; see [`super::Launch::launch_id`].
+    /// Sets the run id, the number of the execution; see [`super::Launch::launch_id`].
     pub fn launch_id(mut self, id: i32) -> Self {
         self.launch_id = id;
         self
     }
 
-    /// Sets a time limit; see [`super::Launch::time_limit`].
+    /// Sets the time limit of the execution; see [`super::Launch::time_limit`].
     pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Adds user data; see [`super::Launch::user_data`].
+    /// Adds an object to the user data of the execution; see [`super::Launch::user_data`].
     ///
     /// # Safety
-    /// The object has that type, is usable from any thread, and outlives the execution, even one that exceeds
-    /// its time limit.
+    /// The object must have the type `type_id`, be usable from any thread, and outlive the execution, even after its
+    /// time limit.
     pub unsafe fn user_data(mut self, type_id: i64, object: *const c_void) -> Self {
         self.user_data.push((type_id, object.cast_mut()));
         self
     }
 
-    /// Builds the program: a parameter for each argument other than tokens, the call, and its results. The call
-    /// has a side effect; otherwise XLA would omit it if its results are empty.
+    /// Returns the program of the call: a parameter for each argument other than tokens, the call, and its results.
+    /// The call is declared to have a side effect, so that XLA does not remove it if its results are empty.
     ///
     /// # Errors
-    /// Calls that the [`Builder`] refuses.
+    /// The mistakes that the [`Builder`] finds in the call.
     pub fn program(&self) -> Result<Program> {
         let mut builder = Builder::new("call");
         let mut operands = vec![];
@@ -145,7 +145,7 @@ impl Call {
         Ok(builder.build(root)?)
     }
 
-    /// Compiles the program, which runs the handler's instantiate stage, and runs it once.
+    /// Compiles the program, which runs the handler's instantiate stage, and runs the program once.
     ///
     /// # Errors
     /// The errors of [`Client::compile`] and [`super::Launch::run`].
@@ -163,7 +163,7 @@ impl Call {
             .launch_id(self.launch_id)
             .time_limit(self.limit);
         for (type_id, object) in self.user_data {
-            // SAFETY: promised by the caller of `user_data`.
+            // SAFETY: guaranteed by the caller of `user_data`.
             launch = unsafe { launch.user_data(type_id, object) };
         }
         let results = launch.run()?;

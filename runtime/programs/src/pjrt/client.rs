@@ -1,4 +1,4 @@
-//! A client: its devices, compiled programs, and the registries of its XLA copy.
+//! A client of a plugin: its devices, its compiled programs, and the registries of its XLA copy.
 
 use super::api::{Api, named};
 use super::bootstrap::{self, Table};
@@ -15,16 +15,17 @@ use xla_ffi_runtime::{
     Bundle, Error, ErrorCode, Library, Result, Stage, Tensor, TypeInfo, canonical_platform,
 };
 
-/// A serialised `CompileOptionsProto`: one replica, one partition, no particular device (-1).
+/// A serialised `CompileOptionsProto` with one replica, one partition, and the default device (-1).
 const COMPILE_OPTIONS: [u8; 17] = [
     0x1A, 15, 0x08, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01, 0x20, 1, 0x28, 1,
 ];
-/// The largest number that is tried when searching for a type's number.
+/// The largest type number that is tried in the search for the number of a registered type.
 const MOST_TYPES: i64 = 4096;
-/// PJRT's name of the program format: StableHLO, as text or byte code.
+/// PJRT's name of the program format StableHLO, as text or byte code.
 const FORMAT: &str = "mlir";
 
-/// A client of a plugin. Clones share the same client; it is destroyed with the last object created from it.
+/// A client of a plugin. Clones are the same client. The client is destroyed when the last object created from it is
+/// dropped.
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
@@ -34,7 +35,7 @@ pub struct Client {
 impl Client {
     pub(super) fn new(api: Api) -> Result<Self> {
         let mut made = ClientCreate::new();
-        // SAFETY: no options and no key-value store are given.
+        // SAFETY: the arguments contain no options and no key-value store.
         unsafe { api.call(&mut made) }?;
         let mut shared = Shared {
             api,
@@ -44,7 +45,7 @@ impl Client {
         };
         let mut asked = ClientPlatformName::new();
         asked.client = shared.client;
-        // SAFETY: the client is alive.
+        // SAFETY: the client is not destroyed yet.
         unsafe { api.call(&mut asked) }?;
         // SAFETY: the plugin's text is valid as long as the client.
         let name = unsafe {
@@ -53,7 +54,7 @@ impl Client {
         shared.platform = canonical_platform(&String::from_utf8_lossy(name));
         let mut asked = ClientAddressableDevices::new();
         asked.client = shared.client;
-        // SAFETY: the client is alive.
+        // SAFETY: the client is not destroyed yet.
         unsafe { api.call(&mut asked) }?;
         if asked.num_addressable_devices == 0 {
             return Err(Error::new(
@@ -73,7 +74,7 @@ impl Client {
         Extension::find(self.shared.api)
     }
 
-    /// Returns the platform's name in the spelling of [`canonical_platform`]: `cpu`, `cuda`.
+    /// Returns the canonical name of the platform, as [`canonical_platform`] returns it: `cpu`, `cuda`.
     #[must_use]
     pub fn platform(&self) -> &str {
         &self.shared.platform
@@ -82,7 +83,7 @@ impl Client {
     /// Compiles StableHLO, as text or byte code, for one device.
     ///
     /// # Errors
-    /// Errors from the compiler, and from the handlers' instantiate stages.
+    /// Errors of the compiler, and of the handlers' instantiate stages.
     pub fn compile(&self, stablehlo: impl AsRef<[u8]>) -> Result<Loaded> {
         let code = stablehlo.as_ref();
         let mut program = RawProgram::new();
@@ -95,30 +96,30 @@ impl Client {
         args.program = &raw const program;
         args.compile_options = COMPILE_OPTIONS.as_ptr().cast();
         args.compile_options_size = COMPILE_OPTIONS.len();
-        // SAFETY: program and options outlive the call.
+        // SAFETY: the program and the options outlive the call.
         unsafe { self.shared.api.call(&mut args) }?;
-        // SAFETY: the executable is new and owned by this code.
+        // SAFETY: the plugin has just created the executable, and this code owns it.
         unsafe { Loaded::new(self.shared.clone(), args.executable) }
     }
 
     /// Copies an array to the device.
     ///
     /// # Errors
-    /// `UNIMPLEMENTED` for element types that PJRT does not have, and errors from the plugin.
+    /// `UNIMPLEMENTED` for element types that PJRT lacks, and errors of the plugin.
     pub fn upload(&self, tensor: &Tensor) -> Result<Buffer> {
         Buffer::upload(&self.shared, tensor)
     }
 
-    /// Registers functions as the custom call `name` of this platform, with all stages in the bundle. The XLA copy
-    /// asks them for their metadata; repeating a registration is fine.
+    /// Registers all stages of a bundle as the handler `name` for the client's platform. The plugin's XLA makes
+    /// metadata queries. A repeated registration of the same bundle succeeds.
     ///
-    /// The plugins' own extension only accepts an execute stage, and does not report refusals. Registration
-    /// therefore uses the handlers' function table, from inside a call.
+    /// The FFI extension of plugins only accepts an execute stage, and does not report refusals. This function
+    /// therefore registers the bundle through the function table of handlers, from inside a call.
     ///
     /// # Errors
-    /// `NOT_FOUND` without an execute stage. Errors from the XLA copy, with its version. `UNIMPLEMENTED` for a
-    /// record stage if that version is below 0.4, and on platforms other than `cpu`, whose operands are in device
-    /// memory.
+    /// `NOT_FOUND` for a bundle without an execute stage. Errors of the plugin's XLA, with its FFI version.
+    /// `UNIMPLEMENTED` for a record stage if this version is less than 0.4. `UNIMPLEMENTED` on platforms other than
+    /// `cpu`, whose operands are in device memory.
     pub fn register(&self, name: &str, bundle: &Bundle) -> Result<()> {
         if bundle.get(Stage::Execute).is_none() {
             return Err(Error::new(
@@ -134,14 +135,14 @@ impl Client {
         })
     }
 
-    /// Registers all handlers of a library for this platform, under their own names. This function calls the
-    /// library's `xla_ffi_register`, which Rust libraries have. Otherwise, it registers the handlers in the
-    /// manifest, as in C and C++ (`XFFI_LIBRARY`, `XLA_FFI_LIBRARY`). If a handler is refused, the others are still
-    /// registered.
+    /// Registers all handlers of a library for the client's platform, under their names. This function calls the
+    /// library's `xla_ffi_register`, which Rust libraries export. For C and C++ libraries (`XFFI_LIBRARY`,
+    /// `XLA_FFI_LIBRARY`), it registers the handlers in the manifest. If a handler is refused, the remaining handlers
+    /// are still registered.
     ///
     /// # Errors
-    /// `NOT_FOUND` if the library has neither, or no handler for this platform; refused registrations, one line per
-    /// handler.
+    /// `NOT_FOUND` if the library has neither `xla_ffi_register` nor a manifest, or no handler for the platform. If
+    /// handlers are refused, an error with one line per refused handler.
     pub fn register_library(&self, library: &Library) -> Result<()> {
         let Ok(entry) = library.symbol("xla_ffi_register") else {
             let platform = &self.shared.platform;
@@ -149,7 +150,7 @@ impl Client {
                 self.register(name, &bundle)
             });
         };
-        // SAFETY: in libraries of this SDK, the symbol with this name is a registration entry.
+        // SAFETY: in libraries of this SDK, the symbol with this name is a registration function.
         let entry =
             unsafe { std::mem::transmute::<*mut std::ffi::c_void, bootstrap::Entry>(entry) };
         let api = self.shared.api;
@@ -160,45 +161,46 @@ impl Client {
         })
     }
 
-    /// Registers a user type and returns its number; with `wanted` 0 the number is new.
+    /// Registers a user type with the plugin's XLA and returns its number. If `wanted` is 0, XLA chooses a new
+    /// number.
     ///
     /// # Errors
-    /// Errors from the XLA copy if the name is in use.
+    /// Errors of the plugin's XLA if the name is already registered.
     ///
     /// # Safety
-    /// In this XLA copy, the name (and `wanted`, if it is not 0) must identify exactly one type for all code,
-    /// including libraries. The deleter destroys objects of that type.
+    /// In the plugin's XLA, all code, including libraries, must use the name and the number `wanted` for the same
+    /// type. The deleter must destroy objects of this type.
     pub unsafe fn register_type(&self, name: &str, wanted: i64, info: TypeInfo) -> Result<i64> {
         self.extension()?
             .register_type(name, wanted, info)
             .map_err(|error| error.within(format_args!("type '{name}'")))
     }
 
-    /// Returns the number of the user type called `name`. If no library has registered it yet, it gets a new number,
-    /// which libraries of this SDK use when they register the type. For a type whose objects a library owns (state),
-    /// call this after the library registered it.
+    /// Returns the number of the user type called `name`. If the type is not registered, registers it with a new
+    /// number; libraries of this SDK use this number when they register the type. For a type of state, whose objects
+    /// the library destroys, call this function after the library has registered the type.
     ///
     /// # Errors
-    /// Errors from the XLA copy.
+    /// Errors of the plugin's XLA.
     pub fn type_id(&self, name: &str) -> Result<i64> {
         let ask = |id| {
-            // SAFETY: the name has no objects yet. It either gets a new number, or keeps the number it already has.
+            // SAFETY: no objects of a new type exist. A registered type keeps its number.
             unsafe { self.register_type(name, id, TypeInfo::default()) }
         };
         let refused = match ask(0) {
             Ok(id) => return Ok(id),
             Err(error) => error,
         };
-        // The name is in use. It may only be registered again with its own number. Numbers start at 1, so the number
-        // can be found by trying.
+        // A registered name can only be registered again with the same number. Numbers start at 1, so the number is
+        // found by trying.
         (1..=MOST_TYPES).find_map(|id| ask(id).ok()).ok_or(refused)
     }
 
-    /// Registers a user type by the symbols of its id and its `TypeInfo`, like [`Library::register_type`] on the
-    /// embedded runtime. A library that already has its number keeps it.
+    /// Registers a library's user type by the symbols of its id and its `TypeInfo`, like [`Library::register_type`]
+    /// on the embedded runtime. If the library's id already has a number, the type gets this number.
     ///
     /// # Errors
-    /// Missing symbols, and errors from the XLA copy.
+    /// Errors for missing symbols, and errors of the plugin's XLA.
     pub fn register_type_of(
         &self,
         library: &Library,
@@ -207,19 +209,19 @@ impl Client {
         info: Option<&str>,
     ) -> Result<i64> {
         library.register_type_with(name, id, info, |wanted, info| {
-            // SAFETY: the library describes its own type.
+            // SAFETY: the library declares the type, its id and its deleter.
             unsafe { self.register_type(name, wanted, info) }
         })
     }
 
-    /// Registers the bootstrap handler, and compiles a program that calls it.
+    /// Registers the bootstrap handler, and compiles the program that calls it.
     fn bootstrap_program(&self) -> Result<Loaded> {
         bootstrap::check_platform(self.platform())?;
         let extension = self.extension()?;
         self.compile(bootstrap::register(&extension, self.platform())?)
     }
 
-    /// Runs `job` with the XLA copy's function table, inside a call of the bootstrap handler.
+    /// Runs `job` inside a call of the bootstrap handler, and passes it the function table of the plugin's XLA.
     fn inside<R: Send + 'static>(
         &self,
         job: impl FnOnce(Table, &str) -> Result<R> + Send + 'static,

@@ -14,14 +14,16 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use xla_ffi_runtime::{Error, ErrorCode, Result, Tensor};
 
-/// A compiled program, loaded on the client's device. Clones share the same program.
+/// A compiled program, loaded on the client's device. Clones are the same program.
 #[derive(Clone)]
 pub struct Loaded {
     inner: Arc<Inner>,
     results: usize,
 }
 
-/// Invariant: `raw` is a loaded executable of the client's plugin, owned by this object.
+/// The owner of a loaded executable.
+///
+/// Invariant: `raw` is a loaded executable of the client's plugin, and only this object frees it.
 struct Inner {
     client: Arc<Shared>,
     raw: *mut RawLoaded,
@@ -29,14 +31,14 @@ struct Inner {
 
 // SAFETY: PJRT's functions may be called from any thread.
 unsafe impl Send for Inner {}
-// SAFETY: as above.
+// SAFETY: PJRT's functions may be called from any thread.
 unsafe impl Sync for Inner {}
 
 impl Loaded {
     /// Takes ownership of a plugin's loaded executable.
     ///
     /// # Safety
-    /// `raw` is a loaded executable of the client's plugin, and its ownership is transferred.
+    /// `raw` must be a loaded executable of the client's plugin. Its ownership moves to the returned value.
     pub(super) unsafe fn new(client: Arc<Shared>, raw: *mut RawLoaded) -> Result<Self> {
         let api = client.api();
         let inner = Arc::new(Inner { client, raw });
@@ -46,11 +48,11 @@ impl Loaded {
         unsafe { api.call(&mut asked) }?;
         let mut counted = ExecutableNumOutputs::new();
         counted.executable = asked.executable;
-        // SAFETY: the executable was returned just before and is not freed yet.
+        // SAFETY: the plugin has just returned the executable, and it is not freed yet.
         let answer = unsafe { api.call(&mut counted) };
         let mut freed = ExecutableDestroy::new();
         freed.executable = asked.executable;
-        // SAFETY: this code owns it and frees it once.
+        // SAFETY: this code owns the executable and frees it once.
         unsafe { api.call(&mut freed) }?;
         answer?;
         Ok(Self {
@@ -59,13 +61,13 @@ impl Loaded {
         })
     }
 
-    /// Returns the number of arrays in the result; PJRT flattens a tuple into its leaves.
+    /// Returns the number of arrays in the result. PJRT returns the leaves of a tuple as separate arrays.
     #[must_use]
     pub fn results(&self) -> usize {
         self.results
     }
 
-    /// Starts an execution, without arguments.
+    /// Returns an execution of this program, without arguments.
     pub fn launch(&self) -> Launch {
         Launch {
             loaded: self.clone(),
@@ -77,7 +79,7 @@ impl Loaded {
         }
     }
 
-    /// Copies arrays to the device, runs the program on them, and copies the results back.
+    /// Copies the arguments to the device, runs the program, and copies the results to the host.
     ///
     /// # Errors
     /// The errors of [`Launch::run`].
@@ -95,7 +97,8 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let mut freed = LoadedDestroy::new();
         freed.executable = self.raw;
-        // SAFETY: guaranteed by the type's invariant; freed once. An error could not be handled.
+        // SAFETY: the invariant of `Inner` guarantees the executable, which is freed once. An error of this call
+        // cannot be handled.
         let _nothing_to_do = unsafe { self.client.api().call(&mut freed) };
     }
 }
@@ -118,18 +121,18 @@ impl Drop for Context {
     fn drop(&mut self) {
         let mut freed = ContextDestroy::new();
         freed.context = self.raw;
-        // SAFETY: created by the plugin, freed once. An error could not be handled.
+        // SAFETY: the plugin created the context, which is freed once. An error of this call cannot be handled.
         let _nothing_to_do = unsafe { self.client.api().call(&mut freed) };
     }
 }
 
-/// An object for the handlers, with the number of its type.
+/// The type number and the address of an object in the user data of an execution.
 struct UserData(i64, *mut c_void);
 
-// SAFETY: the caller of `user_data` promises that any thread may use the object.
+// SAFETY: the caller of `user_data` guarantees that any thread may use the object.
 unsafe impl Send for UserData {}
 
-/// One execution that is being set up.
+/// An execution of a program, before it runs.
 #[must_use = "a launch does nothing before it is run"]
 pub struct Launch {
     loaded: Loaded,
@@ -141,48 +144,48 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Adds arguments. A program may reuse the memory of an argument that it declares as aliased to a result
-    /// (`tf.aliasing_output`); that buffer can then not be used again.
+    /// Adds arguments. If the program declares that an argument aliases a result (`tf.aliasing_output`), the result
+    /// may use the argument's memory. Such a buffer cannot be used again.
     pub fn args<'a>(mut self, arguments: impl IntoIterator<Item = &'a Buffer>) -> Self {
         self.arguments.extend(arguments.into_iter().cloned());
         self
     }
 
-    /// Passes an object to the handlers, with the number of its type ([`super::Client::register_type`], or a
-    /// number that a library chose).
+    /// Adds an object to the user data of the execution. `type_id` is the number of its type, from
+    /// [`super::Client::register_type`] or chosen by a library.
     ///
     /// # Safety
-    /// The object has that type, is usable from any thread, and outlives the execution, even one that exceeds
-    /// its time limit.
+    /// The object must have the type `type_id`, be usable from any thread, and outlive the execution, even after its
+    /// time limit.
     pub unsafe fn user_data(mut self, type_id: i64, object: *const c_void) -> Self {
         self.user_data.push(UserData(type_id, object.cast_mut()));
         self
     }
 
-    /// Sets the number of the execution, which handlers see as the run id. With 0, the default, XLA chooses it.
+    /// Sets the run id, the number of the execution. With 0, the default, XLA chooses the number.
     pub fn launch_id(mut self, id: i32) -> Self {
         self.launch_id = id;
         self
     }
 
-    /// Sets a time limit for the execution. The execution then runs on its own thread, because XLA's CPU
-    /// backend only returns when the handlers have returned. After the limit, that thread continues.
+    /// Sets a time limit for the execution. The execution then runs on a separate thread, because XLA's CPU backend
+    /// only returns when the handlers have returned. After the limit, that thread continues.
     pub fn time_limit(mut self, limit: Option<Duration>) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Omits the context, for [`super::unguarded`].
+    /// Omits the execution context, for the module [`super::unguarded`].
     pub(super) fn without_context(mut self) -> Self {
         self.has_context = false;
         self
     }
 
-    /// Runs the program to its end. If any part fails, no results are returned.
+    /// Runs the program and waits until it is complete. If any part fails, no results are returned.
     ///
     /// # Errors
-    /// A handler's error, with its code and complete message; errors from the plugin, for example about the
-    /// number or shapes of the arguments, or used-up buffers; `DEADLINE_EXCEEDED`.
+    /// A handler's error, with its code and complete message. Errors of the plugin, for example for wrong arguments
+    /// or for buffers that a result has reused. `DEADLINE_EXCEEDED` at the time limit.
     pub fn run(self) -> Result<Vec<Buffer>> {
         let Some(limit) = self.limit else {
             return self.execute();
@@ -191,7 +194,7 @@ impl Launch {
         std::thread::Builder::new()
             .name("pjrt launch".into())
             .spawn(move || {
-                // After the time limit, the receiver is dropped.
+                // After the time limit, the receiver is dropped, and the results are no longer needed.
                 let _nobody_waits = sender.send(self.execute());
             })
             .map_err(|error| {
@@ -227,26 +230,26 @@ impl Launch {
         args.num_args = arguments.len();
         args.output_lists = &raw const outputs_of_device;
         args.device_complete_events = &raw mut event;
-        // SAFETY: all lists have the declared lengths and outlive the call, and so do the buffers. The plugin
-        // keeps what it needs longer.
+        // SAFETY: all lists have the declared lengths, and the lists and the buffers outlive the call. The plugin
+        // retains the objects that it needs longer.
         unsafe { api.call(&mut args) }?;
-        // SAFETY: the event is new and owned by this code.
+        // SAFETY: the plugin has just created the event, and this code owns it.
         let event = unsafe { Event::new(api, event) };
         let results: Vec<Buffer> = outputs
             .into_iter()
-            // SAFETY: the buffers are new and owned by this code.
+            // SAFETY: the plugin has just created the buffers, and this code owns them.
             .map(|output| unsafe { Buffer::new(client.clone(), output) })
             .collect();
         event.wait()?;
         Ok(results)
     }
 
-    /// Creates the context with the user data. It is also created without user data: in some plugins, a handler
-    /// that asks for user data crashes if there is no context (see docs/pjrt.md).
+    /// Creates the execution context with the user data. An execution without user data also needs a context. In some
+    /// plugins, a handler that requests user data crashes without a context (see docs/pjrt.md).
     fn context(&self) -> Result<Context> {
         let client = &self.loaded.inner.client;
         let mut made = ContextCreate::new();
-        // SAFETY: there are no inputs.
+        // SAFETY: the function has no inputs.
         unsafe { client.api().call(&mut made) }?;
         let context = Context {
             client: client.clone(),
@@ -254,7 +257,7 @@ impl Launch {
         };
         for UserData(type_id, object) in &self.user_data {
             let extension = Extension::find(client.api())?;
-            // SAFETY: the caller of `user_data` vouches for the object.
+            // SAFETY: the caller of `user_data` guarantees that the object has the type and outlives the execution.
             unsafe { extension.add_user_data(context.raw, *type_id, *object) }.map_err(
                 |error: Error| error.within(format_args!("user data of type {type_id}")),
             )?;

@@ -1,9 +1,9 @@
-//! The FFI extension: types, user data and handlers of the XLA copy in a plugin.
+//! The FFI extension of plugins, which registers types, user data and handlers with the XLA copy in a plugin.
 //!
-//! Its functions were added one by one; the extension's size shows which are present. The arguments of two
-//! functions changed: user data lost a deleter (48 → 40 bytes), handlers an `api_version` in the middle (60 →
-//! 52 bytes). A plugin that expects more bytes refuses the call without side effects, so the smaller form is
-//! tried first.
+//! The functions were added in different versions; the extension's size shows which of them exist. The arguments of
+//! two functions became smaller. Those for user data lost a deleter (48 → 40 bytes), and those for handlers lost an
+//! `api_version` in the middle (60 → 52 bytes). A plugin that expects more bytes refuses the call without side
+//! effects, so the smaller arguments are tried first.
 
 use super::api::{Api, named};
 use super::raw::{FFI_EXTENSION, RawContext, RawExtension};
@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 use xla_ffi_runtime::{Error, ErrorCode, Result, TypeInfo};
 use xla_ffi_sys::XLA_FFI_Handler;
 
-/// This extension's description of how objects are destroyed.
+/// The extension's type information: how objects of a type are destroyed and serialised.
 #[repr(C)]
 struct RawTypeInfo {
     deleter: Option<unsafe extern "C" fn(*mut c_void)>,
@@ -27,7 +27,7 @@ struct TypeRegister {
     name: *const c_char,
     name_size: usize,
     type_id: i64,
-    /// This field follows the fields that the extension's first version reads.
+    /// The first version of the extension ignores this field and does not read it.
     type_info: *const RawTypeInfo,
 }
 
@@ -38,8 +38,8 @@ struct UserDataAdd {
     context: *mut RawContext,
     type_id: i64,
     data: *mut c_void,
-    /// This field follows the fields that later versions read. If it is null, the caller keeps ownership of
-    /// the object.
+    /// Later versions of the extension do not read this field. If it is null, the caller keeps ownership of the
+    /// object.
     deleter: *const c_void,
 }
 
@@ -54,7 +54,7 @@ struct RegisterHandler {
     traits: u32,
 }
 
-/// The same arguments in the first plugins with this function.
+/// The arguments of `PJRT_FFI_Register_Handler` in the first plugins that have this function.
 #[repr(C)]
 struct RegisterHandlerOld {
     struct_size: usize,
@@ -75,14 +75,14 @@ const _: () = assert!(
 );
 
 impl RegisterHandler {
-    /// The size in bytes, without the padding after the last field.
+    /// The size of the struct in bytes, without the padding after the last field.
     const STRUCT_SIZE: usize = 52;
 }
 
 impl RegisterHandlerOld {
-    /// The size in bytes, without the padding after the last field.
+    /// The size of the struct in bytes, without the padding after the last field.
     const STRUCT_SIZE: usize = 60;
-    /// Marks a handler of the FFI, rather than a function of the original convention.
+    /// The value of `api_version` for handlers of XLA FFI, as opposed to original custom calls.
     const TYPED: c_int = 1;
 }
 
@@ -92,7 +92,7 @@ const REGISTER_HANDLER: usize = 2;
 
 /// The FFI extension of a plugin.
 ///
-/// Invariant: the pointer refers to the extension, which lives as long as the plugin's table.
+/// Invariant: the pointer refers to the extension, which is valid as long as the plugin's table.
 #[derive(Clone, Copy)]
 pub(super) struct Extension {
     api: Api,
@@ -101,14 +101,14 @@ pub(super) struct Extension {
 
 // SAFETY: the extension is constant, and its functions may be called from any thread.
 unsafe impl Send for Extension {}
-// SAFETY: as above.
+// SAFETY: the extension is constant, and its functions may be called from any thread.
 unsafe impl Sync for Extension {}
 
 impl Extension {
-    /// Returns the extension of a plugin.
+    /// Returns the FFI extension of a plugin.
     ///
     /// # Errors
-    /// `UNIMPLEMENTED` if the plugin does not have it.
+    /// `UNIMPLEMENTED` if the plugin lacks the extension.
     pub(super) fn find(api: Api) -> Result<Self> {
         let extension = api.extension(FFI_EXTENSION).ok_or_else(|| {
             let error = Error::new(
@@ -123,7 +123,8 @@ impl Extension {
     /// Calls a function of the extension.
     ///
     /// # Safety
-    /// `A` is the function's argument type, and everything it refers to is valid during the call.
+    /// `A` must be the function's argument type, and all objects to which the arguments refer must be valid during
+    /// the call.
     unsafe fn call<A>(self, slot: usize, name: &str, args: &mut A) -> Result<()> {
         // SAFETY: guaranteed by the type's invariant.
         let size = unsafe { (*self.extension.as_ptr()).struct_size };
@@ -131,7 +132,7 @@ impl Extension {
         let function = (place + size_of::<usize>() <= size)
             .then(|| {
                 let address = self.extension.as_ptr().wrapping_byte_add(place);
-                // SAFETY: the slot is inside the extension, as checked above.
+                // SAFETY: the slot is inside the extension, whose size was checked.
                 unsafe { address.cast::<*const c_void>().read() }
             })
             .filter(|function| !function.is_null())
@@ -146,7 +147,7 @@ impl Extension {
         unsafe { self.api.invoke(function, (&raw mut *args).cast(), name) }
     }
 
-    /// Registers a type and returns its number; with `wanted` 0 the number is new.
+    /// Registers a type and returns its number. If `wanted` is 0, XLA chooses a new number.
     pub(super) fn register_type(self, name: &str, wanted: i64, info: TypeInfo) -> Result<i64> {
         let info = RawTypeInfo {
             deleter: info.deleter(),
@@ -161,16 +162,16 @@ impl Extension {
             type_id: wanted,
             type_info: &raw const info,
         };
-        // SAFETY: name and info outlive the call.
+        // SAFETY: the name and the type information outlive the call.
         unsafe { self.call(TYPE_REGISTER, "PJRT_FFI_Type_Register", &mut args) }?;
         Ok(args.type_id)
     }
 
-    /// Adds an object to a context; the caller keeps ownership.
+    /// Adds an object to a context. The caller keeps ownership of the object.
     ///
     /// # Safety
-    /// The context belongs to this plugin, the object has that type, and it outlives all executions with the
-    /// context.
+    /// The context must belong to this plugin. The object must have the type `type_id`, and outlive all executions
+    /// with the context.
     pub(super) unsafe fn add_user_data(
         self,
         context: *mut RawContext,
@@ -189,10 +190,10 @@ impl Extension {
         unsafe { self.call(USER_DATA_ADD, "PJRT_FFI_UserData_Add", &mut args) }
     }
 
-    /// Registers one function, an execute stage, under a name.
+    /// Registers a handler's execute stage under a name.
     ///
     /// # Safety
-    /// The function is a handler and stays loaded.
+    /// The function must be a handler and stay loaded.
     pub(super) unsafe fn register_handler(
         self,
         name: &str,
@@ -209,7 +210,7 @@ impl Extension {
             platform_size: platform.len(),
             traits: 0,
         };
-        // SAFETY: the names outlive the call; the caller vouches for the function.
+        // SAFETY: the names outlive the call, and the caller guarantees that the function is a handler.
         let answer = unsafe { self.call(REGISTER_HANDLER, FUNCTION, &mut args) };
         let wants_more = |error: &Error| {
             error.code() == ErrorCode::InvalidArgument
@@ -229,7 +230,8 @@ impl Extension {
                     platform_size: platform.len(),
                     traits: 0,
                 };
-                // SAFETY: as above; the plugin reported that it expects this form.
+                // SAFETY: the names outlive the call, and the caller guarantees that the function is a handler. The
+                // plugin reported that it expects these arguments.
                 unsafe { self.call(REGISTER_HANDLER, FUNCTION, &mut args) }
             }
             answer => answer,

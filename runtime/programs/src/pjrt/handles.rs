@@ -1,4 +1,4 @@
-//! A plugin's client, shared by all objects created from it.
+//! The owners of a plugin's client and of its events.
 
 use super::api::Api;
 use super::raw::{
@@ -6,9 +6,10 @@ use super::raw::{
 };
 use xla_ffi_runtime::Result;
 
-/// The state shared by a client and all objects created from it.
+/// The state that a client shares with all objects created from it.
 ///
-/// Invariant: `client` is a client of the plugin and `device` one of its devices, until this is dropped.
+/// Invariant: until this value is dropped, `client` is a client of the plugin, and `device` is a device of the
+/// client.
 pub(super) struct Shared {
     pub(super) api: Api,
     pub(super) client: *mut RawClient,
@@ -18,7 +19,7 @@ pub(super) struct Shared {
 
 // SAFETY: PJRT's functions may be called from any thread.
 unsafe impl Send for Shared {}
-// SAFETY: as above.
+// SAFETY: PJRT's functions may be called from any thread.
 unsafe impl Sync for Shared {}
 
 impl Shared {
@@ -39,15 +40,15 @@ impl Drop for Shared {
     fn drop(&mut self) {
         let mut freed = ClientDestroy::new();
         freed.client = self.client;
-        // SAFETY: all objects created from the client hold this, so none is left. An error could not be
-        // handled.
+        // SAFETY: all objects created from the client share this value, so no such object exists any more. An error
+        // of this call cannot be handled.
         let _nothing_to_do = unsafe { self.api.call(&mut freed) };
     }
 }
 
-/// An event that is owned by this object.
+/// The owner of a plugin's event.
 ///
-/// Invariant: the pointer is null (nothing to wait for) or an event of this plugin.
+/// Invariant: the pointer is an event of this plugin, or null if no wait is necessary.
 pub(super) struct Event {
     api: Api,
     event: *mut RawEvent,
@@ -57,15 +58,15 @@ impl Event {
     /// Takes ownership of a plugin's event.
     ///
     /// # Safety
-    /// `event` is null or an event of this plugin, and its ownership is transferred.
+    /// `event` must be null or an event of this plugin. Its ownership moves to the returned value.
     pub(super) unsafe fn new(api: Api, event: *mut RawEvent) -> Self {
         Self { api, event }
     }
 
-    /// Waits for the event.
+    /// Waits until the event occurs.
     ///
     /// # Errors
-    /// The event's own error.
+    /// The error of the event, for example of a failed execution.
     pub(super) fn wait(&self) -> Result<()> {
         if self.event.is_null() {
             return Ok(());
@@ -84,7 +85,8 @@ impl Drop for Event {
         }
         let mut freed = EventDestroy::new();
         freed.event = self.event;
-        // SAFETY: guaranteed by the type's invariant; freed once. An error could not be handled.
+        // SAFETY: the type's invariant guarantees the event, which is freed once. An error of this call cannot be
+        // handled.
         let _nothing_to_do = unsafe { self.api.call(&mut freed) };
     }
 }

@@ -1,5 +1,5 @@
-//! Legacy targets on a real XLA. Plugins only accept typed handlers, so one handler of this crate calls the
-//! function that each call's ticket identifies.
+//! Legacy targets on XLA in a plugin. Plugins only accept typed handlers, so a handler of this crate calls the legacy
+//! target that the ticket of the call identifies.
 
 use super::bootstrap::{Table, answer_metadata, is_metadata};
 use super::client::Client;
@@ -13,10 +13,10 @@ use xla_ffi_runtime::legacy::{Invocation, Target, TupleForm};
 use xla_ffi_runtime::{Attributes, Bundle, Error, ErrorCode, Result, Tree};
 use xla_ffi_sys::{XLA_FFI_Buffer, XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Scalar};
 
-/// The attribute with a call's ticket.
+/// The name of the attribute with the ticket of a call.
 const TICKET: &str = "ticket";
 
-/// A call of a legacy target, without its arrays.
+/// A call of a legacy target, without its operands.
 pub(crate) struct Bridged {
     pub(crate) target: Target,
     pub(crate) operands: Vec<ValueShape>,
@@ -25,7 +25,7 @@ pub(crate) struct Bridged {
     pub(crate) form: Option<TupleForm>,
 }
 
-/// Calls by their tickets.
+/// The calls by their tickets.
 static CALLS: Mutex<BTreeMap<i64, Arc<Bridged>>> = Mutex::new(BTreeMap::new());
 static NEXT_TICKET: AtomicI64 = AtomicI64::new(1);
 
@@ -33,7 +33,7 @@ fn calls() -> MutexGuard<'static, BTreeMap<i64, Arc<Bridged>>> {
     CALLS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A call that programs can refer to as long as this object lives.
+/// A ticket of a call of a legacy target. Programs can refer to the call while the ticket exists.
 pub(crate) struct Ticket(i64);
 
 impl Ticket {
@@ -43,7 +43,7 @@ impl Ticket {
         Self(number)
     }
 
-    /// Returns the attributes with which a program refers to the call.
+    /// Returns the attributes with which a program refers to the call of this ticket.
     pub(crate) fn attributes(&self) -> Attributes {
         Attributes::new().with(TICKET, self.0)
     }
@@ -55,26 +55,27 @@ impl Drop for Ticket {
     }
 }
 
-/// Returns the name under which programs on this client call legacy targets, and registers it if necessary.
+/// Registers the handler that calls legacy targets, if necessary, and returns its name.
 pub(crate) fn target(client: &Client) -> Result<String> {
-    // Another copy of this crate in the process has its own function, and therefore a different name.
+    // The name contains the function's address, because a second copy of this crate in the process has its own
+    // function.
     let name = format!("xla_ffi_legacy_{:x}", enter as *const () as usize);
-    // SAFETY: the function is a handler in this image, which stays loaded while its code runs.
+    // SAFETY: the function is a handler of this library, which stays loaded while its code runs.
     client.register(&name, &unsafe { Bundle::execute(enter) })?;
     Ok(name)
 }
 
 /// The handler that calls legacy targets.
 unsafe extern "C" fn enter(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame belongs to the current call; every revision has this field.
+    // SAFETY: the frame belongs to the current call, and the frames of all revisions have this field.
     let table = Table::of(unsafe { (*frame).api });
-    // SAFETY: as above.
+    // SAFETY: the frame belongs to the current call.
     if let Some(extension) = unsafe { is_metadata(frame) } {
-        // SAFETY: the extension belongs to this call.
+        // SAFETY: the extension and the table belong to the current call.
         unsafe { answer_metadata(extension, table) };
         return std::ptr::null_mut();
     }
-    // SAFETY: the frame belongs to an execute call.
+    // SAFETY: the call is not a metadata query, so the frame belongs to an execute call.
     match catch_unwind(AssertUnwindSafe(|| unsafe { call(frame) })) {
         Ok(Ok(())) => std::ptr::null_mut(),
         Ok(Err(error)) => table.error(error.code().to_raw(), error.message()),
@@ -88,10 +89,10 @@ unsafe extern "C" fn enter(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error 
     }
 }
 
-/// Calls the target of the frame's ticket on the frame's arrays.
+/// Calls the legacy target that the frame's ticket identifies, with the frame's operands.
 ///
 /// # Safety
-/// The frame belongs to an execute call.
+/// `frame` must belong to an execute call.
 unsafe fn call(frame: *mut XLA_FFI_CallFrame) -> Result<()> {
     // SAFETY: the caller upholds this function's safety contract.
     let ticket = unsafe { ticket(frame) };
@@ -104,11 +105,11 @@ unsafe fn call(frame: *mut XLA_FFI_CallFrame) -> Result<()> {
     })?;
     // SAFETY: the caller upholds this function's safety contract.
     let args = unsafe { (*frame).args };
-    // SAFETY: as above.
+    // SAFETY: the caller upholds this function's safety contract.
     let rets = unsafe { (*frame).rets };
-    // SAFETY: as above.
+    // SAFETY: the list of arguments has `size` buffers.
     let mut arguments = unsafe { arrays(args.args, args.size) }.into_iter();
-    // SAFETY: as above.
+    // SAFETY: the list of results has `size` buffers.
     let mut results = unsafe { arrays(rets.rets, rets.size) }.into_iter();
     let operands: Option<Vec<Tree<*mut c_void>>> = (call.operands.iter())
         .map(|shape| fill(shape, &mut arguments))
@@ -128,12 +129,12 @@ unsafe fn call(frame: *mut XLA_FFI_CallFrame) -> Result<()> {
     if let Some(form) = call.form.filter(|form| form.fits(call.target.signature())) {
         invocation = invocation.form(form);
     }
-    // SAFETY: XLA's arrays have the program's shapes and are valid until this returns. Registering the target
-    // vouched for its memory accesses.
+    // SAFETY: XLA's arrays have the program's shapes and are valid until this function returns. The registration of
+    // the target guarantees that it stays within its operands.
     unsafe { invocation.run() }
 }
 
-/// Returns the tree of a shape with these arrays as its leaves.
+/// Returns the tree of a shape with the given arrays as its leaves.
 fn fill(
     shape: &ValueShape,
     arrays: &mut impl Iterator<Item = *mut c_void>,
@@ -142,20 +143,21 @@ fn fill(
     (leaves.len() == shape.leaves().count()).then(|| shape.filled(leaves))?
 }
 
-/// A placeholder address for arrays without elements, because targets may look for null nodes.
+/// A placeholder whose address replaces the null pointers of empty arrays, because a null pointer may mark a hidden
+/// node of a tuple.
 #[repr(align(64))]
 struct Nowhere;
 static NOWHERE: Nowhere = Nowhere;
 
-/// Returns the addresses of a list's arrays.
+/// Returns the data addresses of the buffers in a list.
 ///
 /// # Safety
-/// The list has `size` buffers.
+/// The list must have `size` buffers.
 unsafe fn arrays(list: *const *mut c_void, size: i64) -> Vec<*mut c_void> {
     let address = |index: usize| {
         // SAFETY: the caller upholds this function's safety contract.
         let buffer = unsafe { list.wrapping_add(index).read() }.cast::<XLA_FFI_Buffer>();
-        // SAFETY: operands of custom calls in StableHLO are buffers, the same in every revision.
+        // SAFETY: the operands of custom calls in StableHLO are buffers, whose layout is the same in every revision.
         let data = unsafe { (*buffer).data };
         match data.is_null() {
             true => (&raw const NOWHERE).cast_mut().cast(),
@@ -170,13 +172,13 @@ unsafe fn arrays(list: *const *mut c_void, size: i64) -> Vec<*mut c_void> {
 /// Returns the ticket in the frame's attributes.
 ///
 /// # Safety
-/// The frame belongs to an execute call of a program of this crate, which passes one attribute.
+/// `frame` must belong to an execute call by a program of this crate, which passes one attribute.
 unsafe fn ticket(frame: *mut XLA_FFI_CallFrame) -> i64 {
     // SAFETY: the caller upholds this function's safety contract.
     let attrs = unsafe { (*frame).attrs };
-    // SAFETY: there is one attribute, a scalar.
+    // SAFETY: the call has one attribute, a scalar.
     let scalar = unsafe { attrs.attrs.read() }.cast::<XLA_FFI_Scalar>();
-    // SAFETY: as above.
+    // SAFETY: the call has one attribute, a scalar.
     let value = unsafe { (*scalar).value };
     // SAFETY: the scalar has 64 bits.
     unsafe { value.cast::<i64>().read_unaligned() }

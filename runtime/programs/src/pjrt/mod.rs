@@ -1,7 +1,7 @@
-//! A real XLA without Python: a PJRT plugin compiles and runs programs that call the handlers of any library.
+//! XLA without Python: a PJRT plugin compiles and runs programs that call the handlers of any library.
 //!
-//! A plugin is a shared library that exports `GetPjrtApi`: `xla_cpu_pjrt.so` of the wheel `xla-cpu-pjrt` is XLA's CPU
-//! backend, `xla_cuda_plugin.so` of `jax-cuda13-pjrt` its CUDA backend.
+//! A plugin is a shared library that exports `GetPjrtApi`. XLA's CPU backend is `xla_cpu_pjrt.so` in the wheel
+//! `xla-cpu-pjrt`; its CUDA backend is `xla_cuda_plugin.so` in the wheel `jax-cuda13-pjrt`.
 //!
 //! ```no_run
 //! use xla_ffi_programs::pjrt::Plugin;
@@ -23,10 +23,10 @@
 //! ```
 //!
 //! [`Client::call`] builds a program of one call; [`Client::compile`] compiles any StableHLO. To run a
-//! [`Program`](crate::Program) here instead of on the embedded runtime, set
+//! [`Program`](crate::Program) in a plugin instead of on the embedded runtime, set
 //! [`Options::client`](crate::Options::client).
 //!
-//! Handlers and types are registered with the XLA copy in the plugin, for all its clients, until the program ends.
+//! Handlers and types are registered with the plugin's XLA, for all clients of the plugin, until the program ends.
 //! Plugins need PJRT 0.57 or later; [`Client::register`] also needs an FFI extension with a register function.
 
 use api::{Api, INITIALISED};
@@ -37,7 +37,7 @@ use std::sync::PoisonError;
 use xla_ffi_runtime::__programs::load_for_good;
 use xla_ffi_runtime::{Error, Result};
 
-/// The book's chapter, whose code is compiled as a doc test.
+/// The chapter of the book, whose code is compiled as a doc test.
 #[cfg(doctest)]
 #[doc = include_str!("../../../../docs/pjrt.md")]
 mod chapter {}
@@ -76,13 +76,13 @@ impl Plugin {
     /// Loads a plugin and initialises it.
     ///
     /// # Errors
-    /// `NOT_FOUND` if the file is missing. `INVALID_ARGUMENT` if it is not a library or not a plugin.
-    /// `FAILED_PRECONDITION` if its PJRT is older than 0.57. Errors from the plugin.
+    /// `NOT_FOUND` if the file is missing. `INVALID_ARGUMENT` if the file is not a library or not a plugin.
+    /// `FAILED_PRECONDITION` if the plugin's PJRT version is less than 0.57. Errors of the plugin.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let within = |error: Error| error.within(format_args!("PJRT plugin {}", path.display()));
         let library = load_for_good(path).map_err(within)?;
-        // SAFETY: only the address is read.
+        // SAFETY: the symbol's address is not dereferenced.
         let entry = unsafe { library.get::<*mut c_void>(b"GetPjrtApi") };
         let entry = entry
             .map(|symbol| symbol.into_raw())
@@ -100,7 +100,7 @@ impl Plugin {
         };
         // SAFETY: the function takes no arguments, and the library stays loaded.
         let table = unsafe { entry() };
-        // SAFETY: a plugin's table lives as long as its library, which stays loaded.
+        // SAFETY: a plugin's table is valid while its library is loaded, and the library stays loaded.
         let api = unsafe { Api::new(table) }.map_err(within)?;
         let mut initialised = INITIALISED.lock().unwrap_or_else(PoisonError::into_inner);
         if !initialised.iter().any(|(known, _)| *known == api) {
@@ -114,7 +114,7 @@ impl Plugin {
         })
     }
 
-    /// Returns the plugin's path.
+    /// Returns the path of the plugin's file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -126,10 +126,10 @@ impl Plugin {
         self.api.version()
     }
 
-    /// Creates a client with the plugin's default options. Programs run on its first device.
+    /// Creates a client with the plugin's default options. Programs run on the client's first device.
     ///
     /// # Errors
-    /// Errors from the plugin, for example if the machine does not have its device.
+    /// Errors of the plugin, for example if the machine lacks the device.
     pub fn client(&self) -> Result<Client> {
         Client::new(self.api)
             .map_err(|error| error.within(format_args!("PJRT plugin {}", self.path.display())))
@@ -147,32 +147,32 @@ impl std::fmt::Debug for Plugin {
 
 #[doc(hidden)]
 pub mod unguarded {
-    //! A plugin's behaviour without this module's guards, for the check of plugins (`tests/hosts`) and for test
-    //! plugins. Not part of the public interface.
+    //! Functions that use a plugin without the guards of this module, for the check of plugins (`tests/hosts`) and
+    //! for test plugins. They are not part of the public interface.
 
     use super::{Client, Loaded};
     use xla_ffi_runtime::Result;
     use xla_ffi_sys::XLA_FFI_Handler;
 
-    /// Registers an execute stage with the plugin's own function. It calls the handler immediately, and may report
-    /// success although XLA refused the registration.
+    /// Registers an execute stage with the plugin's FFI extension. The plugin calls the handler immediately, and may
+    /// report success although XLA refused the registration.
     ///
     /// # Safety
-    /// The function is a handler and stays loaded.
+    /// The function must be a handler and stay loaded.
     ///
     /// # Errors
-    /// Errors from the plugin.
+    /// Errors of the plugin.
     pub unsafe fn register(client: &Client, name: &str, handler: XLA_FFI_Handler) -> Result<()> {
         let extension = client.extension()?;
         // SAFETY: the caller upholds this function's safety contract.
         unsafe { extension.register_handler(name, client.platform(), handler) }
     }
 
-    /// Runs a program without arguments in an execution without a context. Some plugins crash there if a handler asks
-    /// for user data.
+    /// Runs a program without arguments, without an execution context. Some plugins crash without a context if a
+    /// handler requests user data.
     ///
     /// # Errors
-    /// Errors from the plugin.
+    /// Errors of the plugin.
     pub fn run_without_context(program: &Loaded) -> Result<()> {
         program.launch().without_context().run().map(|_| ())
     }

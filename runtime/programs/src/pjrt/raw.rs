@@ -1,7 +1,7 @@
-//! PJRT's C interface: the structs used here, with their offsets.
+//! PJRT's C interface: the structs that this crate uses, with their offsets.
 //!
-//! The facts are from PJRT's `pjrt_c_api.h` and `pjrt_c_api_ffi_extension.h`, from version 0.57 on, in which
-//! the table got its current order. Structs only grow at the end. Plugins refuse a struct that is smaller than
+//! The layouts are from PJRT's `pjrt_c_api.h` and `pjrt_c_api_ffi_extension.h`, from version 0.57, whose table has
+//! the same order as newer versions. Structs only grow at the end. Plugins refuse a struct that is smaller than
 //! theirs and ignore additional fields, so older plugins also accept these structs.
 
 use std::ffi::{c_char, c_int, c_void};
@@ -19,9 +19,9 @@ macro_rules! opaque {
 opaque! {
     /// An error created by the plugin.
     RawError,
-    /// An event that occurs in the future.
+    /// An event, which occurs when an asynchronous operation is complete.
     RawEvent,
-    /// A client: devices, and the programs compiled for them.
+    /// A client of a plugin, with devices and the programs compiled for them.
     RawClient,
     /// A device.
     RawDevice,
@@ -31,11 +31,11 @@ opaque! {
     RawExecutable,
     /// An array on a device.
     RawBuffer,
-    /// The context of one execution: user data.
+    /// The context of an execution, which contains the user data.
     RawContext,
 }
 
-/// The head of an extension; its type determines the struct.
+/// The first fields of an extension. The type determines the complete struct.
 #[repr(C)]
 pub(super) struct RawExtension {
     pub(super) struct_size: usize,
@@ -46,7 +46,7 @@ pub(super) struct RawExtension {
 /// The type of the FFI extension.
 pub(super) const FFI_EXTENSION: c_int = 5;
 
-/// The head of the function table; the functions follow it.
+/// The first fields of the function table. The functions follow them.
 #[repr(C)]
 pub(super) struct RawApi {
     pub(super) struct_size: usize,
@@ -59,15 +59,15 @@ pub(super) struct RawApi {
 
 const _: () = assert!(size_of::<RawApi>() == 40 && size_of::<RawExtension>() == 24);
 
-/// A struct that starts with its size, so that it is compatible with newer and older versions.
+/// A struct that starts with its size, so that newer and older versions accept it.
 ///
 /// # Safety
-/// All zeros are a valid value of the type, and its first field is `struct_size`.
+/// Zero bytes must be a valid value of the type, and its first field must be `struct_size`.
 pub(super) unsafe trait SizedStruct: Sized {
-    /// The size that PJRT uses: without the padding after the last field.
+    /// The size that PJRT uses, without the padding after the last field.
     const STRUCT_SIZE: usize;
 
-    /// Returns a value that is zero apart from the size.
+    /// Returns a value whose bytes are zero, except the size.
     fn new() -> Self {
         let mut made = std::mem::MaybeUninit::<Self>::zeroed();
         // SAFETY: the first field is a usize, by the trait's contract.
@@ -77,7 +77,7 @@ pub(super) unsafe trait SizedStruct: Sized {
     }
 }
 
-/// The arguments of a function of the table.
+/// The arguments of a function in PJRT's table.
 pub(super) trait Args: SizedStruct {
     /// The function's name.
     const NAME: &'static str;
@@ -85,7 +85,7 @@ pub(super) trait Args: SizedStruct {
     const SLOT: usize;
 }
 
-/// The layout of a struct in a header.
+/// The name, size and offsets of a struct, for the comparison with PJRT's header.
 #[cfg(test)]
 pub(super) struct Layout {
     pub(super) name: &'static str,
@@ -108,7 +108,7 @@ macro_rules! structs {
                 pub(super) extension_start: *const RawExtension,
                 $(pub(super) $field: $ty,)*
             }
-            // SAFETY: numbers, raw pointers and optional functions, after the size.
+            // SAFETY: the struct consists of its size, numbers, raw pointers and optional functions.
             unsafe impl SizedStruct for $name {
                 const STRUCT_SIZE: usize = $size;
             }
@@ -122,7 +122,7 @@ macro_rules! structs {
             };
         )*
 
-        /// The layouts of all structs that a header has.
+        /// The layouts of all structs that exist in PJRT's headers.
         #[cfg(test)]
         pub(super) const LAYOUTS: &[Layout] = &[$(Layout {
             name: $c,
@@ -130,7 +130,7 @@ macro_rules! structs {
             fields: &[$((stringify!($field), $offset)),*],
         }),*];
 
-        /// The names and indices of the used functions.
+        /// The names and table indices of the functions that this crate uses.
         #[cfg(test)]
         pub(super) const SLOTS: &[(&str, usize)] = &[$($(($function, $slot),)?)*];
     };
@@ -141,7 +141,7 @@ structs! {
     ErrorDestroy = "PJRT_Error_Destroy_Args" size 24 slot 0 "PJRT_Error_Destroy" {
         error: *mut RawError = 16,
     }
-    /// The text of an error.
+    /// Gets the message of an error.
     ErrorMessage = "PJRT_Error_Message_Args" size 40 slot 1 "PJRT_Error_Message" {
         error: *const RawError = 16,
         message: *const c_char = 24,
@@ -152,14 +152,14 @@ structs! {
         error: *const RawError = 16,
         code: c_int = 24,
     }
-    /// Called once per process, before everything else.
+    /// Initialises a plugin; called once per process, before all other functions.
     PluginInitialize = "PJRT_Plugin_Initialize_Args" size 16 slot 3 "PJRT_Plugin_Initialize" {
     }
     /// Frees an event.
     EventDestroy = "PJRT_Event_Destroy_Args" size 24 slot 5 "PJRT_Event_Destroy" {
         event: *mut RawEvent = 16,
     }
-    /// Waits for an event; the error is the event's.
+    /// Waits for an event, and returns the event's error.
     EventAwait = "PJRT_Event_Await_Args" size 24 slot 8 "PJRT_Event_Await" {
         event: *mut RawEvent = 16,
     }
@@ -179,7 +179,7 @@ structs! {
     ClientDestroy = "PJRT_Client_Destroy_Args" size 24 slot 11 "PJRT_Client_Destroy" {
         client: *mut RawClient = 16,
     }
-    /// Gets the platform's name, for example `cpu`.
+    /// Gets the name of a client's platform, for example `cpu`.
     ClientPlatformName = "PJRT_Client_PlatformName_Args" size 40 slot 12 "PJRT_Client_PlatformName" {
         client: *mut RawClient = 16,
         platform_name: *const c_char = 24,
@@ -192,7 +192,7 @@ structs! {
         addressable_devices: *const *mut RawDevice = 24,
         num_addressable_devices: usize = 32,
     }
-    /// A program in some format.
+    /// A program in a format such as StableHLO.
     RawProgram = "PJRT_Program" size 48 {
         code: *const c_char = 16,
         code_size: usize = 24,
@@ -207,7 +207,7 @@ structs! {
         compile_options_size: usize = 40,
         executable: *mut RawLoaded = 48,
     }
-    /// Copies an array to a device.
+    /// Copies an array from the host to a device.
     BufferFromHost = "PJRT_Client_BufferFromHostBuffer_Args" size 120
     slot 22 "PJRT_Client_BufferFromHostBuffer" {
         client: *mut RawClient = 16,
@@ -239,7 +239,7 @@ structs! {
     slot 50 "PJRT_LoadedExecutable_Destroy" {
         executable: *mut RawLoaded = 16,
     }
-    /// Gets the executable of a loaded executable; the caller frees it.
+    /// Gets the executable of a loaded executable. The caller must free it.
     LoadedGetExecutable = "PJRT_LoadedExecutable_GetExecutable_Args" size 32
     slot 51 "PJRT_LoadedExecutable_GetExecutable" {
         loaded_executable: *mut RawLoaded = 16,
@@ -271,7 +271,7 @@ structs! {
         device_complete_events: *mut *mut RawEvent = 64,
         execute_device: *mut RawDevice = 72,
     }
-    /// Frees an array.
+    /// Frees an array on a device.
     BufferDestroy = "PJRT_Buffer_Destroy_Args" size 24 slot 58 "PJRT_Buffer_Destroy" {
         buffer: *mut RawBuffer = 16,
     }
@@ -286,7 +286,7 @@ structs! {
         dims: *const i64 = 24,
         num_dims: usize = 32,
     }
-    /// An order of the dimensions in memory.
+    /// A layout as an order of the dimensions in memory.
     TiledLayout = "PJRT_Buffer_MemoryLayout_Tiled" size 56 {
         minor_to_major: *const i64 = 16,
         minor_to_major_size: usize = 24,
@@ -294,12 +294,12 @@ structs! {
         tile_dim_sizes: *const usize = 40,
         num_tiles: usize = 48,
     }
-    /// The layout of an array in memory; this variant has an order of dimensions.
+    /// The layout of an array in memory, as an order of the dimensions.
     MemoryLayout = "PJRT_Buffer_MemoryLayout" size 76 {
         tiled: TiledLayout = 16,
         r#type: c_int = 72,
     }
-    /// Copies an array to the host.
+    /// Copies an array from a device to the host.
     BufferToHost = "PJRT_Buffer_ToHostBuffer_Args" size 56 slot 70 "PJRT_Buffer_ToHostBuffer" {
         src: *mut RawBuffer = 16,
         host_layout: *mut MemoryLayout = 24,
@@ -307,20 +307,20 @@ structs! {
         dst_size: usize = 40,
         event: *mut RawEvent = 48,
     }
-    /// Creates a context.
+    /// Creates an execution context.
     ContextCreate = "PJRT_ExecuteContext_Create_Args" size 24 slot 98 "PJRT_ExecuteContext_Create" {
         context: *mut RawContext = 16,
     }
-    /// Frees a context.
+    /// Frees an execution context.
     ContextDestroy = "PJRT_ExecuteContext_Destroy_Args" size 24
     slot 99 "PJRT_ExecuteContext_Destroy" {
         context: *mut RawContext = 16,
     }
 }
 
-/// The data must only be valid during the call.
+/// The value of `host_buffer_semantics` for data that is only valid during the call.
 pub(super) const IMMUTABLE_ONLY_DURING_CALL: c_int = 0;
-/// [`MemoryLayout`] contains an order of dimensions.
+/// The value for a [`MemoryLayout`] that contains an order of the dimensions.
 pub(super) const LAYOUT_TILED: c_int = 0;
 
 #[cfg(test)]
@@ -331,7 +331,7 @@ mod tests {
     use std::process::Command;
     use xla_ffi_testing::skip;
 
-    /// Compares the layouts with the header in the plugin's wheel, as a compiler reads it.
+    /// Compares the layouts with the header in the plugin's wheel, as a C compiler computes them.
     #[test]
     fn layouts_are_those_of_the_header() {
         let test = "layouts_are_those_of_the_header";

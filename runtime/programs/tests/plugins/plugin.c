@@ -1,4 +1,4 @@
-/* A test plugin for PJRT: enough to create a client, with one defect that the test selects with a macro. */
+/* A test plugin for PJRT. It can create a client, and has one defect, which a macro selects. */
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ struct error {
   char text[128];
 };
 
-/* The arguments of all functions as words; the first is their size. */
+/* The arguments of a function as an array of words. The first word is the size of the arguments. */
 typedef size_t* words;
 typedef void* (*function)(words);
 
@@ -116,7 +116,7 @@ static void* user_data_add(words args) {
 
 #define PUBLIC __attribute__((visibility("default")))
 
-/* Counts what handlers do inside the calls that register them. */
+/* The numbers of metadata answers and type registrations by handlers during their registration. */
 static int answers, types;
 
 PUBLIC int answers_inside(void) { return answers; }
@@ -128,7 +128,7 @@ static XLA_FFI_Error* register_type(XLA_FFI_Type_Register_Args* args) {
   return NULL;
 }
 
-/* Like XLA, asks a handler for its metadata inside the call that registers it. */
+/* Makes a metadata query to a handler during its registration, as XLA does. */
 static void* ask(size_t address) {
   static XLA_FFI_Api api;
   XLA_FFI_Handler* handler;

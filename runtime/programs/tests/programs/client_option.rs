@@ -1,5 +1,4 @@
-//! Checks that programs of the embedded runtime also run on a real XLA with one option: the same runtime, the
-//! same program.
+//! Checks that the option for a client runs programs of the embedded runtime on XLA, without other changes.
 
 use crate::generate;
 use std::ffi::c_void;
@@ -13,19 +12,19 @@ fn client(test: &str) -> Option<Client> {
     Some(Plugin::load(plugin(test)?).unwrap().client().unwrap())
 }
 
-/// Computes the sum of all the operands' leaves (of the first element of each), and twice that.
+/// Writes the sum of the first elements of all leaves of the operands, and twice the sum.
 unsafe extern "C" fn sums(out: *mut c_void, ins: *mut *const c_void) {
     let number = |leaf| {
-        // SAFETY: there are three leaves.
+        // SAFETY: the operands have three leaves.
         let number = unsafe { ins.wrapping_add(leaf).read() };
         // SAFETY: each leaf is one number.
         unsafe { number.cast::<f32>().read() }
     };
     let sum: f32 = (0..3).map(number).sum();
-    // SAFETY: the result is a tuple of two.
+    // SAFETY: the result is a tuple of two leaves.
     let results = unsafe { out.cast::<[*mut f32; 2]>().read() };
     for (result, value) in results.into_iter().zip([sum, 2.0 * sum]) {
-        // SAFETY: each leaf is one number, which the call may write.
+        // SAFETY: each leaf of the result is one number, which the call may write.
         unsafe { result.write(value) };
     }
 }
@@ -37,7 +36,7 @@ unsafe extern "C" fn says(
     length: usize,
     status: *mut xla_ffi_sys::XlaCustomCallStatus,
 ) {
-    // SAFETY: the opaque has `length` bytes.
+    // SAFETY: the opaque bytes have this length.
     let opaque = unsafe { std::slice::from_raw_parts(opaque.cast::<u8>(), length) };
     assert_eq!(opaque, b"any\0bytes");
     let status = status.cast::<xla_ffi_sys::XlaFfiLegacyStatus>();
@@ -52,7 +51,7 @@ fn scalar(value: f32) -> Tree<Tensor> {
     Tree::Leaf(Tensor::from_slice([], &[value]).unwrap())
 }
 
-/// Builds `sums((x, x), y)`, with the second result as the program's result.
+/// Returns the program `sums((x, x), y)`, whose result is the second element of the call's result.
 fn program() -> Program {
     let number = ValueShape::array(DType::F32, []).unwrap();
     let mut b = Builder::new("sums");
@@ -72,7 +71,7 @@ fn a_legacy_program_runs_on_a_real_xla() {
         return;
     };
     let runtime = Runtime::default();
-    // SAFETY: called with its declared signature.
+    // SAFETY: the signature is that of the function.
     let function = unsafe { Function::cpu(sums) };
     runtime
         .register_legacy("one_option.sums", "Host", function)
@@ -81,7 +80,7 @@ fn a_legacy_program_runs_on_a_real_xla() {
     let mut results = vec![];
     for options in [Options::new(), Options::new().client(&client)] {
         let compiled = program.compile_with(&runtime, options).unwrap();
-        // Runs twice, because a compiled program can be reused.
+        // The program runs twice, because a compiled program can be reused.
         for _ in 0..2 {
             let result = compiled.run([scalar(1.0), scalar(5.0)]).unwrap();
             results.push(result.leaf().unwrap().to_vec::<f32>().unwrap());
@@ -96,7 +95,7 @@ fn what_a_legacy_target_says_comes_through() {
         return;
     };
     let runtime = Runtime::default();
-    // SAFETY: called with its declared signature.
+    // SAFETY: the signature is that of the function.
     let function = unsafe { Function::cpu_unified(says) };
     runtime
         .register_legacy("one_option.says", "Host", function)
@@ -132,7 +131,7 @@ fn a_typed_program_runs_on_a_real_xla() {
     let call = CustomCall::ffi(generate::TARGET, [x], shape).attributes(attributes);
     let call = b.custom_call(call);
     let program = b.build(call).unwrap();
-    // The same program, parsed from its own text.
+    // The program is printed as HLO text and parsed again.
     let program = Program::from_hlo(&program.to_hlo().unwrap()).unwrap();
     let x = || Tree::Leaf(Tensor::from_slice([3], &[1_i32, 2, 3]).unwrap());
     let bytes = [Options::new(), Options::new().client(&client)].map(|options| {
@@ -174,7 +173,7 @@ fn options_that_a_plugin_does_not_take_are_refused() {
         let error = program().compile_with(&runtime, options).unwrap_err();
         assert_eq!(error.code(), ErrorCode::InvalidArgument, "{error}");
     }
-    // Neither the runtime nor the plugin has the target.
+    // Neither the runtime nor the plugin has this target.
     let error = program()
         .compile_with(&runtime, options().platform("Host"))
         .unwrap_err();

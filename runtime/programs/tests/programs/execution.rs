@@ -39,7 +39,7 @@ pub(crate) fn numbers(value: &Tree<Tensor>) -> Vec<Vec<f32>> {
         .collect()
 }
 
-/// Builds a program with one parameter `x` of two numbers.
+/// Returns a program with one parameter `x`, an array of two numbers.
 pub(crate) fn program(
     make: impl FnOnce(&mut Builder, xla_ffi_programs::Op) -> xla_ffi_programs::Op,
 ) -> Program {
@@ -57,27 +57,27 @@ pub(crate) fn legacy(
     CustomCall::legacy(ApiVersion::StatusReturning, target, operands, shape)
 }
 
-/// Adds 1 to each of two numbers.
+/// Adds 1 to each of the two numbers in the operand.
 pub(crate) unsafe extern "C" fn increment(
     out: *mut c_void,
     ins: *mut *const c_void,
     _status: *mut XlaCustomCallStatus,
 ) {
-    // SAFETY: an operand of two numbers.
+    // SAFETY: the operand is an array of two numbers.
     let x = unsafe { (*ins).cast::<[f32; 2]>().read() };
-    // SAFETY: a result of two numbers.
+    // SAFETY: the result is an array of two numbers.
     unsafe { out.cast::<[f32; 2]>().write(x.map(|x| x + 1.0)) };
 }
 
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// Adds 1 to each of two numbers and counts the calls.
+/// Adds 1 to each of the two numbers in the operand, and counts the calls.
 unsafe extern "C" fn counted(
     out: *mut c_void,
     ins: *mut *const c_void,
     status: *mut XlaCustomCallStatus,
 ) {
-    // SAFETY: the arguments are passed on unchanged.
+    // SAFETY: the host's arguments are passed on unchanged.
     unsafe { increment(out, ins, status) };
     COUNT.fetch_add(1, Ordering::Relaxed);
 }
@@ -90,21 +90,21 @@ pub(crate) fn with_legacy(targets: &[(&str, Function)]) -> Runtime {
     runtime
 }
 
-/// Answers the metadata call with 0.1; returns true if it was one.
+/// Answers a metadata query with version 0.1. Returns false if the call is not a metadata query.
 ///
 /// # Safety
-/// The frame is from a host.
+/// `frame` must be a host's call frame.
 pub(crate) unsafe fn metadata(frame: *mut XLA_FFI_CallFrame) -> bool {
     // SAFETY: hosts pass a valid frame.
     let extension = unsafe { (*frame).extension_start };
     if extension.is_null() {
         return false;
     }
-    // SAFETY: hosts send only the metadata extension.
+    // SAFETY: hosts pass no extension other than the metadata extension.
     let metadata = unsafe { (*extension.cast::<XLA_FFI_Metadata_Extension>()).metadata };
     // SAFETY: the host's metadata is writable.
     unsafe { (*metadata).api_version.major_version = 0 };
-    // SAFETY: as above.
+    // SAFETY: the host's metadata is writable.
     unsafe { (*metadata).api_version.minor_version = 1 };
     true
 }
@@ -114,15 +114,15 @@ pub(crate) fn register(
     name: &str,
     handler: unsafe extern "C" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error,
 ) {
-    // SAFETY: the functions of the tests are handlers.
+    // SAFETY: the functions in this test are handlers.
     let bundle = unsafe { Bundle::execute(handler) };
     runtime.register(name, "Host", bundle).unwrap();
 }
 
-/// Returns the data of an operand.
+/// Returns the data pointer of an operand.
 ///
 /// # Safety
-/// The list has a buffer at the index.
+/// The list must have a buffer at the index.
 pub(crate) unsafe fn data<T>(list: *mut *mut c_void, index: usize) -> *mut T {
     // SAFETY: the caller upholds this function's safety contract.
     let buffer = unsafe { list.wrapping_add(index).read() };
@@ -130,14 +130,15 @@ pub(crate) unsafe fn data<T>(list: *mut *mut c_void, index: usize) -> *mut T {
     unsafe { (*buffer.cast::<XLA_FFI_Buffer>()).data }.cast()
 }
 
-// In a library, the status functions are hidden, so the object's head is used here.
+// Sets an error in the status through the head of its object, because status functions are not exported from
+// libraries.
 pub(crate) unsafe extern "C" fn fail(
     _out: *mut c_void,
     _ins: *mut *const c_void,
     status: *mut XlaCustomCallStatus,
 ) {
     let message = b"broken: \"quotes\", a NUL \0, \xFF and \xC3\xA9";
-    // SAFETY: the runtime created the status, whose head has the function that sets it.
+    // SAFETY: the runtime created the status, whose head contains the function that sets an error.
     let head = unsafe { &*status.cast::<xla_ffi_sys::XlaFfiLegacyStatus>() };
     let set = head.set.expect("the runtime's function");
     // SAFETY: the message has the given length.
@@ -146,7 +147,7 @@ pub(crate) unsafe extern "C" fn fail(
 
 #[test]
 fn a_failing_target_stops_the_program() {
-    // SAFETY: called with their declared signatures.
+    // SAFETY: the signatures are those of the functions.
     let functions = unsafe { (Function::cpu_status(counted), Function::cpu_status(fail)) };
     let runtime = with_legacy(&[("counted", functions.0), ("fail", functions.1)]);
     let program = program(|b, x| {
@@ -197,20 +198,21 @@ fn calls_that_nobody_reads_do_not_run() {
     let seed = |seed: i64| Attributes::new().with("seed", seed);
     let program = program(|b, x| {
         let empty = f32s(&[0, 2]);
-        // The call's result is not used, so its target need not exist.
+        // The result of this call is not used, so the target does not have to exist.
         b.custom_call(CustomCall::ffi("absent", [x], f32s(&[2])));
-        // This call's result is only used by a call whose own result is not used.
+        // Only a call with an unused result uses the result of this call.
         let inner = b.custom_call(CustomCall::ffi("absent", [x], f32s(&[2])));
         b.custom_call(CustomCall::ffi("absent", [inner], f32s(&[2])));
-        // Only arrays without elements are used; the other array would not fit into memory.
+        // Only empty arrays of this result are used. The other array would not fit into memory.
         let pair = Tree::tuple([empty.clone(), f32s(&[1 << 50])]);
         let pair = b.custom_call(CustomCall::ffi("absent", [x], pair));
         let nothing = b.get_tuple_element(pair, 0);
-        // An operand without elements does not make its call run.
+        // A call with an operand without elements does not make the call that computes the operand run.
         let hollow = b.custom_call(CustomCall::ffi("absent", [x], empty.clone()));
         let call = CustomCall::ffi("mix", [hollow, nothing], f32s(&[1])).attributes(seed(1));
         let read = b.custom_call(call);
-        // Calls with side effects run even if unused, and so do their operands' calls.
+        // Calls with side effects run even if their results are unused, and so do the calls that compute their
+        // operands.
         let call = CustomCall::ffi("mix", [x], f32s(&[2])).attributes(seed(2));
         let needed = b.custom_call(call);
         let call = CustomCall::ffi("mix", [needed], empty).attributes(seed(3));
@@ -226,66 +228,67 @@ fn calls_that_nobody_reads_do_not_run() {
     assert_eq!(numbers(&result)[2], [1.0, 2.0]);
 }
 
-/// Reads and writes tuples through their roots: `out = ((a + b), scratch)` of `in = (a, (b))`.
+/// Reads and writes tuples in the form `CpuRoots`: `out = ((a + b), scratch)` of `in = (a, (b))`.
 unsafe extern "C" fn by_roots(out: *mut c_void, ins: *mut *const c_void) {
-    // SAFETY: the operand is a root.
+    // SAFETY: the operand is the root of a tuple.
     let root = unsafe { *ins }.cast::<*const f32>();
-    // SAFETY: its first element is an array.
+    // SAFETY: the first element of the tuple is an array.
     let a = unsafe { **root };
-    // SAFETY: its second element is a tuple.
+    // SAFETY: the second element of the tuple is a tuple.
     let inner = unsafe { *root.wrapping_add(1) }.cast::<*const f32>();
     // SAFETY: the inner tuple has one array.
     let b = unsafe { **inner };
     let outs = out.cast::<*mut c_void>();
-    // SAFETY: the result's first element is a tuple.
+    // SAFETY: the first element of the result is a tuple.
     let sums = unsafe { *outs }.cast::<*mut f32>();
     // SAFETY: the tuple has one array.
     unsafe { **sums = a + b };
-    // SAFETY: the second element is an array.
+    // SAFETY: the second element of the result is an array.
     unsafe { *(*outs.wrapping_add(1)).cast::<f32>() = 7.0 };
 }
 
-/// Reads and writes the same tuples through their leaves.
+/// Computes the same function as `by_roots`, with tuples in the form `CpuLeaves`.
 unsafe extern "C" fn by_leaves(out: *mut c_void, ins: *mut *const c_void) {
-    // SAFETY: two leaves in, two out.
+    // SAFETY: the operands have two leaves, and so has the result.
     let a = unsafe { *(*ins).cast::<f32>() };
-    // SAFETY: as above.
+    // SAFETY: the operands have two leaves, and so has the result.
     let b = unsafe { *(*ins.wrapping_add(1)).cast::<f32>() };
-    // SAFETY: as above.
+    // SAFETY: the operands have two leaves, and so has the result.
     unsafe { **out.cast::<*mut f32>() = a + b };
 }
 
-/// Reads and writes the same tuples on a device, where each node has an entry and the target writes the
-/// result's roots.
+/// Computes the same function as `by_roots` on a device, with tuples in the form `DeviceNodes`. The target must write
+/// the roots of the result.
 unsafe extern "C" fn by_nodes(
     _stream: *mut c_void,
     buffers: *mut *mut c_void,
     opaque: *const std::ffi::c_char,
     len: usize,
 ) {
-    // SAFETY: the opaque has `len` bytes.
+    // SAFETY: the opaque bytes have this length.
     let opaque = unsafe { std::slice::from_raw_parts(opaque.cast::<u8>(), len) };
     assert_eq!(opaque, b"any\0bytes");
-    // in: root, a, inner root, b; out: root, inner root, sum, scratch. SAFETY: the list has eight nodes.
+    // The nodes are root, a, inner root and b of the operand; root, inner root, sum and scratch of the result.
+    // SAFETY: the list has eight nodes.
     let node = |index: usize| unsafe { *buffers.wrapping_add(index) };
-    // SAFETY: the nodes match the program.
+    // SAFETY: the node has the type of the program's array.
     let a = unsafe { *node(1).cast::<f32>() };
-    // SAFETY: as above.
+    // SAFETY: the node has the type of the program's array.
     let b = unsafe { *node(3).cast::<f32>() };
-    // SAFETY: as above.
+    // SAFETY: the node has the type of the program's array.
     unsafe { *node(6).cast::<f32>() = a + b };
-    // SAFETY: the target must write the roots.
+    // SAFETY: the node is a root of the result, which the target must write.
     unsafe { node(5).cast::<*mut c_void>().write(node(6)) };
-    // SAFETY: as above.
+    // SAFETY: the node is a root of the result, which the target must write.
     unsafe { node(4).cast::<[*mut c_void; 2]>().write([node(5), node(7)]) };
 }
 
 #[test]
 fn tuples_in_every_form() {
     let runtime = Runtime::default();
-    // SAFETY: called with their declared signatures.
+    // SAFETY: the signatures are those of the functions.
     let cpu = unsafe { (Function::cpu(by_roots), Function::cpu(by_leaves)) };
-    // SAFETY: as above.
+    // SAFETY: the signature is that of the function.
     let gpu = unsafe { Function::gpu(by_nodes) };
     runtime.register_legacy("roots", "Host", cpu.0).unwrap();
     runtime.register_legacy("leaves", "Host", cpu.1).unwrap();
@@ -308,7 +311,7 @@ fn tuples_in_every_form() {
         let result = Tree::tuple([Tree::tuple([scalar.clone()]), scalar.clone()]);
         let call = CustomCall::legacy(ApiVersion::Original, target, [x], result);
         let call = b.custom_call(call.opaque(*b"any\0bytes"));
-        // The other element is scratch memory, which is not used.
+        // The second element of the result is scratch memory and is not used.
         let root = b.get_tuple_element(call, 0);
         let compiled = b
             .build(root)
@@ -322,7 +325,7 @@ fn tuples_in_every_form() {
     }
 }
 
-/// Runs the call's computation on its operand, and adds the literal.
+/// Runs the called computation of the call on the operand, and adds the literal.
 unsafe extern "C" fn apply(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
     // SAFETY: hosts pass a valid frame.
     if unsafe { metadata(frame) } {
@@ -337,12 +340,12 @@ unsafe extern "C" fn apply(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error 
             panic!("{called:?}");
         };
         assert_eq!(unused.name(), "unused");
-        // SAFETY: one operand of two numbers.
+        // SAFETY: the call has one operand of two numbers.
         let x = unsafe { data::<[f32; 2]>((*frame).args.args, 0).read() };
         let y = inner.compile(invocation.runtime())?.run([leaf(&x)])?;
         let literal = called.literal().and_then(|literal| literal.to_vec::<f32>());
         let sum = numbers(&y)[0][0] + literal.expect("a literal")[0];
-        // SAFETY: one result of one number.
+        // SAFETY: the call has one result of one number.
         unsafe { data::<f32>((*frame).rets.rets, 0).write(sum) };
         Ok(())
     });
@@ -351,7 +354,7 @@ unsafe extern "C" fn apply(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error 
 
 #[test]
 fn called_computations_and_literals_reach_handlers() {
-    // SAFETY: called with its declared signature.
+    // SAFETY: the signature is that of the function.
     let runtime = with_legacy(&[("increment", unsafe { Function::cpu_status(increment) })]);
     register(&runtime, "apply", apply);
     let inner = program(|b, x| b.custom_call(legacy("increment", [x], f32s(&[2]))));
@@ -387,7 +390,7 @@ fn what_does_not_fit_is_told_by_name() {
     );
     assert_eq!(program.targets(), [("absent", ApiVersion::StatusReturning)]);
 
-    // SAFETY: called with its declared signature.
+    // SAFETY: the signature is that of the function.
     let runtime = with_legacy(&[("absent", unsafe { Function::cpu_status(increment) })]);
     let compiled = program.compile(&runtime).unwrap();
     let error = compiled.run([]).unwrap_err();
@@ -412,7 +415,7 @@ fn what_does_not_fit_is_told_by_name() {
 
 #[test]
 fn one_compiled_program_runs_on_many_threads() {
-    // SAFETY: called with its declared signature.
+    // SAFETY: the signature is that of the function.
     let runtime = with_legacy(&[("increment", unsafe { Function::cpu_status(increment) })]);
     let program = program(|b, x| b.custom_call(legacy("increment", [x], f32s(&[2]))));
     let compiled = program.compile(&runtime).unwrap();

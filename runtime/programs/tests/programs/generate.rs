@@ -1,9 +1,9 @@
 //! Random programs, arguments for them, and the only target that they call.
 //!
-//! Proptest generates and shrinks a [`Plan`]; [`Plan::program`] builds it. Every call has [`TARGET`], a typed
-//! handler ([`mix`]) that reads every byte of its arguments. It fills its results with bytes that depend on all
-//! of them, on the call's own `seed` attribute and on the shapes. If two hosts return the same bytes, they
-//! therefore called it with the same bytes, in the same order and layout.
+//! Proptest generates and shrinks a [`Plan`]; [`Plan::program`] builds the program. Every call has the target
+//! [`TARGET`], a typed handler ([`mix`]) that reads every byte of its arguments. The bytes of its results depend on
+//! all arguments, on the call's attribute `seed`, and on the shapes. If two hosts return the same bytes, they
+//! therefore called the handler with the same bytes, in the same order and layout.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use proptest::collection::vec;
@@ -20,10 +20,10 @@ use xla_ffi_sys::{
 /// The name under which [`mix`] is registered.
 pub(crate) const TARGET: &str = "mix";
 
-/// A leaf of a shape: an index into the allowed element types, and the dimensions.
+/// The plan of a leaf: an index into the allowed element types, and the dimensions.
 type LeafPlan = (usize, Vec<i64>);
 
-/// One instruction. Numbers select existing items, modulo the number of items.
+/// The plan of an instruction. Numbers select existing items, modulo the number of items.
 #[derive(Clone, Debug)]
 enum Step {
     Parameter(Tree<LeafPlan>),
@@ -33,15 +33,15 @@ enum Step {
     Call {
         operands: Vec<usize>,
         result: Tree<LeafPlan>,
-        /// The operands' leaves that further outputs alias.
+        /// The leaves of operands that additional outputs alias.
         aliases: Vec<usize>,
-        /// How far the dimensions of operands and results are rotated; 0 for no layouts.
+        /// The number of positions by which the dimensions are rotated in the layouts; 0 for no layouts.
         turn: usize,
         side_effect: bool,
     },
 }
 
-/// A random program.
+/// The plan of a random program.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     dtypes: Vec<DType>,
@@ -49,7 +49,7 @@ pub(crate) struct Plan {
     root: usize,
 }
 
-/// Generates programs with arrays of these element types.
+/// Returns a strategy for plans with arrays of these element types.
 pub(crate) fn plans(dtypes: Vec<DType>) -> impl Strategy<Value = Plan> {
     let dims = vec(prop_oneof![12 => 1..5_i64, 1 => Just(0)], 0..4);
     let leaf = (any::<usize>(), dims).boxed();
@@ -88,7 +88,7 @@ pub(crate) fn plans(dtypes: Vec<DType>) -> impl Strategy<Value = Plan> {
     })
 }
 
-/// Returns every element type that arrays can have on a real XLA.
+/// Returns all element types that arrays can have in XLA.
 pub(crate) fn dtypes() -> Vec<DType> {
     DType::all()
         .filter(|dtype| !matches!(dtype, DType::S1 | DType::U1 | DType::Token))
@@ -96,7 +96,7 @@ pub(crate) fn dtypes() -> Vec<DType> {
 }
 
 impl Plan {
-    /// Builds the program.
+    /// Builds the program of this plan.
     pub(crate) fn program(&self) -> Program {
         let mut b = Builder::new("generated");
         let mut ops = vec![];
@@ -168,7 +168,7 @@ fn elements(b: &Builder, op: xla_ffi_programs::Op) -> usize {
     b.shape(op).and_then(Tree::elements).map_or(0, <[_]>::len)
 }
 
-/// Builds a call on these operands. Its result has this shape, followed by one array for each aliased leaf.
+/// Adds a call on the given operands. Its result has the given shape, followed by one array per aliased leaf.
 fn call(
     b: &Builder,
     operands: &[xla_ffi_programs::Op],
@@ -255,7 +255,7 @@ fn paths(shape: &ValueShape, path: &mut Vec<usize>, f: &mut impl FnMut(&[usize],
     }
 }
 
-/// Returns noise as arguments for a program.
+/// Returns arguments with pseudorandom bytes for a program.
 pub(crate) fn arguments(program: &Program) -> Vec<Tree<Tensor>> {
     let mut seed = 0x5EED;
     program
@@ -269,8 +269,8 @@ pub(crate) fn arguments(program: &Program) -> Vec<Tree<Tensor>> {
         .collect()
 }
 
-/// Returns an array of reproducible bytes: booleans are 0 or 1, and the unused bits in the last byte of packed
-/// types are 0.
+/// Returns an array of reproducible pseudorandom bytes. Booleans are 0 or 1, and the unused bits in the last byte of
+/// packed types are 0.
 pub(crate) fn noise(shape: &Shape, seed: u64) -> Tensor {
     let mut bytes = vec![0; shape.bytes()];
     fill(&mut bytes, shape.dtype(), shape.elements(), seed);
@@ -288,7 +288,7 @@ fn fill(bytes: &mut [u8], dtype: DType, elements: usize, seed: u64) {
             *byte &= 1;
         }
     }
-    // A copy through a register may change signalling NaNs to quiet ones.
+    // A copy through a register may change signalling NaNs to quiet NaNs.
     quiet(bytes, dtype);
     let used = elements * dtype.bits() % 8;
     if used > 0
@@ -298,7 +298,7 @@ fn fill(bytes: &mut [u8], dtype: DType, elements: usize, seed: u64) {
     }
 }
 
-/// Clears the top bit of floats' exponents, so that there are no infinities and NaNs.
+/// Clears the highest exponent bit of all floats, so that the array contains no infinities and NaNs.
 fn quiet(bytes: &mut [u8], dtype: DType) {
     let width = match dtype {
         DType::F16 | DType::BF16 => 2,
@@ -321,14 +321,13 @@ fn quiet(bytes: &mut [u8], dtype: DType) {
 
 static CALLED: Mutex<Vec<i64>> = Mutex::new(Vec::new());
 
-/// Tests that call [`mix`] hold this lock while one of them counts calls: tests run in parallel, and the
-/// counter is shared.
+/// Returns a lock for tests that call [`mix`]. Tests run in parallel, and the counter of the calls is shared.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the seeds of the calls since the last time, in order.
+/// Returns the seeds of the calls since the last call of this function, in order.
 pub(crate) fn take_called() -> Vec<i64> {
     std::mem::take(&mut *CALLED.lock().unwrap_or_else(PoisonError::into_inner))
 }
@@ -342,26 +341,26 @@ pub(crate) fn register(runtime: &Runtime) {
         .expect("a registration");
 }
 
-/// The target; see the module documentation. Any host may call it.
+/// The target of all generated calls, for any host; see the module documentation.
 pub(crate) unsafe extern "C" fn mix(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
     // SAFETY: hosts pass a valid frame.
     let extension = unsafe { (*frame).extension_start };
     if !extension.is_null() {
-        // SAFETY: hosts send only the metadata extension.
+        // SAFETY: hosts pass no extension other than the metadata extension.
         let metadata = unsafe { (*extension.cast::<XLA_FFI_Metadata_Extension>()).metadata };
         // SAFETY: the host's metadata is writable.
         unsafe { (*metadata).api_version.major_version = 0 };
-        // SAFETY: as above.
+        // SAFETY: the host's metadata is writable.
         unsafe { (*metadata).api_version.minor_version = 1 };
         return std::ptr::null_mut();
     }
-    // SAFETY: hosts pass a valid frame; the fields are at the same offset in every revision.
+    // SAFETY: hosts pass a valid frame, whose fields have the same offsets in every revision.
     let args = unsafe { &(*frame).args };
-    // SAFETY: as above.
+    // SAFETY: hosts pass a valid frame, whose fields have the same offsets in every revision.
     let rets = unsafe { &(*frame).rets };
-    // SAFETY: the lists have the frame's buffers.
+    // SAFETY: the list of arguments has `size` buffers.
     let args: Vec<_> = unsafe { operands(args.args, args.size) };
-    // SAFETY: as above.
+    // SAFETY: the list of results has `size` buffers.
     let rets: Vec<_> = unsafe { operands(rets.rets, rets.size) };
     // SAFETY: hosts pass a valid frame.
     let number = unsafe { seed(frame) };
@@ -376,9 +375,9 @@ pub(crate) unsafe extern "C" fn mix(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_F
         dims.iter().for_each(|dim| eat(*dim as u8));
         let used = dims.iter().product::<i64>() as usize * dtype.bits() % 8;
         for offset in 0..bytes.1 {
-            // SAFETY: inside the buffer, whose bytes are initialised.
+            // SAFETY: the offset is inside the buffer, whose bytes are initialised.
             let byte = unsafe { bytes.0.wrapping_add(offset).read() };
-            // XLA's constants have arbitrary bits after the last packed element.
+            // In XLA's constants, the bits after the last packed element are arbitrary.
             let last = used > 0 && offset + 1 == bytes.1;
             eat(if last { byte & ((1 << used) - 1) } else { byte });
         }
@@ -400,20 +399,20 @@ type Operand = (DType, Vec<i64>, (*mut u8, usize));
 /// Returns the operands of a list.
 ///
 /// # Safety
-/// The list has `count` buffers.
+/// The list must have `count` buffers.
 unsafe fn operands(list: *mut *mut c_void, count: i64) -> Vec<Operand> {
     (0..count as usize)
         .map(|index| {
             // SAFETY: the caller upholds this function's safety contract.
             let buffer = unsafe { list.wrapping_add(index).read() }.cast::<XLA_FFI_Buffer>();
-            // SAFETY: operands are buffers, the same in every revision.
+            // SAFETY: the operands are buffers, whose layout is the same in every revision.
             let buffer = unsafe { &*buffer };
             let (dtype, rank) = (buffer.dtype, buffer.rank as usize);
             let (dims, data) = (buffer.dims, buffer.data);
             let dims = if rank == 0 {
                 vec![]
             } else {
-                // SAFETY: there are `rank` dimensions.
+                // SAFETY: the buffer has `rank` dimensions.
                 unsafe { std::slice::from_raw_parts(dims, rank) }.to_vec()
             };
             let dtype = DType::from_raw(dtype).expect("an element type");
@@ -426,21 +425,21 @@ unsafe fn operands(list: *mut *mut c_void, count: i64) -> Vec<Operand> {
 /// Returns the attribute `seed` of a call.
 ///
 /// # Safety
-/// The frame belongs to a call of [`mix`].
+/// `frame` must belong to a call of [`mix`].
 unsafe fn seed(frame: *mut XLA_FFI_CallFrame) -> i64 {
     // SAFETY: hosts pass a valid frame.
     let attrs = unsafe { &(*frame).attrs };
     for index in 0..attrs.size as usize {
-        // SAFETY: there are `size` names.
+        // SAFETY: the list of names has `size` entries.
         let name: *const XLA_FFI_ByteSpan = unsafe { attrs.names.wrapping_add(index).read() };
         // SAFETY: names are byte spans.
         let name = unsafe { &*name };
-        // SAFETY: a span's bytes are valid.
+        // SAFETY: hosts pass valid spans.
         let name = unsafe { std::slice::from_raw_parts(name.ptr.cast::<u8>(), name.len) };
         if name == b"seed" {
-            // SAFETY: there are `size` attributes.
+            // SAFETY: the list of attributes has `size` entries.
             let scalar = unsafe { attrs.attrs.wrapping_add(index).read() }.cast::<XLA_FFI_Scalar>();
-            // SAFETY: `seed` is a scalar.
+            // SAFETY: the attribute `seed` is a scalar.
             let value = unsafe { (*scalar).value };
             // SAFETY: the scalar has 64 bits.
             return unsafe { value.cast::<i64>().read() };
@@ -449,5 +448,5 @@ unsafe fn seed(frame: *mut XLA_FFI_CallFrame) -> i64 {
     panic!("the call has no seed");
 }
 
-/// The convention of generated calls.
+/// The API version of all generated calls.
 pub(crate) const API_VERSION: ApiVersion = ApiVersion::TypedFfi;

@@ -3,7 +3,8 @@
 use xla_ffi_programs::Program;
 use xla_ffi_runtime::ErrorCode;
 
-/// Text in XLA's style, unlike this crate's: names without `%`, shapes before operands, metadata, comments.
+/// HLO text in the style of XLA, which differs from that of this crate: names without `%`, shapes before operands,
+/// metadata, comments.
 const XLAS: &str = r#"
 HloModule jit_f, is_scheduled=true, entry_computation_layout={(f32[2,2]{1,0})->(f32[2,2]{1,0}, s32[])}, frontend_attributes={a="}"}
 

@@ -1,5 +1,5 @@
-//! Checks programs with a real XLA: jaxlib parses the HLO text, compiles the StableHLO, and computes the same
-//! as the embedded runtime.
+//! Checks programs with jaxlib's XLA: jaxlib parses the HLO text, compiles the StableHLO text, and computes the same
+//! results as the embedded runtime.
 
 use crate::generate;
 use proptest::strategy::{Strategy, ValueTree};
@@ -19,7 +19,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Returns an array for check.py: element type, dimensions, bytes.
+/// Returns an array as JSON for check.py: element type, dimensions and bytes.
 fn json(value: &Tensor) -> String {
     let mut hex = String::new();
     for byte in value.bytes() {
@@ -37,7 +37,7 @@ fn jsons(values: &[Tree<Tensor>]) -> String {
     format!("[{}]", all.join(", "))
 }
 
-/// Builds the targets; without a compiler, skips the test and returns `None`.
+/// Builds a library with the targets. If no compiler is available, skips the test and returns `None`.
 fn library(test: &str) -> Option<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let library = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("lib{test}.so"));
@@ -65,7 +65,7 @@ fn library(test: &str) -> Option<PathBuf> {
     Some(library)
 }
 
-/// Runs check.py on the folder and returns its output; if it cannot run, skips the test and returns `None`.
+/// Runs check.py on the folder and returns its output. If check.py cannot run, skips the test and returns `None`.
 fn check(test: &str, folder: &Path, library: &Path) -> Option<String> {
     let Some(python) = std::env::var_os("XLA_FFI_PYTHON") else {
         skip(
@@ -87,8 +87,8 @@ fn check(test: &str, folder: &Path, library: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&done.stdout).trim().to_owned())
 }
 
-/// Writes a program for check.py, with arguments and the expected result, or only to be parsed. Also writes
-/// the parts that jaxlib's text of the program must contain.
+/// Writes the files of a program for check.py: its texts, its arguments and expected results if it has to run, and
+/// the parts that jaxlib's text must contain.
 fn write(
     folder: &Path,
     name: &str,
@@ -141,7 +141,7 @@ fn generated_programs_compute_the_same_in_jaxlib() {
         let values = Some((arguments.as_slice(), result));
         let name = number.to_string();
         write(&folder, &name, &program, values, &[]);
-        // Unused calls do not run, in both hosts.
+        // The order of calls differs between the hosts; unused calls run on neither.
         called.sort_unstable();
         let file = folder.join(name + ".json");
         let json = std::fs::read_to_string(&file).unwrap();
@@ -153,7 +153,7 @@ fn generated_programs_compute_the_same_in_jaxlib() {
     }
 }
 
-/// Writes programs that call targets of the original conventions, with the results of the embedded runtime.
+/// Writes programs with original custom calls, and the results of the embedded runtime.
 fn legacy(folder: &Path, library: &Path) {
     let runtime = Runtime::default();
     let library = runtime.open(library).unwrap();
@@ -195,7 +195,7 @@ fn legacy(folder: &Path, library: &Path) {
     write(folder, "leaves", &program, Some((&arguments, result)), &[]);
 }
 
-/// Writes a program whose calls are chained by tokens.
+/// Writes a program whose calls are ordered by tokens.
 fn tokens(folder: &Path) {
     let runtime = Runtime::default();
     generate::register(&runtime);
@@ -229,7 +229,7 @@ fn tokens(folder: &Path) {
     );
 }
 
-/// Checks programs with every part that the texts can express.
+/// Checks programs with every feature of HLO and StableHLO text that this crate prints.
 #[test]
 fn jaxlib_reads_every_part_of_a_program() {
     let test = "jaxlib_reads_every_part_of_a_program";
@@ -240,7 +240,7 @@ fn jaxlib_reads_every_part_of_a_program() {
     let f32s = |dims: &[i64]| ValueShape::array(DType::F32, dims).unwrap();
     let every_byte: Vec<u8> = (0..=255).collect();
 
-    // Constants of every element type, with every bit pattern if there are few enough.
+    // The program has constants of every element type. Small types occur with every bit pattern.
     let mut b = Builder::new("constants");
     let mut constants = vec![];
     for dtype in generate::dtypes() {
@@ -269,7 +269,7 @@ fn jaxlib_reads_every_part_of_a_program() {
         .unwrap();
     write(&folder, "constants", &constants, Some((&[], values)), &[]);
 
-    // A call with all options.
+    // This program has a call with all options.
     let mut b = Builder::new("add");
     let x = b.parameter(0, f32s(&[2]), "x");
     let inner = CustomCall::legacy(ApiVersion::Original, "inner", [x], f32s(&[2]));
@@ -307,7 +307,7 @@ fn jaxlib_reads_every_part_of_a_program() {
     let typed = b.custom_call(typed);
     let root = b.tuple([everything, typed]);
     let program = b.build(root).unwrap();
-    // The parts of both texts as jaxlib prints them.
+    // The expected parts of both texts, as jaxlib prints them.
     let parts = [
         r#"custom_call_target="a \"target\"\\ {of} any name\n\303\251""#,
         r#"backend_config="\000\001\002\003\004\005\006\007\010\t\n\013\014\r\016"#,
@@ -325,7 +325,7 @@ fn jaxlib_reads_every_part_of_a_program() {
     ];
     write(&folder, "everything", &program, None, &parts);
 
-    // Parts that HLO can express, but StableHLO cannot.
+    // This program has features that HLO text can express and StableHLO cannot.
     let mut b = Builder::new("hlo_only");
     let shape = Tree::tuple([f32s(&[2]), Tree::tuple([f32s(&[3, 2])])]);
     let p0 = b.parameter(0, shape.clone(), "p0");
@@ -354,7 +354,7 @@ fn jaxlib_reads_every_part_of_a_program() {
     assert_eq!(error.code(), xla_ffi_runtime::ErrorCode::Unimplemented);
     assert!(error.message().contains("'constant.1'"), "{error}");
 
-    // Targets of the original conventions receive the same opaque bytes and tuples from jaxlib.
+    // Legacy targets receive the same opaque bytes and tuples from jaxlib as from the embedded runtime.
     legacy(&folder, &library);
     tokens(&folder);
 

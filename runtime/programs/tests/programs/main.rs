@@ -1,4 +1,5 @@
-//! Tests programs: built, verified and printed; run on the embedded runtime, in jaxlib and on a PJRT plugin.
+//! Tests the building, verifying and printing of programs, and runs them on the embedded runtime, in jaxlib and on a
+//! PJRT plugin.
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -43,8 +44,8 @@ proptest! {
         let result = compiled.run(arguments.clone()).unwrap();
         let shape = result.map(|leaf| leaf.shape().clone());
         prop_assert!(shape.map(|leaf| leaf.clone().into()).is_compatible(program.result()));
-        // The caller's arguments are unchanged, and the same program gives the same results again, also with
-        // donated memory.
+        // The arguments of the caller are unchanged, and a second run returns the same results, also with donated
+        // arguments.
         let before = generate::arguments(&program);
         for (left, right) in arguments.iter().zip(&before) {
             prop_assert_eq!(bytes(left), bytes(right));
@@ -55,8 +56,8 @@ proptest! {
     }
 }
 
-/// Checks that each instruction's shape is in the HLO text and can be parsed, as can the whole text; StableHLO
-/// can be printed.
+/// Checks that each instruction's shape is part of the HLO text, that the shapes and the text can be parsed, and that
+/// StableHLO can be printed.
 fn texts(program: &Program) {
     let hlo = program.to_hlo().unwrap();
     assert_eq!(hlo.matches("ROOT ").count(), 1);

@@ -6,7 +6,7 @@
 
 #include "xla/ffi/api/c_api.h"
 
-/* By element type: the bits of an element, and the bytes of the floating-point numbers in it. */
+/* The number of bits per element, and the number of bytes per float, of an element type. */
 static int bits_of(int dtype) {
   switch (dtype) {
     case XLA_FFI_DataType_S2: case XLA_FFI_DataType_U2: return 2;
@@ -66,7 +66,8 @@ static void fill(const XLA_FFI_Buffer* buffer, uint64_t state) {
 static int64_t called[1024];
 static int called_count;
 
-/* Copies the seeds of the calls since the last time, at most `room`, and returns their number. */
+/* Copies the seeds of the calls since the last call of this function, at most `room`. Returns
+ * the number of copied seeds. */
 __attribute__((visibility("default"))) int mix_called(int64_t* out, int room) {
   const int count = __atomic_exchange_n(&called_count, 0, __ATOMIC_ACQ_REL);
   memcpy(out, called, (size_t)(count < room ? count : room) * sizeof(called[0]));
@@ -78,7 +79,7 @@ __attribute__((visibility("default"))) XLA_FFI_Error* mix(XLA_FFI_CallFrame* fra
   int64_t i, dim;
   size_t at;
   if (frame->extension_start != NULL) {
-    /* Hosts send only the metadata extension. */
+    /* Hosts pass no extension other than the metadata extension. */
     XLA_FFI_Metadata_Extension* extension = (XLA_FFI_Metadata_Extension*)frame->extension_start;
     extension->metadata->api_version.major_version = 0;
     extension->metadata->api_version.minor_version = 1;
@@ -97,7 +98,7 @@ __attribute__((visibility("default"))) XLA_FFI_Error* mix(XLA_FFI_CallFrame* fra
     eat(&sum, (uint8_t)buffer->dtype);
     for (dim = 0; dim < buffer->rank; ++dim) eat(&sum, (uint8_t)buffer->dims[dim]);
     for (at = 0; at < size_of(buffer); ++at) {
-      /* XLA's constants have arbitrary bits after the last packed element. */
+      /* In XLA's constants, the bits after the last packed element are arbitrary. */
       const int used = (int)(elements_of(buffer) * bits_of(buffer->dtype) % 8);
       const uint8_t last = used > 0 && at + 1 == size_of(buffer) ? (uint8_t)((1 << used) - 1) : 0xFF;
       eat(&sum, ((const uint8_t*)buffer->data)[at] & last);
@@ -107,7 +108,8 @@ __attribute__((visibility("default"))) XLA_FFI_Error* mix(XLA_FFI_CallFrame* fra
   return NULL;
 }
 
-/* A target of API_VERSION_STATUS_RETURNING_UNIFIED, as XLA calls it on the CPU: it returns the opaque bytes. */
+/* A target of API_VERSION_STATUS_RETURNING_UNIFIED, with XLA's signature for the CPU. It writes
+ * the opaque bytes to the result. */
 __attribute__((visibility("default"))) void opaque_bytes(void* out, const void** in,
                                                          const char* opaque, size_t opaque_len,
                                                          void* status) {
@@ -115,7 +117,8 @@ __attribute__((visibility("default"))) void opaque_bytes(void* out, const void**
   memcpy(out, opaque, opaque_len);
 }
 
-/* API_VERSION_ORIGINAL: ((a + b), a - b) of (a, (b)), by leaves. */
+/* A target of API_VERSION_ORIGINAL: computes ((a + b), a - b) of (a, (b)), with tuples as
+ * leaves. */
 __attribute__((visibility("default"))) void by_leaves(void* out, const void** in) {
   const float a = *(const float*)in[0], b = *(const float*)in[1];
   **(float**)out = a + b;

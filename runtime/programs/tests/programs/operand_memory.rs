@@ -1,5 +1,4 @@
-//! Tests the memory of operands and results: aliases, layouts, packed elements, and results that a target leaves
-//! unwritten.
+//! Tests the memory of operands and results: aliases, layouts, packed elements, and unwritten results.
 #![expect(
     clippy::multiple_unsafe_ops_per_block,
     reason = "targets follow pointers to pointers; one promise covers each expression"
@@ -14,24 +13,24 @@ use xla_ffi_runtime::legacy::Function;
 use xla_ffi_runtime::{DType, Hazard, Revision, Runtime, Tensor, Tree, Unwritten};
 use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XlaCustomCallStatus};
 
-/// Fails unless operand and result have the same memory; then adds 1 to the numbers.
+/// Adds 1 to both numbers if the result has the memory of the operand; otherwise fails.
 unsafe extern "C" fn in_place(
     out: *mut c_void,
     ins: *mut *const c_void,
     status: *mut XlaCustomCallStatus,
 ) {
-    // SAFETY: there is one operand.
+    // SAFETY: the call has one operand.
     if unsafe { *ins } != out.cast_const() {
-        // SAFETY: the arguments are passed on unchanged.
+        // SAFETY: the host's arguments are passed on unchanged.
         unsafe { fail(out, ins, status) };
     }
-    // SAFETY: the host calls this with valid arguments.
+    // SAFETY: the host's arguments are passed on unchanged.
     unsafe { increment(out, ins, status) };
 }
 
 #[test]
 fn aliased_operands_are_copied_unless_nobody_else_reads_them() {
-    // SAFETY: called with its declared signature.
+    // SAFETY: the signature is that of the function.
     let runtime = with_legacy(&[("in_place", unsafe { Function::cpu_status(in_place) })]);
     let program = program(|b, x| {
         let once = b.custom_call(legacy("in_place", [x], f32s(&[2])).alias([], 0, []));
@@ -52,10 +51,10 @@ fn aliased_operands_are_copied_unless_nobody_else_reads_them() {
         "what the caller holds is as it was"
     );
 
-    // Donated memory is used by the whole chain.
+    // All calls of the chain use the donated memory.
     let program = self::program(|b, x| {
         let once = b.custom_call(legacy("in_place", [x], f32s(&[2])).alias([], 0, []));
-        // These tuples are unused, so they do not count as uses.
+        // These tuples are not used, so they do not count as uses of their elements.
         let unread = b.tuple([x, once]);
         b.get_tuple_element(unread, 0);
         b.custom_call(legacy("in_place", [once], f32s(&[2])).alias([], 0, []))
@@ -68,17 +67,18 @@ fn aliased_operands_are_copied_unless_nobody_else_reads_them() {
     assert_eq!(result.leaf().unwrap().bytes().as_ptr(), before);
 }
 
-/// Returns the six numbers in memory order, twice: as a new result, and in the operand's memory.
+/// Writes the six numbers of the operand in memory order to the first result, and the numbers 0 to 5 to the second
+/// result.
 unsafe extern "C" fn as_they_lie(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
     // SAFETY: hosts pass a valid frame.
     if unsafe { metadata(frame) } {
         return std::ptr::null_mut();
     }
-    // SAFETY: there is one operand of six numbers.
+    // SAFETY: the call has one operand of six numbers.
     let x = unsafe { data::<[f32; 6]>((*frame).args.args, 0).read() };
-    // SAFETY: there are two results of six numbers.
+    // SAFETY: the call has two results of six numbers.
     unsafe { data::<[f32; 6]>((*frame).rets.rets, 0).write(x) };
-    // SAFETY: as above.
+    // SAFETY: the call has two results of six numbers.
     unsafe { data::<[f32; 6]>((*frame).rets.rets, 1).write([0.0, 1.0, 2.0, 3.0, 4.0, 5.0]) };
     std::ptr::null_mut()
 }
@@ -105,7 +105,8 @@ fn layouts_change_bytes_and_no_values() {
     );
 }
 
-/// Before r5, packed elements have the opposite order within a byte, so that calls cannot write them in place.
+/// Before r5, packed elements have the opposite order within a byte, so calls cannot write them to memory of the
+/// caller.
 #[test]
 fn packed_results_are_given_whatever_the_host_makes_of_them() {
     unsafe extern "C" fn writes(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
@@ -131,7 +132,7 @@ fn packed_results_are_given_whatever_the_host_makes_of_them() {
     }
 }
 
-/// Writes the first of two numbers of its result.
+/// Writes only the first of the two numbers in its result.
 unsafe extern "C" fn first(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
     // SAFETY: hosts pass a valid frame.
     if unsafe { metadata(frame) } {
@@ -141,18 +142,18 @@ unsafe extern "C" fn first(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error 
     let rets = unsafe { (*frame).rets.rets };
     // SAFETY: the call has one result of two numbers.
     let y = unsafe { data::<u64>(rets, 0) };
-    // SAFETY: as above.
+    // SAFETY: the result has two numbers.
     unsafe { y.write(1) };
     std::ptr::null_mut()
 }
 
-/// Writes the first of two numbers of each result.
+/// Writes only the first of the two numbers in each result.
 unsafe extern "C" fn half(out: *mut c_void, _ins: *mut *const c_void) {
     let out = out.cast::<*mut u64>();
     for index in 0..2 {
         // SAFETY: the result is a tuple of two arrays of two numbers.
         let ret = unsafe { out.wrapping_add(index).read() };
-        // SAFETY: as above.
+        // SAFETY: each array of the result has two numbers.
         unsafe { ret.write(1) };
     }
 }

@@ -1,5 +1,4 @@
-//! Tests the mistakes that the builder refuses: each rule by name, with the instruction and the expected and
-//! actual values.
+//! Tests that the builder refuses mistakes, with the rule, the instruction, and the expected and actual values.
 
 use xla_ffi_programs::{
     ApiVersion, Builder, CustomCall, MAX_DEPTH, Op, Program, ProgramError, Rule, ValueShape,
@@ -10,14 +9,14 @@ fn f32s(dims: &[i64]) -> ValueShape {
     ValueShape::array(DType::F32, dims).unwrap()
 }
 
-/// Returns the error of the program that `make` builds.
+/// Returns the error of the program that `make` describes.
 fn refused(make: impl FnOnce(&mut Builder) -> Op) -> ProgramError {
     let mut b = Builder::new("broken");
     let root = make(&mut b);
     b.build(root).unwrap_err()
 }
 
-/// Checks that the program violates only this rule, in this instruction.
+/// Checks that the program breaks only this rule, in this instruction.
 #[track_caller]
 fn breaks(rule: Rule, instruction: &str, make: impl FnOnce(&mut Builder) -> Op) {
     let error = refused(make);
@@ -43,7 +42,7 @@ fn names() {
     let error = b.build(root).unwrap_err();
     assert!(error.breaks(Rule::Name));
     assert_eq!(error.to_string().lines().count(), 3, "{error}");
-    // Given names take precedence over generated names.
+    // Explicit names have priority over generated names.
     let mut b = Builder::new("made_up");
     let x = b.parameter(0, f32s(&[]), "tuple.1");
     let root = b.tuple([x]);
@@ -103,7 +102,7 @@ fn operands_and_elements() {
         let pair = b.tuple([x]);
         b.get_tuple_element(pair, 1)
     });
-    // Consequences of a mistake are not reported.
+    // Errors that are consequences of a mistake are not reported.
     let error = refused(|b| {
         let x = b.parameter(0, f32s(&[2]), "x");
         let wrong = b.get_tuple_element(x, 0);
@@ -163,7 +162,7 @@ fn targets_configurations_and_literals() {
         assert!(error.breaks(Rule::OpaqueWithTypedFfi), "{error}");
         assert!(error.to_string().contains("'c': "), "{error}");
     }
-    // As in XLA's builder, the opaque is the text of a dictionary.
+    // As in XLA's builder, the opaque of a typed handler is the text of a dictionary.
     let mut b = Builder::new("texts");
     let call = CustomCall::legacy(ApiVersion::TypedFfi, "t", [], f32s(&[]));
     let root = b.custom_call(call.opaque(*b" {a = 1 : i32}"));
@@ -228,7 +227,7 @@ fn aliases() {
             b.custom_call(alias(call))
         });
     }
-    // Layouts are also compared.
+    // The rule also compares layouts.
     let column = ValueShape::array_with_layout(DType::F32, [2, 3], [0, 1]).unwrap();
     breaks(Rule::AliasShape, "c", |b| {
         let x = b.parameter(0, f32s(&[2, 3]), "x");

@@ -1,4 +1,4 @@
-//! A minimal host: calls handlers through their trampolines, each with one argument and one result of f32.
+//! A minimal host. It calls handlers through their trampolines, with one argument and one result of f32 elements.
 
 use std::ffi::{CString, c_void};
 use std::ptr;
@@ -10,15 +10,15 @@ use xla_ffi_sys::{
 
 pub(crate) type Handler = unsafe extern "C-unwind" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
 
-/// Returns the addresses of a call's operands, and their number of elements.
+/// Returns the addresses of the argument and the result of a call, and their number of elements.
 ///
 /// # Safety
-/// The frame is from [`call`].
+/// `frame` must be a call frame of [`call`].
 pub(crate) unsafe fn operands(frame: *mut XLA_FFI_CallFrame) -> (*mut f32, *mut f32, usize) {
     let buffer = |list: *mut *mut c_void| {
-        // SAFETY: these frames have one operand per side.
+        // SAFETY: these frames have one argument and one result.
         let buffer = unsafe { list.read() }.cast::<XLA_FFI_Buffer>();
-        // SAFETY: as above.
+        // SAFETY: the entry of the list is a buffer.
         unsafe { buffer.read() }
     };
     // SAFETY: the caller upholds this function's safety contract.
@@ -30,7 +30,7 @@ pub(crate) unsafe fn operands(frame: *mut XLA_FFI_CallFrame) -> (*mut f32, *mut 
     (x.data.cast(), y.data.cast(), count as usize)
 }
 
-/// y = x + 1.
+/// Computes y = x + 1 for all elements.
 pub(crate) unsafe extern "C-unwind" fn increment(
     frame: *mut XLA_FFI_CallFrame,
 ) -> *mut XLA_FFI_Error {
@@ -50,17 +50,17 @@ pub(crate) fn interposed(function: Handler, name: &str, stages: &str) -> Handler
     let text = |text: &str| CString::new(text).unwrap();
     let (library, name, stages) = (text("/a/libtoy.so"), text(name), text(stages));
     let function = function as *mut c_void;
-    // SAFETY: the function is a handler, and the texts are valid.
+    // SAFETY: the function is a handler, and the strings are NUL-terminated.
     let before = unsafe {
         xla_ffi_record_interpose(library.as_ptr(), name.as_ptr(), stages.as_ptr(), function)
     };
     assert!(!before.is_null() && before != function);
-    // SAFETY: the result has the handler's type.
+    // SAFETY: the returned function has the type of a handler.
     unsafe { std::mem::transmute::<*mut c_void, Handler>(before) }
 }
 
-/// Calls a function from a host with this table, or without one. The result is initialised with zeros; `returned`
-/// receives the handler's future and the result.
+/// Calls a handler from a host with the function table `api`, which may be null. The result is initialised with
+/// zeros. `returned` receives the future that the handler returned, and the result.
 pub(crate) fn call(
     function: Handler,
     api: *const XLA_FFI_Api,
@@ -90,7 +90,7 @@ pub(crate) fn call(
     };
     let (mut names, mut types) = ([&raw mut span], [XLA_FFI_AttrType::SCALAR]);
     let mut values = [(&raw mut scalar).cast::<c_void>()];
-    // SAFETY: integers and pointers, all of which may be zero.
+    // SAFETY: the struct consists of integers and pointers, for which zero bytes are valid.
     let mut frame: XLA_FFI_CallFrame = unsafe { std::mem::zeroed() };
     frame.struct_size = XLA_FFI_CallFrame::STRUCT_SIZE;
     frame.api = api;
@@ -101,7 +101,7 @@ pub(crate) fn call(
     frame.rets.rets = rets.as_mut_ptr();
     (frame.attrs.names, frame.attrs.types) = (names.as_mut_ptr(), types.as_mut_ptr());
     frame.attrs.attrs = values.as_mut_ptr();
-    // SAFETY: the frame is complete.
+    // SAFETY: the call frame is complete.
     assert!(unsafe { function(&raw mut frame) }.is_null());
     returned(frame.future as usize, &mut y);
     y
