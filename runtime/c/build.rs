@@ -1,4 +1,4 @@
-//! Sets the shared library's name for linkers and loaders. `docs/runtime.md` describes when its number
+//! Sets the shared library's name (SONAME) for linkers and loaders. `docs/runtime.md` describes when its number
 //! changes.
 
 fn main() {

@@ -1,4 +1,4 @@
-//! Builders of programs.
+//! The functions of `program.h` for builders of programs.
 
 use crate::program::{hand_over_text, xffi_rt_program};
 use crate::status::{status_or_null, xffi_rt_status};
@@ -7,11 +7,11 @@ use host::{Error, ErrorCode, Result, Tensor, Tree};
 use std::ffi::{c_char, c_void};
 use xla_ffi_programs::{Builder, Op, ValueShape};
 
-/// The C type `xffi_rt_builder`; empty after the program was built.
+/// `xffi_rt_builder` in C: a builder of a program; `None` after the program was built.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_builder(Option<Builder>);
 
-/// The C type `xffi_rt_op`.
+/// `xffi_rt_op` in C: an instruction of a builder.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct xffi_rt_op {
@@ -23,7 +23,7 @@ pub(crate) fn non_negative(number: i64, what: &str) -> Result<usize> {
     usize::try_from(number).map_err(|_| Error::invalid_argument(format!("{what} is {number}")))
 }
 
-/// Parses the caller's text of a shape.
+/// Parses a shape from a string of the caller.
 ///
 /// # Safety
 /// The pointer must be null or refer to a NUL-terminated string.
@@ -35,7 +35,7 @@ pub(crate) unsafe fn shape(pointer: *const c_char) -> Result<ValueShape> {
 /// Returns an array with the caller's bytes.
 ///
 /// # Safety
-/// The shape must be as for [`shape`], and the data as for [`list`].
+/// The requirements of [`shape`] apply to `pointer`, and those of [`list`] to `data` and `size`.
 pub(crate) unsafe fn tensor(
     pointer: *const c_char,
     data: *const c_void,
@@ -53,7 +53,7 @@ pub(crate) unsafe fn tensor(
             "{array} is not row-major; values must be"
         )));
     }
-    // Checked before the bytes are read: the size of a valid shape fits in memory.
+    // The size is compared before the bytes are read, because the size of a valid shape does not exceed the memory.
     let expected = array.shape().bytes();
     if size != expected {
         return Err(Error::invalid_argument(format!(
@@ -82,10 +82,10 @@ impl xffi_rt_op {
     }
 }
 
-/// Calls `body` with a builder and returns the new instruction in `out`.
+/// Calls `body` with a builder and writes the new instruction to `out`.
 ///
 /// # Safety
-/// The builder must be null or owned by the caller, and `out` must be null or point to space for an instruction.
+/// The builder must be null or owned by the caller, and `out` must be null or valid for writing an instruction.
 pub(crate) unsafe fn build(
     builder: *mut xffi_rt_builder,
     out: *mut xffi_rt_op,
@@ -94,7 +94,7 @@ pub(crate) unsafe fn build(
     status_or_null(|| {
         // SAFETY: guaranteed by the caller.
         let builder = unsafe { object_mut(builder, "builder") }?;
-        // Checked before the instruction is added to the builder.
+        // `out` is checked before the instruction is added to the builder.
         if out.is_null() {
             return Err(null("the out-parameter"));
         }
@@ -114,7 +114,7 @@ fn already_built() -> Error {
 /// Implements `xffi_rt_builder_create`.
 ///
 /// # Safety
-/// The pointers must be as documented in `program.h`.
+/// The pointers must meet the requirements in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_builder_create(
     name: *const c_char,
@@ -141,7 +141,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_destroy(builder: *mut xffi_rt_bu
 /// Implements `xffi_rt_builder_parameter`.
 ///
 /// # Safety
-/// The pointers must be as documented in `program.h`.
+/// The pointers must meet the requirements in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_builder_parameter(
     builder: *mut xffi_rt_builder,
@@ -165,7 +165,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_parameter(
 /// Implements `xffi_rt_builder_constant`.
 ///
 /// # Safety
-/// The pointers must be as documented in `program.h`.
+/// The pointers must meet the requirements in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_builder_constant(
     builder: *mut xffi_rt_builder,
@@ -186,7 +186,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_constant(
 /// Implements `xffi_rt_builder_token`.
 ///
 /// # Safety
-/// The pointers must be as documented in `program.h`.
+/// The pointers must meet the requirements in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_builder_token(
     builder: *mut xffi_rt_builder,
@@ -199,7 +199,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_token(
 /// Implements `xffi_rt_builder_tuple`.
 ///
 /// # Safety
-/// The pointers must be as documented in `program.h`.
+/// The pointers must meet the requirements in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_builder_tuple(
     builder: *mut xffi_rt_builder,
@@ -219,7 +219,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_tuple(
 /// Implements `xffi_rt_builder_get_tuple_element`.
 ///
 /// # Safety
-/// The pointers must be as documented in `program.h`.
+/// The pointers must meet the requirements in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_builder_get_tuple_element(
     builder: *mut xffi_rt_builder,
@@ -238,7 +238,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_get_tuple_element(
 /// Implements `xffi_rt_builder_set_name`.
 ///
 /// # Safety
-/// The pointers must be as documented in `program.h`.
+/// The pointers must meet the requirements in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_builder_set_name(
     builder: *mut xffi_rt_builder,
@@ -259,7 +259,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_set_name(
 /// Implements `xffi_rt_builder_shape`.
 ///
 /// # Safety
-/// The pointers must be as documented in `program.h`.
+/// The pointers must meet the requirements in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_builder_shape(
     builder: *const xffi_rt_builder,
@@ -282,7 +282,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_shape(
 /// Implements `xffi_rt_builder_last`.
 ///
 /// # Safety
-/// The pointers must be as documented in `program.h`.
+/// The pointers must meet the requirements in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_builder_last(
     builder: *const xffi_rt_builder,
@@ -302,7 +302,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_last(
 /// Implements `xffi_rt_builder_build`.
 ///
 /// # Safety
-/// The pointers must be as documented in `program.h`.
+/// The pointers must meet the requirements in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_builder_build(
     builder: *mut xffi_rt_builder,

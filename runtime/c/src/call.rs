@@ -1,4 +1,4 @@
-//! Calls on the caller's memory.
+//! The functions of `runtime.h` for calls on memory of the caller.
 
 mod dlpack;
 use crate::runtime::xffi_rt;
@@ -12,18 +12,18 @@ use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
 use xla_ffi_sys::XLA_FFI_DataType;
 
-/// The C type `xffi_rt_call`.
+/// `xffi_rt_call` in C: a call of a handler.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_call {
     runtime: Runtime,
-    /// The context of the next run; its operands are in the fields below.
+    /// The context of the next run. The operands are in the fields `args` and `rets`.
     call: Call,
     prepared: Option<PreparedCall>,
     args: Side,
     rets: Side,
-    /// Whether data pointers were replaced since the last run.
+    /// Whether data pointers were replaced after the last run.
     stale: bool,
-    /// Whether operands were removed and others added since the last run.
+    /// Whether the operands were replaced after the last run.
     reshaped: bool,
 }
 
@@ -41,7 +41,7 @@ pub(crate) unsafe fn change(
     if let Some(prepared) = &mut call.prepared {
         change(&mut prepared.settings()?)?;
     }
-    // Clones and the first run use these settings.
+    // Clones of the call, and its first run, use these settings.
     change(&mut call.call.settings())
 }
 
@@ -59,7 +59,7 @@ impl xffi_rt_call {
     /// Prepares the call with its current settings and operands.
     ///
     /// # Safety
-    /// The operands' data must be as documented in `runtime.h`.
+    /// The operands' data must meet the requirements in `runtime.h`.
     unsafe fn ready(&mut self) -> Result<&mut PreparedCall> {
         let frame = || {
             let (args, rets) = (self.args.operands(), self.rets.operands());
@@ -70,10 +70,11 @@ impl xffi_rt_call {
             place @ None => place.insert(unsafe { self.call.clone().prepare_on(frame()?) }?),
             Some(prepared) => {
                 if self.reshaped {
-                    // SAFETY: as above.
+                    // SAFETY: the caller keeps the operands' data until the execution is over.
                     unsafe { prepared.set_frame(frame()?) }?;
                 } else if self.stale {
-                    // SAFETY: as above; an open execution is refused.
+                    // SAFETY: the caller keeps the operands' data until the execution is over. While an execution is
+                    // open, `update` returns an error.
                     unsafe { prepared.update(&self.args.data, &self.rets.data) }?;
                 }
                 prepared
@@ -84,7 +85,7 @@ impl xffi_rt_call {
     }
 }
 
-/// Operands: their shapes and their addresses in the caller's memory.
+/// The arguments or the results of a call: their shapes, and their addresses in the caller's memory.
 #[derive(Clone, Debug, Default)]
 struct Side {
     shapes: Vec<Shape>,
@@ -104,7 +105,7 @@ impl Side {
 /// Implements `xffi_rt_call_create`.
 ///
 /// # Safety
-/// The pointers must be as documented in `runtime.h`.
+/// The pointers must meet the requirements in `runtime.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_create(
     runtime: *mut xffi_rt,
@@ -162,10 +163,10 @@ unsafe fn operand(
     add(side(call), unsafe { shape_of(dtype, rank, dims) }?, data)
 }
 
-/// Returns the shape with the caller's numbers.
+/// Returns the shape with the given element type and dimensions.
 ///
 /// # Safety
-/// The dimensions must be null or point to `rank` numbers.
+/// `dims` must be null or point to `rank` numbers.
 pub(crate) unsafe fn shape_of(
     dtype: XLA_FFI_DataType,
     rank: i64,
@@ -173,7 +174,7 @@ pub(crate) unsafe fn shape_of(
 ) -> Result<Shape> {
     let dtype = DType::from_raw(dtype)
         .ok_or_else(|| Error::invalid_argument(format!("{} is not an element type", dtype.0)))?;
-    // Checked before the dimensions are read: no array has a larger rank.
+    // The rank is checked before the dimensions are read, because arrays have at most this rank.
     let rank = usize::try_from(rank)
         .ok()
         .filter(|rank| *rank <= Shape::MAX_RANK)
@@ -194,7 +195,7 @@ fn add(side: &mut Side, shape: Shape, data: *mut c_void) -> Result<()> {
     Ok(())
 }
 
-/// Returns a call that accepts operands.
+/// Returns a call whose operands may change, or an error while the call is open.
 ///
 /// # Safety
 /// The call must be null or owned by the caller.
@@ -231,7 +232,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_clear_operands(
 /// Implements `xffi_rt_call_arg`.
 ///
 /// # Safety
-/// The pointers must be as documented in `runtime.h`.
+/// The pointers must meet the requirements in `runtime.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_arg(
     call: *mut xffi_rt_call,
@@ -247,7 +248,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_arg(
 /// Implements `xffi_rt_call_ret`.
 ///
 /// # Safety
-/// The pointers must be as documented in `runtime.h`.
+/// The pointers must meet the requirements in `runtime.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_ret(
     call: *mut xffi_rt_call,
@@ -287,7 +288,7 @@ unsafe fn set_data(
 /// Implements `xffi_rt_call_set_arg_data`.
 ///
 /// # Safety
-/// The pointers must be as documented in `runtime.h`.
+/// The pointers must meet the requirements in `runtime.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_set_arg_data(
     call: *mut xffi_rt_call,
@@ -301,7 +302,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_arg_data(
 /// Implements `xffi_rt_call_set_ret_data`.
 ///
 /// # Safety
-/// The pointers must be as documented in `runtime.h`.
+/// The pointers must meet the requirements in `runtime.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_set_ret_data(
     call: *mut xffi_rt_call,
@@ -347,7 +348,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_wait(
 /// Implements `xffi_rt_call_on_end`.
 ///
 /// # Safety
-/// The call must be null or owned by the caller; any thread must be allowed to call the callback once with `user`.
+/// The call must be null or owned by the caller. Any thread must be allowed to call `callback` once with `user`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_on_end(
     call: *mut xffi_rt_call,
@@ -370,7 +371,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_on_end(
 /// Implements `xffi_rt_call_run`.
 ///
 /// # Safety
-/// The call must be owned by the caller; its operands' data must be as documented in `runtime.h`.
+/// The call must be null or owned by the caller. The operands' data must meet the requirements in `runtime.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_run(call: *mut xffi_rt_call) -> *mut xffi_rt_status {
     status_or_null(|| {
@@ -398,7 +399,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_start(call: *mut xffi_rt_call) -> *
 /// Implements `xffi_rt_call_run_async`.
 ///
 /// # Safety
-/// The requirements of [`xffi_rt_call_run`] apply; any thread must be allowed to call the callback once with `user`.
+/// The requirements of [`xffi_rt_call_run`] apply. Any thread must be allowed to call `callback` once with `user`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_run_async(
     call: *mut xffi_rt_call,
@@ -420,7 +421,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_run_async(
 /// Implements `xffi_rt_call_clone`.
 ///
 /// # Safety
-/// The call must be null or owned by the caller, and `out` must be null or point to space for a pointer.
+/// The call must be null or owned by the caller, and `out` must be null or valid for writing a pointer.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_clone(
     call: *const xffi_rt_call,

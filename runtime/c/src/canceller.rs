@@ -1,4 +1,4 @@
-//! Cancellers of calls.
+//! The functions of `runtime.h` for cancellers of calls.
 
 use crate::call::xffi_rt_call;
 use crate::context::change;
@@ -6,7 +6,7 @@ use crate::status::{status_or_null, xffi_rt_status};
 use crate::{hand_over, object, take_back};
 use host::{Canceller, Settings};
 
-/// The C type `xffi_rt_canceller`.
+/// `xffi_rt_canceller` in C: a canceller of calls.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_canceller(pub(crate) Canceller);
 const _: () = crate::any_thread::<xffi_rt_canceller>();
@@ -14,7 +14,7 @@ const _: () = crate::any_thread::<xffi_rt_canceller>();
 /// Implements `xffi_rt_canceller_create`.
 ///
 /// # Safety
-/// `out` must be null or point to space for a pointer.
+/// `out` must be null or valid for writing a pointer.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_canceller_create(
     out: *mut *mut xffi_rt_canceller,

@@ -1,4 +1,4 @@
-//! Clients of PJRT plugins, and registration with them.
+//! The functions of `pjrt.h` for clients of PJRT plugins, and for the registration of handlers with XLA.
 
 use crate::library::xffi_rt_library;
 use crate::runtime::bundle_of;
@@ -8,7 +8,7 @@ use std::ffi::{CString, c_char, c_int};
 use xla_ffi_programs::pjrt::{Client, Plugin};
 use xla_ffi_sys::XLA_FFI_Handler_Bundle;
 
-/// The C type `xffi_rt_client`.
+/// `xffi_rt_client` in C: a client of a PJRT plugin.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_client {
     pub(crate) client: Client,
@@ -20,7 +20,7 @@ const _: () = crate::any_thread::<xffi_rt_client>();
 /// Implements `xffi_rt_client_open`.
 ///
 /// # Safety
-/// The pointers must be as documented in `pjrt.h`.
+/// The pointers must meet the requirements in `pjrt.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_client_open(
     path: *const c_char,
@@ -88,7 +88,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_client_version(
 /// Implements `xffi_rt_client_register`.
 ///
 /// # Safety
-/// The pointers must be as documented in `pjrt.h`; the bundle's functions must be handlers.
+/// The pointers must meet the requirements in `pjrt.h`; the bundle's functions must be handlers.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_client_register(
     client: *const xffi_rt_client,
@@ -127,7 +127,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_client_register_library(
 /// Implements `xffi_rt_client_type_id`.
 ///
 /// # Safety
-/// The pointers must be as documented in `pjrt.h`.
+/// The pointers must meet the requirements in `pjrt.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_client_type_id(
     client: *const xffi_rt_client,

@@ -1,4 +1,4 @@
-//! Programs on the embedded runtime.
+//! The functions of `program.h` for compiled programs.
 
 use crate::canceller::xffi_rt_canceller;
 use crate::client::xffi_rt_client;
@@ -14,13 +14,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use xla_ffi_programs::{Compiled, Options};
 
-// Forms in which tuples are passed to legacy targets.
+// The forms in which legacy targets receive tuples, as numbers in C.
 pub(crate) const XFFI_RT_TUPLES_TODAY: c_int = 0;
 pub(crate) const XFFI_RT_TUPLES_CPU_ROOTS: c_int = 1;
 pub(crate) const XFFI_RT_TUPLES_DEVICE_NODES: c_int = 2;
 pub(crate) const XFFI_RT_TUPLES_DEVICE_NULLS: c_int = 3;
 
-/// The C type `xffi_rt_compiled`.
+/// `xffi_rt_compiled` in C: a compiled program.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_compiled {
     compiled: Compiled,
@@ -30,7 +30,7 @@ pub(crate) struct xffi_rt_compiled {
 }
 const _: () = crate::any_thread::<xffi_rt_compiled>();
 
-/// The C type `xffi_rt_compile_options`.
+/// `xffi_rt_compile_options` in C: the options of `xffi_rt_compile`.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct xffi_rt_compile_options {
@@ -46,7 +46,7 @@ pub(crate) struct xffi_rt_compile_options {
 /// Implements `xffi_rt_compile`.
 ///
 /// # Safety
-/// The pointers must be as documented in `program.h`.
+/// The pointers must meet the requirements in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_compile(
     runtime: *mut xffi_rt,
@@ -84,15 +84,15 @@ pub(crate) unsafe extern "C" fn xffi_rt_compile(
     })
 }
 
-/// Converts the caller's compile options.
+/// Converts the options of `xffi_rt_compile`.
 ///
 /// # Safety
-/// The options must be as long as their size field. The platform must be null or a string, and the client null
-/// or owned by the caller.
+/// The options must have the size in their size field. The platform must be null or a string, and the client must be
+/// null or owned by the caller.
 unsafe fn read_options(given: *const xffi_rt_compile_options) -> Result<Options> {
     // SAFETY: guaranteed by the caller.
     unsafe { check_size::<xffi_rt_compile_options>(given.cast(), "XFFI_RT_COMPILE_OPTIONS_INIT") }?;
-    // SAFETY: guaranteed by the caller; the size was checked.
+    // SAFETY: guaranteed by the caller; `check_size` verified the size.
     let raw = unsafe { &*given };
     let mut options = Options::new().unwritten(unwritten(raw.check_unwritten));
     // SAFETY: guaranteed by the caller.
@@ -194,7 +194,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_ret_bytes(
 /// Implements `xffi_rt_compiled_run`.
 ///
 /// # Safety
-/// The pointers must be as documented in `program.h`.
+/// The pointers must meet the requirements in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
     compiled: *const xffi_rt_compiled,
@@ -230,17 +230,17 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
         }
         let mut arrays = vec![];
         for (index, shape) in compiled.args.iter().enumerate() {
-            // SAFETY: the list has as many pointers as were counted.
+            // SAFETY: the list has as many pointers as the program has arguments, which was checked.
             let data: *const c_void = unsafe { args.wrapping_add(index).read() };
             if data.is_null() && shape.bytes() > 0 {
                 return Err(null(&format!("argument {index}")));
             }
-            // SAFETY: the caller guarantees as many bytes as the shape has, while calls run. They are only
-            // read: `shared` holds a clone of each array, and shared arrays are not written.
+            // SAFETY: the caller guarantees as many bytes as the shape has, until all calls have ended. The bytes are
+            // only read: `shared` contains a clone of each array, and arrays with clones are not written.
             arrays.push(
                 match unsafe { Tensor::from_raw(shape.clone(), data.cast_mut(), ()) } {
                     Ok(tensor) => tensor,
-                    // SAFETY: as above.
+                    // SAFETY: the caller guarantees as many bytes as the shape has.
                     Err(_) => unsafe { copied_in(shape, data) }?,
                 },
             );
@@ -248,9 +248,10 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
         let shared = arrays.clone();
         let mut places = vec![];
         for (index, shape) in compiled.rets.iter().enumerate() {
-            // SAFETY: the list has as many pointers as were counted.
+            // SAFETY: the list has as many pointers as the program has results, which was checked.
             let data: *mut c_void = unsafe { rets.wrapping_add(index).read() };
-            // SAFETY: the caller guarantees as many bytes as the shape has, for exclusive use while calls run.
+            // SAFETY: the caller guarantees as many bytes as the shape has, which no other code uses until all calls
+            // have ended.
             let tensor = unsafe { Tensor::from_raw(shape.clone(), data, ()) };
             places.push(tensor.ok().filter(|_| !data.is_null()));
         }
@@ -264,13 +265,13 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
         let results = compiled.compiled.run_into(arguments, places, context)?;
         drop(shared);
         for (index, array) in results.leaves().enumerate() {
-            // SAFETY: the list has as many pointers as were counted.
+            // SAFETY: the list has as many pointers as the program has results, which was checked.
             let data: *mut c_void = unsafe { rets.wrapping_add(index).read() };
             let bytes = array.bytes();
-            // Results that a call has written in place need no copy.
+            // A result that a call has written to the caller's memory needs no copy.
             if !data.is_null() && bytes.as_ptr() != data.cast_const().cast() {
-                // SAFETY: the caller guarantees as many bytes as the shape has. The memory may hold an operand
-                // of this run, but never this array.
+                // SAFETY: the caller guarantees as many bytes as the shape has. The memory may be that of an operand
+                // of this run, but not that of this array.
                 unsafe { data.cast::<u8>().copy_from(bytes.as_ptr(), bytes.len()) };
             }
         }
@@ -278,7 +279,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_compiled_run(
     })
 }
 
-/// The C type `xffi_rt_run_options`.
+/// `xffi_rt_run_options` in C: the options of `xffi_rt_compiled_run`.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct xffi_rt_run_options {
@@ -289,17 +290,17 @@ pub(crate) struct xffi_rt_run_options {
     run_id: i64,
 }
 
-/// Returns the context of a program's calls from the options of the run.
+/// Returns a function that applies the options of `xffi_rt_compiled_run` to the calls of a program.
 ///
 /// # Safety
-/// The options must be null or as long as their size field. The objects that they refer to must be null or
+/// The options must be null or have the size in their size field. The objects to which they refer must be null or
 /// owned by the caller.
 unsafe fn run_context(given: *const xffi_rt_run_options) -> Result<impl FnMut(Call) -> Call> {
     if !given.is_null() {
         // SAFETY: guaranteed by the caller.
         unsafe { check_size::<xffi_rt_run_options>(given.cast(), "XFFI_RT_RUN_OPTIONS_INIT") }?;
     }
-    // SAFETY: guaranteed by the caller; the size was checked.
+    // SAFETY: guaranteed by the caller; `check_size` verified the size.
     let options = unsafe { given.as_ref() };
     let limit = options.and_then(|it| u64::try_from(it.milliseconds).ok());
     let limit = limit.filter(|limit| *limit > 0).map(Duration::from_millis);
@@ -316,17 +317,17 @@ unsafe fn run_context(given: *const xffi_rt_run_options) -> Result<impl FnMut(Ca
             call = call.user_data(data.shared());
         }
         match end {
-            // All calls of the program share the remaining time.
+            // The time limit is that of the program, so each call gets the remaining time.
             Some(end) => call.time_limit(Some(end.saturating_duration_since(Instant::now()))),
             None => call,
         }
     })
 }
 
-/// Checks the size field of the caller's options.
+/// Returns an error if the size field of options differs from the size of `T`.
 ///
 /// # Safety
-/// The options must start with their size.
+/// `given` must point to options that start with their size.
 unsafe fn check_size<T>(given: *const usize, init: &str) -> Result<()> {
     // SAFETY: guaranteed by the caller.
     let (size, whole) = (unsafe { given.read() }, size_of::<T>());
@@ -338,10 +339,10 @@ unsafe fn check_size<T>(given: *const usize, init: &str) -> Result<()> {
     )))
 }
 
-/// Returns a copy of an array that is not aligned as handlers may assume.
+/// Returns a copy of an array that lacks the alignment which handlers require.
 ///
 /// # Safety
-/// The data must be as long as the shape requires.
+/// `data` must point to as many bytes as the shape has.
 unsafe fn copied_in(shape: &Shape, data: *const c_void) -> Result<Tensor> {
     // SAFETY: guaranteed by the caller.
     let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), shape.bytes()) };

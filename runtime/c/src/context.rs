@@ -1,4 +1,4 @@
-//! The context of a call's next runs, and user data.
+//! The functions of `runtime.h` for the context of a call's next runs, and for user data.
 
 use crate::call::xffi_rt_call;
 use crate::runtime::{known_threads, xffi_rt};
@@ -11,7 +11,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Changes the context of the next runs.
+/// Changes the context of a call's next runs, and returns the status.
 ///
 /// # Safety
 /// The call must be null or owned by the caller.
@@ -52,7 +52,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_device_ordinal(
 /// Implements `xffi_rt_call_set_stream`.
 ///
 /// # Safety
-/// The call must be null or owned by the caller; the stream must outlive its runs.
+/// The call must be null or owned by the caller; the stream must outlive the runs of the call.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_set_stream(
     call: *mut xffi_rt_call,
@@ -78,7 +78,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_time_limit(
     unsafe { change(call, |to| Ok(_ = to.time_limit(limit))) }
 }
 
-/// Converts the flag of the C API.
+/// Converts the flag `check` of the C functions.
 pub(crate) fn unwritten(check: c_int) -> Unwritten {
     if check == 0 {
         Unwritten::Allowed
@@ -140,8 +140,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_custom_options(
 /// Implements `xffi_rt_call_set_allocator`.
 ///
 /// # Safety
-/// The call must be null or owned by the caller; any thread must be allowed to call the functions with
-/// `user`.
+/// The call must be null or owned by the caller. Any thread must be allowed to call the functions with `user`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_set_allocator(
     call: *mut xffi_rt_call,
@@ -165,19 +164,19 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_allocator(
     }
 }
 
-/// The caller's allocator for scratch memory.
+/// The caller's allocator for scratch memory: two functions, and a pointer that they receive.
 struct Scratch {
     allocate: unsafe extern "C" fn(*mut c_void, usize, usize) -> *mut c_void,
     free: unsafe extern "C" fn(*mut c_void, *mut c_void, usize),
     user: *mut c_void,
 }
 
-// SAFETY: by the contract of `xffi_rt_call_set_allocator`, any thread may call the functions.
+// SAFETY: the contract of `xffi_rt_call_set_allocator` allows any thread to call the functions.
 unsafe impl Send for Scratch {}
-// SAFETY: as above, several threads at once.
+// SAFETY: the contract of `xffi_rt_call_set_allocator` allows several threads at once to call the functions.
 unsafe impl Sync for Scratch {}
 
-// SAFETY: by the contract of `xffi_rt_call_set_allocator`, its functions allocate and free such memory.
+// SAFETY: the contract of `xffi_rt_call_set_allocator` requires functions that allocate and free such memory.
 unsafe impl DeviceAllocator for Scratch {
     fn allocate(&self, size: usize, alignment: usize) -> Option<*mut c_void> {
         // SAFETY: guaranteed by the caller of `xffi_rt_call_set_allocator`.
@@ -186,7 +185,8 @@ unsafe impl DeviceAllocator for Scratch {
     }
 
     unsafe fn free(&self, data: *mut c_void, size: usize) {
-        // SAFETY: as above; the caller guarantees that `allocate` returned it.
+        // SAFETY: guaranteed by the caller of `xffi_rt_call_set_allocator`. `allocate` returned the memory, as
+        // guaranteed by the caller of `free`.
         unsafe { (self.free)(self.user, data, size) };
     }
 }
@@ -194,7 +194,7 @@ unsafe impl DeviceAllocator for Scratch {
 /// Implements `xffi_rt_call_set_executor`.
 ///
 /// # Safety
-/// The call must be null or owned by the caller; any thread must be allowed to call `execute` with `user`.
+/// The call must be null or owned by the caller. Any thread must be allowed to call `execute` with `user`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_set_executor(
     call: *mut xffi_rt_call,
@@ -225,7 +225,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_executor(
     unsafe { change(call, set) }
 }
 
-/// The caller's executor, which runs tasks on the caller's threads.
+/// The caller's executor, which runs tasks on threads of the caller.
 struct Threads {
     execute:
         unsafe extern "C" fn(*mut c_void, Option<unsafe extern "C" fn(*mut c_void)>, *mut c_void),
@@ -233,17 +233,17 @@ struct Threads {
     user: *mut c_void,
 }
 
-// SAFETY: by the contract of `xffi_rt_call_set_executor`, any thread may call the function.
+// SAFETY: the contract of `xffi_rt_call_set_executor` allows any thread to call the function.
 unsafe impl Send for Threads {}
-// SAFETY: as above, several threads at once.
+// SAFETY: the contract of `xffi_rt_call_set_executor` allows several threads at once to call the function.
 unsafe impl Sync for Threads {}
 
 type Task = Box<dyn FnOnce() + Send>;
 
-/// Runs a task; the caller's function gets this function and the task as its data.
+/// Runs a task. The caller's `execute` receives this function and the boxed task.
 ///
 /// # Safety
-/// The data must be a boxed task, and this must be called once with it.
+/// `data` must be a boxed task that was not run before.
 unsafe extern "C" fn run_task(data: *mut c_void) {
     // SAFETY: guaranteed by the caller.
     let task = unsafe { Box::from_raw(data.cast::<Task>()) };
@@ -262,12 +262,12 @@ impl Executor for Threads {
     }
 }
 
-/// The C type `xffi_rt_user_data`.
+/// `xffi_rt_user_data` in C: objects for handlers.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_user_data(Arc<UserData>);
 
 impl xffi_rt_user_data {
-    /// Returns the same objects, for a call.
+    /// Returns a reference to the user data, for a call.
     pub(crate) fn shared(&self) -> Arc<UserData> {
         self.0.clone()
     }
@@ -276,7 +276,7 @@ impl xffi_rt_user_data {
 /// Implements `xffi_rt_user_data_create`.
 ///
 /// # Safety
-/// The runtime must be null or owned by the caller, and `out` must be null or point to space for a pointer.
+/// The runtime must be null or owned by the caller, and `out` must be null or valid for writing a pointer.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn xffi_rt_user_data_create(
     runtime: *const xffi_rt,
@@ -294,7 +294,7 @@ unsafe extern "C" fn xffi_rt_user_data_create(
 /// Implements `xffi_rt_user_data_add`.
 ///
 /// # Safety
-/// The pointers must be as documented in `runtime.h`.
+/// The pointers must meet the requirements in `runtime.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn xffi_rt_user_data_add(
     data: *mut xffi_rt_user_data,

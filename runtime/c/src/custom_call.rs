@@ -1,4 +1,4 @@
-//! Custom calls of builders.
+//! The function of `program.h` that adds custom calls to builders.
 
 use crate::builder::{build, non_negative, shape, tensor, xffi_rt_builder, xffi_rt_op};
 use crate::program::xffi_rt_program;
@@ -8,7 +8,7 @@ use host::{Error, Result};
 use std::ffi::{c_char, c_int, c_void};
 use xla_ffi_programs::{ApiVersion, Builder, CustomCall, Program, Schedule};
 
-// Numbers of `xffi_rt_custom_call`, as literals because cbindgen does not resolve paths.
+// The numbers in `xffi_rt_custom_call`. They are literals, because cbindgen does not resolve paths.
 pub(crate) const XFFI_RT_API_ORIGINAL: c_int = 1;
 pub(crate) const XFFI_RT_API_STATUS_RETURNING: c_int = 2;
 pub(crate) const XFFI_RT_API_STATUS_RETURNING_UNIFIED: c_int = 3;
@@ -28,7 +28,7 @@ const _: () = {
     assert!(XFFI_RT_SCHEDULE_EARLIEST == Schedule::Earliest as c_int);
 };
 
-/// The C type `xffi_rt_alias`.
+/// `xffi_rt_alias` in C: an array in the result that shares memory with an array in an operand.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct xffi_rt_alias {
@@ -39,7 +39,7 @@ pub(crate) struct xffi_rt_alias {
     operand_index_size: usize,
 }
 
-/// The C type `xffi_rt_custom_call`.
+/// `xffi_rt_custom_call` in C: the description of a custom call.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct xffi_rt_custom_call {
@@ -68,7 +68,7 @@ pub(crate) struct xffi_rt_custom_call {
 const _: () = assert!(size_of::<xffi_rt_custom_call>() == 152);
 const _: () = assert!(size_of::<xffi_rt_alias>() == 40);
 
-/// Returns the caller's path of tuple indices.
+/// Converts a path of tuple indices.
 ///
 /// # Safety
 /// The requirements of [`list`] apply.
@@ -84,7 +84,7 @@ unsafe fn path(pointer: *const i64, count: usize, what: &str) -> Result<Vec<usiz
 /// Implements `xffi_rt_builder_custom_call`.
 ///
 /// # Safety
-/// The pointers must be as documented in `program.h`.
+/// The pointers must meet the requirements in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_builder_custom_call(
     builder: *mut xffi_rt_builder,
@@ -104,7 +104,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_builder_custom_call(
 /// Converts the caller's description of a custom call.
 ///
 /// # Safety
-/// The pointers must be as documented in `program.h`.
+/// The pointers must meet the requirements in `program.h`.
 unsafe fn custom_call(call: &xffi_rt_custom_call) -> Result<CustomCall> {
     if call.struct_size != size_of::<xffi_rt_custom_call>() {
         return Err(Error::invalid_argument(format!(

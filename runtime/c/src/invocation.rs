@@ -1,4 +1,5 @@
-//! The runtime's own view of a call, for handlers that are linked with it.
+//! The functions of `invocation.h`: calls of handlers that are linked with the runtime, as the runtime represents
+//! them.
 
 use crate::call::xffi_rt_call;
 use crate::context::change;
@@ -15,20 +16,20 @@ use std::sync::{Arc, OnceLock};
 use xla_ffi_programs::Called;
 use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_ExecutionStage, XLA_FFI_InvokeContext};
 
-/// The C type `xffi_rt_invocation`: the context of a call of this image's runtimes, which handlers have as a pointer.
+/// `xffi_rt_invocation` in C: the context of a call by a runtime of this library. Handlers receive its address.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_invocation(());
 
-/// The C type `xffi_rt_device_stream`.
+/// `xffi_rt_device_stream` in C: the stream of a call.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_device_stream(Stream);
 const _: () = crate::any_thread::<xffi_rt_device_stream>();
 
-/// The C type `xffi_rt_allocator`.
+/// `xffi_rt_allocator` in C: the allocator for a call's scratch memory.
 pub(crate) struct xffi_rt_allocator(Arc<dyn DeviceAllocator>);
 const _: () = crate::any_thread::<xffi_rt_allocator>();
 
-/// Returns the address of this image: a symbol that the linker defines separately in each image.
+/// Returns the address of a symbol that the linker defines separately in each program and shared library.
 fn own_image() -> *const c_void {
     unsafe extern "C" {
         #[cfg_attr(windows, link_name = "__ImageBase")]
@@ -37,10 +38,11 @@ fn own_image() -> *const c_void {
     (&raw const __dso_handle).cast()
 }
 
-/// Returns why a host or an image may not use the runtime's own types.
+/// Returns an error if the host is not a runtime of this library, or if `image` is not the address that [`own_image`]
+/// returns; otherwise `None`.
 ///
 /// # Safety
-/// `api` must be null or refer to a host's table.
+/// `api` must be null or a host's function table.
 unsafe fn refusal(api: *const XLA_FFI_Api, image: *const c_void) -> Option<Error> {
     if image != own_image() {
         return Some(Error::new(
@@ -57,13 +59,13 @@ unsafe fn refusal(api: *const XLA_FFI_Api, image: *const c_void) -> Option<Error
 /// Implements `xffi_rt_refuse`.
 ///
 /// # Safety
-/// `api` must be null or refer to a host's table.
+/// `api` must be null or a host's function table.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_refuse(
     api: *const XLA_FFI_Api,
     image: *const c_void,
 ) -> *const c_char {
-    /// The two possible texts.
+    /// The two possible messages, which are valid until the program ends.
     static TEXTS: [OnceLock<CString>; 2] = [const { OnceLock::new() }; 2];
     // SAFETY: guaranteed by the caller.
     let Some(error) = (unsafe { refusal(api, image) }) else {
@@ -76,7 +78,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_refuse(
 /// Implements `xffi_rt_invocation_of`.
 ///
 /// # Safety
-/// The pointers must be as documented in `invocation.h`.
+/// The pointers must meet the requirements in `invocation.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_invocation_of(
     api: *const XLA_FFI_Api,
@@ -96,10 +98,10 @@ pub(crate) unsafe extern "C" fn xffi_rt_invocation_of(
     })
 }
 
-/// Returns the invocation of a caller's pointer.
+/// Returns the invocation to which a handler's pointer refers.
 ///
 /// # Safety
-/// The pointer must be null, or come from [`xffi_rt_invocation_of`] in a call that is not over.
+/// `pointer` must be null, or a pointer that [`xffi_rt_invocation_of`] returned in a call that has not ended.
 unsafe fn invocation<'a>(pointer: *const xffi_rt_invocation) -> Result<Invocation<'a>> {
     if pointer.is_null() {
         return Err(null("invocation"));
@@ -202,7 +204,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_device_stream_handle(
 /// Implements `xffi_rt_device_stream_enqueue`.
 ///
 /// # Safety
-/// The stream must be null or owned by the caller; another thread must be allowed to call the task once with the data.
+/// The stream must be null or owned by the caller. Any thread must be allowed to call `task` once with `data`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_device_stream_enqueue(
     stream: *const xffi_rt_device_stream,
@@ -262,7 +264,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_allocator_destroy(allocator: *mut xffi_r
 /// Implements `xffi_rt_allocator_allocate`.
 ///
 /// # Safety
-/// The allocator must be null or owned by the caller, and `out` must be null or point to space for a pointer.
+/// The allocator must be null or owned by the caller, and `out` must be null or valid for writing a pointer.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_allocator_allocate(
     allocator: *const xffi_rt_allocator,
@@ -290,7 +292,8 @@ pub(crate) unsafe extern "C" fn xffi_rt_allocator_allocate(
 /// Implements `xffi_rt_allocator_free`.
 ///
 /// # Safety
-/// The allocator must be null or owned by the caller, and the data must be null or its memory of this size.
+/// The allocator must be null or owned by the caller, and `data` must be null or memory of this size from the
+/// allocator.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_allocator_free(
     allocator: *const xffi_rt_allocator,
@@ -308,7 +311,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_allocator_free(
 /// Implements `xffi_rt_invocation_num_threads`.
 ///
 /// # Safety
-/// The invocation must be null or belong to the current call, and `out` must be null or point to space for a number.
+/// The invocation must be null or belong to the current call, and `out` must be null or valid for writing a number.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_invocation_num_threads(
     invocation: *const xffi_rt_invocation,
@@ -326,8 +329,8 @@ pub(crate) unsafe extern "C" fn xffi_rt_invocation_num_threads(
 /// Implements `xffi_rt_invocation_spawn`.
 ///
 /// # Safety
-/// The invocation must be null or belong to the current call; another thread must be allowed to call the task once
-/// with the data.
+/// The invocation must be null or belong to the current call. Any thread must be allowed to call `task` once with
+/// `data`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_invocation_spawn(
     invocation: *const xffi_rt_invocation,
@@ -345,7 +348,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_invocation_spawn(
 /// Implements `xffi_rt_call_set_called_computation`.
 ///
 /// # Safety
-/// The pointers must be as documented in `invocation.h`.
+/// The pointers must meet the requirements in `invocation.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_call_set_called_computation(
     call: *mut xffi_rt_call,
@@ -357,7 +360,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_set_called_computation(
         return status_or_null(|| Err(null("object")));
     }
     let deleter: Option<Deleter> = deleter;
-    // Created when the call accepts the object: the caller keeps a refused object.
+    // The object is only wrapped when the call accepts it, because after an error the caller keeps ownership.
     let carried = OnceCell::new();
     let set = |to: &mut host::Settings<'_>| {
         let new = || Arc::new(Carried::new(r#type, object, deleter));
@@ -386,7 +389,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_invocation_called(
     object.unwrap_or(std::ptr::null_mut()).cast_const()
 }
 
-/// Returns the data that a program attaches to its call.
+/// Returns the called computations and the literal of a program's call; `None` for other calls.
 ///
 /// # Safety
 /// The invocation must be null or belong to the current call.
@@ -411,7 +414,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_invocation_called_count(
 /// Implements `xffi_rt_invocation_called_program`.
 ///
 /// # Safety
-/// The invocation must be null or belong to the current call, and `out` must be null or point to space for a pointer.
+/// The invocation must be null or belong to the current call, and `out` must be null or valid for writing a pointer.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_invocation_called_program(
     invocation: *const xffi_rt_invocation,
@@ -434,7 +437,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_invocation_called_program(
 /// Implements `xffi_rt_invocation_literal`.
 ///
 /// # Safety
-/// The invocation must be null or belong to the current call, and `out` must be null or point to space for an array.
+/// The invocation must be null or belong to the current call, and `out` must be null or valid for writing an array.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_invocation_literal(
     invocation: *const xffi_rt_invocation,

@@ -1,5 +1,5 @@
-//! The embedded runtime for C and C++. The headers `runtime.h`, `program.h`, `pjrt.h` and
-//! `invocation.h` in `include/xla_ffi` document each function.
+//! The embedded runtime for C and C++. The functions are documented in the headers `runtime.h`, `program.h`, `pjrt.h`
+//! and `invocation.h` in `include/xla_ffi`.
 #![expect(non_camel_case_types, reason = "C names are kept")]
 
 mod builder;
@@ -21,13 +21,13 @@ mod stream;
 use host::{Error, Result};
 use std::ffi::{CStr, c_char, c_void};
 
-/// Asserts that any thread may use a type, several at once, as the headers guarantee.
+/// Compiles only if any thread may use the type, also several threads at once, as the headers guarantee.
 const fn any_thread<T: Send + Sync>() {}
 
-/// Calls a deleter of the program. An exception that leaves it is reported and goes no further.
+/// Calls a deleter of the program. A panic or exception of the deleter is caught and logged.
 ///
 /// # Safety
-/// It must be valid to call the function with the argument.
+/// The function must be safe to call with the argument.
 unsafe fn contained(
     function: unsafe extern "C" fn(*mut c_void),
     argument: *mut c_void,
@@ -39,29 +39,28 @@ unsafe fn contained(
     }
 }
 
-/// Returns the object of a caller's pointer.
+/// Returns the object to which a pointer refers, or an error for null.
 ///
 /// # Safety
-/// The pointer must be null or refer to a live object of its type.
+/// `pointer` must be null or refer to an object of type `T` that is not destroyed.
 unsafe fn object<'a, T>(pointer: *const T, what: &str) -> Result<&'a T> {
     // SAFETY: guaranteed by the caller.
     unsafe { pointer.as_ref() }.ok_or_else(|| null(what))
 }
 
-/// Returns the object of a caller's pointer like [`object`], for objects that the caller uses
-/// exclusively.
+/// Returns the object to which a pointer refers like [`object`], for exclusive use.
 ///
 /// # Safety
-/// As for [`object`], and no other code uses the object.
+/// The requirements of [`object`] apply. No other code may use the object.
 unsafe fn object_mut<'a, T>(pointer: *mut T, what: &str) -> Result<&'a mut T> {
     // SAFETY: guaranteed by the caller.
     unsafe { pointer.as_mut() }.ok_or_else(|| null(what))
 }
 
-/// Returns a string of the caller.
+/// Returns a string of the caller, or an error for null or invalid UTF-8.
 ///
 /// # Safety
-/// The pointer must be null or refer to a NUL-terminated string.
+/// `pointer` must be null or refer to a NUL-terminated string.
 unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a str> {
     if pointer.is_null() {
         return Err(null(what));
@@ -72,7 +71,7 @@ unsafe fn text<'a>(pointer: *const c_char, what: &str) -> Result<&'a str> {
         .map_err(|_| Error::invalid_argument(format!("{what} is not UTF-8: {text:?}")))
 }
 
-/// Returns a string of the caller that may be absent.
+/// Returns a string of the caller, or `None` for null.
 ///
 /// # Safety
 /// The requirements of [`text`] apply.
@@ -84,10 +83,10 @@ unsafe fn optional_text<'a>(pointer: *const c_char, what: &str) -> Result<Option
     unsafe { text(pointer, what) }.map(Some)
 }
 
-/// Writes a value for the caller.
+/// Writes a value to a pointer of the caller, or returns an error for null.
 ///
 /// # Safety
-/// The pointer must be null or valid for writes.
+/// `out` must be null or valid for writes.
 unsafe fn write_out<T>(out: *mut T, value: impl FnOnce() -> T) -> Result<()> {
     if out.is_null() {
         return Err(null("the out-parameter"));
@@ -97,19 +96,19 @@ unsafe fn write_out<T>(out: *mut T, value: impl FnOnce() -> T) -> Result<()> {
     Ok(())
 }
 
-/// Passes ownership of an object to the caller.
+/// Allocates an object and writes its address to `out`. The caller becomes the owner.
 ///
 /// # Safety
-/// The pointer must be null or point to space for a pointer.
+/// `out` must be null or valid for writing a pointer.
 unsafe fn hand_over<T>(out: *mut *mut T, value: T) -> Result<()> {
     // SAFETY: guaranteed by the caller.
     unsafe { write_out(out, || Box::into_raw(Box::new(value))) }
 }
 
-/// Returns the elements of a caller's array.
+/// Returns the elements of a caller's array, or an error for null with a `count` other than 0.
 ///
 /// # Safety
-/// The pointer must refer to `count` elements; it may be null if there are none.
+/// `pointer` must be null or refer to `count` elements.
 unsafe fn list<'a, T>(pointer: *const T, count: usize, what: &str) -> Result<&'a [T]> {
     match (count, pointer.is_null()) {
         (0, _) => Ok(&[]),
@@ -119,16 +118,16 @@ unsafe fn list<'a, T>(pointer: *const T, count: usize, what: &str) -> Result<&'a
     }
 }
 
-/// A caller's pointer that is passed to another thread.
+/// A caller's pointer that is passed to a different thread.
 struct Data(*mut c_void);
 
-// SAFETY: by the contract of the functions that take tasks, another thread may use the data.
+// SAFETY: the contracts of the functions that accept tasks allow any thread to use the data.
 unsafe impl Send for Data {}
 
-/// Returns a task of the caller.
+/// Returns a closure that calls a task of the caller.
 ///
 /// # Safety
-/// Another thread must be allowed to call the task once with the data.
+/// Any thread must be allowed to call the task once with the data.
 unsafe fn task(
     task: Option<unsafe extern "C" fn(data: *mut c_void)>,
     data: *mut c_void,
@@ -142,10 +141,10 @@ unsafe fn task(
     })
 }
 
-/// Takes back ownership of an object; null is fine.
+/// Destroys an object of the caller. A null pointer is ignored.
 ///
 /// # Safety
-/// The pointer must be null, or come from [`hand_over`] and not be taken back before.
+/// `pointer` must be null, or an object from [`hand_over`] that is not destroyed.
 unsafe fn take_back<T>(pointer: *mut T) {
     if !pointer.is_null() {
         // SAFETY: guaranteed by the caller.

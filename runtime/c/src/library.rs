@@ -1,4 +1,4 @@
-//! Libraries with handlers.
+//! The functions of `runtime.h` for libraries with handlers.
 
 use crate::runtime::xffi_rt;
 use crate::status::{status_or_null, xffi_rt_status};
@@ -6,7 +6,7 @@ use crate::{hand_over, object, take_back, text, write_out};
 use host::Library;
 use std::ffi::{c_char, c_void};
 
-/// The C type `xffi_rt_library`.
+/// `xffi_rt_library` in C: a library with handlers.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_library {
     pub(crate) library: Library,
@@ -16,7 +16,7 @@ const _: () = crate::any_thread::<xffi_rt_library>();
 /// Implements `xffi_rt_library_load`.
 ///
 /// # Safety
-/// The pointers must be as documented in `runtime.h`.
+/// The pointers must meet the requirements in `runtime.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_library_load(
     runtime: *mut xffi_rt,
@@ -47,7 +47,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_library_destroy(library: *mut xffi_rt_li
 /// Implements `xffi_rt_library_symbol`.
 ///
 /// # Safety
-/// The pointers must be as documented in `runtime.h`.
+/// The pointers must meet the requirements in `runtime.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_library_symbol(
     library: *const xffi_rt_library,

@@ -1,4 +1,4 @@
-//! Shutdown, logging and counters of a runtime, for long-running programs.
+//! The functions of `runtime.h` for shutdown, logging and counters, for long-running programs.
 
 use crate::runtime::xffi_rt;
 use crate::status::{c_text, status_or_null, xffi_rt_status};
@@ -49,7 +49,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_shutdown(
     })
 }
 
-/// The C type `xffi_rt_handler_counts`.
+/// `xffi_rt_handler_counts` in C: the outcomes of a handler's executions.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct xffi_rt_handler_counts {
@@ -62,7 +62,7 @@ pub(crate) struct xffi_rt_handler_counts {
 /// Implements `xffi_rt_counts`.
 ///
 /// # Safety
-/// The runtime must be null or owned by the caller; it must be valid to call `told` with `user`.
+/// The runtime must be null or owned by the caller. `told` must be safe to call with `user`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_counts(
     runtime: *const xffi_rt,
@@ -91,7 +91,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_counts(
     })
 }
 
-/// The C type `xffi_rt_execution`.
+/// `xffi_rt_execution` in C: a finished execution.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct xffi_rt_execution {
@@ -106,8 +106,8 @@ type Observer = unsafe extern "C" fn(*mut c_void, *const xffi_rt_execution);
 /// Implements `xffi_rt_observe`.
 ///
 /// # Safety
-/// The runtime must be null or owned by the caller; any threads, several at once, must be allowed to call `told` with
-/// `user`.
+/// The runtime must be null or owned by the caller. Any thread, also several at once, must be allowed to call `told`
+/// with `user`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_observe(
     runtime: *const xffi_rt,
@@ -137,7 +137,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_observe(
     })
 }
 
-// Severities of log messages.
+// The severities of log messages, as numbers in C.
 pub(crate) const XFFI_RT_LOG_ERROR: c_int = 1;
 pub(crate) const XFFI_RT_LOG_WARNING: c_int = 2;
 pub(crate) const XFFI_RT_LOG_INFO: c_int = 3;
@@ -148,12 +148,13 @@ struct Listener<F> {
     user: *mut c_void,
 }
 
-// SAFETY: by the contract of `xffi_rt_set_logger` and `xffi_rt_observe`, any thread may call it.
+// SAFETY: the contracts of `xffi_rt_set_logger` and `xffi_rt_observe` allow any thread to call the function.
 unsafe impl<F> Send for Listener<F> {}
-// SAFETY: as above, several threads at once.
+// SAFETY: the contracts of `xffi_rt_set_logger` and `xffi_rt_observe` allow several threads at once to call the
+// function.
 unsafe impl<F> Sync for Listener<F> {}
 
-/// The logger of the `log` facade in this library.
+/// The logger that this library sets for the crate `log`. It passes messages to the function of the program.
 struct Logger(RwLock<Option<Listener<Log>>>);
 
 type Log = unsafe extern "C" fn(*mut c_void, c_int, *const c_char);
@@ -161,7 +162,7 @@ type Log = unsafe extern "C" fn(*mut c_void, c_int, *const c_char);
 static LOGGER: Logger = Logger(RwLock::new(None));
 
 thread_local! {
-    /// Whether this thread is inside the program's function.
+    /// Whether this thread is inside the program's log function.
     static IS_LOGGING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -171,7 +172,7 @@ impl log::Log for Logger {
     }
 
     fn log(&self, record: &log::Record<'_>) {
-        // Messages that the function's own calls cause are printed instead, to avoid an endless recursion.
+        // Messages that occur inside the program's log function are printed instead, to avoid an endless recursion.
         if !IS_LOGGING.get() {
             let listener = self.0.read().unwrap_or_else(PoisonError::into_inner);
             if let Some(listener) = &*listener {
@@ -204,7 +205,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_set_logger(
     user: *mut c_void,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // The facade belongs to this library; a second call fails because the logger is set already.
+        // The crate `log` is linked into this library. A second call fails, because the logger is already set.
         let _ = log::set_logger(&LOGGER);
         if IS_LOGGING.get() {
             return Err(Error::new(
@@ -213,7 +214,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_set_logger(
             ));
         }
         let level = told.map_or(log::LevelFilter::Off, |_| log::LevelFilter::Info);
-        // Waits until the previous function no longer runs.
+        // The lock waits until the previous function is no longer running.
         let mut place = LOGGER.0.write().unwrap_or_else(PoisonError::into_inner);
         *place = told.map(|told| Listener { told, user });
         log::set_max_level(level);

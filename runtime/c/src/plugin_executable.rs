@@ -1,4 +1,4 @@
-//! Programs that PJRT plugins have compiled, and their executions.
+//! The functions of `pjrt.h` for programs that PJRT plugins have compiled, and for their results.
 
 use crate::call::shape_of;
 use crate::client::xffi_rt_client;
@@ -10,17 +10,17 @@ use std::time::Duration;
 use xla_ffi_programs::pjrt::{Launch, Loaded};
 use xla_ffi_sys::XLA_FFI_DataType;
 
-/// The C type `xffi_rt_loaded`.
+/// `xffi_rt_loaded` in C: a program that a plugin has compiled.
 #[derive(Clone, Debug)]
 pub(crate) struct xffi_rt_loaded(Loaded, xla_ffi_programs::pjrt::Client);
 const _: () = crate::any_thread::<xffi_rt_loaded>();
 
-/// The C type `xffi_rt_results`.
+/// `xffi_rt_results` in C: the results of a program.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_results(Vec<Tensor>);
 const _: () = crate::any_thread::<xffi_rt_results>();
 
-/// The C type `xffi_rt_array`.
+/// `xffi_rt_array` in C: an array in memory of the caller or of the library.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct xffi_rt_array {
@@ -31,7 +31,7 @@ pub(crate) struct xffi_rt_array {
 }
 
 impl xffi_rt_array {
-    /// Returns a view of a tensor, which the caller may read while the tensor exists.
+    /// Returns a view of a tensor. The caller may read the view while the tensor exists.
     pub(crate) fn of(tensor: &Tensor) -> Self {
         let dims = tensor.shape().dims();
         Self {
@@ -43,7 +43,7 @@ impl xffi_rt_array {
     }
 }
 
-/// The C type `xffi_rt_object`.
+/// `xffi_rt_object` in C: an object in the user data of an execution.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct xffi_rt_object {
@@ -51,7 +51,7 @@ pub(crate) struct xffi_rt_object {
     object: *const c_void,
 }
 
-/// The C type `xffi_rt_launch_options`.
+/// `xffi_rt_launch_options` in C: the options of `xffi_rt_loaded_run`.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct xffi_rt_launch_options {
@@ -65,7 +65,7 @@ pub(crate) struct xffi_rt_launch_options {
 /// Implements `xffi_rt_client_compile`.
 ///
 /// # Safety
-/// The pointers must be as documented in `pjrt.h`.
+/// The pointers must meet the requirements in `pjrt.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_client_compile(
     client: *const xffi_rt_client,
@@ -104,10 +104,10 @@ pub(crate) unsafe extern "C" fn xffi_rt_loaded_ret_count(loaded: *const xffi_rt_
     unsafe { loaded.as_ref() }.map_or(0, |loaded| loaded.0.results())
 }
 
-/// Returns a copy of a caller's array.
+/// Returns a tensor with a copy of a caller's array.
 ///
 /// # Safety
-/// Dimensions and data must be as documented in `pjrt.h`.
+/// Dimensions and data must meet the requirements in `pjrt.h`.
 unsafe fn tensor(array: &xffi_rt_array) -> Result<Tensor> {
     // SAFETY: guaranteed by the caller.
     let shape = unsafe { shape_of(array.dtype, array.rank, array.dims) }?;
@@ -116,10 +116,10 @@ unsafe fn tensor(array: &xffi_rt_array) -> Result<Tensor> {
     Tensor::from_bytes(shape, bytes)
 }
 
-/// Applies the options.
+/// Applies the options of `xffi_rt_loaded_run` to an execution.
 ///
 /// # Safety
-/// The options must be as documented in `pjrt.h`.
+/// The options must meet the requirements in `pjrt.h`.
 unsafe fn with_options(mut launch: Launch, options: &xffi_rt_launch_options) -> Result<Launch> {
     let size = size_of::<xffi_rt_launch_options>();
     if options.struct_size != size {
@@ -149,7 +149,7 @@ unsafe fn with_options(mut launch: Launch, options: &xffi_rt_launch_options) -> 
 /// Implements `xffi_rt_loaded_run`.
 ///
 /// # Safety
-/// The pointers must be as documented in `pjrt.h`.
+/// The pointers must meet the requirements in `pjrt.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_loaded_run(
     loaded: *const xffi_rt_loaded,
@@ -195,7 +195,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_results_count(results: *const xffi_rt_re
 /// Implements `xffi_rt_results_get`.
 ///
 /// # Safety
-/// The results must be null or owned by the caller, and `out` must be null or point to space for an array.
+/// The results must be null or owned by the caller, and `out` must be null or valid for writing an array.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_results_get(
     results: *const xffi_rt_results,

@@ -1,4 +1,4 @@
-//! Verified programs.
+//! The functions of `program.h` for verified programs.
 
 use crate::status::{c_text, status_or_null, xffi_rt_status};
 use crate::{object, take_back, write_out};
@@ -6,15 +6,15 @@ use host::{Error, ErrorCode, Result};
 use std::ffi::{CString, c_char};
 use xla_ffi_programs::Program;
 
-/// The C type `xffi_rt_program`.
+/// `xffi_rt_program` in C: a verified program.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_program(pub(crate) Program);
 const _: () = crate::any_thread::<xffi_rt_program>();
 
-/// Passes ownership of a text to the caller.
+/// Writes the address of a new C string to `out`. The caller becomes the owner.
 ///
 /// # Safety
-/// The pointer must be null or point to space for a pointer.
+/// `out` must be null or valid for writing a pointer.
 pub(crate) unsafe fn hand_over_text(out: *mut *mut c_char, text: &str) -> Result<()> {
     // SAFETY: guaranteed by the caller.
     unsafe { write_out(out, || c_text(text).into_raw()) }
@@ -23,7 +23,7 @@ pub(crate) unsafe fn hand_over_text(out: *mut *mut c_char, text: &str) -> Result
 /// Implements `xffi_rt_text_destroy`.
 ///
 /// # Safety
-/// The text must be null, or come from this library and not be used afterwards.
+/// `text` must be null or a string from this library, and must not be used afterwards.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_text_destroy(text: *mut c_char) {
     if !text.is_null() {
@@ -42,10 +42,10 @@ pub(crate) unsafe extern "C" fn xffi_rt_program_destroy(program: *mut xffi_rt_pr
     unsafe { take_back(program) };
 }
 
-/// Passes a text about a program to the caller.
+/// Writes a text about a program to `out` as a new C string.
 ///
 /// # Safety
-/// The program must be null or owned by the caller, and `out` must be null or point to space for a pointer.
+/// The program must be null or owned by the caller, and `out` must be null or valid for writing a pointer.
 unsafe fn about(
     program: *const xffi_rt_program,
     out: *mut *mut c_char,
@@ -62,7 +62,7 @@ unsafe fn about(
 /// Implements `xffi_rt_program_hlo`.
 ///
 /// # Safety
-/// The pointers must be as documented in `program.h`.
+/// The pointers must meet the requirements in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_program_hlo(
     program: *const xffi_rt_program,
@@ -75,7 +75,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_program_hlo(
 /// Implements `xffi_rt_program_stablehlo`.
 ///
 /// # Safety
-/// The pointers must be as documented in `program.h`.
+/// The pointers must meet the requirements in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_program_stablehlo(
     program: *const xffi_rt_program,
@@ -101,7 +101,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_program_parameter_count(
 /// Implements `xffi_rt_program_parameter_shape`.
 ///
 /// # Safety
-/// The pointers must be as documented in `program.h`.
+/// The pointers must meet the requirements in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_program_parameter_shape(
     program: *const xffi_rt_program,
@@ -125,7 +125,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_program_parameter_shape(
 /// Implements `xffi_rt_program_result_shape`.
 ///
 /// # Safety
-/// The pointers must be as documented in `program.h`.
+/// The pointers must meet the requirements in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_program_result_shape(
     program: *const xffi_rt_program,
@@ -138,7 +138,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_program_result_shape(
 /// Implements `xffi_rt_program_parse`.
 ///
 /// # Safety
-/// The pointers must be as documented in `program.h`.
+/// The pointers must meet the requirements in `program.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_program_parse(
     hlo: *const c_char,

@@ -1,4 +1,4 @@
-//! Runtimes and registration.
+//! The functions of `runtime.h` for runtimes and for the registration of handlers.
 
 use crate::library::xffi_rt_library;
 use crate::status::{status_or_null, xffi_rt_status};
@@ -8,10 +8,11 @@ use host::{Bundle, Error, Revision, Runtime, Stage};
 use std::ffi::{c_char, c_int, c_void};
 use xla_ffi_sys::{XLA_FFI_Api, XLA_FFI_Handler_Bundle, XlaFfiLegacyTarget};
 
-/// The newest revision, for `xffi_rt_create`.
+/// The number for the newest revision, for `xffi_rt_create`.
 pub(crate) const XFFI_RT_NEWEST: c_int = -1;
 
-// Numbers of `xffi_rt_register_legacy`, as literals because cbindgen does not resolve paths.
+// The numbers of signatures for `xffi_rt_register_legacy`. They are literals, because cbindgen does not resolve
+// paths.
 pub(crate) const XFFI_RT_LEGACY_UNKNOWN: u32 = 0;
 pub(crate) const XFFI_RT_LEGACY_CPU: u32 = 1;
 pub(crate) const XFFI_RT_LEGACY_CPU_STATUS: u32 = 2;
@@ -29,12 +30,12 @@ const _: () = {
     assert!(Signature::ALL.len() == 5);
 };
 
-/// The C type `xffi_rt`.
+/// `xffi_rt` in C: a runtime.
 #[derive(Debug)]
 pub(crate) struct xffi_rt(pub(crate) Runtime);
 const _: () = crate::any_thread::<xffi_rt>();
 
-/// Implements `XLA_FFI_GetApi`: returns the table of the program's own runtime.
+/// Implements `XLA_FFI_GetApi`: returns the function table of the program's global runtime.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn XLA_FFI_GetApi() -> *const XLA_FFI_Api {
     Runtime::global().api()
@@ -43,7 +44,7 @@ pub(crate) extern "C" fn XLA_FFI_GetApi() -> *const XLA_FFI_Api {
 /// Implements `xffi_rt_register_legacy`.
 ///
 /// # Safety
-/// The pointers must be as documented in `runtime.h`; the function must have the signature.
+/// The pointers must meet the requirements in `runtime.h`. The function must have the given signature.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_register_legacy(
     runtime: *mut xffi_rt,
@@ -72,10 +73,10 @@ pub(crate) unsafe extern "C" fn xffi_rt_register_legacy(
     })
 }
 
-/// The maximum number of threads of a pool.
+/// The maximum number of threads in a thread pool.
 const MOST_THREADS: usize = 1024;
 
-/// Checks the number of threads of a pool.
+/// Returns the number of threads in a thread pool, or an error if the number is out of range.
 pub(crate) fn known_threads(threads: usize) -> Result<usize, Error> {
     if (1..=MOST_THREADS).contains(&threads) {
         return Ok(threads);
@@ -99,7 +100,7 @@ fn known_revision(revision: c_int) -> Result<Revision, Error> {
 /// Implements `xffi_rt_create`.
 ///
 /// # Safety
-/// `out` must be null or point to space for a pointer.
+/// `out` must be null or valid for writing a pointer.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_create(
     revision: c_int,
@@ -115,7 +116,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_create(
 /// Implements `xffi_rt_create_with_threads`.
 ///
 /// # Safety
-/// `out` must be null or point to space for a pointer.
+/// `out` must be null or valid for writing a pointer.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_create_with_threads(
     revision: c_int,
@@ -139,7 +140,7 @@ pub(crate) extern "C" fn xffi_rt_version() -> *const c_char {
 /// Implements `xffi_rt_take_findings`.
 ///
 /// # Safety
-/// The runtime must be null or owned by the caller; it must be valid to call `told` with `user`.
+/// The runtime must be null or owned by the caller. `told` must be safe to call with `user`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_take_findings(
     runtime: *const xffi_rt,
@@ -189,7 +190,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_api(runtime: *const xffi_rt) -> *const X
 /// Implements `xffi_rt_register`.
 ///
 /// # Safety
-/// The pointers must be as documented in `runtime.h`; the bundle's functions must be handlers.
+/// The pointers must meet the requirements in `runtime.h`; the bundle's functions must be handlers.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_register(
     runtime: *mut xffi_rt,
@@ -213,7 +214,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_register(
 /// Implements `xffi_rt_require`.
 ///
 /// # Safety
-/// The pointers must be as documented in `runtime.h`.
+/// The pointers must meet the requirements in `runtime.h`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_require(
     runtime: *const xffi_rt,
@@ -253,10 +254,10 @@ pub(crate) unsafe extern "C" fn xffi_rt_register_library(
     })
 }
 
-/// Returns the functions of a caller's bundle.
+/// Converts a bundle of the caller.
 ///
 /// # Safety
-/// The bundle must be null or consist of handlers.
+/// `bundle` must be null or point to a bundle of handlers.
 pub(crate) unsafe fn bundle_of(bundle: *const XLA_FFI_Handler_Bundle) -> Result<Bundle, Error> {
     // SAFETY: guaranteed by the caller.
     let raw = unsafe { object(bundle, "bundle") }?;

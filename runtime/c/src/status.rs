@@ -1,18 +1,18 @@
-//! Statuses: errors for C, and the objects of the program that errors and calls carry.
+//! The functions of `runtime.h` for statuses, which are errors in C, and for objects that errors and calls contain.
 
 use host::{Error, ErrorCode, Result};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use xla_ffi_sys::{XLA_FFI_Error, XLA_FFI_Error_Code};
 
-/// The C type `xffi_rt_status`.
+/// `xffi_rt_status` in C: an error.
 #[derive(Debug)]
 pub(crate) struct xffi_rt_status {
     error: Error,
     text: CString,
-    /// The texts of the findings.
+    /// The findings of the error, as texts.
     findings: Vec<CString>,
-    /// The texts of its causes, the nearest first.
+    /// The causes of the error as texts, the nearest cause first.
     causes: Vec<CString>,
 }
 const _: () = crate::any_thread::<xffi_rt_status>();
@@ -23,12 +23,12 @@ impl xffi_rt_status {
     }
 }
 
-/// Returns the causes of an error, the nearest first.
+/// Returns the causes of an error, the nearest cause first.
 pub(crate) fn causes(error: &Error) -> impl Iterator<Item = &(dyn std::error::Error + 'static)> {
     std::iter::successors(std::error::Error::source(error), |cause| cause.source())
 }
 
-/// Returns the status of an outcome; a panic becomes an error status.
+/// Runs `body` and converts its error or panic to a status. Returns null on success.
 pub(crate) fn status_or_null(body: impl FnOnce() -> Result<()>) -> *mut xffi_rt_status {
     let outcome = catch_unwind(AssertUnwindSafe(body))
         .unwrap_or_else(|_| Err(Error::new(ErrorCode::Internal, "the runtime panicked")));
@@ -52,7 +52,7 @@ pub(crate) fn status_or_null(body: impl FnOnce() -> Result<()>) -> *mut xffi_rt_
     }
 }
 
-/// Converts a text for C.
+/// Converts a text to a C string.
 pub(crate) fn c_text(text: &str) -> CString {
     CString::new(text.replace('\0', "\\0")).unwrap_or_default()
 }
@@ -140,17 +140,17 @@ pub(crate) unsafe extern "C" fn xffi_rt_status_destroy(status: *mut xffi_rt_stat
 
 pub(crate) type Deleter = unsafe extern "C" fn(object: *mut c_void);
 
-/// An object of the program that an error or a call carries, and the object's type.
+/// An object of the program that an error or a call contains, with the object's type.
 #[derive(Debug)]
 pub(crate) struct Carried {
     kind: *const c_void,
     object: *mut c_void,
     deleter: Option<Deleter>,
-    /// The cause of the error that carries it.
+    /// The cause of the error that contains the object.
     cause: Option<Box<Cause>>,
 }
 
-/// A cause of an error, as a text.
+/// A cause of an error, as a text with its cause.
 #[derive(Debug)]
 struct Cause {
     text: String,
@@ -173,9 +173,9 @@ impl std::error::Error for Cause {
     }
 }
 
-// SAFETY: by the contract of the functions that take objects, any thread may use them.
+// SAFETY: the contracts of the functions that accept objects allow any thread to use them.
 unsafe impl Send for Carried {}
-// SAFETY: as above, several threads at once.
+// SAFETY: the contracts of the functions that accept objects allow several threads at once to use them.
 unsafe impl Sync for Carried {}
 
 impl Carried {
@@ -188,7 +188,7 @@ impl Carried {
         }
     }
 
-    /// Returns the object if it has this type.
+    /// Returns the object if its type is `kind`.
     pub(crate) fn object(&self, kind: *const c_void) -> Option<*mut c_void> {
         (self.kind == kind).then_some(self.object)
     }
@@ -198,7 +198,7 @@ impl Drop for Carried {
     fn drop(&mut self) {
         if let Some(deleter) = self.deleter.take() {
             let what = format_args!("the deleter of an object that a call or an error carried");
-            // SAFETY: guaranteed when the object was passed in; called once.
+            // SAFETY: the code that passed the object guarantees the deleter, which is called once.
             unsafe { crate::contained(deleter, self.object, what) };
         }
     }
@@ -219,7 +219,7 @@ impl std::error::Error for Carried {
 /// Implements `xffi_rt_raise`.
 ///
 /// # Safety
-/// The pointers must be as documented in `invocation.h`.
+/// The pointers must meet the requirements in `invocation.h`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn xffi_rt_raise(
     code: XLA_FFI_Error_Code,
@@ -237,7 +237,7 @@ unsafe extern "C" fn xffi_rt_raise(
         false => unsafe { std::slice::from_raw_parts(message.cast::<u8>(), size) },
     };
     let text = String::from_utf8_lossy(bytes).into_owned();
-    // Treats the code like XLA: OK is not an error, and unknown codes become UNKNOWN.
+    // Like XLA, accept the code OK as no error, and convert unknown codes to UNKNOWN.
     let code = match code {
         XLA_FFI_Error_Code::OK => ErrorCode::Internal,
         code => ErrorCode::from_raw(code).unwrap_or(ErrorCode::Unknown),
@@ -245,10 +245,10 @@ unsafe extern "C" fn xffi_rt_raise(
     let mut cause = None;
     if !causes.is_null() {
         for index in (0..cause_count).rev() {
-            // SAFETY: the caller guarantees `cause_count` texts.
+            // SAFETY: the caller guarantees `cause_count` strings.
             let text = unsafe { causes.wrapping_add(index).read() };
             if !text.is_null() {
-                // SAFETY: as above.
+                // SAFETY: the caller guarantees NUL-terminated strings.
                 let text = unsafe { CStr::from_ptr(text) }
                     .to_string_lossy()
                     .into_owned();

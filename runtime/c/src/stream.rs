@@ -1,4 +1,4 @@
-//! Streams of a device that is a thread.
+//! The functions of `runtime.h` for streams of CPU devices, which are threads.
 
 use crate::status::{status_or_null, xffi_rt_status};
 use crate::take_back;
@@ -7,11 +7,12 @@ use host::{CpuStream, DeviceStream, Error, Stream};
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// The C type `xffi_rt_stream`.
+/// `xffi_rt_stream` in C: a stream of a CPU device.
 pub(crate) struct xffi_rt_stream(Arc<CpuStream>);
 const _: () = crate::any_thread::<xffi_rt_stream>();
 
-/// Returns the stream of a handle: one of this library, or one that the caller manages.
+/// Returns the stream with a handle. If the handle is not that of a stream of this library, the caller must
+/// synchronize the stream.
 ///
 /// # Safety
 /// The handle must remain valid while calls use it.
@@ -26,7 +27,7 @@ pub(crate) unsafe fn stream_from_handle(handle: *mut c_void) -> Stream {
 /// Implements `xffi_rt_stream_create`.
 ///
 /// # Safety
-/// `out` must be null or point to space for a pointer.
+/// `out` must be null or valid for writing a pointer.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_stream_create(
     out: *mut *mut xffi_rt_stream,
@@ -75,7 +76,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_stream_synchronize(
 /// Implements `xffi_rt_stream_enqueue`.
 ///
 /// # Safety
-/// Another thread must be allowed to call the task once with the data.
+/// Any thread must be allowed to call `task` once with `data`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn xffi_rt_stream_enqueue(
     handle: *mut c_void,

@@ -1,5 +1,5 @@
-//! `runtime.h`, `program.h`, `pjrt.h` and `invocation.h` are written by hand. These tests check that they declare
-//! exactly what the Rust code defines, and that each function is documented.
+//! Tests of the headers `runtime.h`, `program.h`, `pjrt.h` and `invocation.h`, which are written by hand. The headers
+//! must declare exactly the items that the Rust code defines, and document each function.
 
 mod support;
 
@@ -40,7 +40,7 @@ fn sources_in(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns the Rust definitions as C, from cbindgen.
+/// Returns the C declarations of the Rust code, from cbindgen.
 fn bindings() -> String {
     let mut config = cbindgen::Config {
         language: cbindgen::Language::C,
@@ -61,10 +61,10 @@ fn bindings() -> String {
     );
     for (number, path) in sources.iter().enumerate() {
         if path.file_name().is_some_and(|name| name != "lib.rs") {
-            // cbindgen omits items that are not public, and this crate has no public items.
+            // cbindgen omits items that are not public, so the items of this crate are made public in a copy.
             let text = std::fs::read_to_string(path).unwrap();
             let text = text.replace("pub(crate) ", "pub ");
-            // Numbered, because files in different folders may have the same name.
+            // The names of the copies contain numbers, because files in different folders may have the same name.
             let copy = folder.join(format!("{number}.rs"));
             std::fs::write(&copy, text.replace("pub(super) ", "pub ")).unwrap();
             builder = builder.with_src(copy);
@@ -81,7 +81,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
         .filter(|word| !word.is_empty())
 }
 
-/// Returns the names of the functions in `text`, whose other declarations are structs, typedefs and macros.
+/// Returns the names of the functions in `text`. Its other declarations are structs, typedefs and macros.
 fn functions(text: &str) -> Vec<&str> {
     let code = text
         .split("/*")
@@ -89,7 +89,7 @@ fn functions(text: &str) -> Vec<&str> {
     let declarations = code.flat_map(|code| code.split(';'));
     declarations
         .filter_map(|declaration| {
-            // The opening brace of `extern "C"` may come before it.
+            // The opening brace of `extern "C"` may precede the declaration.
             let declaration = declaration.rsplit('{').next()?.trim();
             let (head, _) = declaration.split_once('(')?;
             words(head)
@@ -122,7 +122,7 @@ fn structs(text: &str) -> BTreeMap<&str, Vec<&str>> {
         .collect()
 }
 
-/// Returns the macros in `text` that are numbers.
+/// Returns the macros in `text` that are numbers, with their values.
 fn numbers(text: &str) -> BTreeMap<&str, &str> {
     let defined = text
         .lines()
@@ -134,8 +134,8 @@ fn numbers(text: &str) -> BTreeMap<&str, &str> {
         .collect()
 }
 
-/// Returns a program that compiles if the declarations in `bindings` match those of the headers. C allows a repeated
-/// function declaration only with the same type; structs and numbers are compared explicitly.
+/// Returns a C program that compiles if the declarations in `bindings` match those of the headers. C allows a
+/// repeated function declaration only with the same type. Structs and numbers are compared explicitly.
 fn comparison(bindings: &str) -> String {
     let mut source = String::from("#include <stddef.h>\n");
     for name in HEADERS {
@@ -177,7 +177,7 @@ fn comparison(bindings: &str) -> String {
     source
 }
 
-/// Returns the C compiler's errors for the comparison; `None` if there is no compiler.
+/// Returns the C compiler's errors for the comparison; `None` if no compiler is available.
 fn refusal(name: &str, bindings: &str) -> Option<String> {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&file, comparison(bindings)).unwrap();
@@ -229,8 +229,9 @@ fn the_headers_version_is_the_librarys() {
     assert!(build.contains(&soname), "{soname}");
 }
 
-/// XLA's own headers may come before this SDK's. Those of the newest revision are the same. With older headers,
-/// bundles are shorter than the runtime expects, and including any of these headers is a compile error.
+/// XLA's headers may be included before the headers of this SDK. XLA headers of the newest revision are equivalent.
+/// With older XLA headers, bundles are shorter than the runtime expects, so that including a header of this SDK is a
+/// compile error.
 #[test]
 fn headers_of_an_older_xla_are_told() {
     let test = "headers_of_an_older_xla_are_told";

@@ -1,5 +1,5 @@
-//! The internal C++ API, `xla/ffi/ffi.h`. In programs that are linked with the runtime it binds the runtime's own
-//! objects; across images it is refused.
+//! Tests of the internal C++ API, `xla/ffi/ffi.h`. In programs that are linked with the runtime, handlers of this API
+//! receive objects of the runtime. If handler and runtime are in different libraries, the handlers are refused.
 
 mod support;
 
@@ -19,7 +19,7 @@ const WARNINGS: [&str; 9] = [
     "-Iinclude",
 ];
 
-/// Returns the flags that link Debian's Abseil; prints a message and returns `None` if it is missing.
+/// Returns the compiler flags for Debian's Abseil. If it is not installed, prints a message and returns `None`.
 fn abseil(test: &str) -> Option<Vec<String>> {
     let asked = Command::new("pkg-config")
         .args(["--libs", "absl_statusor", "absl_span", "absl_cord"])
@@ -36,7 +36,7 @@ fn abseil(test: &str) -> Option<Vec<String>> {
     }
 }
 
-/// Builds a program with the runtime's archive.
+/// Builds a program that is linked with the runtime's static library.
 fn linked(test: &str, compiler: &str, name: &str, source: &str, flags: &[&str]) -> Option<PathBuf> {
     let archive = libraries().join("libxla_ffi_runtime.a");
     let inputs = [source, archive.to_str().unwrap()];
@@ -65,7 +65,7 @@ fn said(program: &Path, arguments: &[PathBuf]) -> String {
 
 const BINDINGS: &str = "runtime/c/tests/programs/internal.cc";
 
-/// Without Abseil, compiled by GCC; a real XLA refuses the handlers.
+/// The program is compiled by GCC without Abseil. XLA refuses its handlers.
 #[test]
 fn handlers_get_the_runtimes_own_objects() {
     let test = "handlers_get_the_runtimes_own_objects";
@@ -91,8 +91,8 @@ fn handlers_get_the_runtimes_own_objects() {
     assert_eq!(done.status.code(), Some(0), "{told}");
 }
 
-/// With absl::Status, absl::StatusOr and absl::Span, compiled by Clang if it is available, without exceptions and type
-/// information.
+/// The program is compiled with absl::Status, absl::StatusOr and absl::Span, without exceptions and type information.
+/// The compiler is Clang if available.
 #[test]
 fn statuses_are_abseils_where_it_is_present() {
     let test = "statuses_are_abseils_where_it_is_present";
@@ -112,7 +112,8 @@ fn statuses_are_abseils_where_it_is_present() {
     assert_eq!(said(&program, &[]), wanted);
 }
 
-/// The guard between images: separate statics, functions of one image that override another's, a shared runtime.
+/// Handlers of one library must refuse a runtime of a different library. The libraries have separate statics,
+/// functions that override functions of the other library, or a shared runtime.
 #[test]
 fn across_images_it_is_refused() {
     let test = "across_images_it_is_refused";
@@ -145,8 +146,8 @@ fn across_images_it_is_refused() {
     let with_runtime = link("libinternal_home.so", &library, &home);
     let without = link("libinternal_guest.so", &library, &["-shared"]);
 
-    // A library with its own runtime, in a program with a different runtime: first separate, then with the program's
-    // functions overriding the library's.
+    // The library and the program have separate runtimes. First their functions are separate; then the program's
+    // functions override those of the library.
     let quiet = link(
         "internal-boundary",
         &boundary,
@@ -161,9 +162,10 @@ fn across_images_it_is_refused() {
         let told = said(program, &libraries);
         let lines: Vec<_> = told.lines().collect();
         let count = |words: &str| lines.iter().filter(|line| line.contains(words)).count();
-        // Three revisions; all of them accept the program's own handler.
+        // On all three revisions, the program's runtime accepts the handler that is linked into the program.
         assert_eq!(count("own: 0 "), 3, "{told}");
-        // From r7 on with the reason; earlier hosts pass no table to create an error with.
+        // From r7, the error contains the reason. Earlier hosts pass no function table with which an error could be
+        // created.
         for library in &libraries {
             let prefix = format!("{}: ", library.display());
             let answers: Vec<_> = lines
@@ -187,13 +189,13 @@ fn across_images_it_is_refused() {
                 assert!(answer.contains(wanted), "{told}");
             }
         }
-        // The runtime of the handler's own image accepts the same handler.
+        // The runtime in the library of the handler accepts the same handler.
         if at_home {
             assert_eq!(count("at home: 0"), 3, "{told}");
         }
     }
 
-    // A program that uses the shared runtime.
+    // This program uses the shared library of the runtime.
     let folder = format!("-L{}", libraries().display());
     let shared = link(
         "internal-shared",

@@ -1,5 +1,5 @@
-//! Calls in C and C++ that exceed their time limit: how they end, and whose memory they use. Checks that no code
-//! accesses memory that it does not own.
+//! Tests calls in C and C++ that exceed their time limit: how the calls end, and who owns the operands' memory.
+//! Valgrind and sanitizers check that no code accesses memory that it does not own.
 
 mod support;
 
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{SYSTEM, libraries, program, run, skip};
 
-/// Fails if valgrind finds invalid accesses or leaks.
+/// Runs a program under valgrind, and fails if valgrind finds invalid accesses or leaks.
 fn under_valgrind(test: &str, linked: &Path) {
     if Command::new("valgrind").arg("--version").output().is_err() {
         skip(test, "no valgrind");
@@ -23,7 +23,7 @@ fn under_valgrind(test: &str, linked: &Path) {
     assert_eq!(done.status.code(), Some(0), "{said}");
 }
 
-/// Returns true if programs of this compiler can run with a sanitizer here.
+/// Returns true if this machine can run a program of this compiler with sanitizers.
 fn sanitizes(compiler: &str) -> bool {
     let probe = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sanitizer.c");
     std::fs::write(&probe, "int main(void) { return 0; }\n").expect("the probe");
@@ -38,7 +38,7 @@ fn sanitizes(compiler: &str) -> bool {
             .is_ok_and(|done| done.status.success())
 }
 
-/// Builds a program of these sources and flags with the archive.
+/// Builds a program from a source and additional compiler arguments, linked with the runtime's static library.
 fn with_archive(test: &str, compiler: &str, name: &str, more: &[&str]) -> Option<PathBuf> {
     let archive = libraries().join("libxla_ffi_runtime.a");
     let flags = ["-g", "-Wall", "-Wextra", "-Werror", "-Iinclude"];
@@ -51,7 +51,8 @@ fn with_archive(test: &str, compiler: &str, name: &str, more: &[&str]) -> Option
     )
 }
 
-/// Builds the program of this file and runs it plainly, under valgrind and with sanitizers; it must print `said`.
+/// Builds the program of this source, and runs it directly, under valgrind and with sanitizers. The program must
+/// print `said`.
 fn is_clean(file: &str, said: &str) -> Option<PathBuf> {
     let libraries = libraries();
     let source = format!("runtime/c/tests/programs/{file}");
@@ -119,8 +120,8 @@ fn the_end_of_a_runtime_in_c() {
         .output()
         .expect("the program starts");
     assert_eq!(String::from_utf8_lossy(&logs.stdout), "logged\n");
-    // Without a logger, frames are printed to standard error, and so are the messages that a logger's calls
-    // cause.
+    // Without a logger, frames are printed to standard error. Messages that occur inside a logger are also printed
+    // there.
     let said = String::from_utf8_lossy(&logs.stderr);
     assert_eq!(
         said.matches("': call frame, execute stage\n").count(),
@@ -129,7 +130,7 @@ fn the_end_of_a_runtime_in_c() {
     );
 }
 
-/// A failed allocation returns a status, or Rust's allocator ends the process.
+/// If an allocation fails, the call returns a status, or Rust's allocator ends the process.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[test]
 fn memory_that_runs_out_in_c() {

@@ -1,5 +1,5 @@
-//! C and C++ programs on a real XLA: programs for the embedded runtime run on a plugin
-//! with one more argument.
+//! Tests of C and C++ programs on XLA: with one additional argument, programs for the embedded runtime run on a PJRT
+//! plugin.
 
 mod support;
 
@@ -9,8 +9,7 @@ use support::{SYSTEM, libraries, program, repository, run, skip};
 use xla_ffi_testing::compiler::shared_library;
 use xla_ffi_testing::plugin;
 
-/// Builds a C library for a test; prints a message and returns `None` if there is no
-/// compiler.
+/// Builds a C library for a test. If no compiler is available, prints a message and returns `None`.
 fn library(test: &str, source: &str, name: &str) -> Option<PathBuf> {
     library_with(test, source, name, &[])
 }
@@ -28,7 +27,7 @@ fn linked(test: &str, source: &str, name: &str) -> Option<PathBuf> {
     linked_of(test, &[source], name)
 }
 
-/// Builds a program of several sources in one language.
+/// Builds a program from several sources in one language.
 fn linked_of(test: &str, sources: &[&str], name: &str) -> Option<PathBuf> {
     let archive = libraries().join("libxla_ffi_runtime.a");
     let (compiler, standard) = match sources[0].ends_with(".cc") {
@@ -41,7 +40,7 @@ fn linked_of(test: &str, sources: &[&str], name: &str) -> Option<PathBuf> {
     program(test, compiler, name, &flags)
 }
 
-/// Returns the output of a program that exits successfully.
+/// Runs a program, which must exit successfully, and returns its output.
 fn says(program: &Path, arguments: &[&Path]) -> String {
     let done = Command::new(program).args(arguments).output().unwrap();
     let told = String::from_utf8_lossy(&done.stderr);

@@ -1,5 +1,5 @@
-//! Programs in C and C++ that embed the runtime, linked with the static library. They use handlers that are
-//! linked in, and build and run programs of custom calls.
+//! Tests of programs in C and C++ that are linked with the runtime's static library. The programs use handlers that
+//! are linked into them, and build and run programs of custom calls.
 
 mod support;
 
@@ -23,7 +23,7 @@ are: none
 2 4 6 not a number
 ";
 
-/// Builds a program that is linked with the runtime, with these compiler flags.
+/// Builds a program that is linked with the runtime, with the given compiler flags.
 fn embedding(
     test: &str,
     compiler: &str,
@@ -57,7 +57,7 @@ fn a_c_program_builds_prints_and_runs_a_program() {
     leaks(&linked);
 }
 
-/// Fails if valgrind finds a leak or an invalid access.
+/// Runs a program under valgrind, and fails if valgrind finds a leak or an invalid access.
 fn leaks(linked: &Path) {
     let done = Command::new("valgrind")
         .args(["--quiet", "--leak-check=full", "--error-exitcode=9"])
@@ -132,7 +132,7 @@ fn a_cxx_program_builds_prints_and_runs_a_program() {
     }
 }
 
-/// Each header can be included without others, and twice.
+/// Each header can be included without the other headers, and repeatedly.
 #[test]
 fn headers_stand_alone() {
     let test = "headers_stand_alone";
@@ -163,7 +163,8 @@ fn headers_stand_alone() {
             "{header}"
         );
         source = format!("#include \"{header}\"\n#include \"{header}\"\nint main() {{}}\n");
-        // With only this header, the documents' unqualified type name is in the namespace `xla`.
+        // If only this header is included, the type name that XLA's documents use without a namespace is in the
+        // namespace `xla`.
         let source = match header {
             "xla/service/custom_call_status.h" => {
                 format!("{source}void target(void*, void**, xla::XlaCustomCallStatus*);\n")
@@ -226,7 +227,7 @@ fn cxx_handlers_register_themselves_at_program_start() {
     assert_eq!(run(&linked, &libraries), "3 8\n");
 }
 
-/// Deadlines, a reloaded library, metrics, eight threads.
+/// The server in C++ uses deadlines, a reloaded library, metrics and eight threads.
 #[test]
 fn a_server_in_cxx() {
     let test = "a_server_in_cxx";

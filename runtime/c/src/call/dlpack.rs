@@ -1,4 +1,4 @@
-//! Operands as DLPack tensors.
+//! The functions of `runtime.h` for operands as DLPack tensors.
 
 use super::{Side, add, call_for_operands, xffi_rt_call};
 use crate::object;
@@ -47,7 +47,7 @@ pub(crate) unsafe extern "C" fn xffi_rt_call_ret_dlpack(
     status_or_null(|| unsafe { operand_of_dlpack(call, |call| &mut call.rets, tensor) })
 }
 
-/// The allowed use of an operand's memory.
+/// Whether a handler reads or writes the memory of an operand.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     Read,

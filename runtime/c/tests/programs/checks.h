@@ -1,4 +1,5 @@
-/* Ends a program of this folder if a check fails. */
+/* Functions with which the test programs of this folder check conditions. A failed check ends
+ * the program. */
 #ifndef XLA_FFI_RUNTIME_TESTS_CHECKS_H_
 #define XLA_FFI_RUNTIME_TESTS_CHECKS_H_
 

@@ -1,6 +1,5 @@
-// Programs in the style of XLA's custom-call documents, old and new. They make the same calls with the same
-// spellings and headers, with unqualified names or without a builder if the documents do so. The programs are
-// printed and run.
+// Programs in the style of XLA's documents about custom calls, old and new. They contain the same calls, names and
+// headers as the documents, also unqualified names and programs without a builder. The programs are printed and run.
 #define XLA_FFI_UNQUALIFIED_NAMES
 #include "xla/client/xla_builder.h"
 #include "xla/service/custom_call_status.h"
@@ -14,7 +13,7 @@
 #include "xla_ffi/embedded.h"
 
 static xla::XlaComputation built;
-// Keeps a builder's program before the builder is destroyed.
+// Builds and keeps the program of a builder, because the builder is destroyed at the end of its scope.
 static void Keep(xla::XlaBuilder& b) { built = b.Build().value(); }
 
 namespace original {
@@ -42,7 +41,7 @@ namespace device {
 static std::string seen;
 
 void tiled_add(CUstream stream, void** buffers, const char* opaque, size_t opaque_len) {
-  // A loop replaces the kernel, because the device is a thread.
+  // A loop replaces the kernel of the document, because the device is a thread.
   const float* tile = reinterpret_cast<const float*>(buffers[0]);
   const float* wide = reinterpret_cast<const float*>(buffers[1]);
   for (int i = 0; i < 2048; ++i) reinterpret_cast<float*>(buffers[2])[i] = tile[i % 128] + wide[i];
@@ -76,7 +75,7 @@ void may_fail(void* out, const void** in, XlaCustomCallStatus* status) {
 }
 XLA_REGISTER_CUSTOM_CALL_TARGET(may_fail, "Host");
 
-// The documents' declaration for devices.
+// The declaration of a device target in the documents.
 void declared(CUstream stream, void** buffers, const char* opaque, size_t opaque_len,
               xla::XlaCustomCallStatus* status);
 
@@ -119,12 +118,12 @@ void make(const std::string& opaque) {
 namespace tuples {
 
 void with_tuples(void* out, const void** in) {
-  // The roots: three pointers, the second of which refers to two.
+  // The root of the operand contains three pointers. The second pointer refers to a tuple of two pointers.
   const void* const* root = static_cast<const void* const*>(in[0]);
   const void* const* inner = static_cast<const void* const*>(root[1]);
   void* const* outs = static_cast<void* const*>(out);
   static_cast<float*>(outs[0])[511] = static_cast<const float*>(inner[1])[127];
-  static_cast<float*>(outs[1])[1023] = 1;  // scratch: not read
+  static_cast<float*>(outs[1])[1023] = 1;  // Scratch memory, which is not read.
 }
 XLA_REGISTER_CUSTOM_CALL_TARGET(with_tuples, "Host");
 
@@ -205,7 +204,7 @@ static bool Adds(const xla::Literal& sum, float bias = 0) {
   return sum.data<float>().size() == 2048;
 }
 
-// All other parts of the builder, which the documents do not show.
+// Builds a program with the functions of the builder that the documents do not show.
 static int Everything() {
   using xla::LiteralUtil;
   using xla::ShapeUtil;
@@ -251,7 +250,7 @@ static int Everything() {
     CHECK(hlo.find(part) != std::string::npos);
   }
 
-  // All mistakes are reported, with the instructions' names.
+  // The builder reports all mistakes together, with the instructions' names.
   xla::XlaBuilder wrong("wrong");
   xla::XlaOp x = xla::Parameter(&wrong, 1, ShapeUtil::MakeShape(xla::F32, {2}), "x");
   xla::GetTupleElement(x, 0);
@@ -298,7 +297,7 @@ int main() {
 
   tuples::make();
   std::printf("%s", built.ToHloText()->c_str());
-  // A call without layouts gets row-major ones, because XLA would choose others.
+  // Calls without layouts are printed with row-major layouts, because XLA would choose other layouts.
   CHECK(built.ToHloText()->find("operand_layout_constraints={(f32[32]{0}, (f32[64]{0}, "
                                 "f32[128]{0}), f32[256]{0})}") != std::string::npos);
   auto roots = xla_ffi::Executable::Compile(built, "Host", XFFI_RT_TUPLES_CPU_ROOTS);

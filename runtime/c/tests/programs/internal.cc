@@ -1,5 +1,5 @@
-// Everything that the internal API binds, in a program that is linked with the runtime; built with Abseil and without,
-// with exceptions and without.
+// Handlers that use every feature of the internal API, in a program that is linked with the runtime. The program is
+// built with and without Abseil, and with and without exceptions.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -37,7 +37,7 @@ static bool Has(const ffi::Status& status, const char* words) {
 }
 
 using Number = ffi::Buffer<ffi::S64, 0>;
-using Numbers = ffi::Buffer<xla::S64, 1>;  // the runtime's own element types
+using Numbers = ffi::Buffer<xla::S64, 1>;  // The element types of the runtime.
 
 // --- the context ---------------------------------------------------------------------------------
 
@@ -49,7 +49,7 @@ struct Plan {
 };
 std::atomic<int> Plan::living{0};
 
-struct Offset {  // user data without a number or a registration
+struct Offset {  // User data whose type is not registered.
   explicit Offset(int64_t n) : by(n) { ++living; }
   ~Offset() { --living; }
   int64_t by;
@@ -57,8 +57,8 @@ struct Offset {  // user data without a number or a registration
 };
 std::atomic<int> Offset::living{0};
 
-// Writes the run id, the device, the number of threads, the result of a pool task, the called
-// computation, the offset and the runtime's revision.
+// Writes the run id, the device ordinal, the number of threads, the result of a thread-pool task, the name of the
+// called computation, the offset and the runtime's revision.
 static ffi::Status Rich(ffi::Invocation call, ffi::ThreadPool pool, ffi::Called called, Offset* offset,
                         const XLA_FFI_Api* api, ffi::RunId run_id, int32_t ordinal, Numbers x,
                         ffi::Result<Numbers> y) {
@@ -102,7 +102,7 @@ XLA_FFI_DEFINE_HANDLER(kRich, Rich,
                            .Arg<Numbers>("x")
                            .Ret<Numbers>("y"));
 
-// A handler whose binding is deduced from its parameter types.
+// A handler without an explicit binding, which is deduced from the parameter types.
 static ffi::Status Auto(ffi::Invocation call, ffi::Called called, ffi::ThreadPool pool, ffi::Result<Number> y) {
   std::promise<int64_t> promise;
   pool.Schedule([&promise] { promise.set_value(10); });
@@ -111,7 +111,7 @@ static ffi::Status Auto(ffi::Invocation call, ffi::Called called, ffi::ThreadPoo
 }
 XLA_FFI_DEFINE_HANDLER(kAuto, Auto);
 
-// Stream and allocator: y = x + 1, through device memory, on the stream's thread.
+// A handler that uses a stream and an allocator: computes y = x + 1 through device memory, on the stream's thread.
 static ffi::Status OnDevice(ffi::Stream stream, ffi::DeviceAllocator allocator, void* platform, Number x,
                             ffi::Result<Number> y) {
   if (platform != stream.platform_specific_handle()) return ffi::InternalError("another stream");
@@ -150,7 +150,7 @@ static ffi::Status Follow(Plan* plan, int64_t, ffi::Result<Number> y) {
 XLA_FFI_DEFINE_HANDLER(kFollow, Follow,
                        ffi::Ffi::Bind().Ctx<ffi::State<Plan>>().Attr<int64_t>("steps").Ret<Number>("y"));
 
-// Variadic operands and attributes whose errors are statuses.
+// A handler with variadic operands and attributes. Errors in decoding them are statuses.
 static ffi::Status Sum(ffi::RemainingArgs args, ffi::Dictionary attrs, ffi::Result<Number> y) {
   int64_t sum = 0;
   for (size_t i = 0; i < args.size(); ++i) {
@@ -192,7 +192,7 @@ static void CheckWhole(const ffi::Status& status) {
 #endif
 }
 
-// The name of the computation that a program's custom call calls, and the call's literal.
+// The name of the computation that a program's custom call may run, and the literal of that call.
 static std::string called_name;
 static ffi::Error Calls(ffi::Called called, ffi::Result<Number> y) {
   if (called.size() != 1) return ffi::Error::Internal("one computation");
@@ -242,7 +242,7 @@ static void TheContext(xffi_rt* runtime) {
     {
       ffi::ExecutionContext context(runtime);
       RIGHT(context.Emplace<Offset>(100));
-      CHECK(Has(context.Emplace<Offset>(101), "user data"));  // a second object is refused, and destroyed
+      CHECK(Has(context.Emplace<Offset>(101), "user data"));  // A second object is refused and destroyed.
       static double borrowed = 0.5;
       RIGHT(context.Insert(&borrowed));
       CHECK((*context.Lookup<Offset>())->by == 100 && **context.Lookup<double>() == 0.5);
@@ -250,7 +250,7 @@ static void TheContext(xffi_rt* runtime) {
       RIGHT(ffi::TakeStatus(xffi_rt_call_set_user_data(call.get(), context.data())));
       CHECK(Has(context.Insert(std::make_unique<int>(1)), "calls have this user data already"));
     }
-    CHECK(Offset::living == 1);  // only the call's object remains
+    CHECK(Offset::living == 1);  // Only the object in the call remains.
     CHECK(Has(Run(call.get()), "no computation"));
     RIGHT(ffi::SetCalledComputation(call.get(), std::make_unique<float>(1.0f)));
     CHECK(Has(Run(call.get()), "no computation"));
@@ -292,7 +292,7 @@ static void TheDevice(xffi_rt* runtime) {
       nullptr)));
   RIGHT(Run(call.get()));
   CHECK(y == 42 && allocated == 0);
-  // A stream of the program: the runtime only knows its handle.
+  // The stream belongs to the program, so the runtime knows only its handle.
   RIGHT(ffi::TakeStatus(xffi_rt_call_set_stream(call.get(), &x)));
   CHECK(Has(Run(call.get()), "the platform's functions"));
   CHECK(allocated == 0);
@@ -337,7 +337,7 @@ static void StateAndErrors(xffi_rt* runtime) {
   call = Call(runtime, "fails");
   RIGHT(ffi::TakeStatus(xffi_rt_call_ret(call.get(), XLA_FFI_DataType_S64, 0, nullptr, &y)));
   CheckWhole(Run(call.get()));
-  // C reads the text of each cause.
+  // In C, the text of each cause can be read.
   xffi_rt_status* status = xffi_rt_call_run(call.get());
   CHECK(xffi_rt_status_code(status) == XLA_FFI_Error_Code_DATA_LOSS);
 #if XLA_FFI_ABSEIL
@@ -350,7 +350,7 @@ static void StateAndErrors(xffi_rt* runtime) {
 #endif
   CHECK(xffi_rt_status_object(status, &status) == nullptr && xffi_rt_status_object(nullptr, nullptr) == nullptr);
   xffi_rt_status_destroy(status);
-  // Errors about operands have the same text as in the external API.
+  // Errors about operands have the same text as in the external API, `xla/ffi/api/ffi.h`.
   call = Call(runtime, "fails");
   CHECK(Has(Run(call.get()), "missing result"));
 }
@@ -399,7 +399,7 @@ static void Nulls() {
   xffi_rt_allocator_free(nullptr, nullptr, 0);
 }
 
-// A real XLA does not register such a handler. Argument: a plugin.
+// Checks that XLA refuses to register handlers of the internal API. `path` is that of a PJRT plugin.
 static void RealXla(const char* path) {
   const xla_ffi::Client client = xla_ffi::Client::Open(path).value();
   const xla::Status status = client.Register("internal.rich", kRich);

@@ -1,6 +1,6 @@
-// Handlers of the internal API on hosts that they must refuse. The program's arguments are libraries with `insider`; it
-// is linked with a static or a shared runtime. With LIBRARY defined, this is such a library, whose handler may only be
-// called by a runtime within the library.
+// Handlers of the internal API on hosts that they must refuse. The arguments of the program are libraries with a
+// handler `insider`. The program is linked with the static or the shared library of the runtime. If LIBRARY is
+// defined, this source is such a library, whose handler accepts only a runtime within the library.
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -20,7 +20,7 @@ using Number = ffi::Buffer<ffi::S64, 0>;
 XLA_FFI_DEFINE_HANDLER_SYMBOL(insider, Insider,
                               ffi::Ffi::Bind().Ctx<ffi::Invocation>().Ret<Number>("y"));
 
-// Returns the answer of the library's own runtime, if it has one: that runtime is in the same image.
+// Returns 0 if the runtime in this library accepts the library's handler.
 extern "C" __attribute__((visibility("default"))) int runs_at_home() {
   const XLA_FFI_Handler_Bundle bundle{nullptr, nullptr, nullptr, insider, nullptr};
   xffi_rt* runtime = nullptr;
@@ -41,7 +41,7 @@ extern "C" __attribute__((visibility("default"))) int runs_at_home() {
 static ffi::Status Insider(ffi::Invocation) { return ffi::OkStatus(); }
 XLA_FFI_DEFINE_HANDLER(kInsider, Insider, ffi::Ffi::Bind().Ctx<ffi::Invocation>());
 
-// Prints the errors of a registration; empty if it is accepted.
+// Prints the error of a registration; an empty text if the registration succeeds.
 static void Tell(const char* what, xffi_rt_status* status) {
   std::printf("%s: %d %s\n", what, static_cast<int>(xffi_rt_status_code(status)), xffi_rt_status_message(status));
   xffi_rt_status_destroy(status);

@@ -1,4 +1,4 @@
-/* The memory that handlers use: the caller's, if possible. */
+/* Tests which memory handlers receive. If possible, it is the memory of the caller. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +9,11 @@
 
 #include "checks.h"
 
-/* The addresses of the last call's operands. */
+/* The addresses of the operands in the last call. */
 static const void* x_at;
 static const void* y_at;
 
-/* y = x + 1 */
+/* Computes y = x + 1. */
 static XLA_FFI_Error* next_impl(xffi_call* call) {
   xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, 1);
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_F32, 1);
@@ -33,9 +33,9 @@ static void next_target(void* out, const void** in) {
   *(float*)out = *(const float*)in[0] + 1;
 }
 
-/* Compiles a program. `root` selects its result. 0: a call; 1: a call in the
- * parameter's memory; 2: the parameter; 3: the result of a call twice, and the
- * result of a second call on it. */
+/* Compiles a program. `root` selects the program's result: 0 is the result of a call; 1 is the
+ * result of a call in the parameter's memory; 2 is the parameter; 3 is a tuple with the result
+ * of a call, twice, and the result of a second call. */
 static xffi_rt_compiled* compiled(xffi_rt* runtime, const char* shape, int root, int typed) {
   const xffi_rt_alias in_place = {NULL, 0, 0, NULL, 0};
   xffi_rt_custom_call call = XFFI_RT_CUSTOM_CALL_INIT;
@@ -78,7 +78,7 @@ static void run(xffi_rt_compiled* program, const float* x, float* y) {
 }
 
 static void programs(xffi_rt* runtime, int typed) {
-  /* Allocations are aligned to 16 bytes. */
+  /* `malloc` returns memory that is aligned to 16 bytes, as handlers require. */
   float* x = (float*)malloc(64);
   float* y = (float*)malloc(64);
   float* z = (float*)malloc(64);
@@ -89,7 +89,7 @@ static void programs(xffi_rt* runtime, int typed) {
   x[1] = 5;
   run(program, x, y);
   CHECK(y[0] == 2 && x_at == x && y_at == y);
-  /* At other addresses, the array is copied. */
+  /* An array at an address that is not aligned to 16 bytes is copied. */
   run(program, x + 1, y);
   CHECK(y[0] == 6 && x_at != x + 1 && y_at == y);
   run(program, x, y + 1);
@@ -97,7 +97,7 @@ static void programs(xffi_rt* runtime, int typed) {
   run(program, x, NULL);
   xffi_rt_compiled_destroy(program);
 
-  /* A call in its argument's memory uses a copy. */
+  /* A call whose result is in the memory of its argument uses a copy of the argument. */
   program = compiled(runtime, "f32[1]", 1, typed);
   run(program, x, y);
   CHECK(y[0] == 2 && x[0] == 1 && x_at != x);
@@ -175,7 +175,7 @@ static void dlpack(xffi_rt* runtime) {
   CHECK(x_at == memory + 4 && y_at == memory + 8 && memory[8] == 5 && memory[10] == 7);
   CHECK(memory[11] == 11);
   right(xffi_rt_call_clear_operands(call));
-  /* Read-only, version 1.3: allowed for an argument, refused for a result. */
+  /* A read-only tensor of DLPack 1.3 is accepted as an argument and refused as a result. */
   given.tensor = x;
   wrong(xffi_rt_call_ret_dlpack_versioned(call, &given), INVALID_ARGUMENT, "read-only");
   right(xffi_rt_call_arg_dlpack_versioned(call, &given));
@@ -193,7 +193,7 @@ static void dlpack(xffi_rt* runtime) {
   free(memory);
 }
 
-/* y = x + 1, later, on the stream. */
+/* A handler's work, which computes y = x + 1 later, on the stream. */
 typedef struct job {
   const float* x;
   float* y;
@@ -231,7 +231,7 @@ static XLA_FFI_Error* queued_impl(xffi_call* call) {
 }
 XFFI_HANDLER(queued, queued_impl);
 
-/* Calls from the stream's own thread. */
+/* Runs calls on the thread of their stream. */
 typedef struct {
   xffi_rt_stream* stream;
   xffi_rt_call* call;
@@ -245,7 +245,7 @@ static void on_its_thread(void* data) {
   own->done = 1;
 }
 
-/* A run does not wait for the stream; the caller does. */
+/* A run does not wait for the stream. The caller waits for it before it reads the results. */
 static void streams(xffi_rt* runtime) {
   const XLA_FFI_Handler_Bundle bundle = {NULL, NULL, NULL, queued, NULL};
   xffi_rt_stream* stream = NULL;
@@ -270,14 +270,14 @@ static void streams(xffi_rt* runtime) {
   right(xffi_rt_stream_enqueue(xffi_rt_stream_handle(stream), on_its_thread, &own));
   right(xffi_rt_stream_synchronize(stream));
   CHECK(own.done);
-  /* A thread that waits for the stream frees the call's data. */
+  /* A thread that waits for the stream frees the data of the call. */
   right(xffi_rt_wait_for_calls(runtime, 20000));
   nap(NULL);
   wrong(xffi_rt_stream_synchronize(NULL), INVALID_ARGUMENT, "stream");
   xffi_rt_stream_destroy(stream);
 }
 
-/* Allocators that break their contract. */
+/* Allocators that violate the contract of `xffi_rt_call_set_allocator`. */
 static int given = 0;
 
 static void* odd_memory(void* user, size_t size, size_t alignment) {
@@ -333,7 +333,7 @@ int main(void) {
   dlpack(runtime);
   streams(runtime);
   allocators(runtime);
-  /* The runtime also waits for calls of programs. */
+  /* `xffi_rt_wait_for_calls` also waits for the calls of programs. */
   {
     float* x = (float*)calloc(16, sizeof(float));
     const void* args[1];

@@ -1,4 +1,5 @@
-/* Every mistake of a C program with programs results in a status, not a crash. */
+/* Checks that mistakes of a C program in building and running programs result in a status and
+ * not in a crash. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 
 static int count = 0;
 
-/* Checks that there is a status with this code and these words. */
+/* Checks that the status has this code and that its message contains these words. */
 static int wrong(xffi_rt_status* status, XLA_FFI_Error_Code code, const char* words, int line) {
   const int right = status != NULL && xffi_rt_status_code(status) == code &&
                     strstr(xffi_rt_status_message(status), words) != NULL;

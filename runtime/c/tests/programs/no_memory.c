@@ -1,5 +1,6 @@
-/* Calls and programs whose first, second, ... allocation fails. Each runs in its own process, which
- * ends as runtime.h documents: with the right result, a status, or an abort of Rust's allocator. */
+/* Runs calls and programs whose first, second or later allocation fails. Each scenario runs in a
+ * separate process. As runtime.h documents, it ends with the correct result, with a status, or
+ * with an abort of Rust's allocator. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -12,7 +13,7 @@
 
 #include "checks.h"
 
-/* glibc's own functions. */
+/* The allocation functions of glibc, which this program replaces. */
 void* __libc_malloc(size_t size);
 void* __libc_calloc(size_t count, size_t size);
 void* __libc_realloc(void* memory, size_t size);
@@ -31,7 +32,7 @@ int posix_memalign(void** out, size_t alignment, size_t size) {
   return memory != NULL ? 0 : ENOMEM;
 }
 
-/* y = x + 1 */
+/* Computes y = x + 1. */
 static XLA_FFI_Error* next_impl(xffi_call* call) {
   xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, 1);
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_F32, 1);
@@ -46,7 +47,7 @@ static float x[4] __attribute__((aligned(64))) = {1, 2, 3, 4};
 static float y[4] __attribute__((aligned(64)));
 static const int64_t dims[1] = {4};
 
-/* Ends the process if there is a status. */
+/* Ends the process if the function returns a status. */
 #define TRY(status)                                                                  \
   do {                                                                               \
     xffi_rt_status* said = (status);                                                 \
@@ -103,7 +104,8 @@ static void program(void) {
   xffi_rt_destroy(runtime);
 }
 
-/* Runs a scenario in a child process. Returns 'r' for the right result, 's' for a status, 'a' for an abort, '?' otherwise. */
+/* Runs a scenario in a child process. Returns 'r' for the correct result, 's' for a status, 'a'
+ * for an abort, or '?' for any other end. */
 static char outcome(void (*scenario)(void), long fail, long* allocations) {
   char said[4096];
   size_t size = 0;

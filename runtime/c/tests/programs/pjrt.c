@@ -1,6 +1,7 @@
-/* Every mistake of a C program with a plugin results in a status. Features that only C has work: run ids, user data,
- * time limits, libraries. Arguments: the plugin, or "-" if there is none; a library with `xla_ffi_register`; and the
- * variants of pjrt_library.c: complete, with refused handlers, without a description, for another platform. */
+/* Checks that mistakes of a C program with a PJRT plugin result in a status, and tests run ids,
+ * user data, time limits and libraries in C. The arguments are the plugin ("-" for no plugin), a
+ * library with `xla_ffi_register`, and the variants of pjrt_library.c: complete, with refused
+ * handlers, without a manifest, and for a different platform. */
 #include "xla_ffi/pjrt.h"
 
 #include "checks.h"
@@ -13,7 +14,7 @@ typedef struct Factor {
 } Factor;
 static xffi_type factor_type = XFFI_SHARED_TYPE("pjrt_c.Factor", NULL);
 
-/* y = run id * factor */
+/* Computes y = run id * factor. */
 static XLA_FFI_Error* seen_impl(xffi_call* call) {
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S64, 0);
   void* factor = NULL;
@@ -36,7 +37,7 @@ static XLA_FFI_Error* fails_impl(xffi_call* call) {
 }
 XFFI_HANDLER(fails, fails_impl);
 
-/* Checks for an error from XLA, which keeps XLA's own code. */
+/* Checks for an error of XLA with this text. The status has the error code of XLA. */
 static void refused_at(xffi_rt_status* status, const char* words, int line) {
   if (status == NULL || strstr(xffi_rt_status_message(status), words) == NULL) {
     fprintf(stderr, "line %d: not '%s': %s\n", line, words, xffi_rt_status_message(status));
@@ -112,7 +113,7 @@ static void mistakes(const char* not_a_plugin) {
   CHECK(program == NULL && loaded == NULL && results == NULL);
 }
 
-/* --- with one ------------------------------------------------------------------------------------ */
+/* --- with a plugin -------------------------------------------------------------------------------- */
 
 static void described(const xffi_rt_client* client, xffi_rt* runtime, char** paths) {
   const char* const whole = paths[0];
@@ -122,8 +123,8 @@ static void described(const xffi_rt_client* client, xffi_rt* runtime, char** pat
   xffi_rt_library* library = NULL;
   xffi_rt_loaded* loaded = NULL;
   const char* code;
-  /* A library that only describes its handlers: those of this platform are registered with all stages, any number of
-   * times. */
+  /* A library with a manifest: its handlers for this platform are registered with all stages.
+   * The registration can be repeated. */
   right(xffi_rt_library_load(runtime, whole, &library));
   right(xffi_rt_client_register_library(client, library));
   right(xffi_rt_client_register_library(client, library));
@@ -133,7 +134,8 @@ static void described(const xffi_rt_client* client, xffi_rt* runtime, char** pat
   code = text("described.elsewhere");
   refused(xffi_rt_client_compile(client, code, strlen(code), &loaded), "described.elsewhere");
   xffi_rt_library_destroy(library);
-  /* A library whose handlers are refused, each with a message: a missing symbol, a name that is taken. */
+  /* A library with two handlers that are refused, each with a message: one lacks a symbol, the
+   * other has a name that is already registered. */
   right(xffi_rt_library_load(runtime, wrongly, &library));
   wrong(xffi_rt_client_register_library(client, library), NOT_FOUND, "2 of 3 handlers not registered");
   wrong(xffi_rt_client_register_library(client, library), NOT_FOUND, "exports no symbol 'nowhere'");
@@ -142,7 +144,7 @@ static void described(const xffi_rt_client* client, xffi_rt* runtime, char** pat
   CHECK(number(loaded, NULL) == 9);
   xffi_rt_loaded_destroy(loaded);
   xffi_rt_library_destroy(library);
-  /* A library without a description, and one for other platforms. */
+  /* A library without a manifest, and a library for other platforms. */
   right(xffi_rt_library_load(runtime, silent, &library));
   wrong(xffi_rt_client_register_library(client, library), NOT_FOUND, "C needs XFFI_LIBRARY");
   xffi_rt_library_destroy(library);
@@ -200,7 +202,7 @@ static void runs(const xffi_rt_client* client, xffi_rt* runtime, const char* pat
   wrong(xffi_rt_loaded_run(loaded, NULL, 0, &options, &results), INVALID_ARGUMENT, "an object is a null pointer");
   options.objects = NULL;
   wrong(xffi_rt_loaded_run(loaded, NULL, 0, &options, &results), INVALID_ARGUMENT, "objects is a null pointer");
-  /* Invalid arrays, and a number of arrays other than that of the parameters. */
+  /* The arrays are invalid, or their number differs from the number of parameters. */
   wrong(xffi_rt_loaded_run(loaded, NULL, 1, NULL, &results), INVALID_ARGUMENT, "args is a null pointer");
   array.rank = -1;
   wrong(xffi_rt_loaded_run(loaded, &array, 1, NULL, &results), INVALID_ARGUMENT, "argument 0: the rank is -1");
@@ -219,7 +221,7 @@ static void runs(const xffi_rt_client* client, xffi_rt* runtime, const char* pat
   refused(xffi_rt_loaded_run(loaded, &array, 1, NULL, &results), "supplied 1 buffers");
   xffi_rt_loaded_destroy(loaded);
 
-  /* A handler's error; a compiler's error. */
+  /* The errors are those of a handler and of the compiler. */
   loaded = compiled(client, text("pjrt_c.fails"));
   wrong(xffi_rt_loaded_run(loaded, NULL, 0, NULL, &results), NOT_FOUND, "nothing here");
   xffi_rt_loaded_destroy(loaded);
@@ -229,12 +231,12 @@ static void runs(const xffi_rt_client* client, xffi_rt* runtime, const char* pat
   refused(xffi_rt_client_compile(client, NULL, 0, &loaded), "");
   code = text("pjrt_c.unknown");
   refused(xffi_rt_client_compile(client, code, strlen(code), &loaded), "pjrt_c.unknown");
-  /* An argument of a different shape than the parameter. */
+  /* The shape of the argument differs from that of the parameter. */
   loaded = compiled(client, "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {\n  return %x : tensor<3xf32>\n}\n");
   refused(xffi_rt_loaded_run(loaded, &array, 1, NULL, &results), "");
   xffi_rt_loaded_destroy(loaded);
 
-  /* A library that registers itself, and a function of that library. */
+  /* A library with `xla_ffi_register`, and the registration of one of its functions. */
   right(xffi_rt_library_load(runtime, path, &library));
   right(xffi_rt_client_register_library(client, library));
   loaded = compiled(client, text("pjrt_library.nine"));
@@ -249,7 +251,7 @@ static void runs(const xffi_rt_client* client, xffi_rt* runtime, const char* pat
   xffi_rt_loaded_destroy(loaded);
   xffi_rt_library_destroy(library);
 
-  /* Options that only the embedded runtime has. */
+  /* XLA refuses options that only the embedded runtime supports. */
   right(xffi_rt_program_parse("HloModule m\nENTRY e {\n ROOT x = f32[] parameter(0)\n}", &program));
   compile.client = client;
   compile.platform = "CUDA";

@@ -1,5 +1,5 @@
-// A real XLA in C++: the same program on both engines, typed and legacy targets, StableHLO, HLO text, errors.
-// Arguments: the plugin; the library of c_examples/execution.cc.
+// Programs on XLA in C++. The same program runs on the embedded runtime and on XLA, with typed and legacy targets;
+// also StableHLO, HLO text and errors. The arguments are the plugin and the library of c_examples/execution.cc.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -28,7 +28,7 @@ T Right(xla::StatusOr<T> value, int line) {
 }
 #define RIGHT(value) Right((value), __LINE__)
 
-// (a, b) -> (a + b, a), with the original convention.
+// Computes (a, b) -> (a + b, a), as an original custom call.
 static void sums(void* out, const void** in) {
   float** outs = static_cast<float**>(out);
   outs[0][0] = *static_cast<const float*>(in[0]) + *static_cast<const float*>(in[1]);
@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
   const xla_ffi::Client client = RIGHT(xla_ffi::Client::Open(argv[1]));
   CHECK(client.platform() == "cpu");
 
-  // The plugin is passed as one more argument; the results are the same.
+  // With the plugin as an additional argument, the program returns the same results.
   const xla::XlaComputation program = Program("{by = 2.0 : f32}");
   const xla::XlaComputation read = RIGHT(xla::XlaComputation::FromHloText(*program.ToHloText()));
   CHECK(*read.ToHloText() == *program.ToHloText());
@@ -89,7 +89,7 @@ int main(int argc, char** argv) {
     CHECK(RIGHT(executable.Run({Value(x), Value(1)})).elements()[0].data<float>()[0] == 2 * (x + 1));
   }
 
-  // A handler's error, and literals that do not fit.
+  // Tests an error of a handler, and literals whose shape differs from that of the parameter.
   for (bool real : {false, true}) {
     const xla::XlaComputation failing = Program("{by = 0.0 : f32}");
     const xla::Status status = (real ? xla_ffi::Run(failing, {Value(1), Value(1)}, client)
@@ -102,7 +102,7 @@ int main(int argc, char** argv) {
   CHECK(executable.Run({Value(1), wide}).status().message().find("f32[2]") != std::string::npos);
   CHECK(!xla::XlaComputation::FromHloText("no HLO").ok());
 
-  // Any StableHLO, with functions of this program.
+  // Runs StableHLO that calls functions of this program.
   CHECK(client.Register("pjrt_cc.twice", kScale).ok());
   const xla_ffi::Loaded loaded = RIGHT(client.Compile(
       "func.func @main(%x: tensor<f32>) -> tensor<f32> {\n"
@@ -119,7 +119,7 @@ int main(int argc, char** argv) {
   CHECK(loaded.Run({pair}).status().message().find("argument 0 is a tuple") != std::string::npos);
   CHECK(!client.Register("pjrt_cc.none", XLA_FFI_Handler_Bundle{}).ok());
   CHECK(!client.RegisterLibrary(nullptr).ok());
-  // All handlers that a library describes, with all their stages.
+  // Registers all handlers of a library, with all their stages.
   xffi_rt* runtime = nullptr;
   xffi_rt_library* library = nullptr;
   CHECK(xffi_rt_create(XFFI_RT_NEWEST, &runtime) == nullptr);

@@ -1,11 +1,12 @@
-/* Libraries with a handler that writes 9. With REGISTERS, the library registers its handler when a
- * host asks for it, like Rust's `library!`. Otherwise, it only describes its handlers: one for this
- * platform, with a state, and one for a different platform. With WRONGLY, the handlers are refused.
- * With ELSEWHERE, none is for this platform. With SILENT, there is no description. */
+/* Libraries with a handler that writes 9. With REGISTERS, the library exports
+ * `xla_ffi_register`, like Rust's `library!`. Otherwise, it has a manifest with two handlers:
+ * one for this platform, with a state, and one for a different platform. With WRONGLY, the
+ * handlers are refused. With ELSEWHERE, no handler is for this platform. With SILENT, the
+ * library has no manifest. */
 #include "xla_ffi/handler.h"
 
 #if defined(REGISTERS)
-/* y = 9 */
+/* Writes 9 to the result. */
 static XLA_FFI_Error* nine_impl(xffi_call* call) {
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S64, 0);
   XLA_FFI_Error* error;
@@ -43,7 +44,7 @@ static XLA_FFI_Error* make_impl(xffi_call* call) {
 }
 XFFI_HANDLER_WITH(make_nine, make_impl, XLA_FFI_ExecutionStage_INSTANTIATE, XFFI_R1, 0, &nine_type);
 
-/* y = 9 */
+/* Writes 9 to the result. */
 static XLA_FFI_Error* nine_impl(xffi_call* call) {
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_S64, 0);
   void* nine = NULL;

@@ -1,5 +1,5 @@
-// Results of programs. Unwritten elements are an error if this is requested. Data that a late handler reads and writes
-// is kept, whoever allocated it.
+// Tests the results of programs. Unwritten elements are an error if the caller requests it. Data that a late handler
+// reads and writes is kept, whether the library or the caller allocated it.
 #include <cstdio>
 #include <cstring>
 #include <future>
@@ -35,7 +35,7 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(late, Late,
                               ffi::Ffi::Bind().Arg<ffi::Buffer<ffi::F32>>().Ret<ffi::Buffer<ffi::F32>>());
 XLA_FFI_REGISTER_HANDLER(XLA_FFI_GetApi(), "late", "Host", late);
 
-// Returns an error in addition to the future.
+// Returns both an error and a future.
 static XLA_FFI_Error* Beside(XLA_FFI_CallFrame* frame) {
   XLA_FFI_Error* error = late(frame);
   if (error != nullptr || frame->future == nullptr) return error;
@@ -47,7 +47,7 @@ static XLA_FFI_Error* Beside(XLA_FFI_CallFrame* frame) {
 }
 XLA_FFI_REGISTER_HANDLER(XLA_FFI_GetApi(), "beside", "Host", Beside);
 
-// A failed call leaves no data.
+// The memory of a failed call must be freed.
 static ffi::Error Fails(ffi::Buffer<ffi::F32>, ffi::ResultBuffer<ffi::F32>) {
   return ffi::Error(ffi::ErrorCode::kNotFound, "not here");
 }
@@ -56,12 +56,12 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(fails, Fails,
 XLA_FFI_REGISTER_HANDLER(XLA_FFI_GetApi(), "fails", "Host", fails);
 
 #if defined(__SANITIZE_ADDRESS__)
-constexpr long kMost = 1000;  // the sanitizer keeps freed memory
+constexpr long kMost = 1000;  // The sanitizer does not reuse freed memory.
 #else
 constexpr long kMost = 100;
 #endif
 
-// Returns the memory of this process, in MiB.
+// Returns the resident memory of this process in MiB.
 static long Resident() {
   long all = 0, resident = 0;
   if (std::FILE* file = std::fopen("/proc/self/statm", "r")) {
@@ -71,7 +71,7 @@ static long Resident() {
   return resident / 256;
 }
 
-// The program's runtime exists until the last static is destroyed.
+// A runtime whose destructor runs when the last static is destroyed.
 struct Last {
   ~Last() {
     xffi_rt_status* status = xffi_rt_wait_for_calls(xla_ffi::runtime(), 0);
@@ -93,7 +93,7 @@ static size_t errors = 0;
 static void half(void* out, const void**) { std::memset(out, 0, 8); }
 XLA_REGISTER_CUSTOM_CALL_TARGET(half, "Host");
 
-// Returns true if unwritten elements are reported, and only if this is requested.
+// Returns true if unwritten elements are reported if requested, and otherwise accepted.
 static bool ReportsUnwritten() {
   xla::XlaBuilder b("unwritten");
   xla::CustomCall(&b, "half", {}, xla::ShapeUtil::MakeShape(xla::F32, {4}));
@@ -124,7 +124,7 @@ int main() {
   for (const xla::Status& status : {beside->Run({x}).status(), beside->Run(own).status()}) {
     if (status.code() != XLA_FFI_Error_Code_NOT_FOUND || status.message() != "beside its future") return 7;
   }
-  // Late calls are still running.
+  // Results must not be freed while late calls are running.
   const xla::Shape large = xla::ShapeUtil::MakeShape(xla::F32, {1 << 18});
   const auto failing = xla_ffi::Executable::Compile(Program("fails", large));
   if (!failing.ok()) return 8;
@@ -150,7 +150,7 @@ int main() {
   options.milliseconds = -1;
   executable = xla_ffi::Executable::CompileWith(program, options);
   if (!executable.ok() || executable->Run(own)->data<float>()[999] != 42.0f) return 5;
-  // A canceller and a time limit for one run.
+  // The run has a canceller and a time limit.
   xffi_rt_run_options run = XFFI_RT_RUN_OPTIONS_INIT;
   xffi_rt_canceller* canceller = nullptr;
   if (xffi_rt_canceller_create(&canceller) != nullptr) return 12;
@@ -161,7 +161,7 @@ int main() {
   run.canceller = nullptr;
   run.milliseconds = 20000;
   if (!executable->Run(own, &run).ok()) return 12;
-  // Missing names, and existing names of both kinds.
+  // The registration check finds missing names, and existing names of handlers and of legacy targets.
   const xla::Status missing = xla_ffi::Require({"late", "lost"});
   if (missing.code() != XLA_FFI_Error_Code_NOT_FOUND || missing.message().find("'lost'") == std::string::npos) {
     return 13;

@@ -1,5 +1,5 @@
-/* Functions for long-running programs: cancellation, time limits, waiting for calls, counters, logging, the
- * program's own threads, changing shapes, and shutdown. */
+/* Tests functions for long-running programs: cancellation, time limits, waiting for calls,
+ * counters, logging, executors, changing shapes, and shutdown. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,12 +17,12 @@ static void nap(void) {
   nanosleep(&one, NULL);
 }
 
-/* 1 while a handler is running. */
+/* Set to 1 while a handler is running. */
 static int begun = 0;
 static void set_begun(int value) { __atomic_store_n(&begun, value, __ATOMIC_RELEASE); }
 static int get_begun(void) { return __atomic_load_n(&begun, __ATOMIC_ACQUIRE); }
 
-/* Runs until the result is no longer wanted. */
+/* A handler that runs until the call is cancelled. */
 static XLA_FFI_Error* endless_impl(xffi_call* call) {
   xffi_cancellation cancellation = xffi_cancellation_of(call->api, call->ctx);
   XLA_FFI_Error* error = xffi_decoded(call);
@@ -39,15 +39,14 @@ typedef struct job {
   xffi_cancellation cancellation;
 } job;
 
-/* Continues on its own thread after the handler has returned, until the result
- * is no longer wanted. */
+/* Continues on a separate thread after the handler has returned, until the call is cancelled. */
 static void* late_work(void* data) {
   job own = *(job*)data;
   int i;
   free(data);
   set_begun(1);
   while (!xffi_is_cancelled(&own.cancellation)) nap();
-  /* Threads that waited until the deadline have returned by then. */
+  /* After this delay, threads that wait for the call until the deadline have returned. */
   for (i = 0; i < 200; ++i) nap();
   xffi_cancellation_release(&own.cancellation);
   set_begun(0);
@@ -93,7 +92,7 @@ static void add_up(void* data) {
   pthread_mutex_unlock(&lock);
 }
 
-/* y = the sum of x, computed on the thread pool; y[1] = the number of threads. */
+/* Computes y[0] = the sum of x on the thread pool, and y[1] = the number of threads. */
 static XLA_FFI_Error* total_impl(xffi_call* call) {
   xffi_buffer x = xffi_arg(call, "x", XLA_FFI_DataType_F32, 1);
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_F32, 1);
@@ -135,7 +134,8 @@ static void cancelled(xffi_rt* runtime) {
   right(xffi_rt_call_set_canceller(call, canceller));
   CHECK(pthread_create(&thread, NULL, run_and_be_cancelled, call) == 0);
   while (!get_begun()) nap();
-  /* The error names the handler, which another thread then cancels. */
+  /* The error contains the name of the running handler. Then a different thread cancels the
+   * call. */
   wrong(xffi_rt_wait_for_calls(runtime, 5), DEADLINE_EXCEEDED,
         "1 of 'endless' (the handler has not returned)");
   right(xffi_rt_canceller_cancel(canceller));
@@ -144,7 +144,7 @@ static void cancelled(xffi_rt* runtime) {
   wrong(xffi_rt_call_run(call), CANCELLED, "before it started");
   xffi_rt_canceller_destroy(canceller);
   xffi_rt_canceller_destroy(NULL);
-  /* A handler that does not return sees its time limit, and so does the next run. */
+  /* A handler that polls stops at its time limit, also in the next run. */
   right(xffi_rt_call_set_canceller(call, NULL));
   right(xffi_rt_call_set_time_limit(call, 300));
   wrong(xffi_rt_call_run(call), DEADLINE_EXCEEDED, "gave up");
@@ -158,7 +158,7 @@ static void open_past_its_time_limit(xffi_rt* runtime) {
   xffi_rt_call* call = call_of(runtime, late, "late");
   right(xffi_rt_call_set_time_limit(call, 300));
   wrong(xffi_rt_call_run(call), DEADLINE_EXCEEDED, "late (execute)");
-  /* The time limit has cancelled it. */
+  /* The time limit has cancelled the call. */
   wrong(xffi_rt_call_wait(call, -1), ABORTED, "gave up late");
   xffi_rt_call_destroy(call);
 }
@@ -228,7 +228,7 @@ static void own_threads_shapes_and_counters(xffi_rt* runtime) {
   right(xffi_rt_call_set_executor(call, on_my_thread, 7, &tasks));
   right(xffi_rt_call_run(call));
   CHECK(y[0] == 10 && y[1] == 7 && tasks == 1);
-  /* The operands of the next run have a different shape. */
+  /* The arguments of the next run have a different shape. */
   wrong(xffi_rt_call_arg(call, XLA_FFI_DataType_F32, 1, &three, x), FAILED_PRECONDITION,
         "xffi_rt_call_clear_operands");
   right(xffi_rt_call_clear_operands(call));
@@ -253,7 +253,8 @@ static void logged(void* user, int level, const char* text) {
   strncat(all, text, 1000 - strlen(all));
 }
 
-/* A logger that uses the library, while another thread waits until it is done. */
+/* A logger that calls functions of the library, while a different thread waits for the end of
+ * the logger's call. */
 typedef struct {
   xffi_rt* runtime;
   pthread_t other;
@@ -281,7 +282,7 @@ static void logs_itself(void* user, int level, const char* text) {
   xffi_rt_call_destroy(call);
 }
 
-/* Frames that XLA_FFI_PRINT_FRAMES requests are passed to the program's logger. */
+/* With XLA_FFI_PRINT_FRAMES, call frames are passed to the program's logger. */
 static int its_log(xffi_rt* runtime) {
   const XLA_FFI_Handler_Bundle bundle = {NULL, NULL, NULL, total, NULL};
   xffi_rt_call* call = NULL;
@@ -308,7 +309,8 @@ static int its_log(xffi_rt* runtime) {
 
 static void set_flag(void* user) { __atomic_store_n((int*)user, 1, __ATOMIC_RELEASE); }
 
-/* One thread starts many calls; each has one callback, at the handler's end or at the time limit. */
+/* One thread starts many calls. Each call has one callback, at the end of the handler or at the
+ * time limit. */
 static void in_a_loop_of_events(xffi_rt* runtime) {
   xffi_rt_call* calls[8];
   int told[8] = {0, 0, 0, 0, 0, 0, 0, 0}, i;
@@ -320,7 +322,7 @@ static void in_a_loop_of_events(xffi_rt* runtime) {
   }
   for (i = 0; i < 8; ++i) {
     while (!__atomic_load_n(&told[i], __ATOMIC_ACQUIRE)) nap();
-    /* The call's handler continues after the time limit. */
+    /* The handler of the call continues after the time limit. */
     wrong(xffi_rt_call_wait(calls[i], 0), DEADLINE_EXCEEDED, "late (execute)");
   }
   for (i = 0; i < 8; ++i) {
@@ -328,14 +330,15 @@ static void in_a_loop_of_events(xffi_rt* runtime) {
     xffi_rt_call_destroy(calls[i]);
   }
   calls[0] = call_of(runtime, endless, "endless");
-  /* A handler that is not asynchronous has run when this returns; refused calls have no callback. */
+  /* A synchronous handler has run when this function returns. A refused call has no callback. */
   right(xffi_rt_call_set_time_limit(calls[0], 0));
   wrong(xffi_rt_call_run_async(calls[0], set_flag, NULL), DEADLINE_EXCEEDED, "before the call started");
   wrong(xffi_rt_call_run_async(calls[0], NULL, NULL), INVALID_ARGUMENT, "null");
   xffi_rt_call_destroy(calls[0]);
 }
 
-/* y[0] = the program's number; if it is negative, runs until the result is no longer wanted. */
+/* Writes the program's number to y[0]. If the number is negative, runs until the call is
+ * cancelled. */
 static xffi_type number_type = XFFI_SHARED_TYPE("tests.number", NULL);
 static XLA_FFI_Error* numbered_impl(xffi_call* call) {
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_F32, 1);
@@ -360,7 +363,7 @@ static void* cancel_soon(void* canceller) {
   return NULL;
 }
 
-/* User data, time limit and canceller for one run of a program. */
+/* Tests user data, a time limit and a canceller for one run of a program. */
 static void programs_take_options_per_run(xffi_rt* runtime) {
   static const char* const names[] = {"numbered", "lost", "gone"};
   const XLA_FFI_Handler_Bundle bundle = {NULL, NULL, NULL, numbered, NULL};
@@ -428,7 +431,7 @@ static void ended(xffi_rt* runtime) {
   while (!get_begun()) nap();
   wrong(xffi_rt_wait_for_calls(runtime, 0), DEADLINE_EXCEEDED,
         "1 of 'endless' (the handler has not returned), 1 of 'late' (its future is open)");
-  /* Both handlers see the shutdown, and both stop. */
+  /* Both handlers are cancelled by the shutdown, and stop. */
   right(xffi_rt_shutdown(runtime, 20000));
   CHECK(pthread_join(thread, NULL) == 0);
   wrong(xffi_rt_call_wait(open, -1), ABORTED, "gave up late");
@@ -440,8 +443,8 @@ static void ended(xffi_rt* runtime) {
   wrong(xffi_rt_shutdown(NULL, 0), INVALID_ARGUMENT, "runtime");
 }
 
-/* The program's threads run the `async fn` handler of a Rust library: its first
- * poll, and the polls after it is woken. */
+/* Threads of the program run the `async fn` handler of a Rust library: its first poll, and the
+ * polls after it is woken. */
 static int its_threads(xffi_rt* runtime, const char* path) {
   xffi_rt_library* library = NULL;
   xffi_rt_call* call = NULL;

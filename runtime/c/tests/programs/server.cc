@@ -1,5 +1,5 @@
-// Cancellation in C++ handlers, the log, and exceptions that leave the program's deleters: each is logged, and the
-// program continues.
+// Tests cancellation in C++ handlers, the log, and exceptions that leave deleters of the program. Each exception is
+// logged, and the program continues.
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -38,7 +38,7 @@ static ffi::Error Endless(ffi::Cancellation cancellation) {
 }
 XLA_FFI_DEFINE_HANDLER(endless, Endless, ffi::Ffi::Bind().Ctx<ffi::Cancellation>());
 
-// Continues after the handler has returned.
+// Continues after the handler has returned, until the call is cancelled.
 static ffi::Future Late(ffi::Cancellation cancellation) {
   ffi::Promise promise;
   ffi::Future future(promise);
@@ -52,7 +52,7 @@ XLA_FFI_DEFINE_HANDLER(late, Late, ffi::Ffi::Bind().Ctx<ffi::Cancellation>());
 
 static void Throws(void*) { throw 7; }
 
-// Puts a task that throws an exception on the pool.
+// Schedules a task that throws an exception on the thread pool.
 static XLA_FFI_Error* Wild(XLA_FFI_CallFrame* frame) {
   if (frame->extension_start != nullptr) {
     auto* metadata = reinterpret_cast<XLA_FFI_Metadata_Extension*>(frame->extension_start);
@@ -104,7 +104,7 @@ static XLA_FFI_Error* Raises(XLA_FFI_CallFrame* frame) {
   return xffi_rt_raise(XLA_FFI_Error_Code_INTERNAL, "raised", 6, nullptr, 0, &kind, &object, ThrowsError);
 }
 
-// A deleter's exception neither ends the program nor prevents other work.
+// Checks that an exception of a deleter neither ends the program nor prevents other work.
 static void DeletersMayThrow() {
   CHECK(xffi_rt_set_logger(Listen, nullptr) == nullptr);
   xffi_rt* rt = nullptr;
@@ -150,7 +150,7 @@ int main() {
   xffi_rt_call_destroy(call);
 
   call = CallOf(runtime, late, "late");
-  // As a future, which is ready at the time limit while the handler is blocked.
+  // The call is a future. The future is ready at the time limit, although the handler is still blocked.
   hold = true;
   CHECK(xffi_rt_call_set_time_limit(call, 20) == nullptr);
   auto ready = xla_ffi::RunAsync(call);
@@ -169,7 +169,7 @@ int main() {
   xffi_rt_call_destroy(call);
   xffi_rt_destroy(runtime);
 
-  // An exception outside any call is logged at the end of the runtime.
+  // An exception outside all calls is logged when the runtime is destroyed.
   xffi_rt* other = nullptr;
   CHECK(xffi_rt_create_with_threads(XFFI_RT_NEWEST, 1, &other) == nullptr);
   xffi_rt_call* wild = CallOf(other, Wild, "wild");

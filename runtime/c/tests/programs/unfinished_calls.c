@@ -1,4 +1,4 @@
-/* Calls that exceed their time limit: who owns the operands' data, and since when. */
+/* Tests calls that exceed their time limit: when the operands' data may be freed, and by whom. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,8 @@
 
 #include "checks.h"
 
-/* The shared state: how far the handlers may continue, and the number of calls whose end was reported. */
+/* State shared with the handlers' threads: how far the handlers may continue, and the number of
+ * calls whose end was reported. */
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int released = 0, told = 0;
@@ -27,7 +28,8 @@ static void await(const int* what, int value) {
   pthread_mutex_unlock(&mutex);
 }
 
-/* y = 2 x, written by another thread when it is allowed to; it fails if x starts with a negative number. */
+/* A handler's work: a different thread writes y = 2 x when the test allows it. The work fails if
+ * x[0] is negative. */
 typedef struct job {
   xffi_promise* promise;
   const float* x;
@@ -70,7 +72,7 @@ static XLA_FFI_Error* late_impl(xffi_call* call) {
 }
 XFFI_HANDLER(late, late_impl);
 
-/* A call that has run past its time limit, with its data on the heap. */
+/* A call that has exceeded its time limit, with its operands on the heap. */
 typedef struct open {
   xffi_rt* runtime;
   xffi_rt_call* call;
@@ -94,7 +96,7 @@ static open start(float first) {
   right(xffi_rt_call_ret(it.call, XLA_FFI_DataType_F32, 1, &dims, it.y));
   right(xffi_rt_call_set_time_limit(it.call, 20));
   CHECK(!xffi_rt_call_is_open(it.call));
-  right(xffi_rt_call_wait(it.call, -1)); /* There is nothing to wait for. */
+  right(xffi_rt_call_wait(it.call, -1)); /* The call is not open, so there is no wait. */
   wrong(xffi_rt_call_run(it.call), DEADLINE_EXCEEDED, "late (execute)");
   CHECK(xffi_rt_call_is_open(it.call));
   return it;
@@ -108,7 +110,7 @@ static void end(open it) {
   free(it.y);
 }
 
-/* The data belong to the caller again and are freed at once. */
+/* The handler no longer uses the operands, so they are freed immediately. */
 static void free_data(void* data) {
   open* it = (open*)data;
   CHECK(it->y[999] == 2 * it->x[999]);
@@ -117,7 +119,8 @@ static void free_data(void* data) {
   set(&told, told + 1);
 }
 
-/* Waits for all calls, including the one that has just ended, with a limit so that the test ends. */
+/* Waits for all calls, including the call that has just ended. A time limit ensures that the
+ * test ends. */
 static void wait_for_calls(void* data) {
   right(xffi_rt_wait_for_calls(((open*)data)->runtime, 20000));
   set(&told, told + 1);
@@ -137,7 +140,7 @@ int main(void) {
   float other[1000];
   open it;
 
-  /* After waiting, the call can be run again. */
+  /* After a successful wait, the call can run again. */
   it = start(1);
   wrong(xffi_rt_call_run(it.call), FAILED_PRECONDITION, "not over");
   wrong(xffi_rt_call_wait(it.call, 0), DEADLINE_EXCEEDED, "late (execute)");
@@ -151,17 +154,17 @@ int main(void) {
   right(xffi_rt_call_wait(it.call, 0));
   right(xffi_rt_call_on_end(it.call, count, NULL));
   CHECK(told == 2);
-  right(xffi_rt_call_set_time_limit(it.call, -1)); /* For the next runs. */
+  right(xffi_rt_call_set_time_limit(it.call, -1)); /* This limit applies to the next runs. */
   right(xffi_rt_call_run(it.call));
   end(it);
 
-  /* A late error of the handler is returned when waiting. */
+  /* A handler's error that occurs after the time limit is returned by the next wait. */
   it = start(-1);
   set(&released, 1);
   wrong(xffi_rt_call_wait(it.call, -1), ABORTED, "too late");
   end(it);
 
-  /* New data are used by the next run. */
+  /* The next run uses new operands. */
   it = start(1);
   right(xffi_rt_call_set_ret_data(it.call, 0, other));
   wrong(xffi_rt_call_run(it.call), FAILED_PRECONDITION, "open");
@@ -174,7 +177,8 @@ int main(void) {
   CHECK(other[999] == 2 * it.x[999]);
   end(it);
 
-  /* Destroyed while the handler still has to write: the data are kept until the callback, nothing else. */
+  /* The call is destroyed before its handler has written the result. The operands must exist
+   * until the callback; other data is kept by the library. */
   it = start(1);
   right(xffi_rt_call_on_end(it.call, free_data, &it));
   told = 0;
@@ -183,8 +187,8 @@ int main(void) {
   set(&released, 1);
   await(&told, 1);
 
-  /* A callback may wait for data that are freed after their call was destroyed open, in any order of the
-   * callbacks. */
+  /* A callback may wait for the data of calls that were destroyed while open, in any order of
+   * the callbacks. */
   it = start(1);
   right(xffi_rt_call_on_end(it.call, wait_for_calls, &it));
   right(xffi_rt_call_on_end(it.call, shut_down, &it));
@@ -197,7 +201,7 @@ int main(void) {
   free(it.x);
   free(it.y);
 
-  /* The library frees its own data of the call; other calls continue. */
+  /* The library frees its data of the call, and other calls continue. */
   it = start(1);
   set(&released, 1);
   right(xffi_rt_call_wait(it.call, -1));

@@ -1,5 +1,5 @@
-/* Elements that a handler leaves unwritten result in an error status if this is requested, for
- * calls and for programs. */
+/* Tests that elements which a handler leaves unwritten result in an error status, if this is
+ * requested, for calls and for programs. */
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@
     }                                                         \
   } while (0)
 
-/* Writes the first half of its result. */
+/* A handler that writes only the first half of its result. */
 static XLA_FFI_Error* half_impl(xffi_call* call) {
   xffi_buffer y = xffi_ret(call, "y", XLA_FFI_DataType_F32, 1);
   XLA_FFI_Error* error = xffi_decoded(call);
@@ -62,7 +62,7 @@ int main(void) {
       CHECK(told(xffi_rt_call_run(call)) && told(xffi_rt_call_run(call)));
     } else {
       CHECK(xffi_rt_call_run(call) == NULL);
-      CHECK(y[1] == 1 && y[2] == 7); /* Without the request, the results are not filled. */
+      CHECK(y[1] == 1 && y[2] == 7); /* By default, results are not filled with random bytes. */
     }
     xffi_rt_call_destroy(call);
 

@@ -10,8 +10,8 @@ pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Builds both libraries and returns their folder, with the shared one also under its name for
-/// loaders.
+/// Builds the static and the shared library and returns their folder. The shared library is also linked under its
+/// SONAME.
 pub(crate) fn libraries() -> PathBuf {
     let tmp = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let target = tmp.parent().expect("the target folder");
@@ -35,14 +35,14 @@ pub(crate) fn libraries() -> PathBuf {
     );
     let folder = target.join("debug");
     let name = folder.join("libxla_ffi_runtime.so.0");
-    // Several tests do the same: an existing link is the right one.
+    // Several tests create the same link, so an existing link is correct.
     match std::os::unix::fs::symlink("libxla_ffi_runtime.so", &name) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => panic!("{error}"),
         _ => folder,
     }
 }
 
-/// Compiles and links a program; prints a message and returns `None` if the compiler is missing.
+/// Compiles and links a program. If no compiler is available, prints a message and returns `None`.
 pub(crate) fn program(
     test: &str,
     compiler: &str,
