@@ -1,5 +1,5 @@
-//! The behaviours that upstream tests by name, on the embedded runtime. The handlers are built with the
-//! headers of jaxlib 0.12.0.
+//! Tests of the behaviours that XLA's tests name, on the embedded runtime. The handlers are built with the headers of
+//! jaxlib 0.12.0.
 
 mod support;
 
@@ -14,7 +14,7 @@ use xla_ffi_runtime::{
 use xla_ffi_sys::{XLA_FFI_Extension, XLA_FFI_ExtensionId};
 use xla_ffi_testing::headers;
 
-/// Returns the runtime and the library, or `None` after reporting why the test is skipped.
+/// Returns the runtime and the library. If the library cannot be built, prints the reason and returns `None`.
 fn subject(test: &str) -> Option<(Runtime, Library)> {
     let newest = headers::all(test)?.pop()?;
     assert_eq!(newest.revision, Revision::NEWEST);
@@ -43,7 +43,7 @@ fn futures_race_with_their_completion() {
     for _ in 0..2000 {
         prepared.invoke().unwrap();
     }
-    // Starts the same call without waiting: the execution is open until `wait`.
+    // `start` does not wait, so the execution may be open until `wait`.
     for _ in 0..200 {
         if !prepared.start().unwrap() {
             assert_eq!(
@@ -68,7 +68,7 @@ fn what_is_done_when_it_is_started_is_not_waited_for() {
             .unwrap();
         let executable = handler.instantiate(&attrs).unwrap();
         let mut prepared = executable.call().prepare().unwrap();
-        // Run twice, because the first execution is already complete.
+        // The call runs twice. The second run is possible because the first execution is already complete.
         for _ in 0..2 {
             match prepared.start() {
                 Ok(done) => assert!(done && !fail),
@@ -97,9 +97,9 @@ fn user_data_reaches_a_handler_by_either_id() {
     assert_eq!(chosen, 4242);
     let (mut one, mut two) = (31_i64, 32_i64);
     let mut data = UserData::new(&runtime);
-    // SAFETY: the numbers outlive the calls below.
+    // SAFETY: the numbers outlive the calls of this test.
     unsafe { data.insert_borrowed(given, (&raw mut one).cast()) }.unwrap();
-    // SAFETY: as above.
+    // SAFETY: the numbers outlive the calls of this test.
     unsafe { data.insert_borrowed(chosen, (&raw mut two).cast()) }.unwrap();
     let data = Arc::new(data);
     for (symbol, number) in [("user_data", 31), ("user_data_chosen", 32)] {
@@ -135,7 +135,7 @@ fn a_copied_frame_outlives_its_original() {
     // SAFETY: the arrays outlive the calls.
     let mut prepared = unsafe { call.prepare_on(copy) }.unwrap();
     prepared.invoke().unwrap();
-    // SAFETY: as above.
+    // SAFETY: the arrays outlive the calls.
     unsafe { prepared.update(&[x_at], &[y_at]) }.unwrap();
     prepared.invoke().unwrap();
     drop(prepared);
@@ -161,7 +161,7 @@ fn scratch_memory_and_streams_reach_a_handler() {
     let call = plain(&library, "scratch").allocator(allocator.clone());
     assert_eq!(only(call), "s64[] 3");
     assert_eq!(allocator.living(), 0);
-    // SAFETY: the handler only returns the address.
+    // SAFETY: the handler does not dereference the handle, but only returns it.
     let stream = unsafe { Stream::borrowed(0x77 as *mut _) };
     let call = plain(&library, "streamed").stream(stream);
     assert_eq!(only(call), format!("s64[] {}", 0x77));
@@ -197,7 +197,7 @@ fn types_are_registered_by_object_and_by_function() {
     };
     let (id, info) = ("count_type_id", "count_type_info");
     let number = library.register_type("Count", id, Some(info)).unwrap();
-    // The function and the object belong to the same type.
+    // The function and the object of this symbol describe the same type.
     let again = library.register_type("Count", "_ZN5Count2idE", Some("count_info"));
     assert_eq!(again.unwrap(), number);
     assert!(runtime.type_info(number).unwrap().deleter().is_some());
@@ -207,7 +207,8 @@ fn types_are_registered_by_object_and_by_function() {
     assert_eq!(code("nowhere", None).code(), ErrorCode::NotFound);
 }
 
-/// Returns a call of a handler with one number as result, and without operands, attributes and other stages.
+/// Returns a call of a handler that has only an execute stage, with one number as the result and no arguments or
+/// attributes.
 fn plain(library: &Library, symbol: &str) -> Call {
     let handler = library
         .handler(symbol, &[(Stage::Execute, symbol)])
@@ -216,7 +217,7 @@ fn plain(library: &Library, symbol: &str) -> Call {
     call.ret(parse_result("s64").unwrap())
 }
 
-/// Runs the call and returns its only result.
+/// Runs the call and returns its only result as text.
 fn only(call: Call) -> String {
     call.run().unwrap().rets[0].to_string()
 }
@@ -243,7 +244,7 @@ fn every_stage_may_leave_state() {
     let executable = handler.instantiate(&Attributes::new()).unwrap();
     assert_eq!(living(), 1);
     let call = || executable.call().ret(parse_result("s64").unwrap());
-    // 1, then 1 + 10, then 1 + 11 + 100, and their sum.
+    // The states of the three stages are 1, 1 + 10, and 1 + 11 + 100. The result is their sum.
     assert_eq!(call().run().unwrap().rets[0].to_string(), "s64[] 124");
     assert_eq!(
         living(),
@@ -306,7 +307,7 @@ fn extensions_are_found_by_number_and_version() {
             next: std::ptr::null(),
         });
         if let Some(link) = &links {
-            // SAFETY: the link outlives the call.
+            // SAFETY: the extension outlives the call.
             call = unsafe { call.extension(link) };
         }
         call.run().map(|outcome| outcome.rets[0].to_string())
@@ -374,7 +375,7 @@ fn commands_are_recorded_and_updated() {
     );
     assert!(matches!(commands[1].what, Recorded::Memcpy { size: 8, .. }));
 
-    // A different call creates its own commands and then updates those.
+    // The first recording of a different call creates commands; the second recording updates them.
     let mut another = prepared(&all);
     for (index, updates) in [(3, [1, 1, 0, 0, 0, 0]), (4, [1, 1, 0, 1, 1, 0])] {
         another.record(&mut recorder).unwrap();
@@ -382,7 +383,7 @@ fn commands_are_recorded_and_updated() {
         let updated: Vec<_> = commands.iter().map(|c| c.updates).collect();
         assert_eq!(updated, updates, "the recording {index}");
     }
-    // A dropped call keeps its commands: a third call does not reuse them, even if it gets the same memory.
+    // The commands of a dropped call remain. A third call does not reuse them, even if it is at the same address.
     drop(another);
     prepared(&all).record(&mut recorder).unwrap();
     assert_eq!(recorder.commands().len(), 9);
@@ -430,7 +431,7 @@ fn communicators_are_requested_in_prepare_and_fetched_later() {
     );
 }
 
-/// Two unshared collectives can be swapped; each then has only the requests of its own calls.
+/// Two collectives objects without clones can be swapped. Each then contains only the requests of its calls.
 #[test]
 fn communicators_belong_to_their_request() {
     let test = "communicators_belong_to_their_request";
@@ -457,7 +458,7 @@ fn communicators_belong_to_their_request() {
     std::mem::swap(mine, others);
     run(&one);
     assert_eq!((one.requested().len(), other.requested().len()), (1, 0));
-    // Moving collectives to a new allocation must also work.
+    // A collectives object can also be moved to a new allocation.
     let moved = Arc::new(Arc::into_inner(other).unwrap());
     run(&moved);
     assert_eq!((one.requested().len(), moved.requested().len()), (1, 1));
@@ -472,10 +473,10 @@ fn user_data_is_owned_or_borrowed_and_found_by_type() {
     unsafe { data.insert("kept", dropped.clone()) }.unwrap();
     let id = runtime.type_id("kept").unwrap();
     assert_eq!(Arc::strong_count(&dropped), 2);
-    // SAFETY: as above.
+    // SAFETY: no library reads the object.
     let twice = unsafe { data.insert("kept", dropped.clone()) }.unwrap_err();
     assert_eq!(twice.code(), ErrorCode::AlreadyExists);
-    // SAFETY: as above.
+    // SAFETY: no library reads the object.
     let smaller = unsafe { data.insert("kept", 1_i32) }.unwrap_err();
     assert_eq!(smaller.code(), ErrorCode::InvalidArgument);
     assert!(smaller.message().contains("8 bytes"), "{smaller}");
@@ -487,9 +488,9 @@ fn user_data_is_owned_or_borrowed_and_found_by_type() {
     // SAFETY: only this test uses the type.
     let other = unsafe { runtime.register_type("other", 77, TypeInfo::default()) }.unwrap();
     assert_eq!(other, 77);
-    // SAFETY: the type has no deleter; the number outlives the data.
+    // SAFETY: the type has no deleter, and the number outlives the data.
     unsafe { data.insert_owned(other, object) }.unwrap();
-    // SAFETY: rejected before the object is accessed.
+    // SAFETY: `insert_owned` returns an error before it accesses the object.
     let unknown = unsafe { data.insert_owned(1234, object) }.unwrap_err();
     assert_eq!(unknown.code(), ErrorCode::Internal);
     drop(data);
@@ -501,14 +502,14 @@ fn a_state_handler_without_its_type_is_told() {
     let Some((_runtime, library)) = subject("a_state_handler_without_its_type_is_told") else {
         return;
     };
-    // A separate runtime, in which the type is not registered, although it may have an id in other runtimes.
+    // In this runtime, the type is not registered, although other runtimes may have a number for it.
     let runtime = Runtime::default();
     let library = runtime.open(library.path()).unwrap();
     let symbols = [
         (Stage::Instantiate, "stages_instantiate"),
         (Stage::Execute, "nothing"),
     ];
-    // If another test has given the type an id, the header misses the mistake, but the host reports it.
+    // If a different test has given the type a number, only the host reports the mistake, and not the header.
     let outcome = library
         .handler("untyped", &symbols)
         .and_then(|handler| handler.instantiate(&Attributes::new()));

@@ -1,5 +1,5 @@
-//! Effects of an execution on later executions: memory that was freed incorrectly or is still in use, results
-//! that were checked but not read, and results that the next execution sees.
+//! Tests the effects of an execution on later executions: memory that was freed incorrectly or is still in use,
+//! unread results, and contents of results before the next execution.
 
 mod support;
 
@@ -16,13 +16,13 @@ use xla_ffi_sys::{
     XLA_FFI_Future_SetAvailable_Args,
 };
 
-// Actions of the handler, selected by its argument.
+// The actions of the handler, selected by its argument.
 const FAILS: i64 = 1;
 const WRITES_LATER: i64 = 2;
 const FREES_TOO_LITTLE: i64 = 3;
 const KEEPS_SCRATCH: i64 = 4;
 
-/// Waits for the test's signal, writes to its memory and completes its future.
+/// The work of a handler's thread: waits for the test's signal, writes to memory, and completes a future.
 struct Job {
     places: Vec<usize>,
     complete: Function<XLA_FFI_Future_SetAvailable_Args>,
@@ -41,7 +41,7 @@ impl Job {
             extension_start: std::ptr::null_mut(),
             future: self.future as *mut _,
         };
-        // SAFETY: the arguments are complete.
+        // SAFETY: the arguments struct is complete.
         assert!(unsafe { (self.complete)(&raw mut args) }.is_null());
     }
 }
@@ -56,19 +56,19 @@ unsafe fn free(
     let mut args = XLA_FFI_DeviceMemory_Free_Args {
         struct_size: XLA_FFI_DeviceMemory_Free_Args::STRUCT_SIZE,
         extension_start: std::ptr::null_mut(),
-        // SAFETY: the frame is from a host.
+        // SAFETY: `frame` is a call frame of a host.
         ctx: unsafe { (*frame).ctx },
         size,
         data,
     };
-    // SAFETY: the arguments are complete.
+    // SAFETY: the arguments struct is complete.
     unsafe { free(&raw mut args) }
 }
 
 unsafe fn later(frame: *mut XLA_FFI_CallFrame, places: Vec<usize>) {
-    // SAFETY: the frame is from a host of r10.
+    // SAFETY: `frame` is a call frame of a host of r10.
     let future = unsafe { future(frame) };
-    // SAFETY: frames of r10 have this field.
+    // SAFETY: frames of r10 have the field `future`.
     unsafe { (*frame).future = future };
     let job = Job {
         places,
@@ -79,42 +79,42 @@ unsafe fn later(frame: *mut XLA_FFI_CallFrame, places: Vec<usize>) {
     std::thread::spawn(move || job.run());
 }
 
-/// A handler with an argument that selects the action, and a result, both `i64`.
+/// A handler with one argument, which selects the action, and one result. Both are `i64`.
 unsafe extern "C" fn odd(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is from a host.
+    // SAFETY: `frame` is a call frame of a host.
     if unsafe { metadata(frame, 1, 0) } {
         return std::ptr::null_mut();
     }
-    // SAFETY: the call has an argument.
+    // SAFETY: the call has one argument.
     let what = unsafe { arg(frame, 0) }.cast::<i64>();
-    // SAFETY: it is an `i64`.
+    // SAFETY: the argument is an `i64`.
     let what = unsafe { what.read() };
-    // SAFETY: the call has a result.
+    // SAFETY: the call has one result.
     let y = unsafe { ret(frame, 0) }.cast::<i64>();
     if what == FAILS {
-        // SAFETY: the frame is from a host.
+        // SAFETY: `frame` is a call frame of a host.
         return unsafe { error(frame, 9, c"as it was told to") };
     }
     if what == WRITES_LATER {
-        // SAFETY: as above.
+        // SAFETY: `frame` is a call frame of a host.
         unsafe { later(frame, vec![y as usize]) };
         return std::ptr::null_mut();
     }
     if what == FREES_TOO_LITTLE || what == KEEPS_SCRATCH {
-        // SAFETY: as above.
+        // SAFETY: `frame` is a call frame of a host.
         let memory = match unsafe { allocate(frame) } {
             Ok(memory) => memory,
             Err(error) => return error,
         };
         if what == FREES_TOO_LITTLE {
-            // SAFETY: as above.
+            // SAFETY: `frame` is a call frame of a host.
             return unsafe { free(frame, memory, 4) };
         }
-        // SAFETY: as above.
+        // SAFETY: `frame` is a call frame of a host.
         unsafe { later(frame, vec![y as usize, memory as usize]) };
         return std::ptr::null_mut();
     }
-    // SAFETY: it is an `i64`.
+    // SAFETY: the result is an `i64`.
     unsafe { y.write(7) };
     std::ptr::null_mut()
 }
@@ -131,14 +131,14 @@ fn operands(call: Call, what: i64) -> Call {
         .ret(Shape::new(DType::S64, []).unwrap())
 }
 
-/// An allocator that counts allocations. It never frees memory, so that late writes cause no damage.
+/// An allocator that counts allocations. It never frees memory, so that late writes of handlers cause no damage.
 #[derive(Default)]
 struct Ledger {
     living: Mutex<Vec<usize>>,
     freed: Mutex<Vec<usize>>,
 }
 
-// SAFETY: the memory is from an allocator of the runtime.
+// SAFETY: an allocator of the runtime returns the memory.
 unsafe impl DeviceAllocator for Ledger {
     fn allocate(&self, _size: usize, alignment: usize) -> Option<*mut c_void> {
         let data = support::memory(alignment);
@@ -157,7 +157,7 @@ unsafe impl DeviceAllocator for Ledger {
 #[test]
 fn memory_that_is_freed_as_less_than_it_is_is_told() {
     let (send, told) = mpsc::channel();
-    // On a separate thread, because the host may deadlock.
+    // The test runs on a separate thread, because an incorrect host may deadlock.
     std::thread::spawn(move || {
         let ledger = Arc::new(Ledger::default());
         let call = executable(Revision::R10).call().allocator(ledger.clone());
@@ -195,7 +195,7 @@ fn scratch_memory_of_an_open_call_is_the_handlers() {
     call.wait().unwrap();
     assert_eq!(ledger.freed.lock().unwrap().len(), 1);
     assert_eq!(ledger.living.lock().unwrap().len(), 0);
-    // The memory is also freed once if the call is dropped before its handler is done.
+    // If the call is dropped before its handler is done, the memory is also freed once.
     assert!(!call.start().unwrap());
     drop(call);
     assert_eq!(ledger.freed.lock().unwrap().len(), 1);
@@ -208,20 +208,20 @@ fn scratch_memory_of_an_open_call_is_the_handlers() {
     panic!("the memory is never freed");
 }
 
-/// Copies the byte of the argument, as the handler sees it, to both results.
+/// A handler that copies the byte of its argument to both results.
 unsafe extern "C" fn copy_byte(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is from a host.
+    // SAFETY: `frame` is a call frame of a host.
     if unsafe { metadata(frame, 1, 0) } {
         return std::ptr::null_mut();
     }
-    // SAFETY: the argument has one byte, with one or two elements.
+    // SAFETY: the argument has one byte, which contains one or two elements.
     let x = unsafe { arg(frame, 0) }.cast::<u8>();
-    // SAFETY: as above.
+    // SAFETY: the argument has one byte.
     let byte = unsafe { x.read() };
     for index in 0..2 {
-        // SAFETY: there are two results of one byte.
+        // SAFETY: the call has two results of one byte.
         let y = unsafe { ret(frame, index) }.cast::<u8>();
-        // SAFETY: as above.
+        // SAFETY: the call has two results of one byte.
         unsafe { y.write(byte) };
     }
     std::ptr::null_mut()
@@ -300,7 +300,7 @@ fn what_is_over_is_waited_for_before_it_is_read() {
     assert_eq!(call.ret_bytes(0).unwrap(), 7_i64.to_ne_bytes());
 }
 
-/// Callers can pass their own memory; operands that overlap are rejected by every function that sets them.
+/// Callers can pass their own memory. Every function that sets operands must reject operands that overlap.
 #[test]
 fn operands_that_overlap_are_refused_wherever_they_are_set() {
     // SAFETY: `copy_byte` is a handler.
@@ -318,16 +318,16 @@ fn operands_that_overlap_are_refused_wherever_they_are_set() {
     // SAFETY: the memory outlives the calls.
     let prepare = |frame| unsafe { executable.call().prepare_on(frame) };
     let mut call = prepare(frame(0, 2, 4)).unwrap();
-    // The second result is at exactly the same place as the argument.
+    // A result may have exactly the memory of an argument.
     prepare(frame(0, 2, 0)).unwrap().invoke().unwrap();
     for (x, y, z) in [(0, 1, 4), (1, 0, 4), (0, 2, 3), (0, 4, 4), (4, 2, 5)] {
         let refused = [
             prepare(frame(x, y, z)).map(drop),
-            // SAFETY: as above.
+            // SAFETY: the memory outlives the calls.
             unsafe { call.update(&[at(x)], &[at(y), at(z)]) },
-            // SAFETY: as above.
+            // SAFETY: the memory outlives the calls.
             unsafe { call.set_frame(frame(x, y, z)) },
-            // SAFETY: as above.
+            // SAFETY: the memory outlives the calls.
             unsafe { call.try_clone_on(&[at(x)], &[at(y), at(z)]) }.map(drop),
         ];
         for outcome in refused {
@@ -341,7 +341,7 @@ fn operands_that_overlap_are_refused_wherever_they_are_set() {
     call.invoke().unwrap();
     let tensor = |index| {
         let shape = Shape::new(DType::U8, [32]).unwrap();
-        // SAFETY: as above.
+        // SAFETY: the memory outlives the tensors and the calls.
         unsafe { Tensor::from_raw(shape, at(index), ()) }.unwrap()
     };
     let run = |x, y| {

@@ -1,4 +1,4 @@
-//! Stream-ordered handlers on a device whose stream is a thread.
+//! Tests of stream-ordered handlers on a CPU device, whose stream is a thread.
 
 mod support;
 
@@ -12,30 +12,30 @@ use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_DeviceMemory_Allocate_Args, XLA_FFI
 
 struct Addresses(*const f32, *mut f32, *mut f32);
 
-// SAFETY: the operands are valid until the stream has run.
+// SAFETY: the operands are valid until the stream has run the work.
 unsafe impl Send for Addresses {}
 
 impl Addresses {
-    /// Computes scratch = 2 x, y = scratch + 1.
+    /// Computes scratch = 2 x and y = scratch + 1.
     fn work(self) {
         std::thread::sleep(std::time::Duration::from_millis(20));
-        // SAFETY: each points to an `f32` that the host keeps until the stream has run.
+        // SAFETY: each pointer refers to an `f32` that the host keeps until the stream has run the work.
         let x = unsafe { self.0.read() };
-        // SAFETY: as above.
+        // SAFETY: each pointer refers to an `f32` that the host keeps until the stream has run the work.
         unsafe { self.2.write(2.0 * x) };
-        // SAFETY: as above.
+        // SAFETY: each pointer refers to an `f32` that the host keeps until the stream has run the work.
         let doubled = unsafe { self.2.read() };
-        // SAFETY: as above.
+        // SAFETY: each pointer refers to an `f32` that the host keeps until the stream has run the work.
         unsafe { self.1.write(doubled + 1.0) };
     }
 }
 
 unsafe extern "C" fn launches(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is from a host.
+    // SAFETY: `frame` is a call frame of a host.
     if unsafe { metadata(frame, 1, 0) } {
         return std::ptr::null_mut();
     }
-    // SAFETY: the frame is from a host.
+    // SAFETY: `frame` is a call frame of a host.
     let stream = match unsafe { stream(frame) } {
         Ok(stream) => stream,
         Err(failed) => return failed,
@@ -45,20 +45,20 @@ unsafe extern "C" fn launches(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Err
     let mut memory = XLA_FFI_DeviceMemory_Allocate_Args {
         struct_size: 48,
         extension_start: std::ptr::null_mut(),
-        // SAFETY: the frame is from a host.
+        // SAFETY: `frame` is a call frame of a host.
         ctx: unsafe { (*frame).ctx },
         size: 4,
         alignment: 4,
         data: std::ptr::null_mut(),
     };
-    // SAFETY: the arguments are complete.
+    // SAFETY: the arguments struct is complete.
     let failed = unsafe { allocate(&raw mut memory) };
     if !failed.is_null() {
         return failed;
     }
-    // SAFETY: the frame has one argument.
+    // SAFETY: the call has one argument.
     let x: *mut c_void = unsafe { arg(frame, 0) };
-    // SAFETY: the frame has one result.
+    // SAFETY: the call has one result.
     let y = unsafe { ret(frame, 0) };
     let stream = CpuStream::from_handle(stream).expect("a CPU stream");
     let addresses = Addresses(x.cast(), y.cast(), memory.data.cast());
@@ -80,7 +80,7 @@ fn results_and_scratch_memory_wait_for_the_stream() {
             .arg(Tensor::from_slice([1], &[3.0_f32]).unwrap())
             .ret(Shape::new(DType::F32, [1]).unwrap())
     };
-    // A result that the stream has yet to write does not count as unwritten.
+    // A result is not unwritten if work on the stream writes it after the handler returns.
     let outcome = call()
         .unwritten(Unwritten::Refused)
         .on_device(&device)
@@ -91,15 +91,16 @@ fn results_and_scratch_memory_wait_for_the_stream() {
     for _ in 0..3 {
         kept.invoke().unwrap();
     }
-    // A dropped call keeps its operands until the stream has run.
+    // The operands of a dropped call are kept until the stream has run the call's work.
     drop(kept);
     device.stream.synchronize().unwrap();
     assert_eq!(device.allocator.living(), 0);
     assert!(call().run().unwrap_err().message().contains("stream"));
 }
 
-/// The second call writes the argument of the first call, which has not run yet. The order of the stream
-/// makes this valid, and the check for unwritten results must not change the argument early.
+/// The second call writes to the argument of the first call, whose work has not run yet. The order of the stream
+/// makes this valid. The check for unwritten results must therefore not fill the argument before the first call's
+/// work has run.
 #[test]
 fn what_is_queued_reads_its_argument_though_a_later_call_is_looked_through() {
     let runtime = Runtime::default();
@@ -122,14 +123,14 @@ fn what_is_queued_reads_its_argument_though_a_later_call_is_looked_through() {
     ] {
         let frame = CallFrame::new(runtime.revision(), &[(one(), x)], &[(one(), y)]).unwrap();
         let call = executable.call().on_device(&device).unwritten(unwritten);
-        // SAFETY: the arrays live until the stream has run.
+        // SAFETY: the arrays exist until the stream has run the work of the calls.
         let mut call = unsafe { call.prepare_on(frame) }.unwrap();
         call.invoke().unwrap();
         kept.push(call);
     }
     device.stream.synchronize().unwrap();
-    // SAFETY: the stream has run.
+    // SAFETY: the stream has run the work of the calls.
     assert_eq!(unsafe { last.cast::<f32>().read() }, 7.0);
-    // SAFETY: as above.
+    // SAFETY: the stream has run the work of the calls.
     assert_eq!(unsafe { first.cast::<f32>().read() }, 21.0);
 }

@@ -1,4 +1,4 @@
-//! All behaviours that upstream tests by name, as listed in `behaviours.txt`. Each call runs on the embedded
+//! Tests of all behaviours that XLA's tests name, as listed in `behaviours.txt`. Each call runs on the embedded
 //! runtime and, for comparison, in the jaxlib of `XLA_FFI_PYTHON`.
 
 mod support;
@@ -16,9 +16,9 @@ use xla_ffi_runtime::{Attributes, Library, Outcome, Result, Revision, Runtime, S
 use xla_ffi_testing::headers;
 use xla_ffi_testing::skip;
 
-/// The names of upstream's tests; each needs a row, and each row names at least one of them.
+/// The names of XLA's tests. Each name needs a row in the table, and each row has at least one of the names.
 const NAMES: &[&str] = &[
-    // Tests of the external API.
+    // XLA's tests of the external API.
     "DataTypeEnumValue",
     "DataTypeByteWidth",
     "ErrorEnumValue",
@@ -77,7 +77,7 @@ const NAMES: &[&str] = &[
     "FindExtension",
     "Prepared",
     "Initialized",
-    // Tests of the runtime.
+    // XLA's tests of its runtime.
     "StaticHandlerRegistration",
     "RegistrationTraitsBackwardsCompatibility",
     "StaticHandlerSymbolRegistration",
@@ -125,7 +125,7 @@ const NAMES: &[&str] = &[
     "collectives: get communicator",
 ];
 
-/// How a row is tested.
+/// The kind of test in a row of the table: a call, a question of `cxx/rules.c`, or a separate test.
 #[derive(Debug)]
 enum Ask {
     Call([String; 5]),
@@ -137,7 +137,7 @@ enum Ask {
 struct Row {
     line: usize,
     names: Vec<String>,
-    /// The reason why the row runs only on the runtime; `None` if it also runs in JAX.
+    /// The reason why the row runs only on the embedded runtime; `None` if it also runs in JAX.
     alone: Option<String>,
     ask: Ask,
 }
@@ -172,7 +172,7 @@ fn rows() -> Vec<Row> {
     rows
 }
 
-/// Returns the names in a column: `A, B (c, d)` names A and B.
+/// Returns the names in a column. The text `A, B (c, d)` contains the names A and B.
 fn names(column: &str) -> Vec<String> {
     let mut plain = String::new();
     let mut depth = 0;
@@ -186,7 +186,7 @@ fn names(column: &str) -> Vec<String> {
     plain.split(',').map(|name| name.trim().into()).collect()
 }
 
-/// The outcome of a row: results as types and bytes, or a code and a message.
+/// The outcome of a row: the types and bytes of the results, or an error code and message.
 #[derive(Clone, Debug, PartialEq)]
 struct Answer {
     code: String,
@@ -239,7 +239,7 @@ impl Answer {
         }
     }
 
-    /// Returns true if two hosts agree. Messages must be equal, except for the parts that `wanted` omits.
+    /// Returns true if the outcomes of two hosts are equal. Parts of a message that `wanted` omits may differ.
     fn agrees(&self, other: &Self, wanted: &str) -> bool {
         let text = wanted.split_once(' ').map_or("", |(_, text)| text);
         let told = if let Some(own) = text.strip_suffix("...") {
@@ -254,7 +254,7 @@ impl Answer {
     }
 }
 
-/// Builds the libraries with the newest available headers.
+/// Builds the libraries of `behaviours.cc` and `rules.c` with the newest available headers.
 fn libraries(test: &str) -> Option<(PathBuf, PathBuf)> {
     let newest = headers::all(test)?.pop()?;
     assert_eq!(newest.revision, Revision::NEWEST);
@@ -266,7 +266,7 @@ fn libraries(test: &str) -> Option<(PathBuf, PathBuf)> {
     ))
 }
 
-/// Runs the call of a row on this runtime.
+/// Runs the call of a row on the embedded runtime.
 fn call(library: &Library, columns: &[String; 5]) -> Result<Outcome> {
     let [handler, operands, results, attributes, _] = columns;
     let mut words = handler.split_whitespace();
@@ -286,7 +286,7 @@ fn call(library: &Library, columns: &[String; 5]) -> Result<Outcome> {
     }
     let handler = library.handler(handler, &stages)?;
     let attributes = Attributes::parse(&called(library, attributes))?;
-    // JAX does not support such attributes, but XLA's call frame builder does.
+    // JAX does not support complex attributes, but XLA's call frame builder does.
     let executable = if attributes.get("c64").is_some() {
         handler.instantiate_any(&attributes)?
     } else {
@@ -306,7 +306,7 @@ fn call(library: &Library, columns: &[String; 5]) -> Result<Outcome> {
     Ok(outcome.expect("one call"))
 }
 
-/// Replaces every `$FUNCTION` in the text by the result of calling this function of the library.
+/// Replaces each `$FUNCTION` in the text by the result of this function of the library.
 fn called(library: &Library, text: &str) -> String {
     let Some((before, rest)) = text.split_once('$') else {
         return text.to_owned();
@@ -319,7 +319,8 @@ fn called(library: &Library, text: &str) -> String {
     format!("{before}{}{}", function(), called(library, after))
 }
 
-/// Compares an outcome of this runtime with the table, and describes the first difference.
+/// Compares an outcome of the embedded runtime with the expected outcome, and describes the first difference; `None`
+/// if they are equal.
 fn complaint(outcome: &Result<Outcome>, wanted: &str) -> Option<String> {
     let (code, text) = wanted.split_once(' ').unwrap_or((wanted, ""));
     let text = text.trim_matches('.');
@@ -334,17 +335,17 @@ fn complaint(outcome: &Result<Outcome>, wanted: &str) -> Option<String> {
     (!fits).then(|| format!("expected {wanted}, got {outcome:?}"))
 }
 
-/// Returns the answers of `cxx/rules.c` on this runtime.
+/// Returns the outcome of `cxx/rules.c` on the embedded runtime.
 fn rules(library: &Library) -> Result<Outcome> {
     let columns = ["rules instantiate=rules_instantiate", "", "s64[64]", "", ""];
     call(library, &columns.map(String::from))
 }
 
-/// How long JAX may run without output.
+/// The time after which JAX is stopped if it prints no output.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Returns the answers of JAX by line of the table; line 0 is the rules. A row that ends the process counts
-/// as an answer, and the remaining rows run in a new process.
+/// Returns the outcomes of the rows in JAX, by line of the table. Line 0 is that of `cxx/rules.c`. If a row ends the
+/// process, this counts as its outcome, and the remaining rows run in a new process.
 fn jax(python: &Path, behaviours: &Path, rules: &Path) -> BTreeMap<usize, Answer> {
     let mut answers = BTreeMap::new();
     let mut first = 0;
@@ -487,7 +488,7 @@ fn every_behaviour_is_the_same_here_and_in_jaxlib() {
             }
         }
     }
-    // Questions that are not part of a row are also compared.
+    // The comparison also includes questions that are not part of a row.
     for (question, [here, there]) in &codes {
         if there.is_some() && here != there {
             wrong.push(format!("{question}: {here:?} here, {there:?} in JAX"));
@@ -499,7 +500,7 @@ fn every_behaviour_is_the_same_here_and_in_jaxlib() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// Returns the results of row 0.
+/// Returns the numbers in the result of `cxx/rules.c`.
 fn numbers(answer: &Answer) -> Vec<i64> {
     let [(shape, hex)] = &answer.results[..] else {
         panic!("the rules in JAX: {answer:?}")
@@ -521,7 +522,7 @@ fn every_name_has_a_row_and_every_row_a_name() {
     let names: BTreeSet<&str> = NAMES.iter().copied().collect();
     assert_eq!(rowed, names);
     assert_eq!(names.len(), NAMES.len());
-    // Rows can refer to a separate test, which must exist.
+    // A row can name a separate test, which must exist in one of these crates.
     let crates = [source(""), source("../c/tests")];
     let mut text = String::new();
     for folder in crates {

@@ -1,5 +1,5 @@
-//! C++ exceptions of any type that leave handlers, tasks and deleters are reported, and the program
-//! continues.
+//! Tests of C++ exceptions of any type that leave handlers, tasks and deleters. The runtime must report them, and the
+//! program must continue.
 
 mod support;
 
@@ -10,7 +10,7 @@ use xla_ffi_runtime::{
 };
 use xla_ffi_testing::skip;
 
-/// Returns the runtime and the library, or `None` after reporting why the test is skipped.
+/// Returns the runtime and the library. If the library cannot be built, prints the reason and returns `None`.
 fn subject(test: &str) -> Option<(Runtime, Library)> {
     if !CONTAINS_CXX_EXCEPTIONS {
         skip(test, "the runtime was built without a C++ compiler");
@@ -51,7 +51,7 @@ fn exceptions_of_any_type_leave_handlers() {
             assert!(error.has(Hazard::Unwound), "{round} {symbol}: {error}");
             assert!(error.message().contains(text), "{symbol}: {error}");
         }
-        // XLA turns these into errors.
+        // XLA converts exceptions that are derived from `std::exception` to errors.
         let error = call(&library, "throws_standard").run().unwrap_err();
         assert_eq!(error.code(), ErrorCode::Unknown);
         assert!(error.findings().is_empty() && error.message().contains("out of range"));
@@ -71,7 +71,7 @@ fn an_exception_at_the_metadata_call_refuses_the_handler() {
     assert!(error.has(Hazard::Unwound), "{error}");
 }
 
-/// Waits for this many findings outside of calls, and returns them.
+/// Waits for `count` findings that occur outside calls, and returns them.
 fn findings(runtime: &Runtime, count: usize) -> Vec<Finding> {
     let mut found = vec![];
     for _ in 0..2000 {

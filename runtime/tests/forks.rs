@@ -1,4 +1,5 @@
-//! Programs that fork: a child rejects work that needs the parent's threads, and nothing hangs.
+//! Tests of programs that fork. In the child process, work that needs threads of the parent must fail and must not
+//! hang.
 
 mod support;
 
@@ -9,19 +10,19 @@ use support::{Function, metadata, slot};
 use xla_ffi_runtime::{Attributes, Bundle, CpuStream, DeviceStream, ErrorCode, Handler, Runtime};
 use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_ThreadPool_Schedule_Args};
 
-/// Runs `work` in a fork, which a signal ends if it hangs. Returns true if `work` returned true.
+/// Runs `work` in a fork and returns its result. If the fork hangs, a signal ends it and the result is false.
 fn in_fork(work: impl FnOnce() -> bool) -> bool {
-    // SAFETY: the child only runs `work` and exits; it uses nothing that other tests may hold locked.
+    // SAFETY: the child only runs `work` and exits. It uses no lock that other tests may hold.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: the alarm ends only the child.
+        // SAFETY: the alarm ends only the child process.
         unsafe { libc::alarm(20) };
         let went_well = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-        // SAFETY: ends the child without running the parent's exit handlers.
+        // SAFETY: `_exit` ends the child without the parent's exit handlers.
         unsafe { libc::_exit(i32::from(!went_well.unwrap_or(false))) };
     }
     let mut status = 0;
-    // SAFETY: a child of this process.
+    // SAFETY: `child` is a child of this process.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     status == 0
 }
@@ -36,9 +37,9 @@ unsafe extern "C" fn task(_: *mut c_void) {
     RAN.store(true, Ordering::Release);
 }
 
-/// Schedules a task on the pool and waits for it.
+/// A handler that schedules a task on the thread pool and waits for it.
 unsafe extern "C" fn pool(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is from a host.
+    // SAFETY: `frame` is a call frame of a host.
     if unsafe { metadata(frame, 3, 0) } {
         return std::ptr::null_mut();
     }
@@ -48,12 +49,12 @@ unsafe extern "C" fn pool(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
     let mut args = XLA_FFI_ThreadPool_Schedule_Args {
         struct_size: 40,
         extension_start: std::ptr::null_mut(),
-        // SAFETY: the frame is from a host.
+        // SAFETY: `frame` is a call frame of a host.
         ctx: unsafe { (*frame).ctx },
         task: Some(task),
         data: std::ptr::null_mut(),
     };
-    // SAFETY: the arguments are complete.
+    // SAFETY: the arguments struct is complete.
     let failed = unsafe { schedule(&raw mut args) };
     while failed.is_null() && !RAN.load(Ordering::Acquire) {
         std::thread::sleep(Duration::from_millis(1));
@@ -77,7 +78,7 @@ fn threads_of_the_parent_are_refused_in_a_fork() {
         .instantiate(&Attributes::new())
         .unwrap();
     let stream = CpuStream::new().unwrap();
-    // The pool has not started any threads yet.
+    // At this point, the thread pool has not started any threads.
     assert!(in_fork(|| executable.call().run().is_ok()));
     executable.call().run().unwrap();
     assert!(in_fork(|| {

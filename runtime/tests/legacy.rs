@@ -1,4 +1,4 @@
-//! Legacy targets on the embedded runtime: signatures, forms of tuples, and the registry.
+//! Tests of legacy targets on the embedded runtime: signatures, tuple forms, and the registry.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
@@ -34,7 +34,7 @@ unsafe fn add(a: *mut c_void, b: *const c_void, c: *const c_void) {
 }
 
 unsafe fn element<T: Copy>(list: *const T, index: usize) -> T {
-    // SAFETY: the caller's list is longer than `index`.
+    // SAFETY: the list of the caller is longer than `index`.
     unsafe { list.wrapping_add(index).read() }
 }
 
@@ -45,12 +45,12 @@ unsafe extern "C" fn cpu(out: *mut c_void, ins: *mut *const c_void) {
     unsafe { add(out, b, c) };
 }
 
-/// Writes a status as the C functions in the SDK's headers do.
+/// Sets an error in a status, as the C functions in the SDK's headers do.
 unsafe fn fail(status: *mut XlaCustomCallStatus, message: &[u8]) {
     let status = status.cast::<XlaFfiLegacyStatus>();
-    // SAFETY: a status of the runtime.
+    // SAFETY: the runtime created the status.
     let set = unsafe { (*status).set }.expect("set");
-    // SAFETY: as above.
+    // SAFETY: the message has the given length.
     unsafe {
         set(
             status,
@@ -70,10 +70,10 @@ unsafe extern "C" fn cpu_status(
     let b = unsafe { element(ins, 0) };
     // SAFETY: `b` has 128 elements.
     if unsafe { *b.cast::<f32>() } < 0.0 {
-        // SAFETY: a status of the runtime.
+        // SAFETY: the runtime created the status.
         return unsafe { fail(status, b"negative\0: \xff, \xc3\xa4") };
     }
-    // SAFETY: called with the same arguments.
+    // SAFETY: the host's arguments are passed on unchanged.
     unsafe { cpu(out, ins) };
 }
 
@@ -85,7 +85,7 @@ unsafe extern "C" fn gpu(
     opaque: *const c_char,
     opaque_len: usize,
 ) {
-    // SAFETY: the opaque bytes of the call.
+    // SAFETY: the host passes `opaque_len` opaque bytes.
     let opaque = unsafe { std::slice::from_raw_parts(opaque.cast::<u8>(), opaque_len) };
     assert_eq!(opaque, b"\0op\0\xffaque\0");
     // SAFETY: the target has two operands and one result.
@@ -94,7 +94,7 @@ unsafe extern "C" fn gpu(
     stream.enqueue(Box::new(move || {
         std::thread::sleep(Duration::from_millis(20));
         let [b, c, a] = work.0.map(|address| address as *mut c_void);
-        // SAFETY: the buffers are valid until the stream has run.
+        // SAFETY: the buffers are valid until the stream has run the work.
         unsafe { add(a, b, c) };
     }));
 }
@@ -106,14 +106,14 @@ unsafe extern "C" fn cpu_unified(
     opaque_len: usize,
     status: *mut XlaCustomCallStatus,
 ) {
-    // SAFETY: the opaque bytes of the call.
+    // SAFETY: the host passes `opaque_len` opaque bytes.
     let opaque = unsafe { std::slice::from_raw_parts(opaque.cast::<u8>(), opaque_len) };
     if opaque == b"fail" {
-        // SAFETY: a status of the runtime.
+        // SAFETY: the runtime created the status.
         return unsafe { fail(status, b"asked to fail") };
     }
     assert_eq!(opaque, OPAQUE);
-    // SAFETY: called with the same arguments.
+    // SAFETY: the host's arguments are passed on unchanged.
     unsafe { cpu(out, ins) };
 }
 
@@ -125,10 +125,10 @@ unsafe extern "C" fn gpu_status(
     status: *mut XlaCustomCallStatus,
 ) {
     if opaque_len == 4 {
-        // SAFETY: a status of the runtime.
+        // SAFETY: the runtime created the status.
         return unsafe { fail(status, b"asked to fail") };
     }
-    // SAFETY: called with the same arguments.
+    // SAFETY: the host's arguments are passed on unchanged.
     unsafe { gpu(stream, buffers, opaque, opaque_len) };
 }
 
@@ -141,7 +141,7 @@ fn target_at(address: *const c_void, signature: Signature) -> Function {
     unsafe { Function::at(address, Some(signature)) }.expect("not null")
 }
 
-/// Returns a runtime with the example registered under one name for every signature.
+/// Returns a runtime in which the example target is registered for every signature.
 fn runtime() -> Runtime {
     let runtime = Runtime::default();
     use Signature::*;
@@ -170,7 +170,7 @@ fn runtime() -> Runtime {
         runtime
             .register_legacy(name, platform, function)
             .expect(name);
-        // Registering the same target again has no effect.
+        // A repeated registration of the same target has no effect.
         runtime
             .register_legacy(name, platform, function)
             .expect(name);
@@ -180,7 +180,7 @@ fn runtime() -> Runtime {
 
 const OPAQUE: &[u8] = b"\0op\0\xffaque\0";
 
-/// Runs the example and checks its result.
+/// Calls the example target and checks its result. `first` is the first element of `b`.
 fn example(target: &Target, opaque: &[u8], first: f32) -> Result<(), Error> {
     let mut b = Buffer::new((0..128).map(|i| if i == 0 { first } else { i as f32 }));
     let mut c = Buffer::new((0..2048).map(|i| 0.5 * i as f32));
@@ -277,7 +277,7 @@ fn the_registry_tells_targets_apart() {
         assert_eq!(error.code(), code, "{error}");
         assert!(error.message().contains(words), "{error}");
     }
-    // SAFETY: the function is never called.
+    // SAFETY: the registry never calls the function in this test.
     let other = unsafe { Function::cpu_status(cpu_status) };
     let elsewhere = target_at(panics as *const c_void, Signature::Cpu);
     for (name, platform, function, code) in [
@@ -291,15 +291,16 @@ fn the_registry_tells_targets_apart() {
             .unwrap_err();
         assert_eq!(error.code(), code, "{error}");
     }
-    // SAFETY: null pointers are rejected.
+    // SAFETY: `at` returns an error for null.
     let null = unsafe { Function::at(std::ptr::null(), None) };
     assert!(null.is_err());
-    // SAFETY: the call below uses the signature of the function, because a bare address has none.
+    // SAFETY: the call in this test has the signature of the function, because the target is registered without a
+    // signature.
     let bare = unsafe { Function::at(cpu as *const c_void, None) }.expect("not null");
     runtime.register_legacy("bare", "Host", bare).expect("bare");
     let target = runtime.find_legacy("bare", "Host", ApiVersion::Original);
     example(&target.expect("target"), b"", 1.0).expect("it runs");
-    // The error for each kind of target mentions the other kind.
+    // If a name is registered only as the other kind (handler or legacy target), the error mentions that kind.
     let error = runtime.find("cpu", "Host").expect_err("no handler");
     assert!(
         error.message().contains("call it as API_VERSION_ORIGINAL"),
@@ -322,7 +323,7 @@ fn the_registry_tells_targets_apart() {
     );
 }
 
-/// The pointers with which a target was called.
+/// The pointers that a target received in its last call.
 static SEEN: std::sync::Mutex<Vec<usize>> = std::sync::Mutex::new(vec![]);
 
 unsafe fn note(list: *const *const c_void, count: usize) {
@@ -331,14 +332,14 @@ unsafe fn note(list: *const *const c_void, count: usize) {
     *SEEN.lock().expect("no panic") = seen.collect();
 }
 
-/// A target whose two operands and result are roots: `((x, (y)), z)` and the result `(a, (b))`.
+/// A target with tuples in the form `CpuRoots`. It has the operands `((x, (y)), z)` and the result `(a, (b))`.
 unsafe extern "C" fn roots(out: *mut c_void, ins: *mut *const c_void) {
     // SAFETY: the target has two operands.
     let pair = unsafe { element(ins, 0) }.cast::<*const c_void>();
-    // SAFETY: the operand is a tuple of two.
+    // SAFETY: the second element of the operand is a tuple.
     let inner = unsafe { element(pair, 1) }.cast::<*const c_void>();
     let out = out.cast::<*const c_void>();
-    // SAFETY: the result is a tuple of two.
+    // SAFETY: the second element of the result is a tuple.
     let last = unsafe { element(out, 1) }.cast::<*const c_void>();
     // SAFETY: the tuples contain x, y, z, a and b.
     let seen = [
@@ -353,7 +354,7 @@ unsafe extern "C" fn roots(out: *mut c_void, ins: *mut *const c_void) {
     unsafe { note(seen.as_ptr(), 5) };
 }
 
-/// A target that receives five leaves: three operands and two results.
+/// A target with tuples in the form `CpuLeaves`. It has three leaves of operands and two leaves of the result.
 unsafe extern "C" fn leaves(out: *mut c_void, ins: *mut *const c_void) {
     let out = out.cast::<*const c_void>();
     // SAFETY: the target has three operands and two results.
@@ -374,9 +375,9 @@ unsafe extern "C" fn flat(
     unsafe { note(buffers.cast::<*const c_void>(), 5) };
 }
 
-/// A target that receives all nodes. The nodes of `((x, (y)), z) -> (a, (b))` are 0: root, 1: x, 2: (y), 3:
-/// y, 4: z, 5: root, 6: a, 7: (b), 8: b. On the stream, it reads the operand through its root and writes the
-/// roots of the result that the opaque bytes select.
+/// A target with tuples in the form `DeviceNodes`. The nodes of `((x, (y)), z) -> (a, (b))` are 0: root, 1: x, 2:
+/// (y), 3: y, 4: z, 5: root, 6: a, 7: (b), 8: b. On the stream, the target reads the operand through its root, and
+/// writes the roots of the result that the opaque bytes select.
 unsafe extern "C" fn nodes(
     stream: *mut c_void,
     buffers: *mut *mut c_void,
@@ -387,7 +388,7 @@ unsafe extern "C" fn nodes(
     let list: Vec<usize> = (0..9)
         .map(|i| unsafe { element(buffers, i) } as usize)
         .collect();
-    // SAFETY: the opaque bytes of the call.
+    // SAFETY: the host passes `opaque_len` opaque bytes.
     let opaque = unsafe { std::slice::from_raw_parts(opaque.cast::<u8>(), opaque_len) };
     let writes = opaque.to_vec();
     let stream = CpuStream::from_handle(stream).expect("a CPU stream");
@@ -401,7 +402,7 @@ unsafe extern "C" fn nodes(
         if writes.contains(&b'r') {
             // SAFETY: the target must write this tuple of two.
             unsafe { table(list[5]).write(list[6] as *const c_void) };
-            // SAFETY: as above.
+            // SAFETY: the target must write this tuple of two.
             unsafe {
                 table(list[5])
                     .wrapping_add(1)
@@ -467,7 +468,7 @@ fn tuples_in_every_form() {
         let call = Invocation::new(&target, &operands, &result)
             .form(form)
             .opaque(opaque);
-        // SAFETY: the targets only access the pointers.
+        // SAFETY: the targets do not dereference the pointers to leaves.
         let outcome = unsafe { call.stream(device.stream.stream()).run() };
         outcome.map(|()| SEEN.lock().expect("no panic").clone())
     };
@@ -507,7 +508,7 @@ fn tuples_in_every_form() {
     let target = runtime
         .find_legacy("nodes", "CUDA", Original)
         .expect("nodes");
-    // SAFETY: the call is rejected.
+    // SAFETY: the call fails before the target is called.
     let error = unsafe { Invocation::new(&target, &operands, &result).run() };
     let error = error.expect_err("no stream");
     assert!(error.message().contains("needs a stream"), "{error}");

@@ -1,4 +1,4 @@
-//! Mistakes of handlers, one per handler: the runtime reports each mistake and continues.
+//! Tests of mistakes of handlers. Each handler makes one mistake, which the runtime reports before it continues.
 
 mod support;
 
@@ -17,13 +17,13 @@ use xla_ffi_sys::{
 };
 
 fn call_on(runtime: &Runtime, handler: XLA_FFI_Handler) -> Call {
-    // SAFETY: the functions below are handlers.
+    // SAFETY: the handlers in this file are handlers of the ABI.
     let bundle = unsafe { Bundle::execute(handler) };
     let handler = runtime.handler("misuse", bundle).unwrap();
     handler.instantiate(&Attributes::new()).unwrap().call()
 }
 
-/// Runs a handler with a one-byte result, in this process in all builds.
+/// Runs a handler with a one-byte result on a new runtime of the revision.
 fn run_on(revision: Revision, handler: XLA_FFI_Handler) -> Result<(), Error> {
     let call = call_on(&Runtime::new(revision), handler);
     let mut call = call.ret(Shape::new(DType::U8, [1]).unwrap()).prepare()?;
@@ -35,10 +35,10 @@ fn hazard_on(revision: Revision, handler: XLA_FFI_Handler) -> Hazard {
     run_on(revision, handler).unwrap_err().findings()[0].hazard
 }
 
-/// Completes a future.
+/// Completes a future successfully.
 ///
 /// # Safety
-/// The frame must be from a host of r3 or later.
+/// `frame` must be a call frame of a host of r3 or later.
 unsafe fn complete(
     frame: *mut XLA_FFI_CallFrame,
     future: *mut xla_ffi_sys::XLA_FFI_Future,
@@ -50,15 +50,15 @@ unsafe fn complete(
         extension_start: std::ptr::null_mut(),
         future,
     };
-    // SAFETY: the arguments are complete.
+    // SAFETY: the arguments struct is complete.
     unsafe { complete(&raw mut args) }
 }
 
-/// Defines a handler that answers the metadata call and then runs its body.
+/// Defines a handler that answers the metadata query. In all other calls, it runs its body.
 macro_rules! handler {
     ($name:ident, $frame:ident => $body:expr) => {
         unsafe extern "C" fn $name($frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-            // SAFETY: the frame is from a host.
+            // SAFETY: `$frame` is a call frame of a host.
             if unsafe { metadata($frame, 1, 0) } {
                 return std::ptr::null_mut();
             }
@@ -68,28 +68,28 @@ macro_rules! handler {
 }
 
 handler!(error_and_future, frame => {
-    // SAFETY: the frame is from a host of r10.
+    // SAFETY: `frame` is a call frame of a host of r10.
     let made = unsafe { future(frame) };
-    // SAFETY: frames of r10 have this field.
+    // SAFETY: frames of r10 have the field `future`.
     unsafe { (*frame).future = made };
-    // SAFETY: the frame is from a host.
+    // SAFETY: `frame` is a call frame of a host.
     unsafe { error(frame, 5, c"and a future") }
 });
 
 handler!(completes_twice, frame => {
-    // SAFETY: the frame is from a host of r10.
+    // SAFETY: `frame` is a call frame of a host of r10.
     let made = unsafe { future(frame) };
-    // SAFETY: frames of r10 have this field.
+    // SAFETY: frames of r10 have the field `future`.
     unsafe { (*frame).future = made };
-    // SAFETY: the frame is from a host of r10.
+    // SAFETY: `frame` is a call frame of a host of r10.
     assert!(unsafe { complete(frame, made) }.is_null());
-    // SAFETY: the frame is from a host of r10.
+    // SAFETY: `frame` is a call frame of a host of r10.
     assert!(!unsafe { complete(frame, made) }.is_null());
     std::ptr::null_mut()
 });
 
 handler!(stray_future, frame => {
-    // SAFETY: frames of r10 have this field.
+    // SAFETY: frames of r10 have the field `future`.
     unsafe { (*frame).future = 0x1230 as *mut _ };
     std::ptr::null_mut()
 });
@@ -100,34 +100,34 @@ handler!(stray_error, frame => {
 });
 
 handler!(writes_future, frame => {
-    // SAFETY: r0 and r1 lack this field; this host has a guard at its place.
+    // SAFETY: frames of r0 and r1 lack this field; the embedded runtime has a guard at its offset.
     unsafe { (*frame).future = 0x1230 as *mut _ };
     std::ptr::null_mut()
 });
 
 handler!(writes_past_its_result, frame => {
-    // SAFETY: the frame has one result.
+    // SAFETY: the call has one result.
     let y = unsafe { ret(frame, 0) }.cast::<u8>();
-    // SAFETY: the host has a guard after the result.
+    // SAFETY: the embedded runtime has a guard after the result.
     unsafe { y.wrapping_add(3).write(1) };
     std::ptr::null_mut()
 });
 
 unsafe extern "C" fn writes_state_type(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is from a host.
+    // SAFETY: `frame` is a call frame of a host.
     if unsafe { metadata(frame, 1, 0) } {
-        // SAFETY: this is a metadata call.
+        // SAFETY: the call is a metadata query, so the first extension is the metadata extension.
         let extension = unsafe { (*frame).extension_start }.cast::<XLA_FFI_Metadata_Extension>();
-        // SAFETY: this is a metadata call.
+        // SAFETY: the call is a metadata query, so the extension contains metadata.
         let metadata = unsafe { (*extension).metadata };
-        // SAFETY: revisions before r6 lack this field; this host has a guard at its place.
+        // SAFETY: metadata before r6 lacks this field; the embedded runtime has a guard at its offset.
         unsafe { (*metadata).state_type_id.type_id = 0 };
     }
     std::ptr::null_mut()
 }
 
 extern "C-unwind" fn panics(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is from a host.
+    // SAFETY: `frame` is a call frame of a host.
     if !unsafe { metadata(frame, 1, 0) } {
         panic!("on purpose");
     }
@@ -160,17 +160,17 @@ handler!(schedules_a_panic, frame => {
     let mut args = XLA_FFI_ThreadPool_Schedule_Args {
         struct_size: 40,
         extension_start: std::ptr::null_mut(),
-        // SAFETY: the frame is from a host.
+        // SAFETY: `frame` is a call frame of a host.
         ctx: unsafe { (*frame).ctx },
         task: Some(task),
         data: std::ptr::null_mut(),
     };
-    // SAFETY: the arguments are complete.
+    // SAFETY: the arguments struct is complete.
     unsafe { schedule(&raw mut args) }
 });
 
 handler!(says_ok, frame => {
-    // SAFETY: the frame is from a host.
+    // SAFETY: `frame` is a call frame of a host.
     unsafe { error(frame, 0, c"all is well") }
 });
 
@@ -194,7 +194,7 @@ fn each_is_told_for_what_it_is() {
     for revision in [Revision::R0, Revision::R1] {
         assert_eq!(hazard_on(revision, writes_future), Hazard::FrameOverrun);
     }
-    // As in XLA, an error with the code OK is success.
+    // As in XLA, an error object with the code OK is success.
     assert!(run_on(newest, says_ok).is_ok());
 }
 
@@ -215,7 +215,7 @@ fn writing_the_state_type_is_a_hazard_before_r6() {
     }
 }
 
-// Sets state of the prepare stage, which is already over.
+// A handler that sets the state of the prepare stage during a later stage.
 handler!(sets_what_is_past, frame => {
     // SAFETY: the function in slot 7 has this type.
     let set: Function<XLA_FFI_State_Set_Args> = unsafe { slot(frame, 7) };
@@ -223,13 +223,13 @@ handler!(sets_what_is_past, frame => {
     let mut args = XLA_FFI_State_Set_Args {
         struct_size: XLA_FFI_State_Set_Args::STRUCT_SIZE,
         extension_start: std::ptr::null_mut(),
-        // SAFETY: the frame is from a host.
+        // SAFETY: `frame` is a call frame of a host.
         ctx: unsafe { (*frame).ctx },
         stage: XLA_FFI_ExecutionStage(Stage::Prepare as u32),
         type_id: &raw mut id,
         state: std::ptr::dangling_mut::<u64>().cast(),
     };
-    // SAFETY: the arguments are complete.
+    // SAFETY: the arguments struct is complete.
     unsafe { set(&raw mut args) }
 });
 
@@ -244,7 +244,7 @@ fn a_stage_that_is_over_gets_no_state() {
     let id = unsafe { runtime.register_type("past", 0, info) }.unwrap();
     STATE.store(id, Ordering::SeqCst);
     let mut call = call_on(&runtime, sets_what_is_past).prepare().unwrap();
-    // Each call is rejected because of its own action, not because of effects of the previous call.
+    // Both calls must fail: the first call must not affect the second.
     for _ in 0..2 {
         let error = call.invoke().unwrap_err();
         assert!(error.has(Hazard::AbsentState), "{error}");
@@ -277,19 +277,19 @@ fn a_panic_in_the_pool_ends_its_task_alone_and_is_kept_once() {
 
 static LATE: AtomicUsize = AtomicUsize::new(0);
 
-// Returns a future that is never completed, and writes the result on another thread after a delay.
+// A handler that returns a future that is never completed. A different thread writes the result after a delay.
 handler!(writes_late, frame => {
-    // SAFETY: the frame is from a host of r10.
+    // SAFETY: `frame` is a call frame of a host of r10.
     let made = unsafe { future(frame) };
-    // SAFETY: the frame has one result.
+    // SAFETY: the call has one result.
     let y = unsafe { ret(frame, 0) } as usize;
     LATE.store(y, Ordering::SeqCst);
     std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(300));
-        // SAFETY: operands are valid until the future is complete, so they are never freed.
+        // SAFETY: the operands are never freed, because the future is never completed.
         unsafe { (y as *mut u8).write_volatile(47) };
     });
-    // SAFETY: frames of r10 have this field.
+    // SAFETY: frames of r10 have the field `future`.
     unsafe { (*frame).future = made };
     std::ptr::null_mut()
 });
@@ -301,7 +301,7 @@ fn operands_of_an_open_execution_are_never_freed() {
     let limit = Some(Duration::from_millis(20));
     let error = call.time_limit(limit).run().unwrap_err();
     assert_eq!(error.code(), ErrorCode::DeadlineExceeded);
-    // Freed memory would be reused for these tensors and zeroed.
+    // If the memory were freed, these tensors would reuse and clear it.
     let others: Vec<_> = (0..1000).map(|_| Tensor::zeros(shape()).unwrap()).collect();
     let y = LATE.load(Ordering::SeqCst) as *const u8;
     let end = Instant::now() + Duration::from_secs(20);
@@ -309,20 +309,20 @@ fn operands_of_an_open_execution_are_never_freed() {
     while unsafe { y.read_volatile() } != 47 && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(20));
     }
-    // SAFETY: as above.
+    // SAFETY: the operands are never freed.
     assert_eq!(unsafe { y.read_volatile() }, 47);
     assert!(others.iter().all(|other| other.bytes() == [0]));
 }
 
 static SHARED: AtomicUsize = AtomicUsize::new(0);
 
-// Returns the future that the first call created.
+// A handler that creates a future in its first call and returns this future in every call.
 handler!(shares_its_future, frame => {
     if SHARED.load(Ordering::SeqCst) == 0 {
-        // SAFETY: the frame is from a host of r10.
+        // SAFETY: `frame` is a call frame of a host of r10.
         SHARED.store(unsafe { future(frame) } as usize, Ordering::SeqCst);
     }
-    // SAFETY: frames of r10 have this field.
+    // SAFETY: frames of r10 have the field `future`.
     unsafe { (*frame).future = SHARED.load(Ordering::SeqCst) as *mut _ };
     std::ptr::null_mut()
 });
@@ -336,14 +336,14 @@ fn a_future_of_two_calls_is_told() {
     let error = second.start().unwrap_err();
     assert_eq!(error.findings()[0].hazard, Hazard::FutureMisuse, "{error}");
     assert!(error.message().contains("earlier call"), "{error}");
-    // The owner of the future may also be using the operands of this call.
+    // The thread that completes the future may also use the operands of the second call.
     assert!(second.is_open());
 }
 
-// Stores its context, and asks the stored context for the run id in the next call.
+// A handler that stores its context. In the next call, it requests the run id from the stored context.
 handler!(keeps_context, frame => {
     static KEPT: AtomicUsize = AtomicUsize::new(0);
-    // SAFETY: the frame is from a host.
+    // SAFETY: `frame` is a call frame of a host.
     let kept = KEPT.swap(unsafe { (*frame).ctx } as usize, Ordering::SeqCst);
     if kept == 0 {
         return std::ptr::null_mut();
@@ -356,7 +356,7 @@ handler!(keeps_context, frame => {
         ctx: kept as *mut XLA_FFI_InvokeContext,
         run_id: 0,
     };
-    // SAFETY: the arguments are complete.
+    // SAFETY: the arguments struct is complete.
     unsafe { run_id(&raw mut args) }
 });
 
@@ -365,7 +365,7 @@ fn a_context_ends_with_its_call() {
     let runtime = Runtime::default();
     let mut first = call_on(&runtime, keeps_context).prepare().unwrap();
     first.invoke().unwrap();
-    // The memory of the first context still exists, but the context no longer belongs to a call.
+    // The memory of the first context still exists, but its call has ended.
     let error = call_on(&runtime, keeps_context).run().unwrap_err();
     assert_eq!(error.code(), ErrorCode::FailedPrecondition);
     let error = first.invoke().unwrap_err();

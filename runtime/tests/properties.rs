@@ -1,15 +1,15 @@
-//! Property tests: any input results in a value or an error, for attribute texts, SPECs, files, and arguments
-//! of table functions.
+//! Property tests: every input results in a value or an error. The inputs are texts of attributes, operands of the
+//! command line, files, and arguments of table functions.
 //!
-//! `XLA_FFI_CASES` sets the number of cases per property (default: 3000). Slow properties run a tenth of the
-//! cases.
+//! The environment variable `XLA_FFI_CASES` sets the number of cases per property (default: 3000). Slow properties
+//! run a tenth of the cases.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use xla_ffi_runtime::spec::{Spec, parse_result};
 use xla_ffi_runtime::{Attribute, Attributes, DType, Error, Shape, Tensor, npy, scalar_codec};
 
-/// Returns texts that are close to valid input of the parsers.
+/// Returns a strategy for texts that are similar to valid input of the parsers.
 fn nearly(words: &'static [&'static str]) -> impl Strategy<Value = String> {
     let word = prop_oneof![
         8 => proptest::sample::select(words).prop_map(str::to_owned),
@@ -70,7 +70,7 @@ fn dictionary(entries: Vec<(String, Attribute)>) -> Attributes {
         })
 }
 
-/// Returns true if two attributes are equal, except for the signs and payloads of NaN.
+/// Returns true if two attributes are equal. The signs and payloads of NaN may differ.
 fn same(one: &Attribute, two: &Attribute) -> bool {
     match (one, two) {
         (Attribute::Scalar(a, x), Attribute::Scalar(b, y)) if a == b && x != y => {
@@ -146,7 +146,7 @@ proptest! {
     }
 }
 
-/// Returns a configuration with `XLA_FFI_CASES` (default: `cases`) divided by `share` as the number of cases.
+/// Returns a configuration whose number of cases is `XLA_FFI_CASES` (default: `cases`) divided by `share`.
 fn config(cases: u32, share: u32) -> ProptestConfig {
     ProptestConfig {
         cases: xla_ffi_testing::damage::cases(cases / share, share),

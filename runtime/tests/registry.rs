@@ -1,4 +1,4 @@
-//! Registration of handlers and types, by the rules of XLA.
+//! Tests that handlers and types are registered by the same rules as in XLA.
 
 mod support;
 
@@ -15,24 +15,24 @@ use xla_ffi_testing::compiler::library_of_text;
 use xla_ffi_testing::skip;
 
 unsafe extern "C" fn one(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is from a host.
+    // SAFETY: `frame` is a call frame of a host.
     unsafe { metadata(frame, 1, 0) };
     std::ptr::null_mut()
 }
 
 unsafe extern "C" fn capturable(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is from a host.
+    // SAFETY: `frame` is a call frame of a host.
     unsafe { metadata(frame, 1, 1) };
     std::ptr::null_mut()
 }
 
 unsafe extern "C" fn refuses_metadata(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: since 0.2, metadata calls have a function table.
+    // SAFETY: since version 0.2, the frames of metadata queries have a function table.
     unsafe { error(frame, 9, c"not today") }
 }
 
 fn bundle(handler: xla_ffi_sys::XLA_FFI_Handler) -> Bundle {
-    // SAFETY: the callers pass the handlers above.
+    // SAFETY: the callers pass handlers of this file.
     unsafe { Bundle::execute(handler) }
 }
 
@@ -53,7 +53,7 @@ fn a_file_that_replaced_a_loaded_one_is_loaded() {
     let test = "a_file_that_replaced_a_loaded_one_is_loaded";
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     std::fs::create_dir_all(&folder).unwrap();
-    // The variable is a unique symbol (STB_GNU_UNIQUE), which exists once per process.
+    // The variable in the library is a unique symbol (STB_GNU_UNIQUE), which exists once per process.
     let build = |number: i32| {
         let text = format!("inline int number = {number};\nint* at() {{ return &number; }}\n");
         let name = format!("number_{number}");
@@ -126,15 +126,15 @@ fn an_error_in_the_metadata_call_refuses_the_handler() {
         .unwrap_err();
     assert_eq!(error.code(), ErrorCode::FailedPrecondition);
     assert!(error.message().contains("not today"));
-    // r0 does not request metadata and accepts every handler.
+    // Hosts of r0 make no metadata query and accept every handler.
     Runtime::new(Revision::R0)
         .register("f", "cpu", bundle(refuses_metadata))
         .unwrap();
 }
 
-/// Registers another handler and a type during its own call.
+/// A handler that registers a second handler and a type during its call.
 unsafe extern "C" fn registers(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is from a host.
+    // SAFETY: `frame` is a call frame of a host.
     if unsafe { metadata(frame, 1, 0) } {
         return std::ptr::null_mut();
     }
@@ -157,7 +157,7 @@ unsafe extern "C" fn registers(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Er
         },
         traits: 1,
     };
-    // SAFETY: the arguments are complete.
+    // SAFETY: the arguments struct is complete.
     let refused = unsafe { register(&raw mut args) };
     if !refused.is_null() {
         return refused;
@@ -177,7 +177,7 @@ unsafe extern "C" fn registers(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Er
         type_id: &raw mut id,
         type_info: &raw const info,
     };
-    // SAFETY: the arguments are complete.
+    // SAFETY: the arguments struct is complete.
     unsafe { register(&raw mut args) }
 }
 
@@ -188,7 +188,6 @@ fn a_handler_may_register_from_inside_its_call() {
         let other = Runtime::new(revision);
         let handler = runtime.handler("registers", bundle(registers)).unwrap();
         let executable = handler.instantiate(&Attributes::new()).unwrap();
-        // A prepared call runs in this process in all builds.
         executable.call().prepare().unwrap().invoke().unwrap();
         let inner = runtime.find("inner", "cpu").unwrap();
         if let Some(metadata) = inner.metadata() {
@@ -203,14 +202,14 @@ fn a_handler_may_register_from_inside_its_call() {
             other.find("inner", "cpu").is_err(),
             "{revision}: the other runtime is untouched"
         );
-        // The name of a type can be registered only once; since r5, the same id may be registered again.
+        // The type is already registered. Since r5, a registration with the same number would succeed.
         assert!(executable.call().run().is_err(), "{revision}");
     }
 }
 
-/// Registers a type as libraries for r1 to r6 do, without type info after the arguments.
+/// A handler that registers a type as libraries for r1 to r6 do: without type information in the arguments.
 unsafe extern "C" fn registers_old(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is from a host.
+    // SAFETY: `frame` is a call frame of a host.
     if unsafe { metadata(frame, 1, 0) } {
         return std::ptr::null_mut();
     }
@@ -227,7 +226,8 @@ unsafe extern "C" fn registers_old(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FF
         &raw mut id as usize,
         stray,
     ];
-    // SAFETY: the first five words are complete; the sixth represents arbitrary stack contents.
+    // SAFETY: the first five words are a complete arguments struct. The sixth word stands for arbitrary stack
+    // contents.
     unsafe { register(&raw mut args) }
 }
 
@@ -275,11 +275,11 @@ fn static_handlers_are_found_under_every_spelling_of_their_platform() {
             .unwrap()
             .is_command_buffer_compatible()
     );
-    // Registering the same handlers again has no effect.
+    // A repeated registration of the same handlers has no effect.
     runtime.register_static().unwrap();
 }
 
-/// C and C++ handlers of a program register themselves in the program's global runtime.
+/// C and C++ handlers of a program register themselves in the program's global runtime. An error mentions them.
 #[test]
 fn what_the_programs_own_runtime_has_is_told() {
     let told = || {
@@ -305,7 +305,7 @@ fn types_are_looked_up_by_name_and_number() {
     let info = TypeInfo::new(Some(nothing));
     // SAFETY: no objects of this type exist.
     let id = unsafe { runtime.get_or_register_type("t", info) }.unwrap();
-    // SAFETY: as above.
+    // SAFETY: no objects of this type exist.
     let again = unsafe { runtime.get_or_register_type("t", TypeInfo::default()) };
     assert_eq!(again.unwrap(), id);
     assert_eq!(runtime.type_id("t").unwrap(), id);
@@ -314,10 +314,10 @@ fn types_are_looked_up_by_name_and_number() {
         runtime.type_info(id + 1).unwrap_err().code(),
         ErrorCode::Internal
     );
-    // SAFETY: as above.
+    // SAFETY: no objects of this type exist.
     let taken = unsafe { runtime.register_type("t", 0, info) }.unwrap_err();
     assert_eq!(taken.code(), ErrorCode::Internal);
-    // Libraries that share a type parse its id from this message, which is XLA's.
+    // The message is that of XLA. Libraries that share a type parse the type's number in the message.
     let text = format!("Type name t already registered with type id {id}");
     assert_eq!(taken.message(), text);
 }

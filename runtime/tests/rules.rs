@@ -1,5 +1,5 @@
-//! The requests that hosts reject, and the error codes. The expected answers were measured with jaxlib
-//! 0.12.0, question by question.
+//! Tests which arguments of table functions the hosts reject, and with which error codes. The expected codes were
+//! measured with jaxlib 0.12.0.
 
 mod support;
 
@@ -43,7 +43,7 @@ fn answers_are_those_of_jaxlib() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// This host reports requests that crash jaxlib 0.12.0.
+/// Arguments that crash jaxlib 0.12.0 are reported as hazards by the embedded runtime.
 #[test]
 fn absent_state_is_a_hazard() {
     use support::{Function, metadata, slot};
@@ -53,7 +53,7 @@ fn absent_state_is_a_hazard() {
     };
 
     unsafe extern "C" fn gets_prepared(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-        // SAFETY: the frame is from a host.
+        // SAFETY: `frame` is a call frame of a host.
         if unsafe { metadata(frame, 1, 0) } {
             return std::ptr::null_mut();
         }
@@ -63,13 +63,13 @@ fn absent_state_is_a_hazard() {
         let mut args = XLA_FFI_State_Get_Args {
             struct_size: 48,
             extension_start: std::ptr::null_mut(),
-            // SAFETY: the frame is from a host.
+            // SAFETY: `frame` is a call frame of a host.
             ctx: unsafe { (*frame).ctx },
             stage: XLA_FFI_ExecutionStage::PREPARE,
             type_id: &raw mut id,
             state: std::ptr::null_mut(),
         };
-        // SAFETY: the arguments are complete.
+        // SAFETY: the arguments struct is complete.
         unsafe { get(&raw mut args) }
     }
 
@@ -84,7 +84,7 @@ fn absent_state_is_a_hazard() {
     assert!(error.message().contains("State is not set"), "{error}");
 }
 
-/// Measured: jaxlib 0.8.1 and 0.9.0.1 (r7) answer "does not have a registered type info with a deleter".
+/// Measured error of jaxlib 0.8.1 and 0.9.0.1 (r7): "does not have a registered type info with a deleter".
 #[test]
 fn state_of_a_type_without_a_deleter_is_refused() {
     use support::{Function, metadata, slot};
@@ -95,7 +95,7 @@ fn state_of_a_type_without_a_deleter_is_refused() {
     const NUMBER: i64 = 77;
 
     unsafe extern "C" fn sets_state(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-        // SAFETY: the frame is from a host.
+        // SAFETY: `frame` is a call frame of a host.
         if unsafe { metadata(frame, 2, 0) } {
             return std::ptr::null_mut();
         }
@@ -105,12 +105,12 @@ fn state_of_a_type_without_a_deleter_is_refused() {
         let mut args = XLA_FFI_State_Set_Args_R7 {
             struct_size: 40,
             extension_start: std::ptr::null_mut(),
-            // SAFETY: the frame is from a host.
+            // SAFETY: `frame` is a call frame of a host.
             ctx: unsafe { (*frame).ctx },
             type_id: &raw mut id,
             state: std::ptr::dangling_mut(),
         };
-        // SAFETY: the arguments are complete.
+        // SAFETY: the arguments struct is complete.
         unsafe { set(&raw mut args) }
     }
     unsafe extern "C" fn nothing(_: *mut std::ffi::c_void) {}
@@ -123,7 +123,7 @@ fn state_of_a_type_without_a_deleter_is_refused() {
             unsafe { runtime.register_type("nothing", NUMBER, info) }.unwrap();
             // SAFETY: the function is a handler.
             let bundle = unsafe { xla_ffi_runtime::Bundle::execute(sets_state) };
-            // SAFETY: `sets_state` is also a handler of this stage.
+            // SAFETY: `sets_state` is also a handler for the instantiate stage.
             let bundle = unsafe { bundle.with(Stage::Instantiate, sets_state) };
             let handler = runtime.handler("sets_state", bundle).unwrap();
             let set = handler.instantiate(&Attributes::new());

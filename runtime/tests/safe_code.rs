@@ -1,5 +1,5 @@
-//! Unusual use of calls by safe code: operands that are changed, cloned or dropped while they are in use, and
-//! memory that the program lends. The handlers use unsafe code; their callers do not.
+//! Tests of unusual but safe code: operands that are changed, cloned or dropped while they are in use, and memory
+//! that the program lends to tensors. The handlers use unsafe code, but their callers do not.
 
 mod support;
 
@@ -16,23 +16,23 @@ use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Handler};
 
 const BYTES: usize = 16;
 
-/// Enqueues work on the stream that, after a delay, adds 1 to each byte of the result and then sets `done`.
+/// Enqueues work on the stream. After a delay, the work adds 1 to each byte of the result and then sets `done`.
 ///
 /// # Safety
-/// The frame must be from a host and have a result of `BYTES` bytes.
+/// `frame` must be a call frame of a host and have a result of `BYTES` bytes.
 unsafe fn adds(frame: *mut XLA_FFI_CallFrame, done: &'static AtomicBool) {
     // SAFETY: guaranteed by the caller.
     let y = unsafe { ret(frame, 0) } as usize;
-    // SAFETY: as above.
+    // SAFETY: guaranteed by the caller.
     let stream = unsafe { stream(frame) }.expect("the call has a stream");
     let stream = CpuStream::from_handle(stream).expect("a CPU stream");
     stream.enqueue(Box::new(move || {
         std::thread::sleep(Duration::from_millis(50));
         for index in 0..BYTES {
             let byte = (y as *mut u8).wrapping_add(index);
-            // SAFETY: the host keeps the result until the stream has run.
+            // SAFETY: the host keeps the result until the stream has run the work.
             let value = unsafe { byte.read() };
-            // SAFETY: as above.
+            // SAFETY: the host keeps the result until the stream has run the work.
             unsafe { byte.write(value.wrapping_add(1)) };
         }
         done.store(true, Ordering::SeqCst);
@@ -40,29 +40,29 @@ unsafe fn adds(frame: *mut XLA_FFI_CallFrame, done: &'static AtomicBool) {
 }
 
 unsafe extern "C" fn later(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is from a host.
+    // SAFETY: `frame` is a call frame of a host.
     if !unsafe { metadata(frame, 1, 0) } {
         static NOBODY_LOOKS: AtomicBool = AtomicBool::new(false);
-        // SAFETY: the calls below have such a result.
+        // SAFETY: the calls of this handler have a result of `BYTES` bytes.
         unsafe { adds(frame, &NOBODY_LOOKS) };
     }
     std::ptr::null_mut()
 }
 
-/// Writes fives to the first eight bytes of the result.
+/// A handler that writes fives to the first eight bytes of its result.
 unsafe extern "C" fn fives(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is from a host.
+    // SAFETY: `frame` is a call frame of a host.
     if !unsafe { metadata(frame, 1, 0) } {
-        // SAFETY: the results of the calls below have at least eight bytes.
+        // SAFETY: the calls of this handler have a result of at least eight bytes.
         let y = unsafe { ret(frame, 0) }.cast::<u8>();
-        // SAFETY: as above.
+        // SAFETY: the calls of this handler have a result of at least eight bytes.
         unsafe { y.write_bytes(5, 8) };
     }
     std::ptr::null_mut()
 }
 
 unsafe extern "C" fn nothing(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is from a host.
+    // SAFETY: `frame` is a call frame of a host.
     unsafe { metadata(frame, 1, 0) };
     std::ptr::null_mut()
 }
@@ -82,7 +82,7 @@ fn bytes(count: usize) -> Shape {
     Shape::new(DType::U8, [count as i64]).unwrap()
 }
 
-/// Memory that the program lends to a tensor and still reads.
+/// Memory that the program lends to a tensor, and reads during the tensor's lifetime.
 struct Lent(*mut [u128; 1]);
 
 impl Lent {
@@ -90,14 +90,14 @@ impl Lent {
         Self(Box::into_raw(Box::new([0])))
     }
 
-    /// Returns a tensor in this memory, which drops `owner` with its last clone.
+    /// Returns a tensor in the lent memory. The tensor's last clone drops `owner`.
     fn tensor(&self, shape: Shape, owner: impl std::any::Any + Send + Sync) -> Tensor {
-        // SAFETY: 16 bytes, which are valid until the test ends.
+        // SAFETY: the memory has 16 bytes, which are valid until the test ends.
         unsafe { Tensor::from_raw(shape, self.0.cast(), owner) }.unwrap()
     }
 
     fn bytes(&self) -> [u8; BYTES] {
-        // SAFETY: no code writes there any more.
+        // SAFETY: at this point, no code writes the memory.
         unsafe { self.0.cast::<[u8; BYTES]>().read_volatile() }
     }
 }
@@ -116,7 +116,7 @@ fn operands_that_a_stage_has_seen_stay() {
         let refused = call.set_args([x()]).unwrap_err();
         assert_eq!(refused.code(), ErrorCode::FailedPrecondition);
         assert!(refused.message().contains("has seen"), "{refused}");
-        // The same call, with results in the caller's memory.
+        // The same call is repeated with results in the caller's memory.
         let (mut one, mut other) = ([0_u64], [0_u64]);
         let (one, other): (*mut c_void, *mut c_void) =
             (one.as_mut_ptr().cast(), other.as_mut_ptr().cast());
@@ -124,14 +124,14 @@ fn operands_that_a_stage_has_seen_stay() {
         // SAFETY: both arrays outlive the call.
         let mut call = unsafe { executable.call().prepare_on(frame) }.unwrap();
         call.invoke().unwrap();
-        // SAFETY: as above.
+        // SAFETY: both arrays outlive the call.
         let refused = unsafe { call.update(&[], &[other]) }.unwrap_err();
         assert_eq!(refused.code(), ErrorCode::FailedPrecondition);
-        // Setting the same result again changes nothing.
-        // SAFETY: as above.
+        // The same result may be set again.
+        // SAFETY: both arrays outlive the call.
         unsafe { call.update(&[], &[one]) }.unwrap();
         call.invoke().unwrap();
-        // SAFETY: as above.
+        // SAFETY: both arrays outlive the call.
         let miscounted = unsafe { call.update(&[one], &[one]) }.unwrap_err();
         assert_eq!(miscounted.code(), ErrorCode::InvalidArgument);
     }
@@ -163,7 +163,7 @@ fn a_clone_has_what_the_stream_has_yet_to_write() {
 fn results_in_the_programs_memory_are_there_or_refused() {
     let of = |lent: &Lent| lent.bytes()[..9].to_vec();
     let wanted = [5, 5, 5, 5, 5, 5, 5, 5, 0];
-    // Hosts before r5 pack elements in the opposite order, so results cannot be in the caller's memory.
+    // Hosts before r5 pack elements in the opposite order, so results cannot be in memory of the caller.
     let packed = Shape::new(DType::S4, [16]).unwrap();
     for (revision, refused) in [
         (Revision::R3, true),

@@ -1,5 +1,5 @@
-//! Futures that handlers leave open in invalid ways: together with an error, without returning them, or in a
-//! stage that does not support futures. The operands may be in use until these futures are completed.
+//! Tests of futures that handlers leave open in invalid ways: together with an error, without returning the future,
+//! or in a stage that does not support futures. The operands may be in use until the future is completed.
 
 mod support;
 
@@ -19,18 +19,18 @@ use xla_ffi_sys::{
 
 const WRITTEN: i64 = 7;
 
-/// Starts a thread that writes to the result and to scratch memory, and then completes a future. The future
-/// is stored in the frame if `returned` is true.
+/// Creates a future and starts a thread. The thread writes to the result and to scratch memory, and then completes
+/// the future. If `returned` is true, the future is returned in the frame.
 unsafe fn later(frame: *mut XLA_FFI_CallFrame, returned: bool) {
-    // SAFETY: the frame is from a host.
+    // SAFETY: `frame` is a call frame of a host.
     let scratch = unsafe { allocate(frame) }.expect("there is memory");
-    // SAFETY: the frame is from a host of r10.
+    // SAFETY: `frame` is a call frame of a host of r10.
     let future = unsafe { future(frame) };
     if returned {
-        // SAFETY: frames of r10 have this field.
+        // SAFETY: frames of r10 have the field `future`.
         unsafe { (*frame).future = future };
     }
-    // SAFETY: the call has a result.
+    // SAFETY: the call has one result.
     let places = [unsafe { ret(frame, 0) } as usize, scratch as usize];
     // SAFETY: the function in slot 14 has this type.
     let complete: Function<XLA_FFI_Future_SetAvailable_Args> = unsafe { slot(frame, 14) };
@@ -46,7 +46,7 @@ unsafe fn later(frame: *mut XLA_FFI_CallFrame, returned: bool) {
             extension_start: std::ptr::null_mut(),
             future: future as *mut _,
         };
-        // SAFETY: the arguments are complete.
+        // SAFETY: the arguments struct is complete.
         assert!(unsafe { complete(&raw mut args) }.is_null());
     });
 }
@@ -54,7 +54,7 @@ unsafe fn later(frame: *mut XLA_FFI_CallFrame, returned: bool) {
 macro_rules! handler {
     ($name:ident, $frame:ident => $body:expr) => {
         unsafe extern "C" fn $name($frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-            // SAFETY: the frame is from a host.
+            // SAFETY: `$frame` is a call frame of a host.
             if unsafe { metadata($frame, 5, 0) } {
                 return std::ptr::null_mut();
             }
@@ -64,20 +64,20 @@ macro_rules! handler {
 }
 
 handler!(beside_an_error, frame => {
-    // SAFETY: the frame is from a host and has a result.
+    // SAFETY: `frame` is a host's call frame, and the call has one result.
     unsafe { later(frame, true) };
-    // SAFETY: as above.
+    // SAFETY: `frame` is a call frame of a host.
     unsafe { error(frame, 9, c"as it was told to") }
 });
 
 handler!(kept_back, frame => {
-    // SAFETY: as above.
+    // SAFETY: `frame` is a host's call frame, and the call has one result.
     unsafe { later(frame, false) };
     std::ptr::null_mut()
 });
 
 handler!(with_a_future, frame => {
-    // SAFETY: as above.
+    // SAFETY: `frame` is a host's call frame, and the call has one result.
     unsafe { later(frame, true) };
     std::ptr::null_mut()
 });
@@ -100,26 +100,27 @@ fn call(executable: &Executable, memory: &Arc<Ledger>) -> Call {
     call.ret(Shape::new(DType::S64, []).unwrap())
 }
 
-/// An allocator that records the contents of memory when it is freed, before or after its handler wrote
-/// there.
+/// An allocator that records the contents of memory when the memory is freed, which may be before or after the
+/// handler's write.
 #[derive(Default)]
 struct Ledger(Mutex<Vec<i64>>);
 
-// SAFETY: the memory is from an allocator of the runtime.
+// SAFETY: an allocator of the runtime returns the memory.
 unsafe impl DeviceAllocator for Ledger {
     fn allocate(&self, _size: usize, alignment: usize) -> Option<*mut c_void> {
         Some(memory(alignment).cast())
     }
 
     unsafe fn free(&self, data: *mut c_void, _size: usize) {
-        // SAFETY: allocated by `allocate` and never really freed, so that late writes cause no damage.
+        // SAFETY: `allocate` returned the memory. It is never actually freed, so that late writes of handlers cause
+        // no damage.
         let value = unsafe { data.cast::<i64>().read_volatile() };
         self.0.lock().unwrap().push(value);
     }
 }
 
 impl Ledger {
-    /// Waits until memory is freed, and returns its contents at that time.
+    /// Waits until memory is freed, and returns its contents at the time of the free.
     fn freed(&self) -> i64 {
         let end = Instant::now() + Duration::from_secs(20);
         loop {
@@ -153,8 +154,8 @@ fn operands_are_the_handlers_until_what_it_left_open_is_complete() {
         prepared.wait().unwrap();
         assert_eq!(prepared.ret_bytes(0).unwrap(), WRITTEN.to_ne_bytes());
         assert_eq!(memory.freed(), WRITTEN);
-        // The next execution is unaffected. If the call is dropped first, the resources that it owns stay
-        // alive.
+        // The next execution fails in the same way. If the call is then dropped, the runtime keeps the resources of
+        // the call.
         assert!(prepared.start().unwrap_err().has(hazard));
         drop(prepared);
         assert_eq!(memory.freed(), WRITTEN);
@@ -181,14 +182,14 @@ fn stages_without_futures_have_the_same() {
             assert_eq!(memory.freed(), WRITTEN, "{stage}: {said}");
         }
     }
-    // After the error, the caller can use its memory again.
+    // After `prepare_on` has returned an error, the caller can use its memory again.
     let prepare = executable(&[(Stage::Prepare, with_a_future)]);
     let mut y = 0_i64;
     let place: *mut i64 = &raw mut y;
     let results = [(Shape::new(DType::S64, []).unwrap(), place.cast())];
     let frame = CallFrame::new(Revision::R10, &[], &results).unwrap();
     let call_on = prepare.call().allocator(Arc::new(Ledger::default()));
-    // SAFETY: `y` lives until the handler's thread is done.
+    // SAFETY: `y` exists until the handler's thread is done.
     let error = unsafe { call_on.prepare_on(frame) }.unwrap_err();
     assert!(
         error.message().contains("only the execute stage may"),
@@ -230,7 +231,7 @@ fn no_stage_begins_of_a_call_that_is_cancelled_or_late() {
     ]);
     let call = || executable.call();
     let canceller = Canceller::new();
-    // Cancellation between two stages.
+    // The call is cancelled between two stages.
     *CANCELLER.lock().unwrap() = Some(canceller.clone());
     CANCELS.store(true, Ordering::SeqCst);
     let error = call().canceller(&canceller).prepare().unwrap_err();
@@ -238,7 +239,7 @@ fn no_stage_begins_of_a_call_that_is_cancelled_or_late() {
     assert!(error.message().contains("initialize"), "{error}");
     assert_eq!(STAGES.swap(0, Ordering::SeqCst), 1);
     CANCELS.store(false, Ordering::SeqCst);
-    // Cancellation before the first stage.
+    // The call is cancelled before the first stage.
     let error = call().canceller(&canceller).prepare().unwrap_err();
     assert_eq!(error.code(), ErrorCode::Cancelled, "{error}");
     let error = call()
@@ -247,7 +248,7 @@ fn no_stage_begins_of_a_call_that_is_cancelled_or_late() {
         .unwrap_err();
     assert_eq!(error.code(), ErrorCode::DeadlineExceeded, "{error}");
     assert_eq!(STAGES.swap(0, Ordering::SeqCst), 0);
-    // Cancellation before the record stage.
+    // The call is cancelled before the record stage.
     let canceller = Canceller::new();
     let mut prepared = call().canceller(&canceller).prepare().unwrap();
     assert_eq!(STAGES.swap(0, Ordering::SeqCst), 2);
@@ -259,7 +260,7 @@ fn no_stage_begins_of_a_call_that_is_cancelled_or_late() {
 }
 
 handler!(scratch, frame => {
-    // SAFETY: the frame is from a host.
+    // SAFETY: `frame` is a call frame of a host.
     unsafe { allocate(frame) }.err().unwrap_or(std::ptr::null_mut())
 });
 
@@ -270,12 +271,12 @@ handler!(user_data, frame => {
     let mut args = XLA_FFI_InvokeContext_Get_Args {
         struct_size: XLA_FFI_InvokeContext_Get_Args::STRUCT_SIZE,
         extension_start: std::ptr::null_mut(),
-        // SAFETY: the frame is from a host.
+        // SAFETY: `frame` is a call frame of a host.
         ctx: unsafe { (*frame).ctx },
         type_id: &raw mut id,
         data: std::ptr::null_mut(),
     };
-    // SAFETY: the arguments are complete.
+    // SAFETY: the arguments struct is complete.
     unsafe { get(&raw mut args) }
 });
 
@@ -285,7 +286,7 @@ fn what_a_call_lacks_is_told_with_its_handler_and_type() {
     // SAFETY: no objects of this type exist.
     unsafe { runtime.register_type("tests.Store", 77, TypeInfo::new(None)) }.unwrap();
     let run = |name, function: XLA_FFI_Handler| {
-        // SAFETY: the callers pass the handlers above.
+        // SAFETY: the callers pass handlers of this file.
         let bundle = unsafe { Bundle::execute(function) };
         let handler = runtime.handler(name, bundle).unwrap();
         let executable = handler.instantiate(&Attributes::new()).unwrap();
@@ -304,7 +305,7 @@ fn what_a_call_lacks_is_told_with_its_handler_and_type() {
 #[test]
 fn nothing_is_made_after_a_shutdown() {
     let runtime = Runtime::default();
-    // SAFETY: the function above is a handler.
+    // SAFETY: `scratch` is a handler.
     let bundle = unsafe { Bundle::execute(scratch) };
     let handler = runtime.handler("sort", bundle).unwrap();
     let executable = handler.instantiate(&Attributes::new()).unwrap();

@@ -1,4 +1,4 @@
-//! Calls that exceed their time limit keep their operands until they are complete.
+//! Tests of calls that exceed their time limit. The calls must keep their operands until they are complete.
 
 mod support;
 
@@ -15,11 +15,11 @@ use xla_ffi_sys::{
     XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Future_SetAvailable_Args, XLA_FFI_Handler,
 };
 
-/// Lets the thread of a handler continue; used by one test at a time.
+/// A channel on which the thread of a handler waits. Only one test at a time uses the channel.
 static GATE: Mutex<Option<Receiver<()>>> = Mutex::new(None);
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Returns a new gate for the next handler.
+/// Creates a new channel for the next handler. A send on the channel lets the handler's thread continue.
 fn gate() -> (MutexGuard<'static, ()>, Sender<()>) {
     let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let (open, gate) = channel();
@@ -27,18 +27,19 @@ fn gate() -> (MutexGuard<'static, ()>, Sender<()>) {
     (alone, open)
 }
 
-/// Starts a future whose thread writes ones to the 4096-byte result once the gate is opened.
+/// Returns a future in the frame. Its thread waits for the gate, writes ones to the 4096-byte result, and completes
+/// the future.
 ///
 /// # Safety
-/// The frame must be from a host of r10 and have this result.
+/// `frame` must be a call frame of a host of r10. The call must have a result of 4096 bytes.
 unsafe fn begin(frame: *mut XLA_FFI_CallFrame) {
     // SAFETY: the function in slot 14 has this type.
     let complete: Function<XLA_FFI_Future_SetAvailable_Args> = unsafe { slot(frame, 14) };
-    // SAFETY: the frame is from a host of r10.
+    // SAFETY: `frame` is a call frame of a host of r10.
     let future = unsafe { future(frame) };
-    // SAFETY: frames of r10 have this field.
+    // SAFETY: frames of r10 have the field `future`.
     unsafe { (*frame).future = future };
-    // SAFETY: the frame has a result.
+    // SAFETY: the call has one result.
     let y = unsafe { ret(frame, 0) } as usize;
     let future = future as usize;
     let gate = GATE.lock().unwrap().take().expect("a gate");
@@ -51,43 +52,43 @@ unsafe fn begin(frame: *mut XLA_FFI_CallFrame) {
             extension_start: std::ptr::null_mut(),
             future: future as *mut _,
         };
-        // SAFETY: the arguments are complete.
+        // SAFETY: the arguments struct is complete.
         assert!(unsafe { complete(&raw mut args) }.is_null());
     });
 }
 
 unsafe extern "C" fn late(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is from a host.
+    // SAFETY: `frame` is a call frame of a host.
     if unsafe { metadata(frame, 1, 0) } {
         return std::ptr::null_mut();
     }
-    // SAFETY: the calls below have such a frame.
+    // SAFETY: the calls of this handler have a result of 4096 bytes, on a host of r10.
     unsafe { begin(frame) };
     std::ptr::null_mut()
 }
 
-/// Starts the same future, and also writes after the end of the frame.
+/// A handler like `late` that also writes after the end of its frame.
 unsafe extern "C" fn overruns(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is from a host.
+    // SAFETY: `frame` is a call frame of a host.
     if unsafe { metadata(frame, 1, 0) } {
         return std::ptr::null_mut();
     }
-    // SAFETY: the calls below have such a frame.
+    // SAFETY: the calls of this handler have a result of 4096 bytes, on a host of r10.
     unsafe { begin(frame) };
     let behind = frame.cast::<u8>().wrapping_add(176);
-    // SAFETY: the host has a guard after the frame.
+    // SAFETY: the embedded runtime has a guard after the frame.
     unsafe { behind.write(0) };
     std::ptr::null_mut()
 }
 
-/// Returns a prepared call of a handler, with its result in the caller's memory.
+/// Returns a prepared call of a handler, with the result in memory of the caller.
 fn prepared(handler: XLA_FFI_Handler, y: *mut c_void) -> (PreparedCall, Arc<()>) {
     let runtime = Runtime::default();
     let kept = Arc::new(());
     let mut user_data = UserData::new(&runtime);
     // SAFETY: no handler accesses the object.
     unsafe { user_data.insert("kept", kept.clone()) }.unwrap();
-    // SAFETY: the callers pass the handlers above.
+    // SAFETY: the callers pass handlers of this file.
     let bundle = unsafe { Bundle::execute(handler) };
     let handler = runtime.handler("late", bundle).unwrap();
     let call = handler.instantiate(&Attributes::new()).unwrap().call();
@@ -119,13 +120,13 @@ fn an_open_call_can_be_waited_for_again() {
     );
     let still = call.wait_for(Some(Duration::ZERO)).unwrap_err();
     assert_eq!(still.code(), ErrorCode::DeadlineExceeded);
-    // SAFETY: there is one result; the open call is not changed.
+    // SAFETY: the call has one result. While the call is open, `update` returns an error and changes nothing.
     let refused = unsafe { call.update(&[], &[std::ptr::null_mut()]) }.unwrap_err();
     assert_eq!(refused.code(), ErrorCode::FailedPrecondition);
     open.send(()).unwrap();
     call.wait_for(None).unwrap();
     assert!(!call.is_open());
-    // SAFETY: the call is over, so only this test uses the memory.
+    // SAFETY: the call has ended, so only this test uses the memory.
     assert_eq!(unsafe { *Box::from_raw(y) }, [1; 4096]);
 }
 
@@ -140,7 +141,7 @@ fn a_call_that_is_dropped_open_says_when_its_operands_are_free() {
     );
     let (tell, told) = channel();
     call.on_end(move || {
-        // SAFETY: the call is over, so only this test uses the memory.
+        // SAFETY: the call has ended, so only this test uses the memory.
         let y = unsafe { Box::from_raw(y as *mut [u8; 4096]) };
         tell.send(*y).unwrap();
     });
@@ -153,11 +154,11 @@ fn a_call_that_is_dropped_open_says_when_its_operands_are_free() {
     );
     open.send(()).unwrap();
     assert_eq!(told.recv_timeout(Duration::from_secs(20)), Ok([1; 4096]));
-    // The kept objects are dropped without further calls.
+    // The runtime drops the user data without further calls.
     soon(|| Arc::strong_count(&kept) == 1);
 }
 
-/// Waits until `is_so` returns true.
+/// Waits until `is_so` returns true, and fails after a time limit.
 fn soon(is_so: impl Fn() -> bool) {
     let end = std::time::Instant::now() + Duration::from_secs(20);
     while !is_so() {
@@ -169,7 +170,7 @@ fn soon(is_so: impl Fn() -> bool) {
 #[test]
 fn calls_that_timed_out_leave_nothing_when_their_handlers_end() {
     let (_alone, open) = gate();
-    // SAFETY: the function above is a handler.
+    // SAFETY: `late` is a handler.
     let bundle = unsafe { Bundle::execute(late) };
     let handler = Runtime::default().handler("late", bundle).unwrap();
     let executable = handler.instantiate(&Attributes::new()).unwrap();
@@ -187,7 +188,7 @@ fn calls_that_timed_out_leave_nothing_when_their_handlers_end() {
     for open in &gates[..6] {
         open.send(()).unwrap();
     }
-    // No other call is made: the objects are dropped without one.
+    // The runtime drops the objects, although no other call runs.
     soon(|| living_objects() == before);
 }
 
@@ -202,6 +203,6 @@ fn a_hazard_does_not_end_a_call_that_the_handler_goes_on_with() {
     open.send(()).unwrap();
     let error = call.wait_for(None).unwrap_err();
     assert!(error.has(Hazard::FrameOverrun), "{error}");
-    // SAFETY: the call is over, so only this test uses the memory.
+    // SAFETY: the call has ended, so only this test uses the memory.
     assert_eq!(unsafe { *Box::from_raw(y) }, [1; 4096]);
 }

@@ -1,4 +1,4 @@
-//! Results that handlers leave unwritten are reported if requested.
+//! Tests that results which handlers leave unwritten are reported if requested.
 
 mod support;
 
@@ -10,19 +10,20 @@ use xla_ffi_runtime::{
 };
 use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Future_SetAvailable_Args};
 
-/// The end of a handler, selected by its first argument, after it wrote ones to some bytes of each result.
+/// The ways in which a handler ends, selected by its argument. Before its end, the handler writes ones to some bytes
+/// of each result.
 const SUCCEEDS: u8 = 0;
 const FAILS: u8 = 1;
 const COMPLETES_LATER: u8 = 2;
 
 unsafe fn write(rets: &[usize], bytes: u8) {
     for ret in rets {
-        // SAFETY: the caller guarantees that the results have this many bytes.
+        // SAFETY: the caller guarantees that each result has at least this many bytes.
         unsafe { (*ret as *mut u8).write_bytes(1, bytes.into()) };
     }
 }
 
-/// The data that a thread needs.
+/// The work of a handler's thread.
 struct Job {
     rets: Vec<usize>,
     bytes: u8,
@@ -40,20 +41,20 @@ impl Job {
             extension_start: std::ptr::null_mut(),
             future: self.future as *mut _,
         };
-        // SAFETY: the arguments are complete.
+        // SAFETY: the arguments struct is complete.
         assert!(unsafe { (self.complete)(&raw mut args) }.is_null());
     }
 }
 
-/// A handler whose first argument selects the number of bytes to write and the end.
+/// A handler whose first argument selects the number of bytes to write and the way in which the handler ends.
 unsafe extern "C" fn partial(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is from a host.
+    // SAFETY: `frame` is a call frame of a host.
     if unsafe { metadata(frame, 1, 0) } {
         return std::ptr::null_mut();
     }
-    // SAFETY: the frame is from a host.
+    // SAFETY: `frame` is a call frame of a host.
     let count = unsafe { (*frame).rets.size } as usize;
-    // SAFETY: there are `count` results.
+    // SAFETY: the call has `count` results.
     let rets: Vec<_> = (0..count)
         .map(|index| unsafe { ret(frame, index) } as usize)
         .collect();
@@ -62,9 +63,9 @@ unsafe extern "C" fn partial(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Erro
     // SAFETY: the argument has two bytes.
     let [bytes, end] = unsafe { x.cast::<[u8; 2]>().read() };
     if end == COMPLETES_LATER {
-        // SAFETY: the frame is from a host of r10.
+        // SAFETY: `frame` is a call frame of a host of r10.
         let future = unsafe { future(frame) };
-        // SAFETY: frames of r10 have this field.
+        // SAFETY: frames of r10 have the field `future`.
         unsafe { (*frame).future = future };
         let job = Job {
             rets,
@@ -79,7 +80,7 @@ unsafe extern "C" fn partial(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Erro
     // SAFETY: the tests request at most as many bytes as the results have.
     unsafe { write(&rets, bytes) };
     if end == FAILS {
-        // SAFETY: the frame is from a host.
+        // SAFETY: `frame` is a call frame of a host.
         return unsafe { error(frame, 5, c"failed") };
     }
     std::ptr::null_mut()
@@ -97,7 +98,7 @@ fn shape(dtype: DType, dims: &[i64]) -> Shape {
     Shape::new(dtype, dims).unwrap()
 }
 
-/// Returns the message of the hazard.
+/// Returns the message of the first finding.
 fn told(error: &Error) -> &str {
     assert!(error.has(Hazard::UnwrittenResult), "{error}");
     assert!(
@@ -129,7 +130,7 @@ fn what_is_left_is_told_by_result_and_element() {
         assert!(told(&error).contains("result 1 (f32[4]): the handler never wrote it:"));
         assert_eq!(error.findings().len(), 2);
         assert_eq!(run(16, Unwritten::Refused).unwrap_err().findings().len(), 1);
-        // The check is off by default.
+        // By default, unwritten results are accepted.
         let zeros = run(0, Unwritten::Allowed).unwrap();
         assert_eq!(zeros.rets[0].to_vec(), Some(vec![0_f32; 6]));
     }
@@ -171,11 +172,11 @@ fn memory_of_the_caller_and_every_run() {
     for _ in 0..3 {
         assert!(told(&call.invoke().unwrap_err()).contains("element 1:"));
     }
-    // SAFETY: as above.
+    // SAFETY: the arrays outlive the call.
     unsafe { call.update(&[arg[0].1], &[other.as_mut_ptr().cast()]) }.unwrap();
     assert!(told(&call.invoke().unwrap_err()).contains("element 1:"));
     input[0] = 16;
-    // SAFETY: as above; the handler must see the bytes that were written.
+    // SAFETY: the arrays outlive the call. The handler must receive the bytes that were written to the argument.
     unsafe { call.update(&[input.as_mut_ptr().cast()], &[other.as_mut_ptr().cast()]) }.unwrap();
     call.invoke().unwrap();
     drop(call);

@@ -1,5 +1,5 @@
-//! Handlers built with upstream's C++ headers, run on the revision of the headers and on every other
-//! revision, as far as a real host would run them.
+//! Tests of handlers with XLA's C++ headers of all available revisions. Each library runs on the revision of its
+//! headers and on every other revision.
 
 mod support;
 
@@ -13,7 +13,7 @@ use xla_ffi_runtime::{
 };
 use xla_ffi_testing::headers::{self, Headers};
 
-/// Builds the handlers with the headers of every available version.
+/// Builds the libraries of the handlers with the headers of every available version.
 fn libraries(test: &str) -> Vec<(Headers, PathBuf)> {
     build_with(headers::all(test).unwrap_or_default())
 }
@@ -34,7 +34,7 @@ fn build_with(headers: Vec<Headers>) -> Vec<(Headers, PathBuf)> {
     built
 }
 
-/// A library on a runtime.
+/// A library with handlers, loaded into a runtime.
 struct Host {
     runtime: Runtime,
     library: Library,
@@ -89,7 +89,7 @@ fn later(host: &Host) -> Result<Vec<f32>> {
     ))
 }
 
-/// Creates two executables of the counter, and runs the first twice and the second once.
+/// Creates two executables of the counter. Runs the first twice and the second once, and returns the counts.
 fn count(host: &Host, headers: Revision) -> Result<Vec<i64>> {
     let info = (headers >= Revision::R7).then_some("counter_info");
     host.library
@@ -196,7 +196,8 @@ fn errors_exceptions_and_missing_parts_are_told() {
             (code, "nothing here"),
             "{revision}"
         );
-        // XLA turns a `std::exception` into an error. Other exceptions pass through XLA and unwind Python.
+        // XLA converts exceptions that are derived from `std::exception` to errors. Other exceptions unwind through
+        // XLA into Python.
         for (x, text) in [(1.0, "thrown on purpose"), (-1.0, "of type i")] {
             let error = run("throwing", x);
             let code = match (x > 0.0, revision < Revision::R2) {
@@ -228,7 +229,7 @@ fn errors_exceptions_and_missing_parts_are_told() {
         assert_eq!(allocator.living(), 0);
         assert!(scratch(None).is_err());
         let streamed = || host.call("streamed", "{}").unwrap();
-        // SAFETY: the handler only returns the address.
+        // SAFETY: the handler does not dereference the handle, but only returns it.
         let stream = unsafe { Stream::borrowed(0x77 as *mut _) };
         assert_eq!(s64(streamed().stream(stream)).unwrap(), 0x77);
         assert!(s64(streamed()).unwrap_err().message().contains("stream"));
@@ -258,7 +259,7 @@ fn user_data_reaches_handlers_by_type() {
             .unwrap();
         let mut greeting = 31_i64;
         let mut data = UserData::new(&host.runtime);
-        // SAFETY: the number outlives the calls below.
+        // SAFETY: the number outlives the calls of this test.
         unsafe { data.insert_borrowed(id, (&raw mut greeting).cast()) }.unwrap();
         let call = || host.call("greet", "{}").unwrap();
         assert_eq!(
@@ -290,7 +291,7 @@ fn state_ends_with_its_executable_and_types_are_checked() {
         let before = living();
         count(&host, headers.revision).unwrap();
         assert_eq!(living(), before, "{}", headers.revision);
-        // The execute stage finds no state if it runs without the other stages.
+        // Without the other stages, the execute stage finds no state.
         let call = host.call("counter_execute", "{start = 1 : i64}").unwrap();
         let error = call.ret(shape(DType::S64, &[1])).run().unwrap_err();
         assert!(error.message().contains("State is not set"), "{error}");
@@ -313,14 +314,14 @@ fn a_promise_that_is_never_kept_runs_into_the_limit() {
     }
 }
 
-/// The outcome of a handler on a host.
+/// The outcome of a handler with headers of one revision on a host of a different revision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
-    /// The handler runs and returns the right numbers.
+    /// The handler runs and returns the correct numbers.
     Runs,
     /// The host or the handler returns an error.
     Refused,
-    /// A real host would crash, or continue only by chance.
+    /// On XLA, the handler would crash or would only work by chance.
     Hazard,
 }
 
@@ -329,7 +330,7 @@ fn fate(work: impl FnOnce() -> Result<bool>) -> Fate {
     // SAFETY: the child only runs `work` and exits.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: the alarm ends only the child, if it hangs.
+        // SAFETY: the alarm ends only the child process, if it hangs.
         unsafe { libc::alarm(30) };
         let code = match work() {
             Ok(true) => 0,
@@ -337,28 +338,28 @@ fn fate(work: impl FnOnce() -> Result<bool>) -> Fate {
             Err(error) if error.findings().is_empty() => 1,
             Err(_) => 2,
         };
-        // SAFETY: ends the child without running the parent's exit handlers.
+        // SAFETY: `_exit` ends the child without the parent's exit handlers.
         unsafe { libc::_exit(code) };
     }
     let mut status = 0;
-    // SAFETY: a child of this process.
+    // SAFETY: `child` is a child of this process.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     match (libc::WIFEXITED(status), libc::WEXITSTATUS(status)) {
         (true, 0) => Fate::Runs,
         (true, 1) => Fate::Refused,
-        // The same outcome as on a real host.
+        // A finding, or the end of the child process, corresponds to a crash or undefined behaviour on XLA.
         (true, 2) | (false, _) => Fate::Hazard,
         _ => panic!("wrong numbers"),
     }
 }
 
-/// Returns the expected outcome of the registration, which depends on the versions and the metadata.
+/// Returns the expected outcome of a registration. It depends on the revisions of the headers and of the host.
 fn registration(headers: Revision, host: Revision) -> Fate {
     let (answered, own) = (headers.minor_version(), host.minor_version());
     match (headers as u8, host as u8) {
         (_, 0) => Fate::Runs,
-        // Headers without metadata read their operands in a metadata call. On 0.1, they have no `api` to
-        // create an error with.
+        // Headers that do not support metadata queries read their operands in a metadata query. On version 0.1, they
+        // also have no function table for an error.
         (0, _) if own == 1 => Fate::Hazard,
         (0, _) => Fate::Refused,
         (6.., 1..=5) => Fate::Hazard,
@@ -375,11 +376,11 @@ fn stateful(headers: Revision, host: Revision) -> Fate {
     }
     match (headers as u8, host as u8) {
         (_, 0) => Fate::Hazard,
-        // Types in these headers have no deleter, which r7 requires; JAX rejects types that are registered
-        // this way.
+        // Types of these headers have no deleter, which r7 requires. JAX rejects types that are registered by these
+        // headers.
         (1..=6, 7) => Fate::Refused,
         (1..=6, 8..) => Fate::Hazard,
-        // jaxlib 0.9.1 rejects arguments of 40 bytes; hosts since 0.10.2 accept them.
+        // jaxlib 0.9.1 rejects arguments of 40 bytes. Hosts since jaxlib 0.10.2 accept them.
         (7, 8) => Fate::Refused,
         _ => Fate::Runs,
     }
@@ -392,7 +393,8 @@ fn asynchronous(headers: Revision, host: Revision) -> Fate {
     }
     match (headers as u8, host as u8) {
         (_, 0 | 1) => Fate::Hazard,
-        // The slots moved by one between r2 and r3, so a different function is called, which checks the size.
+        // The slots of the table moved by one between r2 and r3. A different function is therefore called, which
+        // rejects the size of the arguments.
         (2, 3..) | (3.., 2) => Fate::Refused,
         _ => Fate::Runs,
     }

@@ -12,7 +12,7 @@
 //!
 //! unsafe extern "C" fn tiled_add(out: *mut c_void, ins: *mut *const c_void) {
 //!     for i in 0..6 {
-//!         // SAFETY: two operands of 3 and 6 numbers, a result of 6.
+//!         // SAFETY: the operands have 3 and 6 numbers, the result has 6.
 //!         unsafe {
 //!             let b = (*ins).cast::<f32>().add(i % 3).read();
 //!             let c = (*ins.add(1)).cast::<f32>().add(i).read();
@@ -30,7 +30,7 @@
 //! let program = b.build(root)?;
 //!
 //! let runtime = Runtime::default();
-//! // SAFETY: `tiled_add` is called as it is declared.
+//! // SAFETY: the signature is that of `tiled_add`.
 //! runtime.register_legacy("tiled_add", "Host", unsafe { Function::cpu(tiled_add) })?;
 //! let result = program.compile(&runtime)?.run([
 //!     Tree::Leaf(Tensor::from_slice([3], &[1.0_f32, 2.0, 3.0])?),

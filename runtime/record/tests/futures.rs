@@ -99,9 +99,9 @@ static HELPER: AtomicUsize = AtomicUsize::new(0);
 
 /// Computes y = x + 1, and writes y before the returned future is completed.
 unsafe extern "C-unwind" fn handler(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is from the test host.
+    // SAFETY: `frame` is a call frame of the test host.
     let host = Host(unsafe { (*frame).api });
-    // SAFETY: the frame is from the test host.
+    // SAFETY: `frame` is a call frame of the test host.
     let (x, _, _) = unsafe { test_host::operands(frame) };
     // SAFETY: the argument has at least one element.
     let what = unsafe { x.read() };
@@ -113,7 +113,7 @@ unsafe extern "C-unwind" fn handler(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_F
         host.available(helper);
     }
     if what == does::NOTHING {
-        // SAFETY: the frame is from the test host.
+        // SAFETY: `frame` is a call frame of the test host.
         return unsafe { test_host::increment(frame) };
     }
     if what == does::SAME_ADDRESS {
@@ -121,7 +121,7 @@ unsafe extern "C-unwind" fn handler(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_F
     }
     let future = host.create();
     if [does::COMPLETE, does::FAILED, does::COMPLETE_ELSEWHERE].contains(&what) {
-        // SAFETY: the frame is from the test host.
+        // SAFETY: `frame` is a call frame of the test host.
         unsafe { test_host::increment(frame) };
     }
     if what == does::COMPLETE {

@@ -36,13 +36,13 @@ use xla_ffi_sys::{Revision, XLA_FFI_Extension};
 /// # use xla_ffi_runtime::{Attributes, Bundle, DType, Revision, Runtime, Shape, Tensor};
 /// # use xla_ffi_sys::{XLA_FFI_Buffer, XLA_FFI_CallFrame, XLA_FFI_Error};
 /// # type Frame = XLA_FFI_CallFrame;
-/// /// y = 2 x, in place of what a library would export.
+/// /// Computes y = 2 x, like a handler that a library exports.
 /// unsafe extern "C" fn double(frame: *mut Frame) -> *mut XLA_FFI_Error {
-///     // SAFETY: a host gives whole frames, here always of one argument and one result.
+///     // SAFETY: the host passes a complete frame, with one argument and one result.
 ///     let (args, rets) = unsafe { ((*frame).args.args, (*frame).rets.rets) };
-///     // SAFETY: as above.
+///     // SAFETY: the operands are buffers.
 ///     let (x, y) = unsafe { ((*args).cast::<XLA_FFI_Buffer>(), (*rets).cast::<XLA_FFI_Buffer>()) };
-///     // SAFETY: an f32 each, as the call below has it.
+///     // SAFETY: both buffers contain one f32.
 ///     unsafe { *(*y).data.cast::<f32>() = 2.0 * *(*x).data.cast::<f32>() };
 ///     std::ptr::null_mut()
 /// }
@@ -58,7 +58,7 @@ use xla_ffi_sys::{Revision, XLA_FFI_Extension};
 /// };
 /// assert_eq!(call()?.run()?.rets[0].to_vec(), Some(vec![42.0_f32]));
 ///
-/// // Prepared once, run often: what is measured by `xla-ffi bench`.
+/// // A prepared call can run many times, as in `xla-ffi bench`.
 /// let mut prepared = call()?.prepare()?;
 /// for _ in 0..3 {
 ///     prepared.invoke()?;

@@ -181,7 +181,7 @@ pub unsafe trait DeviceAllocator: Send + Sync {
     ///
     /// let allocator = HostAllocator::default();
     /// let memory = allocator.allocate(64, 64).unwrap();
-    /// allocator.free(memory, 64); // somebody may have it
+    /// allocator.free(memory, 64); // Other code may still use the memory.
     /// ```
     unsafe fn free(&self, data: *mut c_void, size: usize);
 }

@@ -10,7 +10,7 @@ use xla_ffi_sys::{Error, ErrorCode, Result};
 /// ```
 /// use xla_ffi_runtime::Executor;
 ///
-/// /// A thread for each task.
+/// /// Starts a thread per task.
 /// struct Threads;
 ///
 /// impl Executor for Threads {

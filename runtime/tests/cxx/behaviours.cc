@@ -1,6 +1,6 @@
-// One or more handlers for each behaviour that upstream tests by name, for the headers of jaxlib
-// 0.12.0. tests/differential.rs calls them as listed in behaviours.txt, on the embedded runtime and in
-// JAX; tests/behaviours.rs tests the behaviours that need more than a call.
+// Handlers for each behaviour that XLA's tests name, with the headers of jaxlib 0.12.0. tests/differential.rs calls
+// them on the embedded runtime and in JAX, as listed in behaviours.txt. tests/behaviours.rs tests behaviours that
+// need more than one call.
 
 #include <atomic>
 #include <cstdint>
@@ -266,7 +266,7 @@ ffi::TypeId Count::id = {};
 extern "C" __attribute__((visibility("default"))) XLA_FFI_TypeInfo count_info = {
     XLA_FFI_TypeInfo_STRUCT_SIZE, nullptr, +[](void* state) { delete static_cast<Count*>(state); }};
 
-// Functions that return the same id and info, as upstream's macros declare them.
+// Functions that return the same type id and type info as the objects, as the macros of XLA's headers declare them.
 #define VISIBLE __attribute__((visibility("default")))
 XLA_FFI_DECLARE_TYPE_ID_SYMBOL(count_type_id);
 VISIBLE XLA_FFI_TypeId* count_type_id() { return &Count::id; }
@@ -380,7 +380,7 @@ HANDLER(pooled, Pooled, Bind().Ctx<ffi::ThreadPool>().Ret<ffi::BufferR0<DataType
 static Error Options(ffi::Dictionary options, S64Out y) { *y->typed_data() = static_cast<int64_t>(options.size()); return Ok(); }
 HANDLER(custom_options, Options, Bind().Ctx<ffi::CustomOptions>().Ret<ffi::BufferR0<DataType::S64>>());
 
-// A type whose id the host assigns, and a type with its own id.
+// A type whose number the host assigns, and a type with a number of its own.
 struct Given {
   static ffi::TypeId id;
   int64_t number;
@@ -439,7 +439,7 @@ static ffi::Future FromPool(ffi::ThreadPool pool, S64Out y) {
   ffi::Future future(promise);
   int64_t* to = y->typed_data();
   pool.Schedule([to, promise = std::make_shared<ffi::Promise>(std::move(promise))] {
-    *to = 99;  // happens before the waiting thread reads it
+    *to = 99;  // This write happens before the waiting thread's read.
     promise->SetAvailable();
   });
   return future;

@@ -1,5 +1,5 @@
-// A C++ program whose handlers register themselves at startup, through XLA_FFI_GetApi, like code that
-// is linked into XLA.
+// A C++ program whose handlers register themselves at program start through XLA_FFI_GetApi, like handlers that are
+// linked into XLA.
 
 #include <cstdint>
 #include <cstdio>

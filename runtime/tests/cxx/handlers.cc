@@ -1,5 +1,4 @@
-// Typical handlers for upstream's headers of every revision; the test that compiles this file defines
-// REVISION.
+// Typical handlers for XLA's headers of every revision. The test that compiles this file defines REVISION.
 
 #include <atomic>
 #include <chrono>

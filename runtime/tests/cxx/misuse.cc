@@ -14,7 +14,7 @@ struct Payload {
   int number;
 };
 
-// Returns true if this is a metadata call, and answers it with version 0.1, which all hosts accept.
+// Returns true if the call is a metadata query, and answers the query with version 0.1, which all hosts accept.
 static bool Metadata(XLA_FFI_CallFrame* frame) {
   if (frame->extension_start == nullptr) return false;
   auto* metadata = reinterpret_cast<XLA_FFI_Metadata_Extension*>(frame->extension_start)->metadata;

@@ -1,5 +1,6 @@
-/* Sends the host every request that it may reject without crashing. The absl codes of the answers
- * are stored in the order of the tables in tests/support/mod.rs. Uses version 0.5. */
+/* Calls the table functions of a host with all arguments that the host may reject without a
+ * crash. Stores the error codes in the order of the table in tests/support/mod.rs. The handler
+ * has version 0.5. */
 #include <string.h>
 
 #include "xla/ffi/api/c_api.h"

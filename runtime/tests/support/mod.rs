@@ -1,5 +1,5 @@
-//! Handlers of this program, written directly against the ABI, and handler libraries that are built for the
-//! tests. Tests whose libraries cannot be built count as skipped.
+//! Helper functions for handlers of the tests, which use the ABI directly, and for building libraries with handlers.
+//! If a library cannot be built, its test counts as skipped.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::ffi::c_void;
@@ -11,46 +11,47 @@ use xla_ffi_sys::{
 };
 use xla_ffi_testing::compiler::shared_library;
 
-/// Compiles `source` into a shared library for the tests of this package.
+/// Compiles `source` to a shared library for the tests of this package.
 pub(crate) fn build(test: &str, source: &Path, name: &str, flags: &[String]) -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     shared_library(&folder, test, source, name, flags)
 }
 
-/// Returns the path of a file in the folder of the tests.
+/// Returns the path of a source file in the folder `cxx`.
 pub(crate) fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests")
         .join(name)
 }
 
-/// Answers a metadata call with version 0.`minor` and these traits. Returns true if the call was one.
+/// Answers a metadata query with version 0.`minor` and these traits. Returns false if the call is not a metadata
+/// query.
 ///
 /// # Safety
-/// The frame must be from a host.
+/// `frame` must be a call frame of a host.
 pub(crate) unsafe fn metadata(frame: *mut XLA_FFI_CallFrame, minor: i32, traits: u32) -> bool {
-    // SAFETY: the frame is from a host.
+    // SAFETY: `frame` is a call frame of a host.
     let extension = unsafe { (*frame).extension_start };
     if extension.is_null() {
         return false;
     }
-    // SAFETY: the metadata extension is the only extension that hosts send.
+    // SAFETY: hosts pass no extension other than the metadata extension.
     let metadata = unsafe { (*extension.cast::<XLA_FFI_Metadata_Extension>()).metadata };
     // SAFETY: the host's metadata is writable.
     unsafe { (*metadata).api_version.major_version = 0 };
-    // SAFETY: as above.
+    // SAFETY: the host's metadata is writable.
     unsafe { (*metadata).api_version.minor_version = minor };
-    // SAFETY: as above.
+    // SAFETY: the host's metadata is writable.
     unsafe { (*metadata).traits = traits };
     true
 }
 
-/// Returns the function in a slot of the frame's table.
+/// Returns the function in a slot of the host's function table.
 ///
 /// # Safety
-/// The frame must be from a host, and `F` must be the type of the slot's function.
+/// `frame` must be a call frame of a host, and `F` must be the type of the slot's function.
 pub(crate) unsafe fn slot<F: Copy>(frame: *mut XLA_FFI_CallFrame, index: usize) -> F {
-    // SAFETY: the frame is from a host.
+    // SAFETY: `frame` is a call frame of a host.
     let api: *const XLA_FFI_Api = unsafe { (*frame).api };
     let word = api.cast::<usize>().wrapping_add(6 + index);
     assert_eq!(size_of::<F>(), size_of::<usize>());
@@ -60,10 +61,10 @@ pub(crate) unsafe fn slot<F: Copy>(frame: *mut XLA_FFI_CallFrame, index: usize) 
 
 pub(crate) type Function<A> = unsafe extern "C" fn(*mut A) -> *mut XLA_FFI_Error;
 
-/// Returns a new error with this text.
+/// Returns a new error with this code and message.
 ///
 /// # Safety
-/// The frame must be from a host and have its table.
+/// `frame` must be a call frame of a host and contain a function table.
 pub(crate) unsafe fn error(
     frame: *mut XLA_FFI_CallFrame,
     code: u32,
@@ -77,27 +78,27 @@ pub(crate) unsafe fn error(
         message: text.as_ptr(),
         errc: XLA_FFI_Error_Code(code),
     };
-    // SAFETY: the arguments are complete.
+    // SAFETY: the arguments struct is complete.
     unsafe { create(&raw mut args) }
 }
 
-/// Returns the data of an argument.
+/// Returns the data pointer of an argument.
 ///
 /// # Safety
-/// The frame must be from a host and have this argument.
+/// `frame` must be a call frame of a host and have this argument.
 pub(crate) unsafe fn arg(frame: *mut XLA_FFI_CallFrame, index: usize) -> *mut c_void {
-    // SAFETY: the frame is from a host.
+    // SAFETY: `frame` is a call frame of a host.
     let list = unsafe { (*frame).args.args };
     // SAFETY: guaranteed by the caller.
     unsafe { data(list, index) }
 }
 
-/// Returns the data of a result.
+/// Returns the data pointer of a result.
 ///
 /// # Safety
-/// The frame must be from a host and have this result.
+/// `frame` must be a call frame of a host and have this result.
 pub(crate) unsafe fn ret(frame: *mut XLA_FFI_CallFrame, index: usize) -> *mut c_void {
-    // SAFETY: the frame is from a host.
+    // SAFETY: `frame` is a call frame of a host.
     let list = unsafe { (*frame).rets.rets };
     // SAFETY: guaranteed by the caller.
     unsafe { data(list, index) }
@@ -106,14 +107,14 @@ pub(crate) unsafe fn ret(frame: *mut XLA_FFI_CallFrame, index: usize) -> *mut c_
 unsafe fn data(list: *mut *mut c_void, index: usize) -> *mut c_void {
     // SAFETY: guaranteed by the caller.
     let buffer = unsafe { list.wrapping_add(index).read() }.cast::<XLA_FFI_Buffer>();
-    // SAFETY: operands are buffers.
+    // SAFETY: the operands are buffers.
     unsafe { (*buffer).data }
 }
 
 /// Returns a new future of the host.
 ///
 /// # Safety
-/// The frame must be from a host of r3 or later.
+/// `frame` must be a call frame of a host of r3 or later.
 pub(crate) unsafe fn future(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Future {
     // SAFETY: the function in slot 13 has this type.
     let create: Function<XLA_FFI_Future_Create_Args> = unsafe { slot(frame, 13) };
@@ -122,7 +123,7 @@ pub(crate) unsafe fn future(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Futur
         extension_start: std::ptr::null_mut(),
         future: std::ptr::null_mut(),
     };
-    // SAFETY: the arguments are complete.
+    // SAFETY: the arguments struct is complete.
     assert!(unsafe { create(&raw mut args) }.is_null());
     args.future
 }
@@ -130,7 +131,7 @@ pub(crate) unsafe fn future(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Futur
 /// Allocates eight bytes of scratch memory, aligned to eight bytes, or returns the host's error.
 ///
 /// # Safety
-/// The frame must be from a host.
+/// `frame` must be a call frame of a host.
 pub(crate) unsafe fn allocate(
     frame: *mut XLA_FFI_CallFrame,
 ) -> Result<*mut c_void, *mut XLA_FFI_Error> {
@@ -139,13 +140,13 @@ pub(crate) unsafe fn allocate(
     let mut args = XLA_FFI_DeviceMemory_Allocate_Args {
         struct_size: XLA_FFI_DeviceMemory_Allocate_Args::STRUCT_SIZE,
         extension_start: std::ptr::null_mut(),
-        // SAFETY: the frame is from a host.
+        // SAFETY: `frame` is a call frame of a host.
         ctx: unsafe { (*frame).ctx },
         size: 8,
         alignment: 8,
         data: std::ptr::null_mut(),
     };
-    // SAFETY: the arguments are complete.
+    // SAFETY: the arguments struct is complete.
     let error = unsafe { allocate(&raw mut args) };
     if error.is_null() {
         Ok(args.data)
@@ -154,7 +155,7 @@ pub(crate) unsafe fn allocate(
     }
 }
 
-/// Returns memory for a number at a multiple of `alignment`; it is never freed.
+/// Returns memory for a number at a multiple of `alignment`. The memory is never freed.
 pub(crate) fn memory(alignment: usize) -> *mut i64 {
     let layout = std::alloc::Layout::from_size_align(8, alignment).unwrap();
     // SAFETY: the size of the layout is not 0.
@@ -166,7 +167,7 @@ pub(crate) fn memory(alignment: usize) -> *mut i64 {
 /// Returns the stream of a call, or the host's error.
 ///
 /// # Safety
-/// The frame must be from a host.
+/// `frame` must be a call frame of a host.
 pub(crate) unsafe fn stream(
     frame: *mut XLA_FFI_CallFrame,
 ) -> std::result::Result<*mut c_void, *mut XLA_FFI_Error> {
@@ -175,11 +176,11 @@ pub(crate) unsafe fn stream(
     let mut args = XLA_FFI_Stream_Get_Args {
         struct_size: 32,
         extension_start: std::ptr::null_mut(),
-        // SAFETY: the frame is from a host.
+        // SAFETY: `frame` is a call frame of a host.
         ctx: unsafe { (*frame).ctx },
         stream: std::ptr::null_mut(),
     };
-    // SAFETY: the arguments are complete.
+    // SAFETY: the arguments struct is complete.
     let failed = unsafe { get(&raw mut args) };
     if failed.is_null() {
         Ok(args.stream)
@@ -188,8 +189,8 @@ pub(crate) unsafe fn stream(
     }
 }
 
-/// The requests that hosts reject, and the codes: the questions of `cxx/rules.c` in its order, with the
-/// answers of jaxlib 0.12.0 on CPU.
+/// The rejected arguments of table functions, in the order of `cxx/rules.c`, with the error codes of jaxlib 0.12.0 on
+/// CPU.
 pub(crate) const MEASURED: &[(&str, i64)] = &[
     ("register a type", 0),
     ("get state before it is set", 5),
