@@ -9,6 +9,22 @@ use std::sync::{Arc, Weak};
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
 /// Objects for handlers, for [`Call::user_data`](crate::Call::user_data). All objects have types of one runtime.
+///
+/// For Rust handlers, `xla_ffi::internal::UserData` is a safe interface. In this lower-level type, names identify the
+/// types of objects.
+///
+/// ```
+/// use xla_ffi_runtime::{Runtime, UserData};
+///
+/// let runtime = Runtime::default();
+/// let mut data = UserData::new(&runtime);
+/// // SAFETY: all users of this name read the object as a u64.
+/// unsafe { data.insert("my_program::Seed", 7_u64) }?;
+/// assert_eq!(data.get::<u64>(), Some(&7));
+/// // If a handler registers the type later, the type keeps this number.
+/// assert!(runtime.type_id("my_program::Seed").is_ok());
+/// # Ok::<(), xla_ffi_runtime::Error>(())
+/// ```
 pub struct UserData {
     runtime: Weak<Shared>,
     entries: BTreeMap<i64, StateObject>,

@@ -16,19 +16,19 @@
 //! use std::ffi::c_void;
 //!
 //! unsafe extern "C" fn double(out: *mut c_void, ins: *mut *const c_void) {
-//!     // SAFETY: one f32 in, one f32 out.
+//!     // SAFETY: the operand and the result are one f32 each.
 //!     unsafe { *out.cast::<f32>() = 2.0 * *(*ins).cast::<f32>() };
 //! }
 //!
 //! # fn main() -> xla_ffi_runtime::Result<()> {
 //! let runtime = Runtime::default();
-//! // SAFETY: `double` is called as it is declared.
+//! // SAFETY: the signature is that of `double`.
 //! runtime.register_legacy("double", "Host", unsafe { Function::cpu(double) })?;
 //! let target = runtime.find_legacy("double", "cpu", ApiVersion::Original)?;
 //! let (mut x, mut y) = (21.0_f32, 0.0_f32);
 //! let operands = [Tree::Leaf((&raw mut x).cast())];
 //! let result = Tree::Leaf((&raw mut y).cast());
-//! // SAFETY: the pointers name what `double` expects, until the call is over.
+//! // SAFETY: the pointers refer to numbers that exist until the call returns.
 //! unsafe { Invocation::new(&target, &operands, &result).run() }?;
 //! assert_eq!(y, 42.0);
 //! # Ok(())
@@ -52,6 +52,22 @@ use std::sync::Arc;
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
 /// A registered target, for calls under one API version.
+///
+/// ```
+/// use std::ffi::c_void;
+/// use xla_ffi_runtime::Runtime;
+/// use xla_ffi_runtime::legacy::{ApiVersion, Function, Signature};
+///
+/// unsafe extern "C" fn nothing(_out: *mut c_void, _ins: *mut *const c_void) {}
+///
+/// let runtime = Runtime::default();
+/// // SAFETY: the signature is that of the function.
+/// runtime.register_legacy("nothing", "Host", unsafe { Function::cpu(nothing) })?;
+/// let target = runtime.find_legacy("nothing", "cpu", ApiVersion::Original)?;
+/// assert_eq!((target.name(), target.signature()), ("nothing", Signature::Cpu));
+/// assert!(runtime.find_legacy("nothing", "cpu", ApiVersion::StatusReturning).is_err());
+/// # Ok::<(), xla_ffi_runtime::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Target {
     name: Arc<str>,

@@ -177,7 +177,7 @@ impl Tensor {
     ///
     /// let mine = Arc::new(HostAllocator::default());
     /// let allocator: Arc<dyn DeviceAllocator> = mine.clone();
-    /// // SAFETY: it is the host's memory.
+    /// // SAFETY: the allocator returns host memory.
     /// let y = unsafe { Tensor::zeros_of(Shape::new(DType::F32, [1000])?, &allocator) }?;
     /// assert_eq!((y.as_slice::<f32>().map(|y| y[999]), mine.living()), (Some(0.0), 1));
     /// drop(y);

@@ -204,7 +204,7 @@ impl Tensor {
     ///
     /// let x = Tensor::from_slice([2, 2], &[1.0_f32, 2.0, 3.0, 4.0])?;
     /// let given = x.into_dlpack()?;
-    /// // SAFETY: made a line above.
+    /// // SAFETY: `into_dlpack` returned the tensor, and it is imported once.
     /// let back = unsafe { Tensor::from_dlpack(given) }?;
     /// assert_eq!(back.as_slice(), Some(&[1.0_f32, 2.0, 3.0, 4.0][..]));
     /// # Ok::<(), xla_ffi_runtime::Error>(())
@@ -230,9 +230,9 @@ impl Tensor {
     ///
     /// let x = Tensor::from_slice([2], &[1.0_f32, 2.0])?;
     /// let given = x.clone().into_dlpack_versioned()?;
-    /// // SAFETY: made a line above.
+    /// // SAFETY: `into_dlpack_versioned` returned the tensor.
     /// assert_eq!(unsafe { (*given).flags } & READ_ONLY, READ_ONLY, "x has it, too");
-    /// // SAFETY: as above.
+    /// // SAFETY: `into_dlpack_versioned` returned the tensor, and it is imported once.
     /// let mut back = unsafe { Tensor::from_dlpack_versioned(given) }?;
     /// assert!(back.as_mut_slice::<f32>().is_none());
     /// # Ok::<(), xla_ffi_runtime::Error>(())
