@@ -146,10 +146,10 @@ impl<'f> Invocation<'f> {
         computation.downcast_ref()
     }
 
-    /// Returns the reason for which the result is no longer needed, as the code of the error that the handler should
-    /// return; `None` if the result is needed. The code is `Cancelled` after a cancellation by a
-    /// [`Canceller`](crate::Canceller), `DeadlineExceeded` after the time limit, or `Unavailable` after a shutdown.
-    /// Handlers that run for a long time should poll this function.
+    /// Returns the error code that the handler should return because its result is no longer needed; `None` if the
+    /// result is needed. The code is `Cancelled` after a cancellation by a [`Canceller`](crate::Canceller),
+    /// `DeadlineExceeded` after the time limit, or `Unavailable` after a shutdown. Handlers that run for a long time
+    /// should poll this function.
     #[must_use]
     pub fn cancelled(&self) -> Option<ErrorCode> {
         self.context.cancellation().reason()

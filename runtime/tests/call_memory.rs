@@ -1,5 +1,5 @@
-//! Tests the effects of an execution on later executions: memory that was freed incorrectly or is still in use,
-//! unread results, and contents of results before the next execution.
+//! Tests the effects of an execution on later executions: incorrectly freed memory, memory that is still in use,
+//! unread results, and old contents of results.
 
 mod support;
 

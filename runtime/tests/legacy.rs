@@ -375,9 +375,9 @@ unsafe extern "C" fn flat(
     unsafe { note(buffers.cast::<*const c_void>(), 5) };
 }
 
-/// A target with tuples in the form `DeviceNodes`. The nodes of `((x, (y)), z) -> (a, (b))` are 0: root, 1: x, 2:
-/// (y), 3: y, 4: z, 5: root, 6: a, 7: (b), 8: b. On the stream, the target reads the operand through its root, and
-/// writes the roots of the result that the opaque bytes select.
+/// A target with tuples in the form `DeviceNodes`. The nodes of `((x, (y)), z) -> (a, (b))` have the numbers `0:
+/// root, 1: x, 2: (y), 3: y, 4: z, 5: root, 6: a, 7: (b), 8: b`. On the stream, the target reads the operand through
+/// its root, and writes the roots of the result that the opaque bytes select.
 unsafe extern "C" fn nodes(
     stream: *mut c_void,
     buffers: *mut *mut c_void,

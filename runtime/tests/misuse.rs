@@ -244,7 +244,7 @@ fn a_stage_that_is_over_gets_no_state() {
     let id = unsafe { runtime.register_type("past", 0, info) }.unwrap();
     STATE.store(id, Ordering::SeqCst);
     let mut call = call_on(&runtime, sets_what_is_past).prepare().unwrap();
-    // Both calls must fail: the first call must not affect the second.
+    // The first call must not affect the second call, which must fail in the same way.
     for _ in 0..2 {
         let error = call.invoke().unwrap_err();
         assert!(error.has(Hazard::AbsentState), "{error}");

@@ -226,7 +226,7 @@ unsafe extern "C" fn registers_old(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FF
         &raw mut id as usize,
         stray,
     ];
-    // SAFETY: the first five words are a complete arguments struct. The sixth word stands for arbitrary stack
+    // SAFETY: the first five words are a complete arguments struct. The sixth word represents arbitrary stack
     // contents.
     unsafe { register(&raw mut args) }
 }

@@ -1,5 +1,5 @@
-//! Tests of unusual but safe code: operands that are changed, cloned or dropped while they are in use, and memory
-//! that the program lends to tensors. The handlers use unsafe code, but their callers do not.
+//! Tests of unusual but safe code. Operands are changed, cloned or dropped while they are in use, and programs lend
+//! memory to tensors. The handlers use unsafe code, but their callers do not.
 
 mod support;
 
@@ -116,7 +116,7 @@ fn operands_that_a_stage_has_seen_stay() {
         let refused = call.set_args([x()]).unwrap_err();
         assert_eq!(refused.code(), ErrorCode::FailedPrecondition);
         assert!(refused.message().contains("has seen"), "{refused}");
-        // The same call is repeated with results in the caller's memory.
+        // The call is repeated with results in memory of the caller.
         let (mut one, mut other) = ([0_u64], [0_u64]);
         let (one, other): (*mut c_void, *mut c_void) =
             (one.as_mut_ptr().cast(), other.as_mut_ptr().cast());

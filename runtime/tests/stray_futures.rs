@@ -1,5 +1,5 @@
-//! Tests of futures that handlers leave open in invalid ways: together with an error, without returning the future,
-//! or in a stage that does not support futures. The operands may be in use until the future is completed.
+//! Tests of futures that handlers leave open in invalid ways: together with an error, without being returned, or in a
+//! stage without futures. The operands may be in use until the future is completed.
 
 mod support;
 
@@ -88,7 +88,7 @@ fn executable(stages: &[(Stage, XLA_FFI_Handler)]) -> Executable {
     // SAFETY: `fine` is a handler.
     let mut bundle = unsafe { Bundle::execute(fine) };
     for &(stage, handler) in stages {
-        // SAFETY: the other functions are also handlers.
+        // SAFETY: the functions in `stages` are handlers.
         bundle = unsafe { bundle.with(stage, handler) };
     }
     let handler = Runtime::new(Revision::R10).handler("odd", bundle);

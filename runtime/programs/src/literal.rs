@@ -165,7 +165,7 @@ pub(super) fn mantissa_bits(dtype: DType) -> Option<usize> {
 /// `nan(0x1)`.
 fn hlo_nan(dtype: DType, bits: u128) -> String {
     let Some(mantissa_bits) = mantissa_bits(dtype) else {
-        // These types have only one NaN, or one NaN per sign.
+        // The remaining types have only one NaN, or one NaN per sign.
         let negative = dtype == DType::F8E4M3FN && bits >> 7 == 1;
         return if negative { "-nan" } else { "nan" }.to_owned();
     };

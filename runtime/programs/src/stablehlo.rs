@@ -20,9 +20,9 @@ impl Program {
     /// arguments and results are row-major.
     ///
     /// # Errors
-    /// `UNIMPLEMENTED` for anything that StableHLO cannot express: one-bit integers, tokens of a call with a
-    /// schedule, several called computations of one call, and attributes without MLIR syntax. `UNIMPLEMENTED` for
-    /// layouts of operands that are tuples, and of results that are nested tuples.
+    /// `UNIMPLEMENTED` for programs that StableHLO cannot express. This concerns one-bit integers, tokens of a call
+    /// with a schedule, several called computations of one call, and attributes without MLIR syntax. `UNIMPLEMENTED`
+    /// for layouts of operands that are tuples, and of results that are nested tuples.
     pub fn to_stablehlo(&self) -> Result<String> {
         let computations = self.computations();
         let mut text = format!("module @{} {{\n", self.name());

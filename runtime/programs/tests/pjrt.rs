@@ -1,5 +1,5 @@
-//! Tests the PJRT client with two kinds of libraries: invalid and old test plugins in C, and handlers with XLA's C++
-//! headers on XLA's CPU backend.
+//! Tests the PJRT client with invalid and old test plugins in C. Also tests handlers with XLA's C++ headers on XLA's
+//! CPU backend.
 
 use std::path::{Path, PathBuf};
 use xla_ffi_programs::pjrt::{Client, Plugin};
@@ -277,7 +277,7 @@ fn upstreams_headers() {
             assert_eq!(rets[0].to_vec::<i64>().unwrap(), [5], "{version}");
         }
         if revision < Revision::R7 {
-            // This XLA uses a different layout for the state arguments of version 0.1.
+            // The plugin's XLA uses a different layout for the state arguments of version 0.1.
             continue;
         }
         let info = Some("counter_info");

@@ -168,7 +168,7 @@ pub enum Value {
     Bytes(Vec<u8>),
     /// A nested dictionary.
     Dictionary(Attributes),
-    /// A value whose kind or element type this crate does not know.
+    /// A value of a kind or element type that this crate does not support.
     Unknown(u32),
 }
 

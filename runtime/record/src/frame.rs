@@ -1,7 +1,7 @@
 //! Reads call frames. Only this module dereferences a host's pointers to operands and attributes.
 //!
-//! The `SAFETY` comments assume that hosts pass valid frames: lists have as many entries as their sizes, and spans
-//! and values are valid during the call.
+//! The `SAFETY` comments assume that hosts pass valid frames. In a valid frame, lists have as many entries as their
+//! sizes, and spans and values are valid during the call.
 
 use crate::call::bytes_of;
 use crate::{Attributes, Value};

@@ -267,7 +267,7 @@ impl Running {
             }
         }
         match returned {
-            // The recorder has seen the creation of this future, so it will see its completion.
+            // The recorder watches the future from its creation, so it will also notice the completion.
             Some(None) => {}
             // SAFETY: the caller upholds this function's safety contract.
             Some(Some(outcome)) => unsafe { self.ended(outcome, true) },

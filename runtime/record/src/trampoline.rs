@@ -60,7 +60,7 @@ unsafe extern "C-unwind" fn trampoline<const N: usize>(
 /// `frame` must be the call frame that a host passes to the slot's handler.
 unsafe fn call(index: usize, frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
     let Some(slot) = taken(index) else {
-        // This code is not reached, because `before` returns a trampoline only after its slot is in use.
+        // Unreachable, because `before` returns a trampoline only after its slot is in use.
         return std::ptr::null_mut();
     };
     // A panic of the recorder must not affect the handler.

@@ -16,7 +16,7 @@ use xla_ffi_sys::{
 /// A task's data pointer, which is moved to the thread that runs the task.
 struct Data(*mut c_void);
 
-// SAFETY: `ThreadPool_Schedule` requires that the data can be used on another thread.
+// SAFETY: `ThreadPool_Schedule` requires that the data can be used on a different thread.
 unsafe impl Send for Data {}
 
 impl Data {

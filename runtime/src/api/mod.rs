@@ -123,8 +123,8 @@ fn table_of<const R: u8>() -> Table {
     Table::new(revision::<R>(), absent, function::<R>)
 }
 
-/// Fills the slots that the revision's table lacks. A handler that calls this function gets an error, and the call is
-/// reported.
+/// Fills the slots that the revision's table lacks. A handler that calls this function receives an error, and the
+/// call is reported.
 extern "C" fn absent<const R: u8>(_args: *mut c_void) -> *mut XLA_FFI_Error {
     error_or_null("the function table", || {
         let revision = revision::<R>();

@@ -129,7 +129,7 @@ impl Recorder {
         })
     }
 
-    /// Returns everything recorded so far.
+    /// Returns all recorded commands.
     #[must_use]
     pub fn commands(&self) -> Vec<Command> {
         self.core.tape().commands.clone()

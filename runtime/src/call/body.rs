@@ -103,7 +103,7 @@ pub(super) fn keep_until_done(
         body,
         _executable: executable,
     });
-    // This callback runs before the caller's callbacks, which may wait for all calls, including this one.
+    // The callback runs before the caller's callbacks, because they may wait for all calls, including this call.
     told.on_done_first(Box::new(move |_| {
         let sweeper = std::thread::Builder::new().name("xla-ffi-sweep".into());
         // If the system cannot start a thread, the next dropped call to finish frees the data.

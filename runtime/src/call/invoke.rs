@@ -14,7 +14,7 @@ use std::sync::Arc;
 use xla_ffi_sys::{Error, ErrorCode, Finding, Hazard, Result};
 use xla_ffi_sys::{Revision, XLA_FFI_Error, XLA_FFI_Future, XLA_FFI_Handler};
 
-/// Calls a handler and returns its outcome: nothing, an error, or an open future.
+/// Calls a handler. Returns its outcome and, if the handler left a future open, the future.
 #[inline]
 pub(crate) fn invoke(
     shared: &Shared,
@@ -189,13 +189,13 @@ pub(crate) fn stage_error(error: Error, executable: &Executable, stage: Stage) -
 
 impl Handler {
     /// Creates an executable with these attributes. Runs the instantiate stage if the handler has one; r0 supports
-    /// only the execute stage. The state of the instantiate stage lives as long as the executable.
+    /// only the execute stage. The state of the instantiate stage is kept as long as the executable.
     ///
     /// # Errors
     /// The handler's error. `INVALID_ARGUMENT` if the attribute parser of the revision's hosts rejects an attribute.
     /// Before r2, the parser rejects dictionaries; before r3, `dense<…>` and unsigned arrays. On every revision, the
-    /// parser rejects numbers that XLA never passes to handlers: floats other than `f32` and `f64`, integers of less
-    /// than 8 bits, complex numbers, and arrays of these and of booleans.
+    /// parser rejects floats other than `f32` and `f64`, integers of less than 8 bits, and complex numbers. It also
+    /// rejects arrays of these types and of booleans.
     pub fn instantiate(&self, attributes: &Attributes) -> Result<Executable> {
         attribute_parser::accept(attributes, self.shared.revision)?;
         self.instantiate_any(attributes)

@@ -289,8 +289,8 @@ impl Call {
     /// [`Hazard::UnwrittenResult`](crate::Hazard::UnwrittenResult), which names the result and the element.
     ///
     /// Shorter gaps are not detected, except in results of four to seven bytes of which no byte was written. Results
-    /// in the memory of an argument or of another result, scratch memory, and the results of failed executions are
-    /// not checked.
+    /// in the memory of an argument or of a different result, scratch memory, and the results of failed executions
+    /// are not checked.
     #[must_use]
     pub fn unwritten(mut self, unwritten: Unwritten) -> Self {
         self.request.rules.unwritten = unwritten;

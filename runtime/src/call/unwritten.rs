@@ -1,10 +1,10 @@
 //! Detects results that a handler did not write: fills the results with random bytes before the call, and searches
 //! for these bytes after the call.
 //!
-//! The bytes depend on their position and differ between calls, so that a handler does not write eight consecutive
-//! bytes of this pattern by chance (1 in 2^64 per position). Shorter unchanged ranges are accepted, for example
-//! single omitted elements. Results of less than eight bytes are only refused if they have four bytes or more and
-//! none was written (1 in 2^32).
+//! The bytes depend on their position and differ between calls. The probability that a handler writes eight
+//! consecutive bytes of this pattern by chance is 1 in 2^64 per position. Shorter unchanged ranges are accepted, for
+//! example single omitted elements. Results of less than eight bytes are only refused if they have four bytes or more
+//! and none was written (1 in 2^32).
 
 use crate::frame::CallFrame;
 use crate::value::{Shape, Tensor};
@@ -53,7 +53,7 @@ pub struct Poison {
 
 // SAFETY: the pointers in `places` are only used while the call that owns their memory exists.
 unsafe impl Send for Poison {}
-// SAFETY: a shared reference gives no access to the memory.
+// SAFETY: the memory cannot be accessed through a shared reference.
 unsafe impl Sync for Poison {}
 
 impl Poison {
@@ -217,7 +217,7 @@ mod tests {
         for (at, byte) in ret.bytes_mut().unwrap().iter_mut().enumerate() {
             *byte = if writes(at) { !*byte } else { *byte };
         }
-        // SAFETY: the tensor is alive.
+        // SAFETY: the tensor still exists.
         let error = unsafe { poison.check() }.err()?;
         assert!(error.has(Hazard::UnwrittenResult));
         let (_, told) = error.message().split_once("never wrote ")?;
@@ -258,7 +258,7 @@ mod tests {
         // SAFETY: no other code uses the tensors.
         let poison = unsafe { Poison::tensors(std::slice::from_ref(&arg), &rets) };
         assert_eq!(arg.to_vec::<i32>().unwrap(), [1, 2, 3, 4]);
-        // SAFETY: the tensors are alive.
+        // SAFETY: the tensors still exist.
         assert!(unsafe { poison.check() }.is_ok());
     }
 }

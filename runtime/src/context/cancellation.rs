@@ -123,7 +123,7 @@ unsafe extern "C" fn is_cancelled(object: *const c_void) -> i32 {
     reason.map_or(0, |reason| reason as i32)
 }
 
-/// Implements the extension's `retain`: keeps the object alive after the call.
+/// Implements the extension's `retain`: the object stays valid after the call, until `release`.
 ///
 /// # Safety
 /// The requirements of [`is_cancelled`] apply.

@@ -71,19 +71,19 @@ impl Parts {
 /// The extensions of a context (from r9). Handlers find an extension by its type.
 #[derive(Clone, Default)]
 pub(crate) struct Extensions {
-    /// The addresses of the extensions, which their owners keep alive.
+    /// The addresses of the extensions. Their owners must not free them while this object exists.
     links: Vec<usize>,
-    /// Objects that keep extensions alive, for the extensions that the caller does not own.
+    /// The owners of extensions that the caller does not own.
     owners: Vec<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Extensions {
-    /// Adds an extension, which the caller keeps alive.
+    /// Adds an extension. The caller must not free it while this object exists.
     pub(crate) fn push(&mut self, extension: *const XLA_FFI_Extension) {
         self.links.push(extension as usize);
     }
 
-    /// Adds an extension that `owner` keeps alive.
+    /// Adds an extension that `owner` owns.
     pub(crate) fn push_owned(
         &mut self,
         extension: *const XLA_FFI_Extension,

@@ -182,8 +182,8 @@ impl UserData {
     /// `ALREADY_EXISTS` for a second object of a type.
     ///
     /// # Safety
-    /// `object` must be of the type that handlers know by this number, be usable from any thread, and outlive all
-    /// calls with this user data.
+    /// `object` must be of the type with this number, be usable from any thread, and outlive all calls with this user
+    /// data.
     pub unsafe fn insert_borrowed(&mut self, type_id: i64, object: *mut c_void) -> Result<()> {
         self.is_free(type_id)?;
         let object = StateObject::new(type_id, object, None, self.runtime.clone());

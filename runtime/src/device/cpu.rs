@@ -65,7 +65,7 @@ impl Inner {
     }
 }
 
-/// A stream of a CPU device, with its own thread.
+/// A stream of a CPU device. Its work runs on a separate thread.
 pub struct CpuStream {
     inner: Arc<Inner>,
     /// The id of the process that created the stream's thread.
@@ -80,7 +80,7 @@ fn streams() -> MutexGuard<'static, BTreeMap<usize, Weak<CpuStream>>> {
 }
 
 impl CpuStream {
-    /// Creates a stream with its own thread.
+    /// Creates a stream and its thread.
     ///
     /// # Errors
     /// `RESOURCE_EXHAUSTED` if the thread cannot start.

@@ -142,7 +142,7 @@ impl CudaStream {
     pub fn upload(&self, bytes: &[u8], to: &CudaMemory) -> Result<()> {
         to.check_room(bytes.len())?;
         let _current = self.context.make_current()?;
-        // SAFETY: both regions have this many bytes and are valid until the stream has run the copy.
+        // SAFETY: the two memory regions have this many bytes and are valid until the stream has run the copy.
         let copied = unsafe {
             sys::cuMemcpyHtoDAsync_v2(to.address, bytes.as_ptr().cast(), bytes.len(), self.raw)
         };
@@ -157,7 +157,7 @@ impl CudaStream {
     pub fn download(&self, from: &CudaMemory, bytes: &mut [u8]) -> Result<()> {
         from.check_room(bytes.len())?;
         let _current = self.context.make_current()?;
-        // SAFETY: both regions have this many bytes and are valid until the stream has run the copy.
+        // SAFETY: the two memory regions have this many bytes and are valid until the stream has run the copy.
         let copied = unsafe {
             sys::cuMemcpyDtoHAsync_v2(
                 bytes.as_mut_ptr().cast(),
@@ -375,7 +375,7 @@ mod tests {
                 let text = error.message();
                 assert!(text.starts_with("libcuda.so.1 not found"), "{text}");
             }
-            // This error occurs on machines with a driver and no device.
+            // Without a device, the driver returns an error.
             Err(error) => assert!(error.message().contains("CUDA_ERROR"), "{error}"),
         }
     }

@@ -55,7 +55,8 @@ impl std::fmt::Debug for Stream {
 }
 
 impl Stream {
-    /// Returns a stream for a handle that the caller owns. The caller must synchronize the stream and keep it alive.
+    /// Returns a stream for a handle that the caller owns. The caller must synchronize the stream, and must not
+    /// destroy it while calls use it.
     ///
     /// # Safety
     /// While calls use the stream, the handle must be a valid stream of the platform's driver. The exception is a
@@ -68,8 +69,8 @@ impl Stream {
         }
     }
 
-    /// Returns a stream that calls keep alive. The runtime synchronizes the stream before results are read. Scratch
-    /// memory is freed after the stream has done the work of the call.
+    /// Returns a stream that calls own together with the caller. The runtime synchronizes the stream before results
+    /// are read. Scratch memory is freed after the stream has done the work of the call.
     #[must_use]
     pub fn from_device(device: Arc<dyn DeviceStream>) -> Self {
         Self {

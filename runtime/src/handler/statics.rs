@@ -153,7 +153,7 @@ impl Runtime {
         if linked.any(|it| it.name == name && canonical_platform(it.platform) == platform) {
             return Some("the program is linked with it: register_static registers it");
         }
-        // This lookup must not create the global runtime.
+        // A lookup must not create the global runtime.
         let known = GLOBAL.get()?.shared().handlers.find(name, platform);
         known.map(|_| "the program's own runtime has it: Runtime::global(), in C xffi_rt_global()")
     }

@@ -92,7 +92,7 @@ impl Progress {
     /// Marks the start of the handler's call.
     #[inline]
     pub(crate) fn begin(&self) {
-        // This store is sequentially consistent with the shutdown flag: either the call is refused, or the shutdown
+        // The store is sequentially consistent with the shutdown flag: either the call is refused, or the shutdown
         // waits for the call.
         self.phase.store(INSIDE, Ordering::SeqCst);
     }

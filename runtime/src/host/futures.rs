@@ -59,7 +59,7 @@ impl Completion {
         progress.outcome = Some(outcome);
         self.woken.notify_all();
         let then = std::mem::take(&mut progress.then);
-        // The callbacks run without the lock, because they may ask whether the future is complete.
+        // The callbacks run without the lock, because they may call functions of the future.
         drop(progress);
         for then in then {
             run_callback(|| then(failed));

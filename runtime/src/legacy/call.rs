@@ -242,9 +242,9 @@ impl<'a> Invocation<'a> {
     /// # Errors
     /// The error that the target set in its status, as `INTERNAL`; [`Error::is_from_handler`] is true, and invalid
     /// UTF-8 is shown as `\xNN`. `INVALID_ARGUMENT` for a tuple form that the target's signature does not support,
-    /// for tuples nested deeper than [`MAX_DEPTH`](crate::MAX_DEPTH), and for a device target without a stream.
-    /// [`Hazard::Unwound`] if a panic or exception left the target. After every error, the stream has finished its
-    /// work.
+    /// and for tuples nested deeper than [`MAX_DEPTH`](crate::MAX_DEPTH). `INVALID_ARGUMENT` for a device target
+    /// without a stream. [`Hazard::Unwound`] if a panic or exception left the target. After every error, the stream
+    /// has finished its work.
     pub unsafe fn launch(self) -> Result<Launched> {
         let signature = self.target.signature();
         self.check(signature)?;

@@ -15,7 +15,7 @@
 namespace xla_ffi_runtime {
 
 // Declares std::current_exception with symbols that every libstdc++ exports. In newer headers, the destructor of the
-// result calls a function that older versions lack, but a build of this file must run on all versions.
+// result calls a function that older versions lack. A build of this file must run on all versions.
 void Release(void* exception) __asm__("_ZNSt15__exception_ptr13exception_ptrD1Ev");
 
 struct Current {

@@ -64,8 +64,8 @@ fn inspect_file(path: &Path) -> Result<()> {
 
 type Image = Arc<ManuallyDrop<libloading::os::unix::Library>>;
 
-/// A library that this process has loaded from `path`. The library stays loaded, so that no other file can get its
-/// device number and inode.
+/// A library that this process has loaded from `path`. The library stays loaded, so that its device number and inode
+/// remain unique.
 struct Loaded {
     path: PathBuf,
     device_and_inode: (u64, u64),
@@ -81,7 +81,7 @@ fn loaded() -> MutexGuard<'static, Vec<Loaded>> {
 /// Loads a library, which stays loaded.
 ///
 /// If the file is already loaded, this function returns the same library. If the file at the path was replaced, a
-/// copy of the new file is loaded, because the system's loader returns the old library for that path.
+/// copy of the new file is loaded. For the original path, the system's loader would return the old library.
 pub fn load_for_good(path: &Path) -> Result<Image> {
     inspect_file(path)?;
     let shown = path.display();
@@ -116,7 +116,8 @@ pub fn load_for_good(path: &Path) -> Result<Image> {
     Ok(image)
 }
 
-/// A copy of a library under a path that the loader does not know. The copy is deleted after it is loaded.
+/// A copy of a library under a new path, which the loader does not associate with a loaded library. The copy is
+/// deleted after it is loaded.
 struct Copy(PathBuf);
 
 impl Copy {

@@ -77,8 +77,8 @@ pub(crate) fn read_memory_into(address: usize, bytes: &mut [u8]) -> bool {
 
 /// Returns true if `address` is in executable memory and may therefore be a function.
 ///
-/// On systems without Linux's list of mapped memory, the dynamic loader is asked instead. It does not know the
-/// functions of statically linked programs, and it also accepts addresses of data in libraries.
+/// On systems without Linux's list of mapped memory, `dladdr` is used instead. It fails for functions of statically
+/// linked programs, and also accepts addresses of data in libraries.
 pub(crate) fn is_function(address: usize) -> bool {
     let maps = match cfg!(target_os = "linux") {
         true => std::fs::read_to_string("/proc/self/maps").ok(),

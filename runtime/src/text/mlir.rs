@@ -35,9 +35,9 @@ impl Attributes {
     /// returns an error for element types that no host or no host of its revision supports.
     ///
     /// # Errors
-    /// Syntax errors, for example floats without a decimal point; lists and unit attributes, which XLA rejects on all
-    /// revisions; values that are out of range for their type; duplicate names; dictionaries that are nested deeper
-    /// than 64 levels.
+    /// Syntax errors, for example floats without a decimal point. Errors for lists and unit attributes, which XLA
+    /// rejects on all revisions. Errors for values that are out of range for their type, duplicate names, and
+    /// dictionaries that are nested deeper than 64 levels.
     pub fn parse(text: &str) -> Parsed<Self> {
         let mut cursor = Cursor::new(text);
         let attributes = if cursor.eat("{") {

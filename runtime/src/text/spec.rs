@@ -45,8 +45,8 @@ impl Spec {
     /// Parses an argument such as `f32[2]=1,2`.
     ///
     /// # Errors
-    /// Syntax errors; unknown element types; negative dimensions; sizes that overflow or exceed the machine's memory;
-    /// too few or too many values; values that are out of range.
+    /// Syntax errors, and errors for unknown element types, negative dimensions, and sizes that exceed the machine's
+    /// memory. Errors for too few or too many values, and for values that are out of range.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let mut cursor = Cursor::new(text);
         let shape = shape(&mut cursor)?;

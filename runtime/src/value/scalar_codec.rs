@@ -202,7 +202,7 @@ fn encode_exponent(value: f64) -> u8 {
 
 fn encode_float(dtype: DType, value: f64) -> Option<u128> {
     Some(match dtype {
-        // This type has neither infinity nor NaN.
+        // F4E2M1FN has neither infinity nor NaN.
         DType::F4E2M1FN if value.is_nan() => return None,
         DType::F16 | DType::BF16 => small(dtype)?.encode_ieee(value).into(),
         DType::F32 => (value as f32).to_bits().into(),

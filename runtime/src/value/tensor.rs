@@ -327,7 +327,7 @@ struct Vector<T: Element> {
 
 // SAFETY: the value owns its elements, which are plain numbers.
 unsafe impl<T: Element> Send for Vector<T> {}
-// SAFETY: a shared reference gives no access to the elements.
+// SAFETY: the elements cannot be accessed through a shared reference.
 unsafe impl<T: Element> Sync for Vector<T> {}
 
 impl<T: Element> Vector<T> {

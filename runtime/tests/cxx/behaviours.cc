@@ -380,7 +380,7 @@ HANDLER(pooled, Pooled, Bind().Ctx<ffi::ThreadPool>().Ret<ffi::BufferR0<DataType
 static Error Options(ffi::Dictionary options, S64Out y) { *y->typed_data() = static_cast<int64_t>(options.size()); return Ok(); }
 HANDLER(custom_options, Options, Bind().Ctx<ffi::CustomOptions>().Ret<ffi::BufferR0<DataType::S64>>());
 
-// A type whose number the host assigns, and a type with a number of its own.
+// A type whose number the host assigns, and a type that chooses its number.
 struct Given {
   static ffi::TypeId id;
   int64_t number;

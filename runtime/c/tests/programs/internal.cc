@@ -57,8 +57,8 @@ struct Offset {  // User data whose type is not registered.
 };
 std::atomic<int> Offset::living{0};
 
-// Writes the run id, the device ordinal, the number of threads, the result of a thread-pool task, the name of the
-// called computation, the offset and the runtime's revision.
+// Writes the call's run id, device ordinal, number of threads, offset and revision, the result of a thread-pool task,
+// and the name of the called computation.
 static ffi::Status Rich(ffi::Invocation call, ffi::ThreadPool pool, ffi::Called called, Offset* offset,
                         const XLA_FFI_Api* api, ffi::RunId run_id, int32_t ordinal, Numbers x,
                         ffi::Result<Numbers> y) {

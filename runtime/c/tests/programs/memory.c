@@ -33,9 +33,9 @@ static void next_target(void* out, const void** in) {
   *(float*)out = *(const float*)in[0] + 1;
 }
 
-/* Compiles a program. `root` selects the program's result: 0 is the result of a call; 1 is the
- * result of a call in the parameter's memory; 2 is the parameter; 3 is a tuple with the result
- * of a call, twice, and the result of a second call. */
+/* Compiles a program with the given result. For a `root` of 0, this is the result of a call; for
+ * 1, the result of a call in the parameter's memory; for 2, the parameter. For 3, it is a tuple
+ * that contains the result of a call twice, and the result of a second call. */
 static xffi_rt_compiled* compiled(xffi_rt* runtime, const char* shape, int root, int typed) {
   const xffi_rt_alias in_place = {NULL, 0, 0, NULL, 0};
   xffi_rt_custom_call call = XFFI_RT_CUSTOM_CALL_INIT;

@@ -1,7 +1,7 @@
-/* Checks that mistakes of a C program with a PJRT plugin result in a status, and tests run ids,
+/* Checks that mistakes of a C program with a PJRT plugin result in a status. Also tests run ids,
  * user data, time limits and libraries in C. The arguments are the plugin ("-" for no plugin), a
- * library with `xla_ffi_register`, and the variants of pjrt_library.c: complete, with refused
- * handlers, without a manifest, and for a different platform. */
+ * library with `xla_ffi_register`, and the variants of pjrt_library.c. The variants are
+ * complete, with refused handlers, without a manifest, and for a different platform. */
 #include "xla_ffi/pjrt.h"
 
 #include "checks.h"

@@ -1,4 +1,4 @@
-/* Tests calls that exceed their time limit: when the operands' data may be freed, and by whom. */
+/* Tests calls that exceed their time limit: when the caller may free the operands' data. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -87,8 +87,8 @@ fn check(test: &str, folder: &Path, library: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&done.stdout).trim().to_owned())
 }
 
-/// Writes the files of a program for check.py: its texts, its arguments and expected results if it has to run, and
-/// the parts that jaxlib's text must contain.
+/// Writes the files of a program for check.py: its texts, and the parts that jaxlib's text must contain. For a
+/// program that has to run, also writes its arguments and expected results.
 fn write(
     folder: &Path,
     name: &str,
@@ -269,7 +269,7 @@ fn jaxlib_reads_every_part_of_a_program() {
         .unwrap();
     write(&folder, "constants", &constants, Some((&[], values)), &[]);
 
-    // This program has a call with all options.
+    // The program has a call with all options.
     let mut b = Builder::new("add");
     let x = b.parameter(0, f32s(&[2]), "x");
     let inner = CustomCall::legacy(ApiVersion::Original, "inner", [x], f32s(&[2]));
@@ -325,7 +325,7 @@ fn jaxlib_reads_every_part_of_a_program() {
     ];
     write(&folder, "everything", &program, None, &parts);
 
-    // This program has features that HLO text can express and StableHLO cannot.
+    // The program has features that HLO text can express and StableHLO cannot.
     let mut b = Builder::new("hlo_only");
     let shape = Tree::tuple([f32s(&[2]), Tree::tuple([f32s(&[3, 2])])]);
     let p0 = b.parameter(0, shape.clone(), "p0");

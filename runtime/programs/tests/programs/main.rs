@@ -56,7 +56,7 @@ proptest! {
     }
 }
 
-/// Checks that each instruction's shape is part of the HLO text, that the shapes and the text can be parsed, and that
+/// Checks that the HLO text contains each instruction's shape, that the shapes and the text can be parsed, and that
 /// StableHLO can be printed.
 fn texts(program: &Program) {
     let hlo = program.to_hlo().unwrap();

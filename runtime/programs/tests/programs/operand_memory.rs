@@ -54,7 +54,7 @@ fn aliased_operands_are_copied_unless_nobody_else_reads_them() {
     // All calls of the chain use the donated memory.
     let program = self::program(|b, x| {
         let once = b.custom_call(legacy("in_place", [x], f32s(&[2])).alias([], 0, []));
-        // These tuples are not used, so they do not count as uses of their elements.
+        // The tuples are not used, so they do not count as uses of their elements.
         let unread = b.tuple([x, once]);
         b.get_tuple_element(unread, 0);
         b.custom_call(legacy("in_place", [once], f32s(&[2])).alias([], 0, []))

@@ -16,7 +16,7 @@ pub(crate) type Handler = unsafe extern "C-unwind" fn(*mut XLA_FFI_CallFrame) ->
 /// `frame` must be a call frame of [`call`].
 pub(crate) unsafe fn operands(frame: *mut XLA_FFI_CallFrame) -> (*mut f32, *mut f32, usize) {
     let buffer = |list: *mut *mut c_void| {
-        // SAFETY: these frames have one argument and one result.
+        // SAFETY: the frames of `call` have one argument and one result.
         let buffer = unsafe { list.read() }.cast::<XLA_FFI_Buffer>();
         // SAFETY: the entry of the list is a buffer.
         unsafe { buffer.read() }

@@ -71,7 +71,7 @@ struct Foreign<M: Managed>(*mut M);
 
 // SAFETY: `from_dlpack` requires that the deleter can be called on any thread.
 unsafe impl<M: Managed> Send for Foreign<M> {}
-// SAFETY: a shared reference gives no access to the tensor.
+// SAFETY: the tensor cannot be accessed through a shared reference.
 unsafe impl<M: Managed> Sync for Foreign<M> {}
 
 impl<M: Managed> Drop for Foreign<M> {

@@ -129,8 +129,8 @@ const DTYPES: [(DType, u8, u8); 23] = [
 /// Returns the shape and the memory of the array that a `DLTensor` describes.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` for a device other than the CPU, an unsupported element type or number of dimensions,
-/// strides that are not row-major, or memory that is not 16-byte aligned.
+/// `INVALID_ARGUMENT` for a device other than the CPU, or an unsupported element type or number of dimensions.
+/// `INVALID_ARGUMENT` for strides that are not row-major, or memory that is not 16-byte aligned.
 ///
 /// # Safety
 /// `shape` must have `ndim` entries, and so must `strides` unless it is null.
