@@ -1,5 +1,5 @@
-//! Builds the one C++ file, which contains exceptions that leave a handler. Without a C++ compiler
-//! the crate works all the same: an exception that leaves a handler ends the process then.
+//! Compiles `guard.cc`, which catches C++ exceptions that leave handlers. Without a C++ compiler, the crate also
+//! works, but an exception that leaves a handler ends the process.
 
 fn main() {
     println!("cargo::rerun-if-changed=src/process/guard.cc");

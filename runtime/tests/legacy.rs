@@ -8,7 +8,7 @@ use xla_ffi_runtime::{
 };
 use xla_ffi_sys::{XlaCustomCallStatus, XlaFfiLegacyStatus};
 
-/// A buffer that a test owns.
+/// A buffer of floats for an operand of a target.
 struct Buffer(Vec<f32>);
 
 impl Buffer {
@@ -137,7 +137,7 @@ unsafe extern "C-unwind" fn panics(_: *mut c_void, _: *mut *const c_void) {
 }
 
 fn target_at(address: *const c_void, signature: Signature) -> Function {
-    // SAFETY: the tests pass functions of this signature; panics that leave them are caught.
+    // SAFETY: the tests pass functions of this signature, and panics of the functions are caught.
     unsafe { Function::at(address, Some(signature)) }.expect("not null")
 }
 

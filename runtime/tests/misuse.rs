@@ -134,7 +134,7 @@ extern "C-unwind" fn panics(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error
     std::ptr::null_mut()
 }
 
-/// Converts a function to the handler type, which does not allow unwinding.
+/// Converts a function that may unwind to the type of handlers, which does not allow unwinding.
 fn unwinding(
     handler: extern "C-unwind" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error,
 ) -> XLA_FFI_Handler {

@@ -319,7 +319,7 @@ fn a_promise_that_is_never_kept_runs_into_the_limit() {
 enum Fate {
     /// The handler runs and returns the correct numbers.
     Runs,
-    /// The host or the handler returns an error.
+    /// The host refuses the handler, or the handler returns an error.
     Refused,
     /// On XLA, the handler would crash or would only work by chance.
     Hazard,

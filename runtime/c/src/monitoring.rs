@@ -142,7 +142,7 @@ pub(crate) const XFFI_RT_LOG_ERROR: c_int = 1;
 pub(crate) const XFFI_RT_LOG_WARNING: c_int = 2;
 pub(crate) const XFFI_RT_LOG_INFO: c_int = 3;
 
-/// A function of the program that receives messages or executions.
+/// A function of the program that receives log messages or finished executions, with its `user` pointer.
 struct Listener<F> {
     told: F,
     user: *mut c_void,

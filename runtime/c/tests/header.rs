@@ -28,7 +28,7 @@ fn without_macros(text: &str) -> String {
     kept.collect()
 }
 
-/// Collects the files of a folder and of its subfolders.
+/// Appends the files in a folder and its subfolders to `found`.
 fn sources_in(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -75,7 +75,7 @@ fn bindings() -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// Returns the C identifiers in `text`.
+/// Returns all C identifiers in `text`, in order.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
         .filter(|word| !word.is_empty())

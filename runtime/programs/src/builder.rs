@@ -93,13 +93,13 @@ impl Builder {
         self.instructions.get(op.index)?.shape.as_ref()
     }
 
-    /// Adds parameter `number` of the program. An empty name becomes `parameter.N`.
+    /// Adds the parameter with index `number`. If `name` is empty, the parameter's name is `parameter.N`.
     pub fn parameter(&mut self, number: usize, shape: ValueShape, name: impl Into<String>) -> Op {
         let name = Some(name.into()).filter(|name| !name.is_empty());
         self.push(name, Some(shape), Kind::Parameter(number))
     }
 
-    /// Adds a constant array, of any element type.
+    /// Adds a constant array. All element types are supported.
     pub fn constant(&mut self, tensor: Tensor) -> Op {
         if tensor.shape().dtype() == DType::Token {
             let message = "a constant is an array, this is a token; use `token`";
@@ -155,7 +155,7 @@ impl Builder {
         self.push(None, shape, Kind::GetTupleElement { operand, element })
     }
 
-    /// Adds a custom call.
+    /// Adds a custom call, and returns the instruction of its result.
     pub fn custom_call(&mut self, mut call: CustomCall) -> Op {
         let indices = self.operands(&call.operands);
         let operands: Vec<_> = call

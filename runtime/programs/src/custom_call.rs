@@ -20,7 +20,7 @@ pub enum Schedule {
 }
 
 impl Schedule {
-    /// Returns the schedule with this number, 0 to 2.
+    /// Returns the schedule with XLA's number, from 0 to 2; `None` for other numbers.
     #[must_use]
     pub fn from_raw(raw: i32) -> Option<Self> {
         [Self::None, Self::Latest, Self::Earliest]
@@ -107,7 +107,7 @@ pub struct CustomCall<O = Op> {
 }
 
 impl CustomCall {
-    /// Creates a call of a typed FFI handler, without attributes.
+    /// Returns the description of a call of a typed FFI handler, without attributes.
     pub fn ffi(
         target: impl Into<String>,
         operands: impl IntoIterator<Item = Op>,
@@ -257,7 +257,7 @@ impl<O> CustomCall<O> {
     }
 }
 
-/// An instruction of a program that is being built. It belongs to the builder that created it.
+/// An instruction of a program that is being built. Only the builder that created the instruction accepts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Op {
     pub(super) builder: u64,

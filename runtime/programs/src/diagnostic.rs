@@ -31,7 +31,7 @@ pub enum Rule {
     AliasOperand,
     /// An alias refers to an existing array in the operand and in the result.
     AliasIndex,
-    /// Aliased arrays have the same element type, dimensions and layout.
+    /// The two arrays of an alias have the same element type, dimensions and layout.
     AliasShape,
     /// Each array is part of at most one alias.
     AliasTwice,

@@ -1,4 +1,4 @@
-//! Runs programs on the embedded runtime.
+//! Compiles programs for the embedded runtime, and runs compiled programs.
 
 mod values;
 

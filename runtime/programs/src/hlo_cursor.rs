@@ -93,7 +93,7 @@ impl<'t> Cursor<'t> {
         Ok(&rest[..length])
     }
 
-    /// Reads a word, with or without a leading `%`.
+    /// Reads a name: a word, with or without a leading `%`.
     pub(super) fn name(&mut self, what: &str) -> Result<&'t str> {
         let _ = self.eat("%");
         self.word(what)

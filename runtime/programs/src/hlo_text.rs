@@ -64,7 +64,7 @@ impl Program {
     }
 }
 
-/// Parses the instructions between a computation's braces.
+/// Parses the instructions between the braces of a computation, and builds the program.
 fn computation(
     cursor: &mut Cursor<'_>,
     name: &str,
@@ -94,7 +94,7 @@ fn computation(
     Ok(builder.build(root)?)
 }
 
-/// The part of an instruction before its operands.
+/// The name, shape and opcode of an instruction, parsed from its text before the operands.
 struct Instruction<'a> {
     name: &'a str,
     shape: ValueShape,
@@ -167,7 +167,7 @@ impl Instruction<'_> {
         }
     }
 
-    /// Skips an attribute that has no effect.
+    /// Skips an attribute that has no effect; any other attribute is an error.
     fn skip(&self, cursor: &mut Cursor<'_>, attribute: &str) -> Result<()> {
         if !UNREAD.contains(&attribute) {
             return Err(self.unknown(cursor, format!("one with '{attribute}'")));

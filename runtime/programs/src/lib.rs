@@ -85,7 +85,7 @@ struct Inner {
     name: String,
     instructions: Vec<Instruction>,
     root: usize,
-    /// The indices of the parameters, by their numbers.
+    /// The indices of the parameters' instructions, in the order of the parameters' numbers.
     parameters: Vec<usize>,
     /// The nesting depth of called computations; 1 if the program calls no computation.
     depth: usize,
@@ -126,7 +126,7 @@ impl Program {
         &self.inner.name
     }
 
-    /// Returns the names and shapes of the parameters, in order.
+    /// Returns the names and shapes of the parameters, in the order of their numbers.
     pub fn parameters(&self) -> impl ExactSizeIterator<Item = (&str, &ValueShape)> {
         self.inner.parameters.iter().map(|&index| {
             let instruction = self.instruction(index);
@@ -134,13 +134,13 @@ impl Program {
         })
     }
 
-    /// Returns the shape of the result.
+    /// Returns the shape of the program's result.
     #[must_use]
     pub fn result(&self) -> &ValueShape {
         &self.instruction(self.inner.root).shape
     }
 
-    /// Returns the name, HLO opcode and shape of every instruction, in order.
+    /// Returns the name, HLO opcode and shape of every instruction, in program order.
     pub fn instructions(&self) -> impl ExactSizeIterator<Item = (&str, &'static str, &ValueShape)> {
         self.inner.instructions.iter().map(|instruction| {
             (

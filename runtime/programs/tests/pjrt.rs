@@ -93,7 +93,7 @@ fn plugins_that_are_refused() {
     }
 }
 
-/// A test plugin whose only function throws.
+/// The source of a test plugin whose only function throws an exception.
 const THROWING: &str = r#"
 #include <cstddef>
 #include <stdexcept>

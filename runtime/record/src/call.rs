@@ -34,7 +34,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// Returns a short description of the call.
+    /// Returns a short description of the call: number, handler and stage.
     #[must_use]
     pub fn title(&self) -> String {
         // A name in a file may contain line breaks, which could make the rest of the name look like output of the
@@ -57,7 +57,7 @@ pub struct Context {
     pub custom_options: Option<Attributes>,
 }
 
-/// An argument or a result.
+/// An argument or a result of a recorded call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operand {
     /// The element type, as a number of [`XLA_FFI_DataType`].
@@ -102,7 +102,7 @@ pub struct End {
     pub later: bool,
 }
 
-/// The outcome of a call.
+/// The outcome of a recorded call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
@@ -139,7 +139,7 @@ pub fn bytes_of(dtype: u32, dims: &[i64]) -> Option<usize> {
 /// The names and values of attributes, in the host's order.
 pub type Attributes = Vec<(String, Value)>;
 
-/// The value of an attribute.
+/// The value of an attribute of a recorded call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Value {

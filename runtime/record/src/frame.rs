@@ -41,8 +41,8 @@ impl Place {
         match self.size? {
             0 => Some(&[]),
             _ if self.data.is_null() => None,
-            // SAFETY: a host's buffer has the bytes of its type and dimensions; the caller guarantees that it
-            // is valid.
+            // SAFETY: a host's buffer has the size of its element type and dimensions. The caller guarantees that the
+            // buffer is valid.
             size => Some(unsafe { slice::from_raw_parts(self.data, size) }),
         }
     }

@@ -72,7 +72,7 @@ impl Host {
     /// Calls a function that may fail. An error is discarded, and `None` is returned.
     fn ask<T>(&self, slot: Slot, args: &mut T) -> Option<()> {
         let function = self.function(slot)?;
-        // SAFETY: the arguments match the function on this revision.
+        // SAFETY: `args` is the arguments struct of the function on this revision.
         let error = unsafe { function(ptr::from_mut(args).cast()) };
         if error.is_null() {
             return Some(());
@@ -82,7 +82,7 @@ impl Host {
         destroy.struct_size = size_of::<XLA_FFI_Error_Destroy_Args>();
         destroy.error = error;
         let function = self.function(Slot::ErrorDestroy)?;
-        // SAFETY: this code owns the error and does not use it again.
+        // SAFETY: the host passed ownership of the error, which is not used again.
         unsafe { function(ptr::from_mut(&mut destroy).cast()) };
         None
     }

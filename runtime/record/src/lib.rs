@@ -52,7 +52,7 @@ pub struct XlaFfiRecordCounts {
     pub open: u64,
 }
 
-/// Returns [`RECORDER_VERSION`].
+/// Returns [`RECORDER_VERSION`], so that programs can check the library.
 #[unsafe(no_mangle)]
 pub extern "C" fn xla_ffi_record_version() -> u32 {
     RECORDER_VERSION

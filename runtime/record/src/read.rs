@@ -13,7 +13,7 @@ const LONGEST_CALL: u64 = 1 << 28;
 /// A recorded call and its outcome, as read from a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorded {
-    /// The call.
+    /// The description of the call.
     pub call: Call,
     /// The bytes of the arguments; `None` for arguments whose bytes were not kept.
     pub args: Vec<Option<Vec<u8>>>,

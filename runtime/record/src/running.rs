@@ -64,7 +64,7 @@ pub(crate) fn innermost() -> Option<Arc<Running>> {
         .ok()?
 }
 
-/// Returns the name of a stage; `None` for stages that are not recorded.
+/// Returns the name of a stage in recorded calls; `None` for stages that are not recorded.
 fn stage_name(stage: XLA_FFI_ExecutionStage) -> Option<&'static str> {
     match stage {
         XLA_FFI_ExecutionStage::INSTANTIATE => Some("instantiate"),

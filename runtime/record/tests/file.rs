@@ -1,4 +1,4 @@
-//! Tests recorded calls: written files can be read, and damage is reported.
+//! Tests that the files of recorded calls can be read, and that damaged files result in an error.
 
 mod test_host;
 

@@ -17,15 +17,15 @@ use xla_ffi_sys::{
     XLA_FFI_Window_Get_Args, XLA_FFI_Window_Request_Args,
 };
 
-/// Identifies a communicator by its groups of devices and its id.
+/// The identity of a communicator: its groups of devices, their mode, and an id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct CommunicatorKey {
     /// The ABI's group mode, which determines how the ids in `groups` are interpreted.
     pub mode: u32,
-    /// Groups of device ids.
+    /// The groups of devices, as lists of device ids.
     pub groups: Vec<Vec<i64>>,
-    /// Distinguishes communicators that have the same groups.
+    /// An id, which distinguishes communicators with the same groups.
     pub id: i64,
 }
 
@@ -54,9 +54,9 @@ type MakeForDevice = dyn Fn(&CommunicatorKey, i32) -> DeviceCommunicator + Send 
 
 #[derive(Default)]
 struct Requested {
-    /// Communicators by key. Each is created once, without blocking requests for others.
+    /// The communicators by key. Each communicator is created once, without blocking requests for other keys.
     communicators: BTreeMap<CommunicatorKey, Arc<OnceLock<usize>>>,
-    /// Device communicators, by the communicator's key and the number of barriers.
+    /// The device communicators, by the key of the communicator and the number of barriers.
     device_communicators: BTreeMap<(CommunicatorKey, i32), Arc<OnceLock<DeviceCommunicator>>>,
     windows: BTreeMap<CommunicatorKey, Vec<Region>>,
     next_window: usize,
@@ -437,7 +437,7 @@ unsafe extern "C" fn get_window(
     unsafe { serve("get_window", this, args, false, work) }
 }
 
-/// Returns the number of barriers in a handler's requirements.
+/// Returns the number of barriers in a handler's requirements for a device communicator.
 ///
 /// # Safety
 /// `requirements` must be null or a handler's struct.

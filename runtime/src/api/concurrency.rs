@@ -99,7 +99,7 @@ pub(super) unsafe extern "C" fn thread_pool_num_threads<const R: u8>(
     })
 }
 
-/// `Future_Create`: creates a future.
+/// `Future_Create`: creates a future for the call in progress.
 pub(super) unsafe extern "C" fn future_create<const R: u8>(
     args: *mut XLA_FFI_Future_Create_Args,
 ) -> *mut XLA_FFI_Error {

@@ -20,7 +20,7 @@ fn absent(what: &str) -> Error {
     )
 }
 
-/// Reads a type id.
+/// Returns the number in a handler's type id; an error for null.
 ///
 /// # Safety
 /// `id` must be null or point to a type id.

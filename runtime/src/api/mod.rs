@@ -101,7 +101,7 @@ impl Runtime {
     }
 }
 
-/// Returns the function table of a revision.
+/// Returns a new function table of a revision.
 fn table(revision: Revision) -> Table {
     match revision {
         Revision::R0 => table_of::<0>(),

@@ -53,7 +53,7 @@ pub enum Recorded {
         /// The size in bytes.
         size: usize,
     },
-    /// An empty command, which only orders other commands.
+    /// An empty command. It only orders other commands.
     Empty,
 }
 
@@ -61,7 +61,7 @@ pub enum Recorded {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Command {
-    /// The operation.
+    /// The recorded operation.
     pub what: Recorded,
     /// The indices of the commands that must run before this command, counted from 0 in the order of recording.
     pub after: Vec<usize>,
@@ -83,7 +83,7 @@ struct Core {
 
 /// The commands of a call, in the order in which the call's handler last created them.
 struct Owned {
-    /// Identifies the call. The weak reference keeps the address from being reused by a later call.
+    /// The call whose commands these are. The weak reference prevents a later call from having the same address.
     call: Weak<()>,
     commands: Vec<*const XLA_FFI_Command>,
 }

@@ -36,7 +36,7 @@ pub(super) unsafe extern "C" fn type_register<const R: u8>(
     error_or_null("Type_Register", || {
         // SAFETY: handlers pass a complete args struct, as the ABI requires.
         unsafe { check_size(args, 40) }?;
-        // SAFETY: the size covers the older struct, which is a prefix of the newer struct.
+        // SAFETY: the size covers the struct of revisions before r7, which is a prefix of the newer struct.
         let asked = unsafe { args.read() };
         // SAFETY: handlers pass a valid span, as the ABI requires.
         let name = unsafe { text(asked.name, "the name of the type") }?;

@@ -17,7 +17,7 @@ pub(crate) struct Body {
     pub(super) context: Box<Context>,
     pub(super) raw: RawFrame,
     pub(super) frame: CallFrame,
-    /// The arguments and the rules of the call; the context refers to its parts.
+    /// The arguments and the rules of the call. The context of the call refers to parts of the request.
     pub(super) request: Request,
     pub(super) rets: Vec<Tensor>,
 }
@@ -27,7 +27,7 @@ impl Body {
         self.context.shared().revision
     }
 
-    /// Lays out the handler's frame with the current data.
+    /// Writes the handler's frame with the current operands and context.
     pub(super) fn lay_out(&mut self) {
         let api = self.context.shared().api();
         self.raw = self.frame.raw(api, self.context.raw(), Stage::Execute);
@@ -67,7 +67,7 @@ impl Body {
         Ok(())
     }
 
-    /// Waits for the device's stream, if the call has one.
+    /// Waits until the call's stream has run all work, if the call has a stream.
     pub(super) fn synchronize(&self) -> Result<()> {
         let stream = self.context.parts().stream.as_ref();
         stream.map_or(Ok(()), Stream::synchronize)

@@ -1,4 +1,5 @@
-//! Invokes a stage and interprets its outcome; runs the instantiate stage, which makes an executable.
+//! Calls the function of a handler's stage, and converts its outcome. Also creates executables, by running the
+//! instantiate stage.
 
 use super::body::{Body, keep_until_done};
 use super::request::Request;
@@ -217,7 +218,7 @@ impl Handler {
     }
 }
 
-/// Runs the instantiate stage with all attributes and without operands.
+/// Runs the instantiate stage of an executable, with all attributes and without operands.
 fn instantiate(executable: &Executable) -> Result<()> {
     let shared = &executable.handler().shared;
     let handler = executable.function(Stage::Instantiate)?;

@@ -18,7 +18,7 @@ pub enum Displaced {
     Result(usize),
 }
 
-/// Memory that the call owns for an operand, with room for one byte before it.
+/// Memory for an operand, with room for one byte before the operand.
 struct Place {
     shape: Shape,
     room: Tensor,

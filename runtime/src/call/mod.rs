@@ -1,4 +1,4 @@
-//! Calls: pass operands, run stages, return results.
+//! Calls of handlers: the API to pass operands, run stages, and get results.
 
 mod body;
 mod invoke;
@@ -74,11 +74,11 @@ pub struct Call {
     pub(crate) executable: Executable,
 }
 
-/// The outcome of a call.
+/// The outcome of a successful call.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Outcome {
-    /// The results, in order.
+    /// The results of the call, in order.
     pub rets: Vec<Tensor>,
 }
 
@@ -112,7 +112,7 @@ impl Call {
         }
     }
 
-    /// Adds an argument.
+    /// Adds an argument to the call.
     #[inline]
     #[must_use]
     pub fn arg(mut self, tensor: Tensor) -> Self {
@@ -120,7 +120,7 @@ impl Call {
         self
     }
 
-    /// Adds arguments.
+    /// Adds arguments to the call, like [`Call::arg`].
     #[must_use]
     pub fn args(mut self, tensors: impl IntoIterator<Item = Tensor>) -> Self {
         self.request.args.extend(tensors);

@@ -18,12 +18,12 @@ const GUARD: usize = 256;
 struct Array {
     shape: Shape,
     memory: Option<CudaMemory>,
-    /// The byte that fills the guard.
+    /// The value of the bytes in the guard.
     pattern: u8,
 }
 
 impl Array {
-    /// Copies a tensor's elements to the device.
+    /// Allocates an array on the device and copies a tensor's elements to it.
     fn copy_of(tensor: &Tensor, device: &CudaDevice) -> Result<Self> {
         let mut bytes = tensor.bytes().to_vec();
         let pattern = next_pattern();
@@ -70,7 +70,7 @@ impl Array {
 struct Arrays {
     args: Vec<Array>,
     rets: Vec<Array>,
-    /// For each result, the argument whose memory it shares.
+    /// For each result, the index of the argument whose array it uses; `None` for a result with a separate array.
     aliases: Vec<Option<usize>>,
 }
 
@@ -214,7 +214,7 @@ impl Call {
         let mut args = std::mem::take(&mut self.request.args);
         let mut rets = vec![];
         operands(&mut args, &mut self.request.rets, revision, &mut rets)?;
-        // SAFETY: this call owns the results; arguments are not changed.
+        // SAFETY: this call owns the results, and arguments are not changed.
         let poison = poisoned.then(|| unsafe { Poison::tensors(&args, &rets) });
         let arrays = Arrays::copies_of(&args, &rets, device)?;
         let operand = |array: &Array| array.operand();

@@ -149,7 +149,7 @@ impl PreparedCall {
         Self::ready(executable, body)
     }
 
-    /// Returns a call whose stages before execute have run.
+    /// Returns a prepared call. The stages before execute have already run.
     fn ready(executable: Executable, body: Box<Body>) -> Result<Self> {
         Ok(Self {
             handler: executable.function(Stage::Execute)?,
@@ -227,8 +227,8 @@ impl PreparedCall {
         if self.body.request.rules.unwritten == Unwritten::Refused {
             // Work that is queued on the stream may use the current contents of the results.
             self.body.synchronize()?;
-            // SAFETY: no execution is open. If unwritten results are refused, the operands are host memory: the call
-            // owns them, or the caller of `Call::prepare_on` guarantees this.
+            // SAFETY: no execution is open. If unwritten results are refused, the operands are in host memory: either
+            // the call owns them, or the caller of `Call::prepare_on` guarantees this.
             self.poison = Some(unsafe { Poison::frame(&self.body.frame) });
         }
         if flips(shared.revision) {
@@ -325,7 +325,7 @@ impl PreparedCall {
         Ok(())
     }
 
-    /// Waits for the work that the executions put on the call's stream.
+    /// Waits until the call's stream has run the work of all executions.
     pub(super) fn synchronize(&self) -> Result<()> {
         self.body.synchronize()
     }

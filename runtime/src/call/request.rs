@@ -53,11 +53,11 @@ impl Rules {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Ret {
-    /// New memory for a result of this shape.
+    /// The result gets new memory of this shape.
     New(Shape),
-    /// The memory of the argument with this index.
+    /// The result uses the memory of the argument with this index.
     Alias(usize),
-    /// The memory of this tensor, with its current elements.
+    /// The result uses the memory of this tensor, with the tensor's current elements.
     In(Tensor),
 }
 
@@ -185,7 +185,7 @@ fn packed_otherwise(number: usize, revision: Revision) -> Error {
     )
 }
 
-/// Returns true if hosts of the revision put the first element of a shared byte into its high bits.
+/// Returns true if hosts of the revision pack the first element of a byte into the high bits.
 pub(super) fn flips(revision: Revision) -> bool {
     revision < Revision::R5
 }

@@ -114,7 +114,7 @@ impl Settings<'_> {
         self
     }
 
-    /// Sets the user data.
+    /// Sets the user data of the next executions.
     ///
     /// # Errors
     /// `INVALID_ARGUMENT` for user data of a different runtime.

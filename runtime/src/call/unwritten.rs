@@ -93,7 +93,7 @@ impl Poison {
             for start in (0..bytes).step_by(PROOF) {
                 let count = PROOF.min(bytes - start);
                 let word = word(seed, place.index, start);
-                // SAFETY: `start` is within the result.
+                // SAFETY: `start` is less than the size of the result.
                 let at = unsafe { place.data.add(start) };
                 // SAFETY: `count` bytes remain from `at` to the end of the result, whose memory is writable.
                 unsafe { at.copy_from_nonoverlapping(word.as_ptr(), count) };
@@ -112,7 +112,7 @@ impl Poison {
     pub unsafe fn check(self) -> Result<()> {
         let mut findings = vec![];
         for place in &self.places {
-            // SAFETY: the slice has as many bytes as the result; `fill` has initialised all of them.
+            // SAFETY: the slice has the size of the result, and `fill` has initialised all bytes.
             let bytes = unsafe { std::slice::from_raw_parts(place.data, place.shape.bytes()) };
             let runs = left(self.seed, place.index, bytes);
             if !runs.is_empty() {

@@ -1,4 +1,4 @@
-//! The context of an invocation, and the current invocation of a thread.
+//! The context of a call, and the call that is in progress on the current thread.
 
 pub(crate) mod cancellation;
 mod parts;
@@ -48,7 +48,7 @@ pub(crate) struct Context {
     /// The type of the last user data that the handler requested and the call does not have.
     absent: AtomicI64,
     prints: bool,
-    /// The record extension while the record stage runs.
+    /// The address of the record extension during the record stage; otherwise null.
     record: AtomicPtr<XLA_FFI_Extension>,
     /// The cancellation extension, created when a handler first requests it.
     cancellation: OnceLock<Box<CancellationExtension>>,
@@ -430,7 +430,8 @@ impl Drop for Context {
     }
 }
 
-/// The runtime (null outside calls) and the context (null in metadata calls and pool tasks).
+/// The runtime and the context of a call. The runtime is null outside calls; the context is null in metadata queries
+/// and thread-pool tasks.
 type Current = (*const Shared, *const Context);
 
 thread_local! {

@@ -1,4 +1,4 @@
-//! The parts of a context that a caller sets.
+//! The parts of a context that the caller of a handler can set.
 
 use super::{Canceller, UserData};
 use crate::device::{DeviceAllocator, Stream};
@@ -11,7 +11,7 @@ use std::time::Instant;
 use xla_ffi_sys::XLA_FFI_Extension;
 use xla_ffi_sys::{ErrorCode, Result};
 
-/// The parts of a context that a caller sets.
+/// The parts of a context that the caller of a handler can set.
 #[derive(Clone)]
 pub(crate) struct Parts {
     pub(crate) run_id: i64,
@@ -48,7 +48,7 @@ impl Parts {
         }
     }
 
-    /// Returns the defaults of a call on a CPU: run id 0, device 0, a thread pool.
+    /// Returns the default parts for a call on a CPU: run id 0, device ordinal 0, and a thread pool.
     #[inline]
     pub(crate) fn new() -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! User data: objects that a program passes to handlers by their type.
+//! User data: objects that a program passes to handlers. Handlers find an object by its type.
 
 use crate::host::state_object::StateObject;
 use crate::host::{Runtime, Shared};

@@ -24,7 +24,7 @@ struct Queue {
 struct Inner {
     queue: Mutex<Queue>,
     changed: Condvar,
-    /// The thread that runs the work; set before any work is enqueued.
+    /// The id of the stream's thread. It is set before any work is enqueued.
     thread: OnceLock<ThreadId>,
 }
 
@@ -178,7 +178,7 @@ impl Drop for CpuStream {
 pub struct CpuDevice {
     /// The stream of the device.
     pub stream: Arc<CpuStream>,
-    /// The allocator for scratch memory.
+    /// The allocator for the scratch memory of calls.
     pub allocator: Arc<HostAllocator>,
 }
 

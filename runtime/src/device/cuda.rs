@@ -315,7 +315,7 @@ unsafe impl DeviceAllocator for CudaAllocator {
 pub struct CudaDevice {
     /// The stream of the device.
     pub stream: Arc<CudaStream>,
-    /// The allocator for scratch memory.
+    /// The allocator for the scratch memory of calls.
     pub allocator: Arc<dyn DeviceAllocator>,
     context: Arc<Context>,
 }

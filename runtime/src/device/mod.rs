@@ -21,7 +21,7 @@ use xla_ffi_sys::{Error, ErrorCode, Result};
 pub unsafe trait DeviceStream: Send + Sync {
     /// Returns the stream's handle, which handlers receive.
     fn handle(&self) -> *mut c_void;
-    /// Enqueues work after all work that is already on the stream.
+    /// Enqueues `work` after all work that is already on the stream.
     fn enqueue(&self, work: Box<dyn FnOnce() + Send>);
     /// Enqueues work like [`DeviceStream::enqueue`], on streams that may reject work. [`Stream::enqueue`] returns the
     /// error of this function.

@@ -27,7 +27,7 @@ pub(crate) struct Encoded {
 }
 
 impl Encoded {
-    /// Decodes the attributes.
+    /// Returns the dictionary as [`Attributes`].
     pub(crate) fn to_attributes(&self) -> Attributes {
         // SAFETY: `raw` is a complete dictionary, whose memory exists as long as `self`.
         unsafe { decode(&raw const self.raw) }

@@ -25,7 +25,7 @@ pub enum Stage {
     Instantiate = XLA_FFI_ExecutionStage::INSTANTIATE.0 as u8,
     /// Runs before an execution, to request resources.
     Prepare = XLA_FFI_ExecutionStage::PREPARE.0 as u8,
-    /// Runs before an execution, once the resources are available.
+    /// Runs before an execution, after the resources that prepare requested are available.
     Initialize = XLA_FFI_ExecutionStage::INITIALIZE.0 as u8,
     /// Runs the custom call.
     Execute = XLA_FFI_ExecutionStage::EXECUTE.0 as u8,
@@ -61,7 +61,7 @@ impl Stage {
         self.raw().lower_name().unwrap_or_default()
     }
 
-    /// Returns the stage called `name`.
+    /// Returns the stage with this lower-case name, or `None` for unknown names.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|stage| stage.name() == name)

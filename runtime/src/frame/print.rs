@@ -41,7 +41,7 @@ pub unsafe fn describe(frame: *const XLA_FFI_CallFrame) -> String {
     } else {
         ", metadata is asked"
     };
-    // Writing into a `String` cannot fail.
+    // Writing to a `String` cannot fail.
     let _ = writeln!(text, "call frame, {name} stage{kind}");
     // SAFETY: the frames of all revisions have this field.
     let args = unsafe { (*frame).args };

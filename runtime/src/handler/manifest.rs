@@ -73,7 +73,7 @@ impl Library {
     }
 }
 
-/// A handler of a manifest.
+/// A handler as described in a manifest.
 struct Described {
     name: String,
     stages: Vec<(Stage, String)>,

@@ -55,7 +55,7 @@ impl Bundle {
         }
     }
 
-    /// Returns the function of a stage.
+    /// Returns the function of a stage; `None` if the bundle has no function for the stage.
     #[must_use]
     pub fn get(&self, stage: Stage) -> Option<XLA_FFI_Handler> {
         self.stages[stage as usize]
@@ -87,7 +87,7 @@ pub struct Traits(u32);
 impl Traits {
     /// The empty set of traits.
     pub const NONE: Self = Self(0);
-    /// Calls may be captured into a command buffer.
+    /// The trait of handlers whose calls may be captured into a command buffer.
     pub const COMMAND_BUFFER_COMPATIBLE: Self =
         Self(XLA_FFI_Handler_TraitsBits::COMMAND_BUFFER_COMPATIBLE.0);
 

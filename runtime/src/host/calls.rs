@@ -89,7 +89,7 @@ fn increment(counter: &AtomicU64) -> u64 {
 }
 
 impl Progress {
-    /// Marks the start of the handler's call.
+    /// Marks the start of a handler's call.
     #[inline]
     pub(crate) fn begin(&self) {
         // The store is sequentially consistent with the shutdown flag: either the call is refused, or the shutdown
@@ -137,7 +137,7 @@ impl Progress {
         open.clone().filter(|open| !open.is_done())
     }
 
-    /// Returns true if the handler has not returned.
+    /// Returns true if the handler is running.
     #[inline]
     pub(crate) fn is_inside(&self) -> bool {
         self.phase.load(Ordering::Acquire) == INSIDE
@@ -156,7 +156,7 @@ impl Progress {
         }
     }
 
-    /// Returns true if the handler is still running.
+    /// Returns true if the handler is running or its future is not complete.
     fn is_in_flight(&self) -> bool {
         match self.phase.load(Ordering::Acquire) {
             IDLE => false,
@@ -188,7 +188,7 @@ impl Progress {
     }
 }
 
-/// All calls of a runtime.
+/// The calls and counters of a runtime.
 #[derive(Default)]
 pub(crate) struct Calls {
     is_over: AtomicBool,
@@ -304,7 +304,7 @@ impl Calls {
     /// Returns the counts of each handler that has been called.
     pub(crate) fn counts(&self) -> Vec<HandlerCounts> {
         let tallies: Vec<_> = self.tallies().values().cloned().collect();
-        // The lock keeps the list of calls unchanged while they are counted.
+        // The lock prevents changes of the list of calls while they are counted.
         let all = self.all();
         let mut alive = BTreeMap::<_, (u64, u64)>::new();
         for call in all.values() {

@@ -25,7 +25,7 @@ type Callback = Box<dyn FnOnce(Option<ErrorCode>) + Send>;
 
 #[derive(Default)]
 struct Progress {
-    /// Whether a call has returned the future.
+    /// Whether a handler has returned the future from a call.
     is_returned: bool,
     outcome: Option<std::result::Result<(), Error>>,
     /// The error code, set when the handler completes the future. The outcome is set later, after the execution is
@@ -196,7 +196,7 @@ pub(crate) fn find(future: *mut XLA_FFI_Future) -> Result<Arc<Completion>> {
         .ok_or_else(|| unknown(future))
 }
 
-/// Creates a future and returns its number.
+/// Creates a future and returns its number for handlers.
 pub(crate) fn create() -> usize {
     FUTURES.insert(Arc::default())
 }

@@ -211,7 +211,7 @@ impl Table {
 /// The tables, so that leak checkers find references to them.
 static KEPT: Mutex<Vec<&'static [usize]>> = Mutex::new(Vec::new());
 
-/// Keeps a table until the program ends.
+/// Makes a table's memory permanent: it is kept until the program ends.
 fn keep(words: Box<[usize]>) -> &'static [usize] {
     let words: &'static [usize] = Box::leak(words);
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);

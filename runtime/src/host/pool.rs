@@ -1,4 +1,4 @@
-//! Runs handlers' tasks: on the host's thread pool, or on an executor of the program.
+//! Executors of handlers' tasks: the thread pool of a runtime, or an executor of the program.
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
@@ -33,9 +33,9 @@ pub trait Executor: Send + Sync {
     fn num_threads(&self) -> usize;
 }
 
-/// The executor of a call's tasks.
+/// The executor that runs the tasks of a call.
 pub(crate) enum Tasks<'c> {
-    /// The runtime's thread pool.
+    /// The thread pool of the runtime.
     Pool(&'c ThreadPool),
     /// An executor of the program.
     Executor(&'c dyn Executor),

@@ -15,7 +15,7 @@ pub(crate) const RUST_ALONE: i64 = -1;
 /// A state or user-data object of a user type.
 pub(crate) struct StateObject {
     type_id: i64,
-    /// The object's Rust type, if it is a Rust value.
+    /// The Rust type of the object, if the object is a Rust value.
     rust: Option<TypeId>,
     object: *mut c_void,
     deleter: Option<unsafe extern "C" fn(*mut c_void)>,
@@ -105,7 +105,7 @@ pub(crate) struct Refused {
     pub(crate) why: Box<Error>,
 }
 
-/// The slot for the state of a stage. It is set once and read from any thread without a lock.
+/// The slot for the state of a stage. The state is set once, and any thread can read it without a lock.
 #[derive(Default)]
 pub(crate) struct StateSlot {
     object: OnceLock<StateObject>,

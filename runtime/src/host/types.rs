@@ -83,7 +83,7 @@ pub(crate) struct Types {
 }
 
 impl Types {
-    /// Runs `work` with exclusive access to the types.
+    /// Runs `work` with exclusive access to the registered types.
     fn with<R>(&self, work: impl FnOnce(&mut Known) -> R) -> R {
         work(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -37,7 +37,7 @@ pub enum TupleForm {
 }
 
 impl TupleForm {
-    /// Returns the form that current XLA uses for a signature.
+    /// Returns the tuple form that current XLA uses for a signature.
     #[must_use]
     pub fn default_for(signature: Signature) -> Self {
         match signature {
@@ -213,7 +213,7 @@ impl<'a> Invocation<'a> {
         self
     }
 
-    /// Sets the stream of a device target.
+    /// Sets the stream of the call. Device targets need a stream.
     #[must_use]
     pub fn stream(mut self, stream: Stream) -> Self {
         self.stream = Some(stream);

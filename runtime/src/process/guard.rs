@@ -9,7 +9,7 @@ use xla_ffi_sys::{XLA_FFI_CallFrame, XLA_FFI_Error, XLA_FFI_Handler};
 /// Whether C++ exceptions are caught. If no C++ compiler was available for the build, an exception ends the process.
 pub const CONTAINS_CXX_EXCEPTIONS: bool = cfg!(xla_ffi_cxx);
 
-/// A panic or C++ exception that left a function.
+/// A panic or C++ exception that left a foreign function.
 #[derive(Debug)]
 pub struct Unwound {
     text: String,
@@ -118,7 +118,7 @@ pub(crate) unsafe fn call_handler(
     frame: *mut XLA_FFI_CallFrame,
 ) -> Result<*mut XLA_FFI_Error, Unwound> {
     type Unwinds = unsafe extern "C-unwind" fn(*mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error;
-    // SAFETY: the types differ only in whether unwinding is allowed, not in the calling convention.
+    // SAFETY: the types have the same calling convention; only `Unwinds` allows unwinding.
     let handler = unsafe { std::mem::transmute::<XLA_FFI_Handler, Unwinds>(handler) };
     let mut result = std::ptr::null_mut();
     // SAFETY: guaranteed by the caller.

@@ -1,4 +1,4 @@
-//! Loads shared libraries.
+//! Loads shared libraries, which stay loaded until the process ends.
 
 use std::fs::File;
 use std::io::Read;

@@ -11,7 +11,7 @@ use crate::value::parse::{Cursor, ParseError};
 use crate::value::{Attribute, AttributeArray, Attributes, DType, scalar_codec};
 use std::ops::Range;
 
-/// Maximum number of elements of an array.
+/// The maximum number of elements of an array attribute.
 const MAX_ELEMENTS: usize = 1 << 24;
 
 type Parsed<T> = Result<T, ParseError>;

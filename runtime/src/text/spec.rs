@@ -10,10 +10,10 @@ use crate::value::{DType, Shape, Tensor};
 use std::path::{Path, PathBuf};
 use xla_ffi_sys::Result;
 
-/// The source of the elements of an argument.
+/// The source of the elements of an argument in the syntax of the command line.
 #[derive(Clone, Debug, PartialEq)]
 enum Fill {
-    /// One number per element.
+    /// A list with one number per element.
     Values(Vec<Number>),
     /// The numbers 0, 1, 2 and so on. Integer types wrap around at the end of their range.
     Iota,
@@ -291,7 +291,7 @@ fn number(dtype: DType, value: u64) -> Number {
 }
 
 fn random(dtype: DType, state: &mut u64) -> Number {
-    // The generator is splitmix64.
+    // The random numbers are those of the generator SplitMix64.
     let mut next = || {
         *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = *state;

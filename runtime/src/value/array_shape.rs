@@ -1,4 +1,4 @@
-//! Shapes of arrays with a layout: element type, dimensions, and the order of the dimensions in memory.
+//! Array shapes with a layout: element type, dimensions, and the order of the dimensions in memory.
 
 use super::{DType, Shape};
 use crate::value::parse::{Cursor, ParseError};

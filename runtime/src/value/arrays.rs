@@ -1,4 +1,4 @@
-//! Conversions between tensors and `ndarray` arrays that avoid copies.
+//! Conversions between tensors and arrays of the crate `ndarray`, without copies if possible.
 
 use super::{Element, Tensor};
 use ndarray::{Array, ArrayViewD, ArrayViewMutD, Dimension, IxDyn};

@@ -17,7 +17,7 @@ pub(crate) const MAX_DEPTH: usize = 64;
 pub enum Attribute {
     /// A scalar, as an element type and bits.
     Scalar(DType, u128),
-    /// A dense, one-dimensional array.
+    /// A dense, one-dimensional array of scalars.
     Array(AttributeArray),
     /// A string of arbitrary bytes.
     Str(Vec<u8>),
@@ -191,7 +191,7 @@ impl Attributes {
             .binary_search_by(|entry| entry.0.as_bytes().cmp(name.as_bytes()))
     }
 
-    /// Returns the attribute called `name`.
+    /// Returns the attribute called `name`; `None` if the dictionary has no such attribute.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Attribute> {
         self.position(name).ok().map(|index| &self.entries[index].1)

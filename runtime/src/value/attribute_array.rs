@@ -88,7 +88,7 @@ impl AttributeArray {
         self.len == 0
     }
 
-    /// Returns the bytes of the elements, in native byte order.
+    /// Returns the bytes of all elements, in native byte order.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes

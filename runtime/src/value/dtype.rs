@@ -86,7 +86,7 @@ impl DType {
         TABLE.iter().map(|row| row.0)
     }
 
-    /// Returns the number of the type in the ABI.
+    /// Returns the number of the element type in the ABI.
     #[must_use]
     pub fn raw(self) -> XLA_FFI_DataType {
         self.row().dtype
@@ -105,7 +105,7 @@ impl DType {
         None
     }
 
-    /// Returns the element type of `T`.
+    /// Returns the element type that corresponds to the Rust type `T`.
     #[must_use]
     pub fn of<T: Element>() -> Self {
         const { Self::from_raw(T::DTYPE).expect("an element has one of the listed types") }

@@ -149,7 +149,7 @@ impl Memory {
         unsafe { std::slice::from_raw_parts(self.start().as_ptr(), self.len()) }
     }
 
-    /// Returns true if the bytes must not be written.
+    /// Returns true if the memory is read-only.
     fn is_read_only(&self) -> bool {
         let Self::Large(large) = self else {
             return false;
@@ -205,7 +205,7 @@ impl Memory {
 }
 
 impl Large {
-    /// Allocates zeroed memory with room for the guard.
+    /// Allocates zero-initialised memory with room for a guard.
     #[cold]
     fn zeroed(bytes: usize, pattern: u8) -> Result<Self> {
         let refuse = || {

@@ -1,4 +1,4 @@
-//! Shapes: an element type and dimensions whose sizes cannot overflow.
+//! Shapes of arrays: an element type, and dimensions whose product cannot overflow.
 
 use super::DType;
 use smallvec::SmallVec;

@@ -222,7 +222,7 @@ impl Tensor {
         Ok(Self { shape, memory })
     }
 
-    /// Returns the shape.
+    /// Returns the shape of the array.
     #[must_use]
     pub fn shape(&self) -> &Shape {
         &self.shape

@@ -17,7 +17,7 @@ use std::fmt;
 pub enum Tree<T> {
     /// A value that is not a tuple.
     Leaf(T),
-    /// A tuple of trees, possibly empty.
+    /// A tuple of trees. It may be empty.
     Tuple(Vec<Tree<T>>),
 }
 
@@ -119,7 +119,7 @@ impl<T> Tree<T> {
         of(self, &mut f)
     }
 
-    /// Returns true if both trees have the same structure; the leaves may differ.
+    /// Returns true if both trees have the same structure. Their leaves may differ.
     #[must_use]
     pub fn same_structure<U>(&self, other: &Tree<U>) -> bool {
         match (self, other) {

@@ -1,4 +1,4 @@
-//! Shapes of values: arrays, tokens, and tuples of shapes to any depth.
+//! Shapes of values in programs: arrays, tokens, and nested tuples of them.
 
 use super::{DType, Shape, Tree};
 use crate::value::array_shape::ArrayShape;

@@ -1,4 +1,4 @@
-// C++ handlers, tasks and deleters that throw exceptions; tests/exceptions.rs calls them.
+// C++ handlers, tasks and deleters that throw exceptions. tests/exceptions.rs calls them.
 
 #include <pthread.h>
 

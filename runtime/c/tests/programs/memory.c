@@ -130,7 +130,7 @@ static void programs(xffi_rt* runtime, int typed) {
   free(w);
 }
 
-/* The structs of dlpack.h. */
+/* The structs of dlpack.h that this test uses. */
 typedef struct tensor {
   void* data;
   int32_t device_type, device_id;

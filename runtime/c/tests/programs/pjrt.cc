@@ -55,7 +55,7 @@ static xla::Literal Value(float value) {
   return literal;
 }
 
-// Returns a program with the results scale(a + b) and a.
+// Returns a program with two results: scale(a + b), with the attributes `by`, and a.
 static xla::XlaComputation Program(const char* by) {
   xla::XlaBuilder b("both");
   xla::XlaOp x = xla::Parameter(&b, 0, Scalar(), "a");

@@ -146,7 +146,7 @@ int main() {
       },
       nullptr);
   if (errors != 0) return 4;
-  // A negative time limit waits forever.
+  // With a negative time limit, the run waits forever.
   options.milliseconds = -1;
   executable = xla_ffi::Executable::CompileWith(program, options);
   if (!executable.ok() || executable->Run(own)->data<float>()[999] != 42.0f) return 5;

@@ -1,4 +1,4 @@
-//! Builds programs in C and C++ that are linked with the runtime, as a C programmer would.
+//! Builds C and C++ programs that are linked with the runtime, with the headers and libraries that users get.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 pub(crate) use xla_ffi_testing::skip;

@@ -101,7 +101,7 @@ pub(super) fn operand_layouts(
         .collect()
 }
 
-/// Returns the index of each operand's first leaf among the leaves of all operands.
+/// Returns, for each operand, the index of its first leaf among the leaves of all operands.
 pub(super) fn starts(operands: &[Tree<Tensor>]) -> Vec<usize> {
     let mut next = 0;
     operands

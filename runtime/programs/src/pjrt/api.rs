@@ -48,7 +48,7 @@ impl Api {
         Ok(api)
     }
 
-    /// Returns the size of the table in bytes.
+    /// Returns the size of the function table in bytes.
     fn size(self) -> usize {
         // SAFETY: guaranteed by the type's invariant. The size is the first field in every version.
         unsafe { (*self.table.as_ptr()).struct_size }
@@ -198,7 +198,7 @@ impl Api {
         };
         let mut freed = ErrorDestroy::new();
         freed.error = error;
-        // SAFETY: this code owns the error and frees it once.
+        // SAFETY: the caller passed ownership of the error, which is freed once.
         let _leaked_if_absent = unsafe { self.call_void(&mut freed) };
         Err(Error::new(code, message))
     }

@@ -85,7 +85,7 @@ impl Table {
         };
         // SAFETY: guaranteed by the type's invariant.
         if let Some(destroy) = unsafe { (*self.api).XLA_FFI_Error_Destroy } {
-            // SAFETY: this code owns the error and frees it once.
+            // SAFETY: the caller passed ownership of the error, which is freed once.
             unsafe { destroy(&raw mut freed) };
         }
         Err(Error::new(
@@ -105,7 +105,7 @@ impl Table {
         };
         // SAFETY: guaranteed by the type's invariant.
         match unsafe { (*self.api).XLA_FFI_Error_Create } {
-            // SAFETY: the text outlives the call.
+            // SAFETY: the message outlives the call.
             Some(create) => unsafe { create(&raw mut args) },
             None => ptr::null_mut(),
         }

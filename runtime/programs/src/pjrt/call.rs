@@ -51,7 +51,7 @@ impl Call {
         self
     }
 
-    /// Adds arguments.
+    /// Adds several arguments, like [`Call::arg`].
     pub fn args(mut self, arguments: impl IntoIterator<Item = Tensor>) -> Self {
         self.arguments.extend(arguments);
         self

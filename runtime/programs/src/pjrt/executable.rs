@@ -52,7 +52,7 @@ impl Loaded {
         let answer = unsafe { api.call(&mut counted) };
         let mut freed = ExecutableDestroy::new();
         freed.executable = asked.executable;
-        // SAFETY: this code owns the executable and frees it once.
+        // SAFETY: the plugin passed ownership of the executable, which is freed once.
         unsafe { api.call(&mut freed) }?;
         answer?;
         Ok(Self {
@@ -111,7 +111,7 @@ impl std::fmt::Debug for Loaded {
     }
 }
 
-/// An execution context of the plugin, owned by this object.
+/// An execution context of the plugin. Dropping the value frees the context.
 struct Context {
     client: Arc<Shared>,
     raw: *mut RawContext,

@@ -65,7 +65,7 @@ pub(crate) fn target(client: &Client) -> Result<String> {
     Ok(name)
 }
 
-/// The handler that calls legacy targets.
+/// The handler that calls legacy targets: XLA calls it for each call of a legacy target in a program.
 unsafe extern "C" fn enter(frame: *mut XLA_FFI_CallFrame) -> *mut XLA_FFI_Error {
     // SAFETY: the frame belongs to the current call, and the frames of all revisions have this field.
     let table = Table::of(unsafe { (*frame).api });

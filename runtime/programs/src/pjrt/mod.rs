@@ -94,17 +94,17 @@ impl Plugin {
                      xla_cpu_pjrt.so of the wheel xla-cpu-pjrt is one)",
                 ))
             })?;
-        // SAFETY: the function with this name has this type.
+        // SAFETY: the exported function `GetPjrtApi` has this type.
         let entry = unsafe {
             std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> *const RawApi>(entry)
         };
-        // SAFETY: the function takes no arguments, and the library stays loaded.
+        // SAFETY: `GetPjrtApi` has no parameters, and the library stays loaded.
         let table = unsafe { entry() };
         // SAFETY: a plugin's table is valid while its library is loaded, and the library stays loaded.
         let api = unsafe { Api::new(table) }.map_err(within)?;
         let mut initialised = INITIALISED.lock().unwrap_or_else(PoisonError::into_inner);
         if !initialised.iter().any(|(known, _)| *known == api) {
-            // SAFETY: the arguments are empty.
+            // SAFETY: the arguments consist only of their size.
             unsafe { api.call(&mut PluginInitialize::new()) }.map_err(within)?;
             initialised.push((api, path.to_owned()));
         }
@@ -120,7 +120,7 @@ impl Plugin {
         &self.path
     }
 
-    /// Returns the major and minor version of PJRT that the plugin implements.
+    /// Returns the major and minor version of PJRT that the plugin implements, for example (0, 72).
     #[must_use]
     pub fn version(&self) -> (i32, i32) {
         self.api.version()

@@ -17,13 +17,13 @@ macro_rules! opaque {
 }
 
 opaque! {
-    /// An error created by the plugin.
+    /// An error that a function of the plugin returned.
     RawError,
     /// An event, which occurs when an asynchronous operation is complete.
     RawEvent,
     /// A client of a plugin, with devices and the programs compiled for them.
     RawClient,
-    /// A device.
+    /// A device of a client.
     RawDevice,
     /// An executable that is loaded on devices.
     RawLoaded,
@@ -43,7 +43,7 @@ pub(super) struct RawExtension {
     pub(super) next: *const Self,
 }
 
-/// The type of the FFI extension.
+/// The extension type of the FFI extension.
 pub(super) const FFI_EXTENSION: c_int = 5;
 
 /// The first fields of the function table. The functions follow them.
@@ -70,18 +70,18 @@ pub(super) unsafe trait SizedStruct: Sized {
     /// Returns a value whose bytes are zero, except the size.
     fn new() -> Self {
         let mut made = std::mem::MaybeUninit::<Self>::zeroed();
-        // SAFETY: the first field is a usize, by the trait's contract.
+        // SAFETY: the trait's contract guarantees that the first field is a usize.
         unsafe { made.as_mut_ptr().cast::<usize>().write(Self::STRUCT_SIZE) };
-        // SAFETY: zeros are a value of the type, by the trait's contract, and so is any size.
+        // SAFETY: the trait's contract guarantees that zero bytes and any size are a valid value.
         unsafe { made.assume_init() }
     }
 }
 
 /// The arguments of a function in PJRT's table.
 pub(super) trait Args: SizedStruct {
-    /// The function's name.
+    /// The name of the function in PJRT's header.
     const NAME: &'static str;
-    /// The function's index in the table.
+    /// The index of the function in PJRT's table.
     const SLOT: usize;
 }
 
@@ -147,7 +147,7 @@ structs! {
         message: *const c_char = 24,
         message_size: usize = 32,
     }
-    /// The code of an error.
+    /// Gets the code of an error.
     ErrorGetCode = "PJRT_Error_GetCode_Args" size 28 slot 2 "PJRT_Error_GetCode" {
         error: *const RawError = 16,
         code: c_int = 24,
@@ -199,7 +199,7 @@ structs! {
         format: *const c_char = 32,
         format_size: usize = 40,
     }
-    /// Compiles a program and loads it.
+    /// Compiles a program and loads it on the client's devices.
     ClientCompile = "PJRT_Client_Compile_Args" size 56 slot 20 "PJRT_Client_Compile" {
         client: *mut RawClient = 16,
         program: *const RawProgram = 24,

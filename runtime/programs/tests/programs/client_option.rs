@@ -43,7 +43,7 @@ unsafe extern "C" fn says(
     // SAFETY: the runtime created the status.
     let set = unsafe { (*status).set }.expect("set");
     let message = c"it says no";
-    // SAFETY: the function belongs to the status.
+    // SAFETY: the function is that of the status, and the message has the given length.
     unsafe { set(status, 1, message.as_ptr(), message.count_bytes()) };
 }
 

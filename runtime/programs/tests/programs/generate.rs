@@ -332,7 +332,7 @@ pub(crate) fn take_called() -> Vec<i64> {
     std::mem::take(&mut *CALLED.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Registers [`mix`] with a runtime.
+/// Registers [`mix`] with a runtime as the handler [`TARGET`].
 pub(crate) fn register(runtime: &Runtime) {
     // SAFETY: `mix` is a handler.
     let bundle = unsafe { Bundle::execute(mix) };

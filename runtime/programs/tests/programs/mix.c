@@ -1,5 +1,5 @@
-/* Targets for hosts in other processes. `mix` does byte for byte the same as `mix` in generate.rs, for
- * generated programs; the others are targets of the original conventions. */
+/* Targets for hosts in other processes. For generated programs, `mix` computes exactly the same
+ * bytes as `mix` in generate.rs. The other functions are targets of original custom calls. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +62,7 @@ static void fill(const XLA_FFI_Buffer* buffer, uint64_t state) {
   if (used > 0 && size > 0) bytes[size - 1] &= (uint8_t)((1 << used) - 1);
 }
 
-/* The seeds of the calls so far. */
+/* The seeds of the calls of `mix` since the last call of `mix_called`. */
 static int64_t called[1024];
 static int called_count;
 

@@ -34,7 +34,7 @@ pub(crate) unsafe fn operands(frame: *mut XLA_FFI_CallFrame) -> (*mut f32, *mut 
 pub(crate) unsafe extern "C-unwind" fn increment(
     frame: *mut XLA_FFI_CallFrame,
 ) -> *mut XLA_FFI_Error {
-    // SAFETY: the frame is from this host.
+    // SAFETY: `frame` is a call frame of [`call`].
     let (x, y, count) = unsafe { operands(frame) };
     for index in 0..count {
         // SAFETY: the index is less than the number of elements.
@@ -45,7 +45,7 @@ pub(crate) unsafe extern "C-unwind" fn increment(
     ptr::null_mut()
 }
 
-/// Returns the trampoline for a function.
+/// Returns the trampoline for a handler's function.
 pub(crate) fn interposed(function: Handler, name: &str, stages: &str) -> Handler {
     let text = |text: &str| CString::new(text).unwrap();
     let (library, name, stages) = (text("/a/libtoy.so"), text(name), text(stages));

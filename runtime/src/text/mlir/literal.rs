@@ -16,7 +16,7 @@ pub(super) enum Literal {
     Complex(Part, Part),
 }
 
-/// The real or imaginary part of a complex number.
+/// The real or the imaginary part of a complex number, before its type is known.
 #[derive(Clone, Copy)]
 pub(super) enum Part {
     Value(f64),

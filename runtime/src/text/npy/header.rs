@@ -13,7 +13,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Parses a header such as `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`.
+    /// Parses the text of a header, such as `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let entry = |key: &str| Some(text.split_once(&format!("'{key}':"))?.1.trim_start());
         let inside = |key, open: char, close: char| {

@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(x.to_vec(), Some(vec![1.0_f32]));
         let packed = Tensor::zeros(Shape::new(DType::S4, [3]).unwrap()).unwrap();
         assert!(packed.into_dlpack().is_err());
-        // SAFETY: null pointers are rejected.
+        // SAFETY: `from_dlpack` returns an error for null.
         assert!(unsafe { Tensor::from_dlpack(ptr::null_mut()) }.is_err());
     }
 

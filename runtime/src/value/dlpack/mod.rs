@@ -56,7 +56,7 @@ pub struct DLTensor {
 #[repr(C)]
 #[derive(Debug)]
 pub struct DLManagedTensor {
-    /// The tensor.
+    /// The tensor's memory, shape and element type.
     pub dl_tensor: DLTensor,
     /// The producer's data for the deleter.
     pub manager_ctx: *mut c_void,
@@ -85,9 +85,9 @@ pub struct DLManagedTensorVersioned {
     pub manager_ctx: *mut c_void,
     /// The deleter. The consumer calls it once, when it no longer uses the tensor.
     pub deleter: Option<unsafe extern "C" fn(*mut Self)>,
-    /// Flags such as [`READ_ONLY`].
+    /// The flags of the tensor, for example [`READ_ONLY`].
     pub flags: u64,
-    /// The tensor.
+    /// The tensor's memory, shape and element type.
     pub dl_tensor: DLTensor,
 }
 
