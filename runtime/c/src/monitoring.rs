@@ -205,7 +205,8 @@ pub(crate) unsafe extern "C" fn xffi_rt_set_logger(
     user: *mut c_void,
 ) -> *mut xffi_rt_status {
     status_or_null(|| {
-        // The crate `log` is linked into this library. A second call fails, because the logger is already set.
+        // The crate `log` is linked into this library, and its logger can be set once. Later calls fail and are
+        // ignored.
         let _ = log::set_logger(&LOGGER);
         if IS_LOGGING.get() {
             return Err(Error::new(

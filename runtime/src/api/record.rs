@@ -50,7 +50,7 @@ pub enum Recorded {
         dst: usize,
         /// The source address.
         src: usize,
-        /// The size in bytes.
+        /// The number of bytes to copy.
         size: usize,
     },
     /// An empty command. It only orders other commands.

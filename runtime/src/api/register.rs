@@ -50,7 +50,7 @@ pub(super) unsafe extern "C" fn type_register<const R: u8>(
         };
         // SAFETY: the pointer is not null, and handlers pass a pointer to a valid id, as the ABI requires.
         let wanted = unsafe { asked.type_id.read() }.type_id;
-        // Up to r4, the caller's id is ignored and only written.
+        // Up to r4, hosts ignore the id in the struct, and only write the new id.
         let old = revision::<R>() <= Revision::R4;
         let wanted = if old { 0 } else { wanted };
         let id = with_shared(revision::<R>(), |shared| {
@@ -110,17 +110,17 @@ pub(super) unsafe extern "C" fn handler_register<const R: u8>(
     error_or_null("Handler_Register", || {
         // SAFETY: handlers pass a complete args struct, as the ABI requires.
         let size = unsafe { check_size(args, 84) }?;
-        // SAFETY: the size includes the name in both layouts.
+        // SAFETY: the size of the struct includes the name in both layouts.
         let name = unsafe { (*args).name };
         // SAFETY: libraries pass a valid span, as the ABI requires.
         let name = unsafe { text(name, "the name of the handler") }?;
-        // SAFETY: the size includes the platform in both layouts.
+        // SAFETY: the size of the struct includes the platform in both layouts.
         let platform = unsafe { (*args).platform };
         // SAFETY: libraries pass a valid span, as the ABI requires.
         let platform = unsafe { text(platform, "the platform") }?;
         let longer = size >= 92;
         let (bundle, traits) = if longer && revision::<R>() >= Revision::R9 {
-            // SAFETY: the size includes the longer layout.
+            // SAFETY: the size of the struct includes the longer layout.
             let args = unsafe { args.cast::<XLA_FFI_Handler_Register_Args>().read() };
             (Bundle::from_raw(&args.bundle), args.traits)
         } else {
@@ -132,7 +132,7 @@ pub(super) unsafe extern "C" fn handler_register<const R: u8>(
                     ),
                 ));
             }
-            // SAFETY: the size includes the shorter layout.
+            // SAFETY: the size of the struct includes the shorter layout.
             let args = unsafe { args.read() };
             let old = args.bundle;
             let bundle = Bundle::default()

@@ -84,7 +84,7 @@ fn unfinished() -> MutexGuard<'static, Vec<Unfinished>> {
 
 struct Unfinished {
     completion: Arc<Completion>,
-    // The field is declared before the executable, whose library destroys the body's state.
+    // Fields are dropped in order: the executable's library must stay loaded until the body's state is destroyed.
     body: Box<Body>,
     _executable: Executable,
 }

@@ -69,7 +69,7 @@ use xla_ffi_sys::{Revision, XLA_FFI_Extension};
 /// ```
 #[derive(Clone)]
 pub struct Call {
-    // The field is declared before the executable, whose library destroys the request's state.
+    // Fields are dropped in order: the executable's library must stay loaded until the request's state is destroyed.
     pub(crate) request: Box<Request>,
     pub(crate) executable: Executable,
 }

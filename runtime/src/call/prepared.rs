@@ -60,11 +60,12 @@ pub struct PreparedCall {
     /// The random bytes with which the results of the current execution were filled, to detect unwritten results.
     pub(super) poison: Option<Poison>,
     pub(super) open: Option<Arc<Completion>>,
-    /// The results in the packing of tensors, once requested, if the host packs elements in a different order.
+    /// The results with the element order of [`Tensor`]. Set at the first request, if the host packs elements in a
+    /// different order.
     pub(super) unpacked: OnceLock<Vec<Tensor>>,
     /// Identifies this call to recorders; set by the first recording.
     recorded: Option<Arc<()>>,
-    // The field is declared before the executable, whose library destroys the body's state.
+    // Fields are dropped in order: the executable's library must stay loaded until the body's state is destroyed.
     pub(super) body: ManuallyDrop<Box<Body>>,
     pub(super) executable: Executable,
 }

@@ -48,7 +48,7 @@ impl Library {
         type List = unsafe extern "C" fn() -> *const XlaFfiLegacyTarget;
         // SAFETY: the symbol's name is reserved for functions of this type.
         let list = unsafe { std::mem::transmute::<*mut std::ffi::c_void, List>(address) };
-        // SAFETY: the function takes no arguments.
+        // SAFETY: the function has no parameters.
         let first = unsafe { list() };
         // SAFETY: the library keeps its list while it is loaded, and libraries stay loaded.
         unsafe { read_list(first) }

@@ -50,22 +50,22 @@ impl Api {
 
     /// Returns the size of the function table in bytes.
     fn size(self) -> usize {
-        // SAFETY: guaranteed by the type's invariant. The size is the first field in every version.
+        // SAFETY: the invariant of `Api` guarantees the table. The size is the first field in every version.
         unsafe { (*self.table.as_ptr()).struct_size }
     }
 
     /// Returns the major and minor version of the table.
     pub(super) fn version(self) -> (c_int, c_int) {
-        // SAFETY: guaranteed by the type's invariant. The field has the same offset in every version.
+        // SAFETY: the invariant of `Api` guarantees the table. The field has the same offset in every version.
         let major = unsafe { (*self.table.as_ptr()).major };
-        // SAFETY: guaranteed by the type's invariant. The field has the same offset in every version.
+        // SAFETY: the invariant of `Api` guarantees the table. The field has the same offset in every version.
         let minor = unsafe { (*self.table.as_ptr()).minor };
         (major, minor)
     }
 
     /// Returns the first extension of a type, or `None` if the plugin has no such extension.
     pub(super) fn extension(self, kind: c_int) -> Option<NonNull<RawExtension>> {
-        // SAFETY: guaranteed by the type's invariant.
+        // SAFETY: the invariant of `Api` guarantees the table.
         let mut next = unsafe { (*self.table.as_ptr()).extension_start };
         loop {
             let extension = NonNull::new(next.cast_mut())?;

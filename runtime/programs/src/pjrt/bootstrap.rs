@@ -49,7 +49,7 @@ impl Table {
 
     /// Returns the minor version of XLA FFI.
     fn minor(self) -> i32 {
-        // SAFETY: guaranteed by the type's invariant. The field has the same offset in every revision.
+        // SAFETY: the invariant of `Table` guarantees the table. The field has the same offset in every revision.
         unsafe { (*self.api).api_version.minor_version }
     }
 
@@ -65,7 +65,7 @@ impl Table {
             message: ptr::null(),
             errc: ErrorCode::Internal.to_raw(),
         };
-        // SAFETY: guaranteed by the type's invariant.
+        // SAFETY: the invariant of `Table` guarantees the table.
         if let Some(get) = unsafe { (*self.api).XLA_FFI_Error_GetDetails } {
             // SAFETY: hosts of every revision accept the longer form of the arguments, and the error is not freed
             // yet.
@@ -83,7 +83,7 @@ impl Table {
             extension_start: ptr::null_mut(),
             error,
         };
-        // SAFETY: guaranteed by the type's invariant.
+        // SAFETY: the invariant of `Table` guarantees the table.
         if let Some(destroy) = unsafe { (*self.api).XLA_FFI_Error_Destroy } {
             // SAFETY: the caller passed ownership of the error, which is freed once.
             unsafe { destroy(&raw mut freed) };
@@ -103,7 +103,7 @@ impl Table {
             message: text.as_ptr(),
             errc: code,
         };
-        // SAFETY: guaranteed by the type's invariant.
+        // SAFETY: the invariant of `Table` guarantees the table.
         match unsafe { (*self.api).XLA_FFI_Error_Create } {
             // SAFETY: the message outlives the call.
             Some(create) => unsafe { create(&raw mut args) },
@@ -113,7 +113,7 @@ impl Table {
 
     /// Registers a bundle under a name and a platform.
     pub(super) fn register(self, name: &str, platform: &str, bundle: &Bundle) -> Result<()> {
-        // SAFETY: guaranteed by the type's invariant.
+        // SAFETY: the invariant of `Table` guarantees the table.
         let Some(register) = (unsafe { (*self.api).XLA_FFI_Handler_Register }) else {
             return Err(Error::new(
                 ErrorCode::Unimplemented,

@@ -140,7 +140,7 @@ impl Buffer {
         let api = self.inner.client.api();
         let mut asked = BufferElementType::new();
         asked.buffer = self.raw();
-        // SAFETY: guaranteed by the type's invariant.
+        // SAFETY: the invariant of `Inner` guarantees the buffer.
         unsafe { api.call(&mut asked) }?;
         let dtype = TYPES.iter().find(|(_, number)| *number == asked.r#type);
         let Some((dtype, _)) = dtype else {
@@ -154,7 +154,7 @@ impl Buffer {
         }
         let mut asked = BufferDimensions::new();
         asked.buffer = self.raw();
-        // SAFETY: guaranteed by the type's invariant.
+        // SAFETY: the invariant of `Inner` guarantees the buffer.
         unsafe { api.call(&mut asked) }?;
         let dims = if asked.num_dims == 0 {
             &[]

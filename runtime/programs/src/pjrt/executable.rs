@@ -44,7 +44,7 @@ impl Loaded {
         let inner = Arc::new(Inner { client, raw });
         let mut asked = LoadedGetExecutable::new();
         asked.loaded_executable = raw;
-        // SAFETY: guaranteed by the type's invariant.
+        // SAFETY: the invariant of `Inner` guarantees the executable.
         unsafe { api.call(&mut asked) }?;
         let mut counted = ExecutableNumOutputs::new();
         counted.executable = asked.executable;

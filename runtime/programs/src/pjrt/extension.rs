@@ -126,7 +126,7 @@ impl Extension {
     /// `A` must be the function's argument type, and all objects to which the arguments refer must be valid during
     /// the call.
     unsafe fn call<A>(self, slot: usize, name: &str, args: &mut A) -> Result<()> {
-        // SAFETY: guaranteed by the type's invariant.
+        // SAFETY: the invariant of `Extension` guarantees the extension.
         let size = unsafe { (*self.extension.as_ptr()).struct_size };
         let place = size_of::<RawExtension>() + slot * size_of::<usize>();
         let function = (place + size_of::<usize>() <= size)

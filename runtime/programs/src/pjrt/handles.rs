@@ -73,7 +73,7 @@ impl Event {
         }
         let mut asked = EventAwait::new();
         asked.event = self.event;
-        // SAFETY: guaranteed by the type's invariant.
+        // SAFETY: the invariant of `Event` guarantees the event.
         unsafe { self.api.call(&mut asked) }
     }
 }

@@ -1,11 +1,12 @@
-"""Checks programs with jaxlib: parses the HLO text, compiles the StableHLO, runs it on the CPU, and compares the
+"""Checks programs with jaxlib: parses the HLO text, compiles the StableHLO text and runs it on the CPU. Compares the
 results with those of the embedded runtime.
 
     python check.py FOLDER LIBRARY
 
-FOLDER has NAME.hlo, NAME.mlir and NAME.json for each program. The JSON has the arguments' and results' element types,
-dimensions and bytes (in hex, packed), or none of them if the program is only parsed; the seeds of the calls that must
-run; and the parts that jaxlib's own text of the program must contain, whichever text it was parsed from.
+FOLDER contains the files NAME.hlo, NAME.mlir and NAME.json of each program. For a program that has to run, the JSON
+contains the element types, dimensions and bytes (in hex, packed) of the arguments and of the expected results. It may
+also contain the seeds of the calls that must run. It always contains the parts that jaxlib's text of the program must
+contain, both for the parsed HLO text and for the parsed StableHLO text.
 """
 
 import ctypes
@@ -25,7 +26,7 @@ TYPES = {"pred": "bool", "f16": "float16", "f32": "float32", "f64": "float64", "
 
 
 def dtype(name):
-    """Returns NumPy's element type."""
+    """Returns NumPy's type for the element type called `name`."""
     if name in TYPES:
         name = TYPES[name]
     elif name[0] in "su":
@@ -36,31 +37,31 @@ def dtype(name):
 
 
 def bits(name):
-    """Returns the bits of a sub-byte element; 0 for other types."""
+    """Returns the number of bits of an element that is smaller than a byte; 0 for other types."""
     return {"s2": 2, "u2": 2, "s4": 4, "u4": 4, "f4e2m1fn": 4}.get(name, 0)
 
 
 def array(name, dims, text):
-    """Returns the array with these bytes."""
+    """Returns the array whose packed bytes are `text` in hex."""
     raw = np.frombuffer(bytes.fromhex(text), np.uint8)
     if width := bits(name):
         parts = [raw >> shift & (1 << width) - 1 for shift in range(0, 8, width)]
         raw = np.stack(parts, -1).reshape(-1)[: int(np.prod(dims))].astype(np.uint8)
         if name[0] == "s":
-            # NumPy stores small integers as whole bytes, sign-extended.
+            # NumPy stores each small integer in a byte, with sign extension.
             raw = np.where(raw >> (width - 1) & 1, raw | 0xFF << width & 0xFF, raw).astype(np.uint8)
     return raw.view(dtype(name)).reshape(dims)
 
 
 def same(name, left, right):
-    """Returns true if two arrays have bitwise equal elements."""
+    """Returns true if two arrays have the same shape and the same bits in all elements."""
     view = lambda x: np.ascontiguousarray(x).reshape(-1).view(np.uint8)
     mask = (1 << bits(name)) - 1 if bits(name) else 0xFF
     return left.shape == right.shape and bool((view(left) & mask == view(right) & mask).all())
 
 
 def execute(text, arguments):
-    """Returns the results of a module on jaxlib's CPU."""
+    """Runs a StableHLO module on the CPU with jaxlib, and returns the results."""
     backend = xla_bridge.get_backend("cpu")
     with jax_mlir.make_ir_context():
         module = ir.Module.parse(text)
@@ -71,13 +72,14 @@ def execute(text, arguments):
 
 
 def called(library):
-    """Returns the sorted seeds of the calls of `mix` since the last time; XLA runs them in any order."""
+    """Returns the seeds of the calls of `mix` since the last call of this function. They are sorted, because XLA runs
+    calls in any order."""
     seeds = (ctypes.c_int64 * 1024)()
     return sorted(seeds[: library.mix_called(seeds, 1024)])
 
 
 def imported(module):
-    """Returns the HLO module as StableHLO, converted by XLA, or None if XLA cannot."""
+    """Returns the HLO module as StableHLO, converted by XLA; None if XLA cannot convert the module."""
     computation = _hlo.XlaComputation(module.as_serialized_hlo_module_proto())
     try:
         return _jax.mlir.xla_computation_to_mlir_module(computation)
@@ -98,7 +100,7 @@ def main(folder, library):
         try:
             parsed = _hlo.hlo_module_from_text(hlo.read_text())
             texts = [parsed.to_string()]
-            # XLA must also be able to parse its own text, or it misinterpreted the program.
+            # XLA must also be able to parse the text that it printed; otherwise it misinterpreted the program.
             _hlo.hlo_module_from_text(texts[0])
             read += 1
             mlir = hlo.with_suffix(".mlir")
@@ -126,7 +128,7 @@ def main(folder, library):
                 if (seeds := called(library)) != values.get("called", seeds):
                     raise AssertionError(f"{values['called']} were to run, {seeds} did:\n{text}")
             ran += 1
-        except Exception as error:  # report every program
+        except Exception as error:  # All programs are checked and reported.
             failed += 1
             print(f"{hlo}: {type(error).__name__}: {error}", file=sys.stderr)
     print(f"{read} read, {ran} ran, {failed} failed")

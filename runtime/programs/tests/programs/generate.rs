@@ -41,7 +41,7 @@ enum Step {
     },
 }
 
-/// The plan of a random program.
+/// A plan, from which a random program is built.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     dtypes: Vec<DType>,

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use xla_ffi_sys::{Error, ErrorCode, Result};
 
-/// An operation of a graph, with the properties that captures are compared by.
+/// An operation of a graph, with the properties that are compared between captures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Operation {
     Kernel {

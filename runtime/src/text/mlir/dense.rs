@@ -146,7 +146,7 @@ mod tests {
         }
     }
 
-    /// MLIR's parser in jaxlib 0.4.31 and 0.12.0 rejects each of these texts.
+    /// Checks that texts are rejected which MLIR's parser in jaxlib 0.4.31 and 0.12.0 rejects.
     #[test]
     fn what_mlir_does_not_read() {
         for text in [

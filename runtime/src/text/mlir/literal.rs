@@ -175,7 +175,7 @@ fn real(cursor: &mut Cursor<'_>) -> Parsed<Part> {
 mod tests {
     use crate::value::Attributes;
 
-    /// MLIR's parser in jaxlib 0.4.31 and 0.12.0 accepts and rejects the same texts.
+    /// Checks that the parser accepts and rejects the same texts as MLIR's parser in jaxlib 0.4.31 and 0.12.0.
     #[test]
     fn what_mlir_reads_and_what_it_does_not() {
         let is_read = |value: &str| Attributes::parse(&format!("{{a = {value}}}")).is_ok();
