@@ -64,7 +64,7 @@ struct Requested {
 
 /// Provides communicators to handlers that requested them in their prepare stage, as XLA does.
 pub struct Collectives {
-    /// A separate allocation whose address handlers receive, so that this object can be moved.
+    /// A separate allocation whose address handlers receive, so that this object can be moved or swapped.
     inner: Arc<Inner>,
 }
 
@@ -168,7 +168,7 @@ impl Collectives {
         requested.communicators.iter().filter_map(made).collect()
     }
 
-    /// Returns the address of the extension. The address does not change while this object exists.
+    /// Returns the address of the extension. The address does not change while several references share this object.
     pub(crate) fn extension(&self) -> *const XLA_FFI_Extension {
         (&raw const self.inner.extension).cast()
     }

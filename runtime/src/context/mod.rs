@@ -40,7 +40,7 @@ pub(crate) struct Context {
     progress: Arc<Progress>,
     stage: AtomicU8,
     instantiate: Arc<StateSlot>,
-    /// Whether the prepare and initialize stages run for each execution, so that their states belong to the context.
+    /// Whether the prepare and initialize stages run for this context, so that it has states for them.
     execution: bool,
     prepare: StateSlot,
     initialize: StateSlot,
