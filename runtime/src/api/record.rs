@@ -11,8 +11,7 @@ use xla_ffi_sys::{
     XLA_FFI_SourceFormat,
 };
 
-/// The value of the first command handle. Handlers receive numbers from this value on as commands, instead of
-/// addresses.
+/// Handlers receive commands as numbers above this value, instead of addresses.
 const BASE: usize = 0xC0D_u64.wrapping_shl(52) as usize;
 
 /// An argument of a recorded kernel.

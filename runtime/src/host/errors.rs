@@ -37,8 +37,8 @@ impl<T> Handles<T> {
     }
 }
 
-/// The value of the first number. It is larger than every address of user space, so that dereferencing a number
-/// faults.
+/// All numbers are at least this value, which is larger than every address of user space. Dereferencing a number
+/// therefore faults.
 const BASE: usize = 0xE44_u64.wrapping_shl(52) as usize;
 
 struct ErrorObject {

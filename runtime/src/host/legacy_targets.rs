@@ -19,7 +19,7 @@ pub enum ApiVersion {
     Original = 1,
     /// `API_VERSION_STATUS_RETURNING`: the platform's original signature with a status.
     StatusReturning = 2,
-    /// `API_VERSION_STATUS_RETURNING_UNIFIED`: one signature with a status for all platforms.
+    /// `API_VERSION_STATUS_RETURNING_UNIFIED`: a signature with opaque bytes and a status, on every platform.
     StatusReturningUnified = 3,
     /// `API_VERSION_TYPED_FFI`: a handler of XLA FFI.
     TypedFfi = 4,
