@@ -37,7 +37,7 @@ impl<T> Handles<T> {
     }
 }
 
-/// All numbers are at least this value, which is larger than every address of user space. Dereferencing a number
+/// Numbers of error objects are above this value, which exceeds every address of user space. Dereferencing a number
 /// therefore faults.
 const BASE: usize = 0xE44_u64.wrapping_shl(52) as usize;
 
