@@ -188,6 +188,7 @@ fn check_compilation(compiler: &str, name: &str, text: &str, told: Option<&str>)
 fn descriptions_refer_to_existing_operands() {
     let layout = Some("No_operand_has_the_name_that_Layout_gives");
     let default = Some("No_attribute_has_the_name_that_Default_gives");
+    let required = Some("Default_needs_an_attribute_of_type_std_optional");
     for compiler in cpp_compilers("descriptions_refer_to_existing_operands") {
         for (name, about, told) in [
             ("named", ".Layout(\"x\", \"column\")", None),
@@ -196,14 +197,16 @@ fn descriptions_refer_to_existing_operands() {
             ("place", ".Layout(\"x0\", \"column\")", layout),
             ("field", ".Default(\"n\", \"1\")", default),
             ("typo", ".Default(\"epsilon\", \"1\")", default),
+            ("given", ".Default(\"eps\", \"1\")", None),
+            ("required", ".Default(\"count\", \"1\")", required),
         ] {
             let text = format!(
                 "#include \"xla/ffi/api/ffi.h\"\nnamespace ffi = xla::ffi;\n\
                  using B = ffi::Buffer<ffi::F32>;\nstruct Two {{ int n; }};\n\
                  XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(Two, ffi::StructMember<int>(\"n\"));\n\
-                 ffi::Error F(B, B, ffi::InOut<B>, ffi::Result<B>, std::optional<float>, Two) {{ return {{}}; }}\n\
+                 ffi::Error F(B, B, ffi::InOut<B>, ffi::Result<B>, std::optional<float>, int, Two) {{ return {{}}; }}\n\
                  XLA_FFI_DEFINE_HANDLER_SYMBOL(f, F, ffi::Ffi::Bind().Arg<B>(\"x\").Arg<B>().InOut<B>().Ret<B>()\n\
-                 .Attr<std::optional<float>>(\"eps\").Attr<Two>(\"two\"));\n\
+                 .Attr<std::optional<float>>(\"eps\").Attr<int>(\"count\").Attr<Two>(\"two\"));\n\
                  XLA_FFI_LIBRARY(l, XLA_FFI_HANDLER(f){about});"
             );
             let name = format!("about_{name}");

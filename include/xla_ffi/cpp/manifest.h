@@ -37,6 +37,7 @@ struct NamedText {
 // Not constexpr, so that compile errors show the names of these functions.
 inline void No_operand_has_the_name_that_Layout_gives() {}
 inline void No_attribute_has_the_name_that_Default_gives() {}
+inline void Default_needs_an_attribute_of_type_std_optional() {}
 inline void Only_Name_Platforms_and_Doc_are_kept_of_a_binding_that_is_no_constant() {}
 
 // The name of an operand: the given name, or a letter with the operand's index.
@@ -348,10 +349,12 @@ class HandlerAbout {
       for (int k = 0; k < about_.default_count; ++k) {
         // Defaults apply only to attributes. A dictionary field may have the same name.
         if (!attr.from.empty() || about_.defaults[k].name != attr.name) continue;
+        // The handler itself supplies the default, so it must accept calls without the attribute.
+        if (!attr.optional) Default_needs_an_attribute_of_type_std_optional();
         is_taken[k] = true;
         value = about_.defaults[k].text;
       }
-      if (attr.optional || !value.empty()) json.Raw(", \"optional\": true");
+      if (attr.optional) json.Raw(", \"optional\": true");
       if (!value.empty()) {
         json.Raw(", \"default\": ");
         attr.type == std::string_view("str") ? json.Quoted(value) : json.Raw(value);

@@ -15,6 +15,8 @@ const VERSION: &str = "27.1.0";
 /// Rust sources, with the number of mutants and the tests that run for each.
 struct Sample {
     package: &'static str,
+    source: &'static str,
+    /// Files and folders of the source.
     files: &'static [&'static str],
     count: usize,
     /// The tests for every mutant.
@@ -26,6 +28,7 @@ struct Sample {
 const SAMPLES: [Sample; 2] = [
     Sample {
         package: "xla-ffi",
+        source: "ffi/src",
         files: &["attribute", "bind", "entry", "frame", "operand"],
         count: 100,
         quick: &["--lib", "--test", "rust_api", "--test", "requests"],
@@ -36,7 +39,15 @@ const SAMPLES: [Sample; 2] = [
                 "--test",
                 "rust_api",
                 "--test",
+                "internal",
+                "--test",
                 "executor",
+                "--test",
+                "cancellation",
+                "--test",
+                "embedding",
+                "--test",
+                "unwritten_results",
                 "--test",
                 "examples",
                 "--test",
@@ -48,6 +59,7 @@ const SAMPLES: [Sample; 2] = [
     },
     Sample {
         package: "xla-ffi-doctor",
+        source: "abi/doctor/src",
         files: &[
             "candidate",
             "difference",
@@ -99,65 +111,126 @@ pub(super) fn run(root: &Path, seed: usize) -> Result<()> {
             Ok(())
         },
     )?;
+    let mut results = vec![];
     for sample in &SAMPLES {
-        sample.run(root, &tool.join("bin/cargo-mutants"), seed)?;
+        let count = sample.run(root, &tool.join("bin/cargo-mutants"), seed)?;
+        results.push((sample.package, count));
     }
-    headers(root, seed)
+    results.push(("C++ headers", headers(root, seed)?));
+    let mut weak = vec![];
+    for (name, Count { killed, missed }) in results {
+        println!("{name}: {killed} of {} mutants killed", killed + missed);
+        if 20 * missed > killed + missed {
+            weak.push(name);
+        }
+    }
+    ensure!(
+        weak.is_empty(),
+        "fewer than 95 % are killed: {}",
+        weak.join(", ")
+    );
+    Ok(())
 }
 
 impl Sample {
-    fn run(&self, root: &Path, tool: &Path, seed: usize) -> Result<()> {
+    fn run(&self, root: &Path, tool: &Path, seed: usize) -> Result<Count> {
         let folder = root.join("target/soak/mutants").join(self.package);
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
         }
-        fs::create_dir_all(&folder)?;
-        let source = match self.package {
-            "xla-ffi" => "ffi/src",
-            _ => "abi/doctor/src",
+        let mut list = self.command(root, tool);
+        let list = python::output(list.arg("--list"), "cargo mutants --list")?;
+        let names: Vec<&str> = list.lines().collect();
+        self.test(
+            root,
+            tool,
+            &folder.join("quick"),
+            sampled(&names, self.count, seed),
+        )?;
+        let lines = |file: &str| {
+            let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
+            text.lines().map(str::to_owned).collect::<Vec<_>>()
         };
-        let mutants = || {
-            let mut command = Command::new(tool);
-            command
-                .current_dir(root)
-                .args(["mutants", "--package", self.package]);
-            for file in self.files {
-                command.args(["--file", &format!("{source}/{file}.rs")]);
-                command.args(["--file", &format!("{source}/{file}/*.rs")]);
-            }
-            command
-        };
-        let list = python::output(mutants().arg("--list"), "cargo mutants --list")?;
-        let shards = list.lines().count().div_ceil(self.count);
-        let (packages, thorough) = self.thorough;
-        for (again, tests) in [(false, self.quick), (true, thorough)] {
-            let mut command = mutants();
-            command.args([
-                "--cap-lints",
-                "true",
-                "--sharding",
-                "round-robin",
-                "--output",
-            ]);
-            command.arg(&folder);
-            command.args(["--shard", &format!("{}/{shards}", seed % shards)]);
-            if again {
-                command.args(["--iterate", "--test-package", packages]);
-            }
-            command.arg("--").args(tests);
-            // 2 and 3: mutants survive, or their tests do not end.
-            match command.status()?.code() {
-                Some(0) => break,
-                Some(2 | 3) => {}
-                _ => bail!("{}: cargo mutants failed", self.package),
-            }
+        let survivors = lines("quick/mutants.out/missed.txt");
+        let mut missed = 0;
+        if !survivors.is_empty() {
+            let names = survivors.iter().map(String::as_str);
+            self.test(root, tool, &folder.join("thorough"), names)?;
+            missed = lines("thorough/mutants.out/missed.txt").len();
         }
-        Ok(())
+        // The tests of some mutants do not end, which is a failure that they detect.
+        let detected = ["caught", "timeout"].map(|kind| format!("quick/mutants.out/{kind}.txt"));
+        let detected: usize = detected.iter().map(|file| lines(file).len()).sum();
+        Ok(Count {
+            killed: detected + survivors.len() - missed,
+            missed,
+        })
+    }
+
+    fn command(&self, root: &Path, tool: &Path) -> Command {
+        let mut command = Command::new(tool);
+        command
+            .current_dir(root)
+            .args(["mutants", "--package", self.package]);
+        for file in self.files {
+            let source = self.source;
+            command.args(["--file", &format!("{source}/{file}.rs")]);
+            command.args(["--file", &format!("{source}/{file}/*.rs")]);
+        }
+        command
+    }
+
+    /// Runs the quick or the thorough tests for the mutants of these names. The results are in a new folder.
+    fn test<'n>(
+        &self,
+        root: &Path,
+        tool: &Path,
+        folder: &Path,
+        names: impl Iterator<Item = &'n str>,
+    ) -> Result<()> {
+        fs::create_dir_all(folder)?;
+        let mut command = self.command(root, tool);
+        for name in names {
+            let mut pattern = String::from("^");
+            for sign in name.chars() {
+                if r".^$*+?()[]{}|\".contains(sign) {
+                    pattern.push('\\');
+                }
+                pattern.push(sign);
+            }
+            command.args(["--re", &(pattern + "$")]);
+        }
+        command
+            .args(["--cap-lints", "true", "--output"])
+            .arg(folder);
+        if folder.ends_with("quick") {
+            command.arg("--").args(self.quick);
+        } else {
+            let (packages, tests) = self.thorough;
+            command.args(["--test-package", packages, "--"]).args(tests);
+        }
+        // 2 and 3: mutants survive, or their tests do not end.
+        match command.status()?.code() {
+            Some(0 | 2 | 3) => Ok(()),
+            _ => bail!("{}: cargo mutants failed", self.package),
+        }
     }
 }
 
+/// Returns about `count` items at equal distances.
+fn sampled<T: Copy>(all: &[T], count: usize, seed: usize) -> impl Iterator<Item = T> {
+    let step = all.len().div_ceil(count);
+    all.iter().copied().skip(seed % step).step_by(step)
+}
+
+/// The results of a sample, without mutants that do not compile.
+struct Count {
+    killed: usize,
+    missed: usize,
+}
+
 /// Tests mutants of the C++ headers, in a clone.
-fn headers(root: &Path, seed: usize) -> Result<()> {
+fn headers(root: &Path, seed: usize) -> Result<Count> {
     let clone = root.join("target/soak/headers");
     if clone.exists() {
         fs::remove_dir_all(&clone)?;
@@ -175,9 +248,9 @@ fn headers(root: &Path, seed: usize) -> Result<()> {
     let suite = programs.next_back().context("cargo names no program")?;
 
     let places = places(&clone.join("include/xla_ffi/cpp"))?;
-    let step = places.len().div_ceil(HEADERS);
-    let (mut killed, mut invalid, mut survived) = (0, 0, 0);
-    for place in places.iter().skip(seed % step).step_by(step) {
+    let places: Vec<&Place> = places.iter().collect();
+    let (mut killed, mut missed) = (0, 0);
+    for place in sampled(&places, HEADERS, seed) {
         let whole = fs::read_to_string(&place.file)?;
         fs::write(&place.file, place.applied_to(&whole))?;
         let mut quick = Command::new(&suite);
@@ -192,16 +265,13 @@ fn headers(root: &Path, seed: usize) -> Result<()> {
         fs::write(&place.file, whole)?;
         let said = [outcome.stdout, outcome.stderr].concat();
         if outcome.status.success() {
-            survived += 1;
+            missed += 1;
             println!("MISSED   {}", place.describe(&clone));
-        } else if String::from_utf8_lossy(&said).contains(": error: ") {
-            invalid += 1;
-        } else {
+        } else if !String::from_utf8_lossy(&said).contains(": error: ") {
             killed += 1;
         }
     }
-    println!("C++ headers: {killed} mutants caught, {survived} missed, {invalid} do not compile");
-    Ok(())
+    Ok(Count { killed, missed })
 }
 
 /// An operator in a header, with its replacement.
