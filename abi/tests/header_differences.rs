@@ -171,7 +171,7 @@ fn numbers_that_are_computed_are_told() {
         let [old, new] = pair(text, was, is);
         tells(&old, &new, "ConstantChanged XLA_FFI_FLAG");
     }
-    // A macro is a constant only if its value is a whole number.
+    // A macro is a constant only if its value is an integer.
     for value in ["1.5", "(char*)0", "{1}", "XLA_FFI_Other", "<< 3", "1e5"] {
         let text = format!("#define XLA_FFI_FLAG {value}\n");
         if let Ok(abi) = read(&text) {

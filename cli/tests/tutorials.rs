@@ -211,8 +211,8 @@ fn changed(text: &str) -> String {
     plain.flat_map(|line| [line, "\n"]).collect()
 }
 
-/// Checks `docs/porting.md`. The new code of each diff must compile and run, and the Python programs before and after
-/// must print the same.
+/// Checks `docs/porting.md`. The new code of each diff must compile and run, and the Python programs must print the same
+/// output before and after the diff.
 fn porting(test: &str, language: &str, newcomer: &mut Newcomer) {
     let page = page("porting.md");
     let blocks = blocks(&page);

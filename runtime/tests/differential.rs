@@ -344,8 +344,8 @@ fn rules(library: &Library) -> Result<Outcome> {
 /// The time after which JAX is stopped if it prints no output.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Returns the outcomes of the rows in JAX, by line of the table. Line 0 is that of `cxx/rules.c`. If a row ends the
-/// process, this counts as its outcome, and the remaining rows run in a new process.
+/// Returns the outcome of each row in JAX, by the row's line in the table. Key 0 has the outcome of `cxx/rules.c`. If a
+/// row ends the process, the exit is the row's outcome, and the remaining rows run in a new process.
 fn jax(python: &Path, behaviours: &Path, rules: &Path) -> BTreeMap<usize, Answer> {
     let mut answers = BTreeMap::new();
     let mut first = 0;

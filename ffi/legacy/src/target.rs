@@ -40,7 +40,7 @@ pub struct Shapes {
     pub rets: Vec<(XLA_FFI_DataType, Vec<i64>)>,
 }
 
-/// The source of the shapes of a target's operands. Calls of the original conventions carry no sizes.
+/// The source of the shapes of a target's operands. Original custom calls do not pass sizes.
 #[derive(Clone, Copy, Debug)]
 pub enum Layout {
     /// The shapes of the arguments and of the results, which are the same in all calls.

@@ -89,7 +89,7 @@ impl Host {
         !self.api.is_null() && unsafe { (*self.api).struct_size } < Revision::R0.api_struct_size()
     }
 
-    /// Returns the error that rejects a call or a registration, `what`, on a host that predates r0. Returns null if the
+    /// Returns the error that rejects `what` (a call or a registration) on a host that predates r0. Returns null if the
     /// layout of the table is unknown.
     #[cold]
     pub(crate) fn refuse_before_r0(self, what: &str) -> *mut XLA_FFI_Error {

@@ -76,7 +76,7 @@ impl<T> Parts<T> {
 }
 
 /// Panics if an operand does not belong to the call. A promise lends operands of its own call while a closure runs.
-/// Lent operands differ from the operands of other calls only in their addresses.
+/// The types do not distinguish lent operands of different calls, so the addresses are compared.
 #[inline(always)]
 fn assert_of(call: &Frame<'_>, data: *const c_void, len: usize) {
     if len > 0 && !call.has_operand_at(data) {

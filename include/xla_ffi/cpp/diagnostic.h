@@ -70,7 +70,7 @@ struct Elements {
   }
 };
 
-// A list of problems, one per line. Each line starts with the name of an element.
+// A list of problems, one per line. Each line starts with the name of an operand or attribute.
 struct Report {
   Text text;
   const Elements* elements = nullptr;

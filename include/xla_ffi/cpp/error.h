@@ -97,7 +97,8 @@ inline void Contain(const char* what, F&& f) noexcept {
 #endif
 }
 
-// Destroys a user object if the caller is C code or an exception is being handled.
+// Destroys a user object. An exception of its destructor is reported and ends here, because the caller is C code or
+// already handles an exception.
 template <typename T>
 inline void DestroyContained(T* object) noexcept {
   if constexpr (std::is_nothrow_destructible_v<T>) {

@@ -5,10 +5,10 @@
 
 #include "xla_ffi/cpp/binding.h"
 
-// Data that all files of a library share, with or without exceptions, and of the internal or the external API. A file
-// can therefore find state that a different file stores. Functions are elsewhere, because each kind of file has its
-// own. The namespace is explicitly hidden, because GCC otherwise shares a variable template for a user type with the
-// whole process.
+// Data that all files of a library share, whether a file is compiled with or without exceptions, and whether it uses
+// the internal or the external API. One file can therefore find state that a different file stores. Functions are
+// declared elsewhere, because each kind of file has its own copies. The namespace is explicitly hidden, because GCC
+// otherwise shares a variable template for a user type with the whole process.
 namespace xla::ffi {
 namespace sdk_shared_v1 XLA_FFI_SDK_HIDDEN {
 

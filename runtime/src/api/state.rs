@@ -55,7 +55,7 @@ unsafe fn form<const R: u8>(args: *const c_void, set: bool) -> Result<Form> {
     let revision = revision::<R>();
     let staged = revision >= Revision::R8;
     let expected = match (set, staged) {
-        // Since jaxlib 0.10.0, hosts support the arguments of 40 bytes from r7; jaxlib 0.9.1 and 0.9.2 reject them.
+        // jaxlib 0.9.1 and 0.9.2 reject the 40-byte arguments of r7; jaxlib 0.10.0 and newer accept them.
         _ if revision >= Revision::R9 => SHORT,
         (true, _) if revision == Revision::R7 => SHORT,
         (true, _) | (false, true) => LONG,

@@ -86,7 +86,7 @@ impl Poison {
     /// # Safety
     /// The memory must be writable.
     unsafe fn fill(places: Vec<Place>) -> Self {
-        // Each `RandomState` has new random keys, so that its hash is a sufficient seed.
+        // Each `RandomState` has new random keys, so its hash is random enough for a seed.
         let seed = RandomState::new().hash_one(places.len());
         for place in &places {
             let bytes = place.shape.bytes();

@@ -205,7 +205,7 @@ impl Context {
         Error::new(ErrorCode::NotFound, text).within(format_args!("{handler} ({})", self.stage()))
     }
 
-    /// Starts the time limit of an execution; an error if the execution is cancelled.
+    /// Starts the time limit of an execution. Fails if the execution is cancelled.
     #[inline]
     pub(crate) fn start_time_limit(&mut self, limit: Option<Duration>) -> Result<()> {
         if let Some(limit) = limit {

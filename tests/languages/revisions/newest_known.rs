@@ -163,8 +163,8 @@ fn cpp_libraries_on_later_revisions() {
     check("cpp");
 }
 
-/// Runs the same features on jaxlib: a tenth of the libraries on the newest jaxlib, or all libraries on the jaxlibs of
-/// `XLA_FFI_PYTHONS`.
+/// Runs the features of the capped libraries on jaxlib: a tenth of the libraries on the newest jaxlib, or all libraries
+/// on each jaxlib of `XLA_FFI_PYTHONS`.
 #[test]
 fn libraries_on_later_jaxlibs() {
     let of = |name| std::env::var_os(name).map(|list| std::env::split_paths(&list).collect());

@@ -95,7 +95,7 @@ impl Host {
         let Some(id) = taken_number(name, refusal.message()) else {
             return Err(refusal);
         };
-        // Since r5, a name may be registered again, but only with its existing number.
+        // Since r5, a type name may be registered again, but only with its existing type id.
         if self.revision() >= Feature::TypesAgain.since() {
             self.register_type(name, id, deleter)?;
         }

@@ -162,7 +162,7 @@ fn targets_configurations_and_literals() {
         assert!(error.breaks(Rule::OpaqueWithTypedFfi), "{error}");
         assert!(error.to_string().contains("'c': "), "{error}");
     }
-    // As in XLA's builder, the opaque of a typed handler is the text of a dictionary.
+    // As in XLA's builder, the `opaque` string of a typed custom call is a printed attribute dictionary.
     let mut b = Builder::new("texts");
     let call = CustomCall::legacy(ApiVersion::TypedFfi, "t", [], f32s(&[]));
     let root = b.custom_call(call.opaque(*b" {a = 1 : i32}"));

@@ -60,7 +60,7 @@ const CHECK: &str = "check.py";
 /// The TensorFlow version for the tests of the loader for TensorFlow. `cargo xtask matrix` tests other versions.
 const TENSORFLOW: (&str, &str) = ("tensorflow-cpu", "2.21.0");
 
-/// Runs only the drivers, and all of them, on each jaxlib of `--jaxlib`.
+/// Runs all drivers of `tests/jax`, and no other tests, on each jaxlib that `--jaxlib` names.
 pub(super) fn on(args: &Args, root: &Path, shared: &Shared, tally: &Tally) -> Result<()> {
     let versions = venv::expand(&args.jaxlib)?;
     tally::note(format_args!(
