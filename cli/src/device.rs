@@ -64,7 +64,7 @@ impl Device {
         let (name, declared) = (&chosen.name, manifest.platforms.join(", "));
         match self {
             Self::Host if platforms.iter().any(|name| name == "cuda") => bail!(
-                "{name}: expected a handler for cpu, got one for {declared}; pass --device cuda on a machine with a GPU"
+                "{name}: expected a handler for cpu, got one for {declared}; on a machine with a GPU, use `xla-ffi run --device cuda`"
             ),
             _ => bail!(
                 "{name}: expected a handler for {}, got one for {declared}; choose a different --device or --handler",

@@ -128,7 +128,7 @@ impl Runtime {
             .iter()
             .map(|name| self.linked_elsewhere(name, &platform));
         let remedy = hints.find_map(|hint| hint).unwrap_or(
-            "link them into the program: a Rust crate of handlers with `use its_name as _;`, a static C or C++ library as an              OBJECT library or with -Wl,--whole-archive (macOS: -force_load)",
+            "link them into the program (a Rust crate with `use its_name as _;`, a static C or C++ library as an OBJECT library or with -Wl,--whole-archive; macOS: -force_load), or open and register their library",
         );
         Err(Error::new(
             ErrorCode::NotFound,

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Parsers to fuzz: folders of `tools/fuzz/corpus`. `revisions`: libraries that know older revisions on every
-    /// listed jaxlib, and 1000 generated revisions. `mutants`: changes to the sources that tests must detect.
-    /// `coverage`: lines and branches that tests run. Default: all.
+    /// listed jaxlib, and 1000 generated revisions. `mutants-cpp`, `mutants-doctor`, `mutants-ffi`: changes to the
+    /// sources, which tests must detect. `coverage`: lines and branches that tests run. Default: all.
     what: Vec<String>,
     /// Selects the mutants.
     #[arg(long, default_value_t = 1)]
@@ -37,9 +37,8 @@ const LIMITS: [&str; 3] = ["-max_len=16384", "-timeout=20", "-rss_limit_mb=1024"
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let root = folders::checkout();
-    let mut known = ["coverage", "mutants", "revisions"]
-        .map(str::to_owned)
-        .to_vec();
+    let mut known = vec!["coverage".to_owned(), "revisions".to_owned()];
+    known.extend(mutants::NAMES.map(str::to_owned));
     for entry in std::fs::read_dir(root.join("tools/fuzz/corpus")).context("tools/fuzz/corpus")? {
         known.push(entry?.file_name().to_string_lossy().into_owned());
     }
@@ -59,8 +58,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let start = Instant::now();
         let outcome = match name.as_str() {
             "coverage" => coverage::run(&root),
-            "mutants" => mutants::run(&root, args.seed),
             "revisions" => revisions(&root),
+            name if mutants::NAMES.contains(&name) => mutants::run(&root, name, args.seed),
             target => fuzz(&root, target, turn),
         };
         match outcome {

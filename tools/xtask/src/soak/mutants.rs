@@ -14,6 +14,7 @@ const VERSION: &str = "27.1.0";
 
 /// Rust sources, with the number of mutants and the tests that run for each.
 struct Sample {
+    name: &'static str,
     package: &'static str,
     source: &'static str,
     /// Files and folders of the source.
@@ -21,43 +22,32 @@ struct Sample {
     count: usize,
     /// The tests for every mutant.
     quick: &'static [&'static str],
-    /// The packages and tests for the mutants that survive the quick tests.
-    thorough: (&'static str, &'static [&'static str]),
+    /// The tests of the workspace for the mutants that survive the quick tests.
+    thorough: &'static [&'static str],
 }
 
 const SAMPLES: [Sample; 2] = [
     Sample {
+        name: "mutants-ffi",
         package: "xla-ffi",
         source: "ffi/src",
         files: &["attribute", "bind", "entry", "frame", "operand"],
         count: 100,
         quick: &["--lib", "--test", "rust_api", "--test", "requests"],
-        thorough: (
-            "xla-ffi,xla-ffi-tests",
-            &[
-                "--lib",
-                "--test",
-                "rust_api",
-                "--test",
-                "internal",
-                "--test",
-                "executor",
-                "--test",
-                "cancellation",
-                "--test",
-                "embedding",
-                "--test",
-                "unwritten_results",
-                "--test",
-                "examples",
-                "--test",
-                "languages",
-                "--test",
-                "torture",
-            ],
-        ),
+        thorough: &[
+            "rust_api",
+            "internal",
+            "executor",
+            "cancellation",
+            "embedding",
+            "unwritten_results",
+            "examples",
+            "languages",
+            "torture",
+        ],
     },
     Sample {
+        name: "mutants-doctor",
         package: "xla-ffi-doctor",
         source: "abi/doctor/src",
         files: &[
@@ -71,12 +61,14 @@ const SAMPLES: [Sample; 2] = [
         ],
         count: 50,
         quick: &["--tests"],
-        thorough: (
-            "xla-ffi-doctor,xla-ffi-cli",
-            &[
-                "--lib", "--test", "doctor", "--test", "diff", "--test", "verdicts",
-            ],
-        ),
+        thorough: &[
+            "library_files",
+            "manifest_macros",
+            "doctor",
+            "diff",
+            "verdicts",
+            "inspect",
+        ],
     },
 ];
 
@@ -95,46 +87,48 @@ const OPERATORS: [(&str, &str); 8] = [
     (" || ", " && "),
 ];
 
-/// Tests the mutants that a seed selects. cargo-mutants prints those that survive.
-pub(super) fn run(root: &Path, seed: usize) -> Result<()> {
-    let tool = folders::once(
-        &format!("tools/cargo-mutants-{VERSION}"),
-        "bin/cargo-mutants",
-        |place| {
-            tally::note("installing cargo-mutants");
-            let mut install = cargo(root);
-            install
-                .args(["install", "--quiet", "--locked", "--root"])
-                .arg(place);
-            install.args(["cargo-mutants", "--version", VERSION]);
-            ensure!(install.status()?.success(), "cargo-mutants does not build");
-            Ok(())
-        },
-    )?;
-    let mut results = vec![];
-    for sample in &SAMPLES {
-        let count = sample.run(root, &tool.join("bin/cargo-mutants"), seed)?;
-        results.push((sample.package, count));
-    }
-    results.push(("C++ headers", headers(root, seed)?));
-    let mut weak = vec![];
-    for (name, Count { killed, missed }) in results {
-        println!("{name}: {killed} of {} mutants killed", killed + missed);
-        if 20 * missed > killed + missed {
-            weak.push(name);
-        }
-    }
-    ensure!(
-        weak.is_empty(),
-        "fewer than 95 % are killed: {}",
-        weak.join(", ")
-    );
+/// The names for the command line.
+pub(super) const NAMES: [&str; 3] = ["mutants-cpp", "mutants-doctor", "mutants-ffi"];
+
+/// Tests the mutants that a seed selects from the sources of `name`, and prints those that survive.
+///
+/// # Errors
+/// Fails if less than 95 % are killed.
+pub(super) fn run(root: &Path, name: &str, seed: usize) -> Result<()> {
+    let sample = SAMPLES.iter().find(|sample| sample.name == name);
+    let Count { killed, missed } = match sample {
+        Some(sample) => sample.run(root, seed)?,
+        None => headers(root, seed)?,
+    };
+    let all = killed + missed;
+    println!("{name}: {killed} of {all} mutants killed");
+    ensure!(20 * missed <= all, "less than 95 %");
     Ok(())
 }
 
+/// Returns the program cargo-mutants.
+fn cargo_mutants(root: &Path) -> Result<PathBuf> {
+    let (folder, program) = (
+        format!("tools/cargo-mutants-{VERSION}"),
+        "bin/cargo-mutants",
+    );
+    let place = folders::once(&folder, program, |place| {
+        tally::note("installing cargo-mutants");
+        let mut install = cargo(root);
+        install
+            .args(["install", "--quiet", "--locked", "--root"])
+            .arg(place);
+        install.args(["cargo-mutants", "--version", VERSION]);
+        ensure!(install.status()?.success(), "cargo-mutants does not build");
+        Ok(())
+    })?;
+    Ok(place.join(program))
+}
+
 impl Sample {
-    fn run(&self, root: &Path, tool: &Path, seed: usize) -> Result<Count> {
-        let folder = root.join("target/soak/mutants").join(self.package);
+    fn run(&self, root: &Path, seed: usize) -> Result<Count> {
+        let tool = &cargo_mutants(root)?;
+        let folder = root.join("target/soak").join(self.name);
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
         }
@@ -206,8 +200,8 @@ impl Sample {
         if folder.ends_with("quick") {
             command.arg("--").args(self.quick);
         } else {
-            let (packages, tests) = self.thorough;
-            command.args(["--test-package", packages, "--"]).args(tests);
+            command.args(["--test-workspace", "true", "--"]);
+            command.args(self.thorough.iter().flat_map(|test| ["--test", test]));
         }
         // 2 and 3: mutants survive, or their tests do not end.
         match command.status()?.code() {
