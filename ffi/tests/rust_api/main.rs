@@ -1,6 +1,7 @@
 //! Tests the Rust API of handlers on the embedded runtime. The handlers are linked into this test
 //! and called through the functions that `library!` exports.
 
+mod accessors;
 mod asynchronous;
 mod attributes;
 mod context;
