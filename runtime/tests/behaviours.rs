@@ -431,7 +431,8 @@ fn communicators_are_requested_in_prepare_and_fetched_later() {
     );
 }
 
-/// Two collectives objects without clones can be swapped. Each then contains only the requests of its calls.
+/// The contents of two `Collectives` that are not shared can be swapped. After the swap, each records only the requests
+/// of calls that use it.
 #[test]
 fn communicators_belong_to_their_request() {
     let test = "communicators_belong_to_their_request";

@@ -30,7 +30,7 @@ inline void Put(ffi::ResultBufferR1<ffi::S64> to, std::initializer_list<int64_t>
 // Returns an error that shows the condition if it is false.
 #define EXPECT(condition)                                           \
   do {                                                              \
-    if (!(condition)) return ffi::Error::Internal("not so: " #condition); \
+    if (!(condition)) return ffi::Error::Internal("expectation failed: " #condition); \
   } while (false)
 
 // Defines a handler without operands that returns an error if one of its checks fails.

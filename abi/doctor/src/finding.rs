@@ -88,7 +88,7 @@ pub struct Finding {
     pub confidence: Confidence,
     /// The severity of the problem.
     pub severity: Severity,
-    /// The thing that the finding is about.
+    /// The subject of the finding.
     #[serde(rename = "about")]
     pub subject: Subject,
     /// The kind of problem, serialized as its number.
@@ -157,7 +157,7 @@ impl Finding {
         Self::new(Confidence::Proved, Severity::Note, problem, what, why)
     }
 
-    /// Sets the thing that the finding is about.
+    /// Sets the subject of the finding.
     #[must_use]
     pub fn about(mut self, subject: Subject) -> Self {
         self.subject = subject;

@@ -119,7 +119,8 @@ pub(crate) fn failed(frame: Frame<'_>, info: &HandlerInfo, error: Error) -> *mut
 /// only one host.
 static FIRST: AtomicPtr<XLA_FFI_Api> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The other hosts, indexed by a hash of their address. A collision replaces the entry.
+/// Further hosts whose operands are in host memory, indexed by a hash of the host's address. If two hashes collide, the
+/// newer host replaces the older one.
 static OTHERS: [AtomicPtr<XLA_FFI_Api>; 256] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; 256];
 

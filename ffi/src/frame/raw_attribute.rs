@@ -138,7 +138,7 @@ impl<'f> RawAttrs<'f> {
     /// Returns the index of the attribute `name`, or the number of attributes if there is no such
     /// attribute.
     // `#[inline]` makes the body visible in the caller's crate. The compiler then knows that the function writes
-    // nothing, and does not read values again. The function is never inlined.
+    // nothing, and does not reload values after the call. `#[cold]` prevents inlining.
     #[cold]
     #[inline]
     fn position(self, name: &str) -> usize {

@@ -77,7 +77,7 @@ impl<'f, T: Element, const RANK: usize> InOut<'f, T, RANK> {
         self
     }
 
-    /// Returns the elements in row-major order, for changing them.
+    /// Returns the elements in row-major order as a mutable slice.
     #[must_use]
     pub fn as_mut_slice(&mut self) -> &mut [T] {
         self

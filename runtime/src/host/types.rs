@@ -50,7 +50,7 @@ struct Known {
 }
 
 impl Known {
-    /// Returns an unused number. Numbers that types requested explicitly are skipped.
+    /// Returns an unused type id. Skips ids that types requested explicitly.
     fn unused(&self) -> i64 {
         loop {
             let id = NEXT.fetch_add(1, Ordering::Relaxed);

@@ -111,7 +111,7 @@ pub(crate) struct FetchArgs {
     nvcc: bool,
 }
 
-/// Downloads everything to the cache in advance, and prints the paths (`cargo xtask fetch`).
+/// Downloads headers, tools and Python environments to the cache, and prints the paths (`cargo xtask fetch`).
 pub(crate) fn fetch(args: &FetchArgs) -> Result<()> {
     println!("cache: {}", folders::cache()?.display());
     for version in venv::expand(&args.headers)? {
