@@ -487,5 +487,7 @@ mod tests {
         assert_eq!(newest.behaviour(), Behaviour::Fixed(5));
         newest.floor = Some(Revision::R10);
         assert_eq!(newest.behaviour(), Behaviour::Negotiates);
+        newest.floor = Some(Revision::R1);
+        assert_eq!(newest.behaviour(), Behaviour::Fixed(5));
     }
 }

@@ -3,7 +3,8 @@
 
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use xla_ffi_doctor::manifest;
+use xla_ffi_doctor::{Examination, Use, manifest};
+use xla_ffi_sys::Revision;
 use xla_ffi_testing::{compiler, root};
 
 /// The C source of a library that uses every macro for manifests.
@@ -200,6 +201,7 @@ fn macros_of_c_write_the_format() {
     let program = compiler.to_str().unwrap();
     let library = compiler::library_of_text(folder.path(), "words", program, SOURCE, &["-std=c11"]);
     let library = library.unwrap();
+    let examined = Examination::of(&library).unwrap();
     let file = std::fs::read(library).unwrap();
     let (said, wanted) = (payload(&file), wanted());
     for key in ["library", "sdk"] {
@@ -214,6 +216,22 @@ fn macros_of_c_write_the_format() {
     let read = manifest::read(&file).unwrap();
     assert_eq!(read.len(), 1);
     assert_eq!(read[0].handlers.len(), 15);
+
+    assert_eq!(examined.findings, []);
+    let knows = |name: &str| {
+        let candidate = examined.candidate(name, &[]);
+        let (state, future) = (candidate.state, candidate.future);
+        (
+            candidate.has_types,
+            matches!(state, Use::Yes(_)),
+            matches!(future, Use::Yes(_)),
+            candidate.floor,
+        )
+    };
+    assert_eq!(knows("counts"), (true, true, false, Some(Revision::R2)));
+    assert_eq!(knows("rest"), (true, false, true, Some(Revision::R0)));
+    assert_eq!(knows("smooth"), (true, false, false, Some(Revision::R0)));
+    assert_eq!(knows("unknown"), (false, false, false, None));
 }
 
 #[test]

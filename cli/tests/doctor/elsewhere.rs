@@ -93,6 +93,7 @@ fn a_library_that_the_process_has_is_provided() {
         told.value
     );
     assert!(!has(&told, "XF112", "fails") && !has(&told, "XF105", "risk"));
+    assert!(!has(&told, "XF001", "note"));
     let pre = folder.path().join("pre/libpre.so.1").display().to_string();
     let site = folder.path().join("site");
     let nested = site.join("nvidia/pre/lib");
