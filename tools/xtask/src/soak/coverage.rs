@@ -16,6 +16,14 @@ use std::process::Command;
 
 /// Version of cargo-llvm-cov.
 const VERSION: &str = "0.9.1";
+/// The packages whose tests run.
+const PACKAGES: [&str; 5] = [
+    "xla-ffi",
+    "xla-ffi-runtime",
+    "xla-ffi-programs",
+    "xla-ffi-cuda-examples",
+    "xla-ffi-tests",
+];
 /// Reads GCC's counters.
 const GCOVR: &str = "gcovr==8.4";
 
@@ -44,28 +52,37 @@ fn rust(root: &Path, folder: &Path) -> Result<()> {
             Ok(())
         },
     )?;
+    let target = folder.join("rust");
+    let llvm_cov = || {
+        let mut command = Command::new(tool.join("bin/cargo-llvm-cov"));
+        // Tests build libraries in the folder of `CARGO_TARGET_DIR`.
+        command
+            .current_dir(root)
+            .arg("llvm-cov")
+            .env("CARGO_TARGET_DIR", &target)
+            .env("CARGO_LLVM_COV_TARGET_DIR", &target);
+        command
+    };
+    let mut tests = llvm_cov();
+    tests.args(["test", "--no-report", "--ignore-run-fail", "--tests"]);
+    tests.args(PACKAGES.iter().flat_map(|name| ["--package", name]));
+    ensure!(tests.status()?.success(), "cargo llvm-cov failed");
+    // Without these flags, only test programs count.
+    let mut libraries = String::new();
+    for entry in fs::read_dir(target.join("release/examples"))? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "so") {
+            libraries += &format!("-object {} ", path.display());
+        }
+    }
     let report = folder.join("rust.json");
-    let mut command = Command::new(tool.join("bin/cargo-llvm-cov"));
+    let mut command = llvm_cov();
     command
-        .current_dir(root)
-        .args([
-            "llvm-cov",
-            "test",
-            "--ignore-run-fail",
-            "--tests",
-            "--json",
-            "--output-path",
-        ])
+        .args(["report", "--json", "--output-path"])
         .arg(&report)
-        .args([
-            "-p",
-            "xla-ffi",
-            "-p",
-            "xla-ffi-runtime",
-            "-p",
-            "xla-ffi-tests",
-        ]);
-    ensure!(command.status()?.success(), "cargo llvm-cov failed");
+        .args(PACKAGES.iter().flat_map(|name| ["--package", name]))
+        .env("LLVM_COV_FLAGS", libraries);
+    ensure!(command.status()?.success(), "cargo llvm-cov report failed");
     let report: Value = serde_json::from_slice(&fs::read(&report)?)?;
     let data = &report["data"][0];
     let list = |key: &str| data[key].as_array().into_iter().flatten();
