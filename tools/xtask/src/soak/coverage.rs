@@ -108,17 +108,21 @@ fn rust(root: &Path, folder: &Path) -> Result<()> {
             *calls.entry((file, line)).or_default() += function["count"].as_u64().unwrap_or(0);
         }
     }
-    println!(
-        "ffi/src: {} functions, of which no test calls:",
-        calls.len()
-    );
-    for (file, line) in calls
-        .iter()
-        .filter(|(_, count)| **count == 0)
-        .map(|(place, _)| place)
-    {
-        println!("  {}:{line}", Path::new(file).strip_prefix(root)?.display());
+    println!("ffi/src: {} functions", calls.len());
+    let uncalled = calls.iter().filter(|(_, count)| **count == 0);
+    let mut compiled = 0;
+    for ((file, line), _) in uncalled {
+        let text = fs::read_to_string(file)?;
+        let text = text.lines().nth(*line as usize - 1).unwrap_or("").trim();
+        // The compiler runs functions that are only used in constants.
+        if text.contains("const fn ") || text.contains("const unsafe fn ") {
+            compiled += 1;
+        } else {
+            let file = Path::new(file).strip_prefix(root)?;
+            println!("  not called: {}:{line}: {text}", file.display());
+        }
     }
+    println!("  {compiled} functions are only used in constants");
     Ok(())
 }
 
