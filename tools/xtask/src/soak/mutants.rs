@@ -3,6 +3,8 @@
 //! cargo-mutants changes Rust. The C++ headers are changed by this file, in a clone of the checkout's last commit.
 
 use crate::cargo::cargo;
+use crate::material::Material;
+use crate::tally::Log;
 use crate::{folders, python, tally};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
@@ -20,9 +22,9 @@ struct Sample {
     /// Files and folders of the source.
     files: &'static [&'static str],
     count: usize,
-    /// The tests for every mutant.
+    /// Arguments of `cargo test` for every mutant, in the package.
     quick: &'static [&'static str],
-    /// The tests of the workspace for the mutants that survive the quick tests.
+    /// Arguments of `cargo test` for the mutants that survive, in the workspace.
     thorough: &'static [&'static str],
 }
 
@@ -33,17 +35,17 @@ const SAMPLES: [Sample; 2] = [
         source: "ffi/src",
         files: &["attribute", "bind", "entry", "frame", "operand"],
         count: 100,
-        quick: &["--lib", "--test", "rust_api", "--test", "requests"],
+        quick: &["--lib", "--test=rust_api", "--test=requests"],
         thorough: &[
-            "rust_api",
-            "internal",
-            "executor",
-            "cancellation",
-            "embedding",
-            "unwritten_results",
-            "examples",
-            "languages",
-            "torture",
+            "--test=rust_api",
+            "--test=internal",
+            "--test=executor",
+            "--test=cancellation",
+            "--test=embedding",
+            "--test=unwritten_results",
+            "--test=examples",
+            "--test=languages",
+            "--test=torture",
         ],
     },
     Sample {
@@ -60,14 +62,14 @@ const SAMPLES: [Sample; 2] = [
             "wheel/findings",
         ],
         count: 50,
-        quick: &["--tests"],
+        quick: &["--lib", "--test=library_files", "--test=manifest_macros"],
         thorough: &[
-            "library_files",
-            "manifest_macros",
-            "doctor",
-            "diff",
-            "verdicts",
-            "inspect",
+            "--test=library_files",
+            "--test=manifest_macros",
+            "--test=doctor",
+            "--test=diff",
+            "--test=verdicts",
+            "--test=inspect",
         ],
     },
 ];
@@ -95,10 +97,11 @@ pub(super) const NAMES: [&str; 3] = ["mutants-cpp", "mutants-doctor", "mutants-f
 /// # Errors
 /// Fails if less than 95 % are killed.
 pub(super) fn run(root: &Path, name: &str, seed: usize) -> Result<()> {
+    let material = Material::fetch(true, &mut Log::new())?;
     let sample = SAMPLES.iter().find(|sample| sample.name == name);
     let Count { killed, missed } = match sample {
-        Some(sample) => sample.run(root, seed)?,
-        None => headers(root, seed)?,
+        Some(sample) => sample.run(root, &material, seed)?,
+        None => headers(root, &material, seed)?,
     };
     let all = killed + missed;
     println!("{name}: {killed} of {all} mutants killed");
@@ -126,7 +129,7 @@ fn cargo_mutants(root: &Path) -> Result<PathBuf> {
 }
 
 impl Sample {
-    fn run(&self, root: &Path, seed: usize) -> Result<Count> {
+    fn run(&self, root: &Path, material: &Material, seed: usize) -> Result<Count> {
         let tool = &cargo_mutants(root)?;
         let folder = root.join("target/soak").join(self.name);
         if folder.exists() {
@@ -137,6 +140,7 @@ impl Sample {
         let names: Vec<&str> = list.lines().collect();
         self.test(
             root,
+            material,
             tool,
             &folder.join("quick"),
             sampled(&names, self.count, seed),
@@ -149,7 +153,7 @@ impl Sample {
         let mut missed = 0;
         if !survivors.is_empty() {
             let names = survivors.iter().map(String::as_str);
-            self.test(root, tool, &folder.join("thorough"), names)?;
+            self.test(root, material, tool, &folder.join("thorough"), names)?;
             missed = lines("thorough/mutants.out/missed.txt").len();
         }
         // The tests of some mutants do not end, which is a failure that they detect.
@@ -178,6 +182,7 @@ impl Sample {
     fn test<'n>(
         &self,
         root: &Path,
+        material: &Material,
         tool: &Path,
         folder: &Path,
         names: impl Iterator<Item = &'n str>,
@@ -194,15 +199,27 @@ impl Sample {
             }
             command.args(["--re", &(pattern + "$")]);
         }
-        command
-            .args(["--cap-lints", "true", "--output"])
-            .arg(folder);
-        if folder.ends_with("quick") {
-            command.arg("--").args(self.quick);
+        // With Git's folder, because some tests use it.
+        command.args(["--copy-vcs", "true", "--output"]).arg(folder);
+        let arguments = if folder.ends_with("quick") {
+            self.quick
         } else {
-            command.args(["--test-workspace", "true", "--"]);
-            command.args(self.thorough.iter().flat_map(|test| ["--test", test]));
-        }
+            let mut unchanged = cargo(root);
+            unchanged.args(["test", "--workspace"]).args(self.thorough);
+            material.name_in(&mut unchanged);
+            ensure!(unchanged.status()?.success(), "tests fail without a mutant");
+            // cargo-mutants would test the unchanged package without the workspace.
+            command.args(["--test-workspace", "true", "--baseline", "skip"]);
+            command.args(["--timeout", "600", "--build-timeout", "900"]);
+            self.thorough
+        };
+        // In this form, the arguments also restrict what is built.
+        command.args(
+            arguments
+                .iter()
+                .map(|argument| format!("--cargo-arg={argument}")),
+        );
+        material.name_in(&mut command);
         // 2 and 3: mutants survive, or their tests do not end.
         match command.status()?.code() {
             Some(0 | 2 | 3) => Ok(()),
@@ -224,7 +241,7 @@ struct Count {
 }
 
 /// Tests mutants of the C++ headers, in a clone.
-fn headers(root: &Path, seed: usize) -> Result<Count> {
+fn headers(root: &Path, material: &Material, seed: usize) -> Result<Count> {
     let clone = root.join("target/soak/headers");
     if clone.exists() {
         fs::remove_dir_all(&clone)?;
@@ -241,20 +258,33 @@ fn headers(root: &Path, seed: usize) -> Result<Count> {
         .filter_map(|message| message["executable"].as_str().map(PathBuf::from));
     let suite = programs.next_back().context("cargo names no program")?;
 
+    let run = |thorough: bool| {
+        let mut tests = Command::new(&suite);
+        tests.arg("suite::ours");
+        if thorough {
+            tests = cargo(&clone);
+            tests.args(["test", "-p", "xla-ffi-tests", "--test=cpp", "--test=c"]);
+            tests.args(["--test=languages", "--test=torture"]);
+        }
+        material.name_in(&mut tests);
+        tests.current_dir(&clone).output().context("tests")
+    };
+    for thorough in [false, true] {
+        ensure!(
+            run(thorough)?.status.success(),
+            "tests fail without a mutant"
+        );
+    }
+
     let places = places(&clone.join("include/xla_ffi/cpp"))?;
     let places: Vec<&Place> = places.iter().collect();
     let (mut killed, mut missed) = (0, 0);
     for place in sampled(&places, HEADERS, seed) {
         let whole = fs::read_to_string(&place.file)?;
         fs::write(&place.file, place.applied_to(&whole))?;
-        let mut quick = Command::new(&suite);
-        quick.current_dir(&clone).arg("suite::ours");
-        let mut thorough = cargo(&clone);
-        thorough.args(["test", "-p", "xla-ffi-tests", "--test", "cpp"]);
-        thorough.args(["--test", "c", "--test", "languages", "--test", "torture"]);
-        let mut outcome = quick.output()?;
+        let mut outcome = run(false)?;
         if outcome.status.success() {
-            outcome = thorough.output()?;
+            outcome = run(true)?;
         }
         fs::write(&place.file, whole)?;
         let said = [outcome.stdout, outcome.stderr].concat();
