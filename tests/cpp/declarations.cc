@@ -1,5 +1,5 @@
-// Tests of shape contracts and of host-only handlers, which XLA's own headers do not support. See operands.cc for the
-// RUN lines.
+// Tests of shape contracts and of host-only handlers, which XLA's own headers do not support. For the RUN lines, see
+// operands.cc.
 #include "common.h"
 
 #if OURS
