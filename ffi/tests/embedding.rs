@@ -39,6 +39,17 @@ fn scaled(x: Buffer<i64, 1>, mut y: Out<i64, 1>, store: Option<UserData<Store>>)
 }
 embed::register_handler!("tests.scaled", "Host", scaled);
 
+#[derive(xla_ffi::HostType)]
+#[host_type(unsafe(name = "tests.Limit", id = 4242))]
+struct Limit(i64);
+
+#[xla_ffi::handler]
+fn limited(limit: UserData<Limit>, mut y: Out<i64, 1>) -> Result<()> {
+    y.fill(limit.0);
+    Ok(())
+}
+embed::register_handler!("tests.limited", "Host", limited);
+
 fn shape(dims: &[i64]) -> Shape {
     Shape::new(DType::S64, dims).expect("a shape")
 }
@@ -53,6 +64,18 @@ fn call(runtime: &Runtime) -> embed::Call {
 fn answer(call: embed::Call) -> Vec<i64> {
     let outcome = call.run().expect("it runs");
     outcome.rets[0].to_vec().expect("numbers")
+}
+
+/// The program chooses the id of a type.
+#[test]
+fn user_data_with_an_id() {
+    let runtime = Runtime::default();
+    runtime.register_static().expect("it registers");
+    let data = embed::UserData::new(&runtime).with(Limit(3)).expect("new");
+    let handler = runtime.find("tests.limited", "cpu").expect("registered");
+    let executable = handler.instantiate(&Attributes::new()).expect("no state");
+    let call = executable.call().user_data(data).ret(shape(&[1]));
+    assert_eq!(answer(call), [3]);
 }
 
 #[test]

@@ -421,3 +421,14 @@ impl TypeIdsByHost {
             .unwrap_or(0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::stored_bit;
+
+    #[test]
+    fn each_stage_has_its_own_bits() {
+        let stages = (0..4).flat_map(|stage| [false, true].map(|stream| stored_bit(stage, stream)));
+        assert_eq!(stages.fold(0, |set, bit| set | bit), 0xff);
+    }
+}
