@@ -130,6 +130,10 @@ fn check(language: &str, path: &Path, name: &str) {
     // SAFETY: the table is valid for such a host.
     let error = unsafe { register(api, cpu.as_ptr()) };
     refused(&format!("{language}, registration"), error, name);
+    // A table of unknown size has no known functions, so the refusal cannot create an error.
+    // SAFETY: libraries only read the size of such a table.
+    let error = unsafe { register(table(SIZE - 8), cpu.as_ptr()) };
+    assert!(error.is_null(), "{language}");
 
     // SAFETY: handlers are exported with this type.
     let scale = unsafe { library.get::<Handler>(b"scale") }.unwrap();
