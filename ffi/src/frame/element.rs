@@ -333,3 +333,16 @@ pub(crate) const fn rank(rank: usize) -> Option<usize> {
     assert!(rank <= u32::MAX as usize, "this rank is too large");
     Some(rank)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::widens;
+    use xla_ffi_sys::XLA_FFI_DataType as DataType;
+
+    #[test]
+    fn casts_that_preserve_every_value() {
+        assert!(widens(DataType::F16, DataType::F32) && widens(DataType::U8, DataType::S16));
+        assert!(!widens(DataType::F16, DataType::BF16) && !widens(DataType::U8, DataType::S8));
+        assert!(!widens(DataType::F32, DataType::S64) && !widens(DataType::TOKEN, DataType::F32));
+    }
+}

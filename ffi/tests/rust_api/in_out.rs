@@ -87,6 +87,11 @@ fn undeclared_overlap_is_refused() {
         refused(rest),
         "spread (execute): result `ys` overlaps argument `x`; if the caller aliases them (input_output_aliases), declare an in-out operand"
     );
+    let later = crate::call::<spread>("{}")
+        .arg(vector(&[1.0_f32]))
+        .ret(shape(DType::F32, &[1]))
+        .ret_alias(0);
+    assert!(refused(later).contains("` overlaps argument `x`"));
 }
 
 xla_ffi::library! {
