@@ -1,6 +1,6 @@
 //! `cargo xtask soak mutants` changes the sources in a sample of places and reports the changes that no test detects.
 //!
-//! cargo-mutants changes Rust. The C++ headers are changed by this file, in a clone of the checkout's last commit.
+//! cargo-mutants changes Rust; `.cargo/mutants.toml` excludes equivalent mutants. The C++ headers are changed by this file, in a clone of the checkout's last commit.
 
 use crate::cargo::cargo;
 use crate::material::Material;
