@@ -1,6 +1,7 @@
-//! `cargo xtask soak mutants` changes the sources in a sample of places and reports the changes that no test detects.
+//! `cargo xtask soak mutants-…` changes the sources in a sample of places and reports the changes that no test detects.
 //!
-//! cargo-mutants changes Rust; `.cargo/mutants.toml` excludes equivalent mutants. The C++ headers are changed by this file, in a clone of the checkout's last commit.
+//! cargo-mutants changes Rust; `.cargo/mutants.toml` excludes equivalent mutants. This file changes the C++ headers, in a
+//! clone of the checkout's last commit.
 
 use crate::cargo::cargo;
 use crate::material::Material;
