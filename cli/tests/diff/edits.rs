@@ -13,7 +13,7 @@ pub(crate) fn manifest() -> Value {
             ],
             "rets": [{ "name": "y", "kind": "buffer", "dtypes": ["F32"], "rank": null }],
             "attrs": [
-                { "name": "k", "type": "i64" },
+                { "name": "k", "type": "i64", "min": 1, "max": 64 },
                 { "name": "eps", "type": "f32", "optional": true, "default": 1e-5 },
             ],
             "shape": "n k, m? -> n", "context": ["thread_pool"], "traits": ["command_buffer_compatible"],
@@ -80,6 +80,11 @@ const EDITS: &str = r#"
 /handlers/0/attrs/1/default | 1e-6 | major | attribute eps: default
 /handlers/0/attrs/1/optional | false | major | attribute eps: optional
 /handlers/0/attrs/0/optional | true | minor | attribute k: optional
+/handlers/0/attrs/0/min | 2 | major | attribute k: min
+/handlers/0/attrs/0/min | 0 | minor | attribute k: min
+/handlers/0/attrs/0/min | null | minor | attribute k: min
+/handlers/0/attrs/0/max | 65 | minor | attribute k: max
+/handlers/0/attrs/0/max | 63 | major | attribute k: max
 /handlers/0/attrs/1/narrow | true | minor | attribute eps: wider types accepted
 /handlers/0/attrs/1/from | "d" | major | attribute
 /handlers/0/open_attrs | true | minor | other attributes
