@@ -175,6 +175,21 @@ fn libraries_of_other_machines_are_named() {
     let verdict = &told.whole["libraries"][0]["jaxlibs"][0];
     assert_eq!(verdict["loads"], "unknown", "{verdict}");
     assert_eq!(judge_file(&there, &["--strict"]).code, Some(1));
+    let tag = GOOD.splitn(3, '-').nth(2).unwrap();
+    for (pure, tag, is_wrong) in [
+        (false, tag, false),
+        (true, tag, true),
+        (false, "py3-none-any", true),
+    ] {
+        let text = format!("Wheel-Version: 1.0\nRoot-Is-Purelib: {pure}\nTag: {tag}\n");
+        let wheel = Wheel::named(GOOD).member(MEMBER, &library);
+        let told = judge(
+            wheel.member("mine-1.0.dist-info/WHEEL", text.as_bytes()),
+            &[],
+        );
+        let found = told.to_fix().iter().any(|key| key.starts_with("XF405"));
+        assert_eq!(found, is_wrong, "{text}");
+    }
     let text = Wheel::named(GOOD).member(MEMBER, b"no library at all, but a text");
     let told = judge(text, &[]);
     assert_eq!((told.of_wheel("XF404").0, told.code), ("fails", Some(1)));
