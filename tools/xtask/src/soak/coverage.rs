@@ -160,6 +160,8 @@ fn headers(root: &Path, folder: &Path) -> Result<()> {
         .args([
             "--filter",
             "include/xla",
+            "--merge-lines",
+            "--exclude-throw-branches",
             "--json-summary-pretty",
             "--gcov-ignore-errors=all",
         ])
