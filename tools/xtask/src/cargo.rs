@@ -1,12 +1,12 @@
 //! Runs cargo, and the Python interpreters of virtual environments.
 
 use crate::python::{self, Python};
-use crate::uv;
 use crate::venv::Venv;
-use anyhow::{Context, Result, bail};
+use crate::{folders, tally, uv};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Returns a command for the cargo that runs this task. The working directory is the checkout.
@@ -23,6 +23,34 @@ pub(crate) fn cargo(root: &Path) -> Command {
         command.env("XLA_FFI_NVCC", nvcc);
     }
     command
+}
+
+/// Returns a program of a package from the registry, which cargo installs in the cache.
+pub(crate) fn tool(root: &Path, name: &str, version: &str) -> Result<PathBuf> {
+    let program = format!("bin/{name}");
+    let place = folders::once(&format!("tools/{name}-{version}"), &program, |place| {
+        tally::note(format_args!("installing {name}"));
+        let mut install = cargo(root);
+        install.args(["install", "--quiet", "--locked", "--root"]);
+        install.arg(place).args([name, "--version", version]);
+        ensure!(install.status()?.success(), "{name} does not build");
+        Ok(())
+    })?;
+    Ok(place.join(program))
+}
+
+/// Builds the tests that `arguments` of `cargo test` select, and returns the path of the last test program.
+pub(crate) fn test_program(root: &Path, arguments: &[&str]) -> Result<PathBuf> {
+    let mut command = cargo(root);
+    command.args(["test", "--no-run", "--message-format", "json"]);
+    let said = python::output(command.args(arguments), "cargo test --no-run")?;
+    let mut programs = said
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter_map(|message| message["executable"].as_str().map(PathBuf::from));
+    programs
+        .next_back()
+        .with_context(|| format!("cargo names no test program for {arguments:?}"))
 }
 
 /// The output of `cargo metadata`.

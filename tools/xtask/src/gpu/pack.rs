@@ -2,7 +2,7 @@
 //!
 //! jaxlib supports NVIDIA GPUs only on Linux, so the libraries have file names for Linux.
 
-use crate::cargo::cargo;
+use crate::cargo::{cargo, test_program};
 use crate::libraries::{self, Compiler};
 use crate::{python, uv};
 use anyhow::{Context, Result, ensure};
@@ -186,7 +186,10 @@ impl Pack<'_> {
     /// Adds the command-line program and the embedded runtime's tests. They are added as stripped programs, because a
     /// GPU machine may not have cargo.
     fn programs(&self) -> Result<()> {
-        let tests = unit_tests(self.root, "xla-ffi-runtime", "cuda")?;
+        let tests = test_program(
+            self.root,
+            &["--lib", "-p", "xla-ffi-runtime", "--features", "cuda"],
+        )?;
         for (from, to) in [
             (libraries::build_cli(self.root)?, "xla-ffi"),
             (tests, "runtime-tests"),
@@ -200,19 +203,4 @@ impl Pack<'_> {
         }
         Ok(())
     }
-}
-
-/// Builds the unit tests of a package with one feature, and returns the path of the test program.
-fn unit_tests(root: &Path, package: &str, feature: &str) -> Result<PathBuf> {
-    let mut command = cargo(root);
-    command.args(["test", "--no-run", "--lib", "--message-format", "json"]);
-    command.args(["-p", package, "--features", feature]);
-    let said = python::output(&mut command, "cargo test --no-run")?;
-    let mut programs = said
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter_map(|message| message["executable"].as_str().map(PathBuf::from));
-    programs
-        .next_back()
-        .with_context(|| format!("cargo names no test program of {package}"))
 }

@@ -3,9 +3,11 @@
 //! LLVM instruments Rust, and GCC the C and C++ headers. Tests that fail because of the instrumentation, such as those
 //! that compare symbols, are ignored.
 
-use crate::cargo::cargo;
+use crate::cargo::{self, cargo};
+use crate::material::Material;
 use crate::python::{self, Python};
-use crate::{folders, tally, uv};
+use crate::tally::Log;
+use crate::uv;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -30,31 +32,19 @@ const GCOVR: &str = "gcovr==8.4";
 pub(super) fn run(root: &Path) -> Result<()> {
     let folder = root.join("target/soak/coverage");
     fs::create_dir_all(&folder)?;
-    rust(root, &folder)?;
-    headers(root, &folder)
+    let material = Material::fetch(true, &mut Log::new())?;
+    rust(root, &material, &folder)?;
+    headers(root, &material, &folder)
 }
 
 /// Prints the coverage of `ffi` and `runtime`, and the functions of `ffi` that no test calls.
 ///
 /// `LLVM_COV` and `LLVM_PROFDATA` select tools that read what this Rust writes, if `rustup` has none.
-fn rust(root: &Path, folder: &Path) -> Result<()> {
-    let tool = folders::once(
-        &format!("tools/cargo-llvm-cov-{VERSION}"),
-        "bin/cargo-llvm-cov",
-        |place| {
-            tally::note("installing cargo-llvm-cov");
-            let mut install = cargo(root);
-            install
-                .args(["install", "--quiet", "--locked", "--root"])
-                .arg(place);
-            install.args(["cargo-llvm-cov", "--version", VERSION]);
-            ensure!(install.status()?.success(), "cargo-llvm-cov does not build");
-            Ok(())
-        },
-    )?;
+fn rust(root: &Path, material: &Material, folder: &Path) -> Result<()> {
+    let tool = cargo::tool(root, "cargo-llvm-cov", VERSION)?;
     let target = folder.join("rust");
     let llvm_cov = || {
-        let mut command = Command::new(tool.join("bin/cargo-llvm-cov"));
+        let mut command = Command::new(&tool);
         // Tests build libraries in the folder of `CARGO_TARGET_DIR`.
         command
             .current_dir(root)
@@ -66,6 +56,7 @@ fn rust(root: &Path, folder: &Path) -> Result<()> {
     let mut tests = llvm_cov();
     tests.args(["test", "--no-report", "--ignore-run-fail", "--tests"]);
     tests.args(PACKAGES.iter().flat_map(|name| ["--package", name]));
+    material.name_in(&mut tests);
     ensure!(tests.status()?.success(), "cargo llvm-cov failed");
     // Without these flags, only test programs count.
     let mut libraries = String::new();
@@ -127,7 +118,7 @@ fn rust(root: &Path, folder: &Path) -> Result<()> {
 }
 
 /// Prints the coverage of `include`.
-fn headers(root: &Path, folder: &Path) -> Result<()> {
+fn headers(root: &Path, material: &Material, folder: &Path) -> Result<()> {
     let python = python::all()?.swap_remove(0);
     let packages = uv::folder(&python, &[GCOVR], "gcovr/__main__.py")?;
     // Tests find compilers by name.
@@ -147,6 +138,7 @@ fn headers(root: &Path, folder: &Path) -> Result<()> {
     let old = std::env::var_os("PATH").unwrap_or_default();
     let path = std::iter::once(programs).chain(std::env::split_paths(&old));
     let mut tests = cargo(root);
+    material.name_in(&mut tests);
     tests
         .args(["test", "--no-fail-fast", "-p", "xla-ffi-tests"])
         .arg("--target-dir")
@@ -164,8 +156,6 @@ fn headers(root: &Path, folder: &Path) -> Result<()> {
             "--exclude-throw-branches",
             "--json-summary-pretty",
             "--gcov-ignore-errors=all",
-        ])
-        .args([
             "--gcov-ignore-parse-errors=all",
             "--merge-mode-functions=merge-use-line-min",
         ])

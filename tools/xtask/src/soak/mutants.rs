@@ -3,10 +3,10 @@
 //! cargo-mutants changes Rust; `.cargo/mutants.toml` excludes equivalent mutants. This file changes the C++ headers, in a
 //! clone of the checkout's last commit.
 
-use crate::cargo::cargo;
+use crate::cargo::{self, cargo};
 use crate::material::Material;
+use crate::python;
 use crate::tally::Log;
-use crate::{folders, python, tally};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -110,42 +110,30 @@ pub(super) fn run(root: &Path, name: &str, seed: usize) -> Result<()> {
     Ok(())
 }
 
-/// Returns the program cargo-mutants.
-fn cargo_mutants(root: &Path) -> Result<PathBuf> {
-    let (folder, program) = (
-        format!("tools/cargo-mutants-{VERSION}"),
-        "bin/cargo-mutants",
-    );
-    let place = folders::once(&folder, program, |place| {
-        tally::note("installing cargo-mutants");
-        let mut install = cargo(root);
-        install
-            .args(["install", "--quiet", "--locked", "--root"])
-            .arg(place);
-        install.args(["cargo-mutants", "--version", VERSION]);
-        ensure!(install.status()?.success(), "cargo-mutants does not build");
-        Ok(())
-    })?;
-    Ok(place.join(program))
-}
-
 impl Sample {
     fn run(&self, root: &Path, material: &Material, seed: usize) -> Result<Count> {
-        let tool = &cargo_mutants(root)?;
+        let tool = &cargo::tool(root, "cargo-mutants", VERSION)?;
         let folder = root.join("target/soak").join(self.name);
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
         }
-        let mut list = self.command(root, tool);
-        let list = python::output(list.arg("--list"), "cargo mutants --list")?;
+        let command = || {
+            let mut command = Command::new(tool);
+            material.name_in(&mut command);
+            command
+                .current_dir(root)
+                .args(["mutants", "--package", self.package]);
+            for file in self.files {
+                let source = self.source;
+                command.args(["--file", &format!("{source}/{file}.rs")]);
+                command.args(["--file", &format!("{source}/{file}/*.rs")]);
+            }
+            command
+        };
+        let list = python::output(command().arg("--list"), "cargo mutants --list")?;
         let names: Vec<&str> = list.lines().collect();
-        self.test(
-            root,
-            material,
-            tool,
-            &folder.join("quick"),
-            sampled(&names, self.count, seed),
-        )?;
+        let names = sampled(&names, self.count, seed);
+        test(command(), names, self.quick, &folder.join("quick"))?;
         let lines = |file: &str| {
             let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
             text.lines().map(str::to_owned).collect::<Vec<_>>()
@@ -153,8 +141,16 @@ impl Sample {
         let survivors = lines("quick/mutants.out/missed.txt");
         let mut missed = 0;
         if !survivors.is_empty() {
+            let mut unchanged = cargo(root);
+            unchanged.args(["test", "--workspace"]).args(self.thorough);
+            material.name_in(&mut unchanged);
+            ensure!(unchanged.status()?.success(), "tests fail without a mutant");
+            let mut command = command();
+            // cargo-mutants would test the unchanged package without the workspace.
+            command.args(["--test-workspace", "true", "--baseline", "skip"]);
+            command.args(["--timeout", "600", "--build-timeout", "900"]);
             let names = survivors.iter().map(String::as_str);
-            self.test(root, material, tool, &folder.join("thorough"), names)?;
+            test(command, names, self.thorough, &folder.join("thorough"))?;
             missed = lines("thorough/mutants.out/missed.txt").len();
         }
         // The tests of some mutants do not end, which is a failure that they detect.
@@ -165,67 +161,38 @@ impl Sample {
             missed,
         })
     }
+}
 
-    fn command(&self, root: &Path, tool: &Path) -> Command {
-        let mut command = Command::new(tool);
-        command
-            .current_dir(root)
-            .args(["mutants", "--package", self.package]);
-        for file in self.files {
-            let source = self.source;
-            command.args(["--file", &format!("{source}/{file}.rs")]);
-            command.args(["--file", &format!("{source}/{file}/*.rs")]);
-        }
-        command
-    }
-
-    /// Runs the quick or the thorough tests for the mutants of these names. The results are in a new folder.
-    fn test<'n>(
-        &self,
-        root: &Path,
-        material: &Material,
-        tool: &Path,
-        folder: &Path,
-        names: impl Iterator<Item = &'n str>,
-    ) -> Result<()> {
-        fs::create_dir_all(folder)?;
-        let mut command = self.command(root, tool);
-        for name in names {
-            let mut pattern = String::from("^");
-            for sign in name.chars() {
-                if r".^$*+?()[]{}|\".contains(sign) {
-                    pattern.push('\\');
-                }
-                pattern.push(sign);
+/// Tests the mutants of these names with these arguments of `cargo test`. The results are in a new folder.
+fn test<'n>(
+    mut command: Command,
+    names: impl Iterator<Item = &'n str>,
+    arguments: &[&str],
+    folder: &Path,
+) -> Result<()> {
+    fs::create_dir_all(folder)?;
+    for name in names {
+        let mut pattern = String::from("^");
+        for sign in name.chars() {
+            if r".^$*+?()[]{}|\".contains(sign) {
+                pattern.push('\\');
             }
-            command.args(["--re", &(pattern + "$")]);
+            pattern.push(sign);
         }
-        // With Git's folder, because some tests use it.
-        command.args(["--copy-vcs", "true", "--output"]).arg(folder);
-        let arguments = if folder.ends_with("quick") {
-            self.quick
-        } else {
-            let mut unchanged = cargo(root);
-            unchanged.args(["test", "--workspace"]).args(self.thorough);
-            material.name_in(&mut unchanged);
-            ensure!(unchanged.status()?.success(), "tests fail without a mutant");
-            // cargo-mutants would test the unchanged package without the workspace.
-            command.args(["--test-workspace", "true", "--baseline", "skip"]);
-            command.args(["--timeout", "600", "--build-timeout", "900"]);
-            self.thorough
-        };
-        // In this form, the arguments also restrict what is built.
-        command.args(
-            arguments
-                .iter()
-                .map(|argument| format!("--cargo-arg={argument}")),
-        );
-        material.name_in(&mut command);
-        // 2 and 3: mutants survive, or their tests do not end.
-        match command.status()?.code() {
-            Some(0 | 2 | 3) => Ok(()),
-            _ => bail!("{}: cargo mutants failed", self.package),
-        }
+        command.args(["--re", &(pattern + "$")]);
+    }
+    // With Git's folder, because some tests use it.
+    command.args(["--copy-vcs", "true", "--output"]).arg(folder);
+    // In this form, the arguments also restrict what is built.
+    command.args(
+        arguments
+            .iter()
+            .map(|argument| format!("--cargo-arg={argument}")),
+    );
+    // 2 and 3: mutants survive, or their tests do not end.
+    match command.status()?.code() {
+        Some(0 | 2 | 3) => Ok(()),
+        _ => bail!("cargo mutants failed"),
     }
 }
 
@@ -250,14 +217,7 @@ fn headers(root: &Path, material: &Material, seed: usize) -> Result<Count> {
     let mut git = Command::new("git");
     git.args(["clone", "--quiet"]).arg(root).arg(&clone);
     ensure!(git.status()?.success(), "git clone failed");
-    let mut build = cargo(&clone);
-    build.args(["test", "-p", "xla-ffi-tests", "--test", "cpp", "--no-run"]);
-    let said = python::output(build.arg("--message-format=json"), "cargo test --no-run")?;
-    let mut programs = said
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter_map(|message| message["executable"].as_str().map(PathBuf::from));
-    let suite = programs.next_back().context("cargo names no program")?;
+    let suite = cargo::test_program(&clone, &["-p", "xla-ffi-tests", "--test", "cpp"])?;
 
     let run = |thorough: bool| {
         let mut tests = Command::new(&suite);
