@@ -127,9 +127,11 @@ fn headers(root: &Path, material: &Material, folder: &Path) -> Result<()> {
     for name in ["gcc", "g++", "cc", "c++"] {
         let gcc = if name.contains('+') { "g++" } else { "gcc" };
         let real = python::output(Command::new("which").arg(gcc), gcc)?;
+        let real = real.trim();
+        // Without a program, the counters' description would end up in the checkout.
         let script = format!(
-            "#!/bin/sh\nexec {} \"$@\" --coverage -fprofile-update=atomic\n",
-            real.trim()
+            "#!/bin/sh\ncase \" $* \" in *\" -fsyntax-only \"*) exec {real} \"$@\";; esac\n\
+             exec {real} \"$@\" --coverage -fprofile-update=atomic\n"
         );
         let path = programs.join(name);
         fs::write(&path, script)?;
