@@ -1,4 +1,4 @@
-//! Tests that C++ state can be shared between files with and without exceptions.
+//! Tests C++ handlers with several stages: shared state, and attributes that several stages bind.
 
 use crate::Headers;
 use std::path::{Path, PathBuf};
@@ -35,6 +35,39 @@ fn built(compiler: &str, name: &str, text: &str, flags: &[&str], to: &str) -> Pa
         "{compiler} {flags:?}: {told}"
     );
     path
+}
+
+/// The manifest lists an attribute once if several stages bind it, with the bounds of all stages.
+#[test]
+fn attributes_of_several_stages_are_described_once() {
+    let text = format!(
+        "{HEAD}struct Kept {{ static ffi::TypeId id; }};\nffi::TypeId Kept::id = {{}};\n\
+         struct D {{ int64_t n; }};\nXLA_FFI_REGISTER_STRUCT_ATTR_DECODING(D, xla::ffi::StructMember<int64_t>(\"n\"));\n\
+         static ffi::ErrorOr<std::unique_ptr<Kept>> Make(int64_t, std::optional<int64_t>) {{\n\
+           return std::make_unique<Kept>(); }}\n\
+         XLA_FFI_DEFINE_HANDLER_SYMBOL(make, Make, ffi::Ffi::BindInstantiate()\n\
+           .Attr<int64_t>(\"n\").Min(1).Attr<std::optional<int64_t>>(\"m\"));\n\
+         static ffi::Error Use(int64_t, int64_t, D) {{ return {{}}; }}\n\
+         XLA_FFI_DEFINE_HANDLER_SYMBOL(use, Use, ffi::Ffi::Bind()\n\
+           .Attr<int64_t>(\"n\").Max(9).Attr<int64_t>(\"m\").Attr<D>(\"d\"));\n\
+         XLA_FFI_LIBRARY(l, XLA_FFI_HANDLER(use, make));\n"
+    );
+    for compiler in cpp_compilers("attributes_of_several_stages_are_described_once") {
+        let name = format!("stages_{compiler}.so");
+        let library = built(compiler, "stages", &text, &["-shared"], &name);
+        let file = std::fs::read(library).expect("the library");
+        let file = String::from_utf8_lossy(&file);
+        let manifest = file.split("\"handlers\"").nth(1).expect("a manifest");
+        let attributes = manifest.split("\"attrs\"").nth(1).expect("attributes");
+        let listed = [
+            r#"{"name": "n", "type": "i64", "min": 1, "max": 9}"#,
+            r#"{"name": "m", "type": "i64"}"#,
+            r#"{"name": "d", "type": "dict"}"#,
+            r#"{"name": "n", "type": "i64", "from": "d"}"#,
+        ];
+        let listed = format!(": [{}]", listed.join(", "));
+        assert!(attributes.starts_with(&listed), "{attributes}");
+    }
 }
 
 const HEAD: &str = "#include \"xla/ffi/api/ffi.h\"\nnamespace ffi = xla::ffi;\n";

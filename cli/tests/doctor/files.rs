@@ -223,8 +223,8 @@ fn a_lying_manifest_is_told() {
     doctor(&library, &["--no-run"]).proved_to_fail("unreadable manifest");
     let library = with("noise", "\"this is not a manifest\"").unwrap();
     doctor(&library, &["--no-run"]).proved_to_fail("unreadable manifest");
-    // This manifest names a symbol that the library does not export.
-    let payload = r#"{"library":"l","sdk":"0.1.0","handlers":[{"name":"h","platforms":["cpu"],"stages":{"execute":"nowhere"},"args":[],"rets":[],"attrs":[],"floor":"r2"}]}"#;
+    // This manifest names two symbols that the library does not export.
+    let payload = r#"{"library":"l","sdk":"0.1.0","register":"absent","handlers":[{"name":"h","platforms":["cpu"],"stages":{"execute":"nowhere"},"args":[],"rets":[],"attrs":[],"floor":"r2"}]}"#;
     let bytes = format!(
         "\"XLAFFIMF\\1\\0\\0\\0\\{:03o}\\0\\0\\0\" {payload:?}",
         payload.len()
@@ -232,6 +232,10 @@ fn a_lying_manifest_is_told() {
     let library = with("absent", &bytes).unwrap();
     let told = doctor(&library, &[]);
     told.proved_to_fail("the symbol nowhere of its execute stage");
+    let findings = told.value["findings"].as_array().unwrap();
+    let absent = findings.iter().filter(|one| one["id"] == "XF102");
+    let absent: Vec<_> = absent.map(|one| one["severity"].as_str()).collect();
+    assert_eq!(absent, [Some("fails"), Some("risk")], "{findings:#?}");
     assert_eq!(told.value["handlers"][0]["floor"], "r2");
 }
 

@@ -124,9 +124,38 @@ fn a_tag_that_promises_too_much_fails() {
         );
         assert_eq!(told.to_fix()[0], "XF401 mine.whl/wheel", "{tag}");
     }
-    let python = Wheel::named(GOOD).member("mine/mine.cpython-312-x86_64-linux-gnu.so", &library);
-    let told = judge(python, &[]);
-    assert_eq!((told.of_wheel("XF401").0, told.code), ("fails", Some(1)));
+    let module = "mine/mine.cpython-312-x86_64-linux-gnu.so";
+    for (tag, is_wrong) in [
+        ("py3-none", true),
+        ("cp311-cp311", true),
+        ("cp312-cp312", false),
+    ] {
+        let wheel = Wheel::named(&format!("mine-1.0-{tag}-manylinux_2_17_x86_64"))
+            .member(MEMBER, &library)
+            .member(module, &library);
+        let fails = judge(wheel, &["--no-run"]).code == Some(1);
+        assert_eq!(fails, is_wrong, "{tag}");
+    }
+}
+
+/// Tests a library in C++ that requires GLIBCXX_3.4.21, which has the present layout of strings.
+#[test]
+fn a_tag_for_an_older_libstdcxx_fails() {
+    let source = "#include <string>\n\
+        extern \"C\" unsigned long size(char* text) { return std::string(text).append(text).size(); }\n";
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = library_of_text(folder.path(), "mine", "g++", source, &[]) else {
+        return skip("a_tag_for_an_older_libstdcxx_fails", "g++ is not there");
+    };
+    let library = std::fs::read(library).unwrap();
+    for (glibc, is_wrong) in [("2_17", true), ("2_24", false), ("2_28", false)] {
+        let wheel = Wheel::named(&format!("mine-1.0-py3-none-manylinux_{glibc}_x86_64"));
+        let told = judge(wheel.member(MEMBER, &library), &["--no-run"]);
+        let about = told.to_fix().contains(&"XF401 mine.whl/wheel");
+        assert_eq!(about, is_wrong, "{glibc}: {:#}", told.wheel);
+    }
+    let told = judge(Wheel::named(GOOD).member(MEMBER, &library), &["--no-run"]);
+    assert!(told.of_wheel("XF401").1.contains("GLIBCXX_3.4.21"));
 }
 
 #[test]

@@ -328,30 +328,23 @@ fn pythons(wheel: &Wheel, libraries: &[Inside], found: &mut Vec<Finding>) {
 fn unimportable<'a>(name: &Name, libraries: &'a [Inside]) -> Option<(&'a str, String)> {
     // In file names, `cpython-312` and `cp312` both mean a module for the Python with the tag cp312.
     let parts = |library: &'a Inside| {
-        let at = library.member.as_str().rfind('/').map_or(0, |at| at + 1);
-        let dot = at + library.member.as_str()[at..].find('.')?;
-        let (stem, rest) = (
-            &library.member.as_str()[..dot],
-            &library.member.as_str()[dot + 1..],
-        );
+        let member = library.member.as_str();
+        let file = member.rfind('/').unwrap_or(0);
+        let (stem, rest) = member.split_at(file + member[file..].find('.')?);
+        let rest = rest.trim_start_matches('.');
         let tag = match rest.strip_prefix("cpython-") {
             Some(rest) => format!("cp{}", rest.split(['-', '.']).next()?),
             None if rest.starts_with("cp3") => rest.split(['-', '.']).next()?.to_owned(),
             None if rest.starts_with("pypy") => rest.split('-').next()?.to_owned(),
             None => String::new(),
         };
-        Some((library.member.as_str(), stem, tag))
+        Some((member, stem, tag))
     };
     let all: Vec<_> = libraries.iter().filter_map(parts).collect();
     // If the wheel's tag names one version of Python, each module must support that version. Otherwise, each must
     // support all versions.
-    let exact = |python: &String| {
-        python.starts_with("cp") && name.abis.iter().any(|abi| abi.starts_with(python))
-    };
-    let wanted = name.pythons.iter().filter(|python| exact(python));
-    let wanted: Vec<&String> = wanted
-        .flat_map(|python| name.abis.iter().filter(move |abi| abi.starts_with(python)))
-        .collect();
+    let is_exact = |abi: &&String| name.pythons.iter().any(|python| abi.starts_with(python));
+    let wanted: Vec<&String> = name.abis.iter().filter(is_exact).collect();
     let is_imported = |stem: &str| {
         let has = |wanted: &str| {
             all.iter()

@@ -71,6 +71,7 @@ const SAMPLES: [Sample; 2] = [
             "--test=diff",
             "--test=verdicts",
             "--test=inspect",
+            "--test=platforms",
         ],
     },
 ];
@@ -224,8 +225,14 @@ fn headers(root: &Path, material: &Material, seed: usize) -> Result<Count> {
         tests.arg("suite::ours");
         if thorough {
             tests = cargo(&clone);
-            tests.args(["test", "-p", "xla-ffi-tests", "--test=cpp", "--test=c"]);
-            tests.args(["--test=languages", "--test=torture"]);
+            tests.args(["test", "-p", "xla-ffi-tests", "-p", "xla-ffi-runtime-c"]);
+            tests.args([
+                "--test=cpp",
+                "--test=c",
+                "--test=languages",
+                "--test=torture",
+            ]);
+            tests.args(["--test=internal", "--test=programs"]);
         }
         material.name_in(&mut tests);
         tests.current_dir(&clone).output().context("tests")
