@@ -3,6 +3,7 @@
 mod device;
 mod exit_status;
 mod files;
+mod memory;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
