@@ -131,7 +131,7 @@ fn headers(root: &Path, material: &Material, folder: &Path) -> Result<()> {
         // Without a program, the counters' description would end up in the checkout.
         let script = format!(
             "#!/bin/sh\ncase \" $* \" in *\" -fsyntax-only \"*) exec {real} \"$@\";; esac\n\
-             exec {real} \"$@\" --coverage -fprofile-update=atomic\n"
+             exec {real} \"$@\" -O0 --coverage -fprofile-update=atomic\n"
         );
         let path = programs.join(name);
         fs::write(&path, script)?;
@@ -154,24 +154,39 @@ fn headers(root: &Path, material: &Material, folder: &Path) -> Result<()> {
         .args([
             "--filter",
             "include/xla",
-            "--merge-lines",
             "--exclude-throw-branches",
-            "--json-summary-pretty",
+            "--json",
             "--gcov-ignore-errors=all",
             "--gcov-ignore-parse-errors=all",
-            "--merge-mode-functions=merge-use-line-min",
         ])
         .arg(folder.join("target"))
         .env("PYTHONPATH", packages);
     let report: Value = serde_json::from_str(&python::output(&mut gcovr, "gcovr")?)?;
-    for what in ["line", "branch"] {
-        let number = |part| report[format!("{what}_{part}")].as_u64().unwrap_or(0);
-        println!(
-            "include: {}",
-            percent(what, [number("covered"), number("total")])
-        );
+    // Each instance of a template has its own records. A branch is its line and its number within the line.
+    let (mut lines, mut branches) = (BTreeMap::new(), BTreeMap::new());
+    let list = |value: &Value, key: &str| value[key].as_array().cloned().unwrap_or_default();
+    for file in list(&report, "files") {
+        for line in list(&file, "lines") {
+            let at = (file["file"].to_string(), line["line_number"].as_u64());
+            let runs = |record: &Value| record["count"].as_u64() > Some(0);
+            *lines.entry(at.clone()).or_insert(false) |= runs(&line);
+            for (number, branch) in list(&line, "branches").iter().enumerate() {
+                *branches.entry((at.clone(), number)).or_insert(false) |= runs(branch);
+            }
+        }
     }
+    print("lines", lines.into_values());
+    print("branches", branches.into_values());
     Ok(())
+}
+
+fn print(what: &str, counted: impl Iterator<Item = bool>) {
+    let mut counts = [0, 0];
+    for is_covered in counted {
+        counts[0] += u64::from(is_covered);
+        counts[1] += 1;
+    }
+    println!("include: {}", percent(what, counts));
 }
 
 fn percent(what: &str, [covered, total]: [u64; 2]) -> String {
