@@ -47,6 +47,8 @@ pub(crate) fn test_program(root: &Path, arguments: &[&str]) -> Result<PathBuf> {
     let mut programs = said
         .lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        // cargo also builds the programs that the test runs.
+        .filter(|message| message["profile"]["test"] == true)
         .filter_map(|message| message["executable"].as_str().map(PathBuf::from));
     programs
         .next_back()

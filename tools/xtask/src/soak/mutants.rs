@@ -233,6 +233,8 @@ fn headers(root: &Path, material: &Material, seed: usize) -> Result<Count> {
                 "--test=torture",
             ]);
             tests.args(["--test=internal", "--test=programs"]);
+            // These tests build projects with CMake and Python.
+            tests.args(["--", "--skip=install::"]);
         }
         material.name_in(&mut tests);
         tests.current_dir(&clone).output().context("tests")
