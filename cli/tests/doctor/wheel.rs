@@ -138,24 +138,35 @@ fn a_tag_that_promises_too_much_fails() {
     }
 }
 
-/// Tests a library in C++ that requires GLIBCXX_3.4.21, which has the present layout of strings.
+/// Tests libraries that require versions of a libstdc++, for which a library with version names stands in.
 #[test]
 fn a_tag_for_an_older_libstdcxx_fails() {
-    let source = "#include <string>\n\
-        extern \"C\" unsigned long size(char* text) { return std::string(text).append(text).size(); }\n";
     let folder = tempfile::tempdir().unwrap();
-    let Some(library) = library_of_text(folder.path(), "mine", "g++", source, &[]) else {
-        return skip("a_tag_for_an_older_libstdcxx_fails", "g++ is not there");
-    };
-    let library = std::fs::read(library).unwrap();
-    for (glibc, is_wrong) in [("2_17", true), ("2_24", false), ("2_28", false)] {
+    for (version, glibc, is_wrong) in [
+        ("3.4.19", "2_17", false),
+        ("3.4.20", "2_17", true),
+        ("3.4.20", "2_24", false),
+    ] {
+        let script = folder.path().join("versions");
+        let text = format!("GLIBCXX_{version} {{ global: size; }};\n");
+        std::fs::write(&script, text).unwrap();
+        let script = format!("-Wl,--version-script={}", script.display());
+        let flags = ["-Wl,-soname,libstdc++.so.6", &script];
+        let text = "int size(void) { return 1; }\n";
+        let Some(stdcxx) = library_of_text(folder.path(), "stdcxx", "gcc", text, &flags) else {
+            return skip("a_tag_for_an_older_libstdcxx_fails", "gcc is not there");
+        };
+        let text = "\nint size(void);\nint used(void) { return size(); }\n";
+        let library = library(text, &[stdcxx.to_str().unwrap()]).unwrap();
         let wheel = Wheel::named(&format!("mine-1.0-py3-none-manylinux_{glibc}_x86_64"));
         let told = judge(wheel.member(MEMBER, &library), &["--no-run"]);
-        let about = told.to_fix().contains(&"XF401 mine.whl/wheel");
-        assert_eq!(about, is_wrong, "{glibc}: {:#}", told.wheel);
+        let is_told = told.to_fix().contains(&"XF401 mine.whl/wheel");
+        assert_eq!(is_told, is_wrong, "{version} {glibc}: {:#}", told.wheel);
+        if is_wrong {
+            let name = format!("GLIBCXX_{version}");
+            assert!(told.of_wheel("XF401").1.contains(&name));
+        }
     }
-    let told = judge(Wheel::named(GOOD).member(MEMBER, &library), &["--no-run"]);
-    assert!(told.of_wheel("XF401").1.contains("GLIBCXX_3.4.21"));
 }
 
 #[test]
