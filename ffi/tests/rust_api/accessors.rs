@@ -2,7 +2,7 @@
 
 use crate::{array, call, ret, shape, vector};
 use xla_ffi::element::{S2, U4};
-use xla_ffi::{OneOf, OneOfOut, prelude::*};
+use xla_ffi::{ErrorCode, OneOf, OneOfOut, prelude::*};
 use xla_ffi_runtime::{DType, Tensor};
 
 #[xla_ffi::handler]
@@ -43,6 +43,8 @@ fn shown(
     }
     assert_eq!(rest.into_iter().size_hint(), (1, Some(1)));
     any_out.fill_bytes(0);
+    let mistyped = any_out.typed::<f64, 1>().unwrap_err();
+    assert_eq!(mistyped.code(), ErrorCode::InvalidArgument);
     one_out.leave_unwritten();
     assert!(rets.take_any(2).is_err());
     let mut packed = rets.take_any(0)?.packed::<U4, 1>()?;
@@ -58,6 +60,8 @@ fn shown(
     for key in 0..40 {
         assert_eq!(options.get::<i64>(&format!("k{key}"))?, key);
     }
+    let mistyped = options.get_optional::<&str>("k0").unwrap_err();
+    assert_eq!(mistyped.code(), ErrorCode::InvalidArgument);
     assert!(!options.contains("k") && !options.contains("k40") && !options.contains("l"));
     Ok(())
 }

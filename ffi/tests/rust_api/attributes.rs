@@ -1,6 +1,6 @@
 //! Tests attributes of every kind.
 
-use crate::{call, first, refused, shape};
+use crate::{call, failed, first, refused, shape};
 use num_complex::Complex;
 use std::borrow::Cow;
 use xla_ffi::{
@@ -9,7 +9,9 @@ use xla_ffi::{
     ext::Pointer,
     prelude::*,
 };
-use xla_ffi_runtime::{Attribute as Attr, AttributeArray, Attributes, Call, DType, Runtime};
+use xla_ffi_runtime::{
+    Attribute as Attr, AttributeArray, Attributes, Call, DType, ErrorCode, Runtime,
+};
 
 pub(crate) fn answer(call: Call, count: i64) -> Vec<f64> {
     first(call.ret(shape(DType::F64, &[count])))
@@ -246,6 +248,7 @@ impl<'f> Attribute<'f> for Degrees {
     }
 
     fn explain(value: AttrValue<'f>, _narrow: bool, name: &str) -> String {
+        assert!(value.get::<f64>() != Some(1e6), "a large angle");
         format!("{name} is {value:?}, not an angle")
     }
 }
@@ -273,6 +276,9 @@ fn types_of_ones_own() {
         wrong(call::<own>("{angle = 720.0}")),
         "own (execute): attribute `angle`: angle is F64, not an angle"
     );
+    let (code, text) = failed(call::<own>("{angle = 1.0e6}"));
+    assert_eq!(code, ErrorCode::Internal);
+    assert!(text.starts_with("own (execute): panicked: a large angle"));
     assert_eq!(answer(call::<whatever>("{v = 1.5 : f32}"), 1), [1.5]);
     assert_eq!(answer(call::<whatever>("{v = \"text\"}"), 1), [-1.0]);
 }

@@ -371,6 +371,8 @@ fn streams_and_device_operands() {
         .arg(x())
         .ret_alias(0);
     assert!(aliased.run().is_ok(), "nothing here reads both");
+    let (code, text) = failed(call::<any_device>("{}").stream(stream()).arg(x()));
+    assert_eq!(code, ErrorCode::InvalidArgument, "{text}");
     let (code, text) = failed(call::<device>("{}").arg(x()).ret(f32s()));
     assert_eq!(code, ErrorCode::Unimplemented);
     assert!(text.starts_with("device (execute): `stream`: "), "{text}");
