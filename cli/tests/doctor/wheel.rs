@@ -138,7 +138,7 @@ fn a_tag_that_promises_too_much_fails() {
     }
 }
 
-/// Tests libraries that require versions of a libstdc++, for which a library with version names stands in.
+/// Tests libraries that require versions of libstdc++. The test builds a library with these version names.
 #[test]
 fn a_tag_for_an_older_libstdcxx_fails() {
     let folder = tempfile::tempdir().unwrap();
