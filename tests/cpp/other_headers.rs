@@ -352,3 +352,78 @@ fn operators_of_xla_headers_are_not_used() {
         );
     }
 }
+
+/// A result must not have the memory of another result, or of an argument of a different shape. The headers compare
+/// more than four operands four at a time.
+#[test]
+fn results_with_the_memory_of_other_operands_are_refused() {
+    let text = r#"
+#include <cstdio>
+#include "xla/ffi/api/ffi.h"
+namespace ffi = xla::ffi;
+using In = ffi::BufferR1<ffi::F32>;
+using Out = ffi::Result<In>;
+static ffi::Error Three(In, Out, Out) { return {}; }
+static ffi::Error Six(In, In, In, Out, Out, Out) { return {}; }
+static ffi::Error Nine(In, In, In, In, In, Out, Out, Out, Out) { return {}; }
+XLA_FFI_DEFINE_HANDLER_SYMBOL(three, Three);
+XLA_FFI_DEFINE_HANDLER_SYMBOL(six, Six);
+XLA_FFI_DEFINE_HANDLER_SYMBOL(nine, Nine);
+struct XLA_FFI_Error {};
+static XLA_FFI_Error failed;
+// Calls a handler whose operands `i` and `j` have the same memory; the size of operand `i` is `size`.
+static bool Accepts(XLA_FFI_Handler* handler, int args, int rets, int i, int j, int64_t size) {
+  static double memory[16][2];
+  XLA_FFI_Api api{};
+  api.struct_size = sizeof(api);
+  api.api_version = {XLA_FFI_Api_Version_STRUCT_SIZE, nullptr, 0, 6};
+  api.XLA_FFI_Error_Create = [](XLA_FFI_Error_Create_Args*) { return &failed; };
+  int64_t dims[16];
+  XLA_FFI_Buffer buffers[16];
+  void* list[16];
+  XLA_FFI_ArgType arg_types[16];
+  XLA_FFI_RetType ret_types[16];
+  for (int k = 0; k < args + rets; ++k) {
+    dims[k] = k == i ? size : 1;
+    buffers[k] = {XLA_FFI_Buffer_STRUCT_SIZE, nullptr, XLA_FFI_DataType_F32, memory[k == j ? i : k], 1, &dims[k]};
+    list[k] = &buffers[k];
+    arg_types[k] = XLA_FFI_ArgType_BUFFER;
+    ret_types[k] = XLA_FFI_RetType_BUFFER;
+  }
+  XLA_FFI_CallFrame frame{};
+  frame.struct_size = XLA_FFI_CallFrame_STRUCT_SIZE;
+  frame.api = &api;
+  frame.ctx = reinterpret_cast<XLA_FFI_ExecutionContext*>(&api);
+  frame.stage = XLA_FFI_ExecutionStage_EXECUTE;
+  frame.args = {XLA_FFI_Args_STRUCT_SIZE, nullptr, args, arg_types, list};
+  frame.rets = {XLA_FFI_Rets_STRUCT_SIZE, nullptr, rets, ret_types, list + args};
+  frame.attrs.struct_size = XLA_FFI_Attrs_STRUCT_SIZE;
+  return handler(&frame) == nullptr;
+}
+int main() {
+  int pairs = 0;
+  for (const auto& [handler, args, rets] : {std::tuple(&three, 1, 2), std::tuple(&six, 3, 3), std::tuple(&nine, 5, 4)}) {
+    for (int j = 1; j < args + rets; ++j) {
+      for (int i = 0; i < j; ++i) {
+        for (int64_t size : {1, 2}) {
+          const bool good = j < args || (i < args && size == 1);
+          if (Accepts(handler, args, rets, i, j, size) == good) ++pairs;
+          else std::printf("%d operands, %d and %d, size %d\n", args + rets, i, j, int(size));
+        }
+      }
+    }
+  }
+  std::printf("%d pairs\n", pairs);
+}
+"#;
+    for compiler in cpp_compilers("results_with_the_memory_of_other_operands_are_refused") {
+        for optimization in ["-O0", "-O2"] {
+            let (program, done) = compile(compiler, "overlap", text, &[optimization]);
+            let told = String::from_utf8_lossy(&done.stderr);
+            assert!(done.status.success(), "{compiler}: {told}");
+            let run = Command::new(program).output().expect("it runs");
+            let printed = String::from_utf8_lossy(&run.stdout);
+            assert_eq!(printed, "108 pairs\n", "{compiler} {optimization}");
+        }
+    }
+}

@@ -10,7 +10,7 @@ use crate::tally::Log;
 use crate::uv;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -162,8 +162,8 @@ fn headers(root: &Path, material: &Material, folder: &Path) -> Result<()> {
         .arg(folder.join("target"))
         .env("PYTHONPATH", packages);
     let report: Value = serde_json::from_str(&python::output(&mut gcovr, "gcovr")?)?;
-    // Each instance of a template has its own records. A branch is its line and its number within the line.
-    let (mut lines, mut branches) = (BTreeMap::new(), BTreeMap::new());
+    // Each instance of a template, and each inlined copy of a function, has its own records of a line.
+    let (mut lines, mut decisions) = (BTreeMap::new(), BTreeMap::new());
     let list = |value: &Value, key: &str| value[key].as_array().cloned().unwrap_or_default();
     for file in list(&report, "files") {
         for line in list(&file, "lines") {
@@ -171,12 +171,14 @@ fn headers(root: &Path, material: &Material, folder: &Path) -> Result<()> {
             let runs = |record: &Value| record["count"].as_u64() > Some(0);
             *lines.entry(at.clone()).or_insert(false) |= runs(&line);
             for (number, branch) in list(&line, "branches").iter().enumerate() {
-                *branches.entry((at.clone(), number)).or_insert(false) |= runs(branch);
+                let taken: &mut BTreeSet<usize> = decisions.entry(at.clone()).or_default();
+                taken.extend(runs(branch).then_some(number));
             }
         }
     }
     print("lines", lines.into_values());
-    print("branches", branches.into_values());
+    let both = decisions.into_values().map(|taken| taken.len() > 1);
+    print("lines with branches, of which two run", both);
     Ok(())
 }
 
