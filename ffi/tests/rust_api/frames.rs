@@ -171,6 +171,12 @@ fn any(x: AnyBuffer, y: AnyOut, rest: RemainingArgs) -> Result<()> {
 }
 
 #[xla_ffi::handler]
+fn rest(_args: RemainingArgs, rets: RemainingRets) -> Result<()> {
+    rets.leave_unwritten();
+    Ok(())
+}
+
+#[xla_ffi::handler]
 fn in_out(mut x: InOut<f32>) -> Result<()> {
     x.iter_mut().for_each(|x| *x += 1.0);
     Ok(())
@@ -219,7 +225,7 @@ fn short_structs_are_refused() {
 #[test]
 fn operands_that_cannot_be_slices_are_refused() {
     let (short, huge) = ("has a negative dimension", "takes more bytes");
-    let spoil: [(Spoil, &str); 9] = [
+    let spoil: [(Spoil, &str); 10] = [
         (
             |s| s.args[0].data = std::ptr::null_mut(),
             "has a null data pointer",
@@ -241,6 +247,10 @@ fn operands_that_cannot_be_slices_are_refused() {
             |s| s.args[0].dtype = XLA_FFI_DataType(77),
             "got element type 77",
         ),
+        (
+            |s| s.args[0].dtype = XLA_FFI_DataType::INVALID,
+            "got element type 0",
+        ),
     ];
     for (spoil, text) in spoil {
         let (mut x, mut y) = ([1.0; 4], [0.0; 4]);
@@ -250,6 +260,21 @@ fn operands_that_cannot_be_slices_are_refused() {
         assert!(refusal.contains(text), "{refusal}");
         assert_eq!(y, [0.0; 4]);
     }
+}
+
+/// Errors name the place of a remaining operand.
+#[test]
+fn remaining_operands_that_cannot_be_slices_are_refused() {
+    let (mut x, mut y) = ([1.0; 4], [0.0; 4]);
+    let three = |memory: &mut [f32; 4]| vec![(buffer(F32, memory), vec![1]); 3];
+    let mut spoilt = Spoilt::new(three(&mut x), vec![]);
+    spoilt.args[2].data = std::ptr::null_mut();
+    let text = spoilt.refused::<rest>();
+    assert!(text.contains("argument `args` (2)"), "{text}");
+    let mut spoilt = Spoilt::new(vec![], three(&mut y));
+    spoilt.rets[2].data = std::ptr::null_mut();
+    let text = spoilt.refused::<rest>();
+    assert!(text.contains("result `rets` (2)"), "{text}");
 }
 
 /// Empty buffers may have any address, including null, and their dimensions may be huge.

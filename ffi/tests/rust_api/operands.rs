@@ -232,6 +232,16 @@ fn every_element_type_by_its_rust_type() {
         let text = refused(call.arg(wrong).ret(Shape::new(dtype, [2]).unwrap()));
         assert!(text.contains("argument `x`: expected"), "{text}");
     }
+    // An error suggests a cast only if a complex number has room for the value.
+    for (from, is_told) in [
+        (DType::F32, true),
+        (DType::F64, false),
+        (DType::C128, false),
+    ] {
+        let x = Tensor::zeros(Shape::new(from, [2]).unwrap()).unwrap();
+        let text = refused(call::<copy_c64>("{}").arg(x).ret(shape(DType::C64, &[2])));
+        assert_eq!(text.contains("cast it"), is_told, "{from:?}: {text}");
+    }
 }
 
 #[xla_ffi::handler(shape = "token, ... -> token, ...")]
