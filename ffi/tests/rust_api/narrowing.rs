@@ -46,6 +46,15 @@ fn arrays_are_narrowed_by_element() {
         run("{a = array<i64>, b = array<f32: 1.0, 2.0>, d = array<i32: 7, 8>}"),
         [1.0, 2.0, 7.0, 8.0]
     );
+    let many: Vec<String> = (0..40).map(|element| element.to_string()).collect();
+    let many = format!(
+        "{{a = array<i64: {}>, b = array<f64: 0.5, 2.0>}}",
+        many.join(", ")
+    );
+    assert_eq!(
+        answer(call::<narrowed_arrays>(&many), 42)[38..],
+        [38.0, 39.0, 0.5, 2.0]
+    );
     let text = wrong(call::<narrowed_arrays>(
         "{a = array<i64: 1, 128>, b = array<f64: 1.0, 2.0, 3.0>, c = array<i64: -1>, d = array<i64: 1>}",
     ));
