@@ -1,4 +1,4 @@
-//! Tests two kinds of C++ sources that need a separate program, with our headers and with XLA's.
+//! Tests C++ sources that need a separate program, with our headers and with XLA's.
 
 use crate::Headers;
 use std::path::{Path, PathBuf};
@@ -68,6 +68,26 @@ fn headers_include_the_standard_headers() {
            const std::lock_guard<std::mutex> lock(m);\n\
            if (o || std::get<0>(u) != 0 || x.index() != 0 || w.empty() || !most) std::abort();\n\
            return static_cast<int>(sum) - f() + n + std::exchange(*p, 0) - 1; }\n",
+    );
+}
+
+/// Versions, types, metadata and bundles of handlers are equal if all of their fields are equal.
+#[test]
+fn structs_are_compared_by_their_fields() {
+    both(
+        "structs_are_compared_by_their_fields",
+        "#include \"xla/ffi/api/ffi.h\"\n\
+         template <typename T, typename F> static int Differs(F change) {\n\
+           T a{}, b{}; if (!(a == b) || a != b) return 0; change(a); return a != b && !(a == b); }\n\
+         static XLA_FFI_Error* Some(XLA_FFI_CallFrame*) { return nullptr; }\n\
+         int main() {\n\
+           using M = XLA_FFI_Metadata; using B = XLA_FFI_Handler_Bundle;\n\
+           return Differs<M>([](M& m) { m.api_version.major_version = 1; }) +\n\
+                  Differs<M>([](M& m) { m.api_version.minor_version = 1; }) +\n\
+                  Differs<M>([](M& m) { m.traits = 1; }) +\n\
+                  Differs<M>([](M& m) { m.state_type_id.type_id = 1; }) +\n\
+                  Differs<B>([](B& b) { b.instantiate = Some; }) + Differs<B>([](B& b) { b.prepare = Some; }) +\n\
+                  Differs<B>([](B& b) { b.initialize = Some; }) + Differs<B>([](B& b) { b.execute = Some; }) - 8; }\n",
     );
 }
 
