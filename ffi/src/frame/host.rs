@@ -82,7 +82,7 @@ impl Host {
     }
 
     /// Returns true if the host predates r0. The table of such a host is shorter than in r0. Only the size of the
-    /// table is read, and the three error functions if the layout is known.
+    /// table is read, and the function that creates errors if the layout is known.
     #[must_use]
     pub(crate) fn is_before_r0(self) -> bool {
         // SAFETY: the pointer is not null, and the size is the first field in every revision.
@@ -210,18 +210,17 @@ impl Host {
         // SAFETY: the caller has read the same field before.
         let size = unsafe { (*self.api).struct_size };
         if size < Revision::R0.api_struct_size() {
-            // For hosts before r0, only the error functions are needed, to report that the host is unsupported.
-            let wanted = slot as usize <= Slot::ErrorDestroy as usize;
+            // For hosts before r0, only the first function is needed, to report that the host is unsupported.
+            let is_wanted = slot == Slot::ErrorCreate;
             // SAFETY: the closure is called only for a table of `size` bytes, which include the field. A table
             // before r0 starts with its size and has no version.
             let is_old = || unsafe {
                 (*self.api).api_version.struct_size != XLA_FFI_Api_Version::STRUCT_SIZE
             };
             let known = size == Revision::BEFORE_R0_STRUCT_SIZE && is_old();
-            return (known && wanted).then(|| {
-                let place = Revision::BEFORE_R0_TABLE_HEAD + size_of::<usize>() * slot as usize;
-                // SAFETY: the table has `size` bytes, which include the error functions.
-                unsafe { self.api.cast::<u8>().add(place) }.cast()
+            return (known && is_wanted).then(|| {
+                // SAFETY: the table has `size` bytes, which include the first function.
+                unsafe { self.api.cast::<u8>().add(Revision::BEFORE_R0_TABLE_HEAD) }.cast()
             });
         }
         let slots = self.slots();
