@@ -131,17 +131,40 @@ fn minimal_handlers_compile_without_a_warning() {
     }
 }
 
+/// C++ code for the calls of a test without a runtime: the function table and the frame of a host whose errors are all
+/// the same object. The frame has no operands and no attributes.
+const HOST: &str = r#"
+#include <cstdio>
+#include "xla/ffi/api/ffi.h"
+namespace ffi = xla::ffi;
+struct XLA_FFI_Error {};
+static XLA_FFI_Error failed;
+struct Call {
+  XLA_FFI_Api api{};
+  XLA_FFI_CallFrame frame{};
+  explicit Call(XLA_FFI_ExecutionStage stage) {
+    api.struct_size = sizeof(api);
+    api.api_version = {XLA_FFI_Api_Version_STRUCT_SIZE, nullptr, 0, 6};
+    api.XLA_FFI_Error_Create = [](XLA_FFI_Error_Create_Args*) { return &failed; };
+    frame.struct_size = XLA_FFI_CallFrame_STRUCT_SIZE;
+    frame.api = &api;
+    frame.ctx = reinterpret_cast<XLA_FFI_InvokeContext*>(&api);
+    frame.stage = stage;
+    frame.args.struct_size = XLA_FFI_Args_STRUCT_SIZE;
+    frame.rets.struct_size = XLA_FFI_Rets_STRUCT_SIZE;
+    frame.attrs.struct_size = XLA_FFI_Attrs_STRUCT_SIZE;
+  }
+};
+"#;
+
 /// A newer minor version of an extension is accepted; a different major version is rejected.
 ///
 /// The struct's size and its functions determine which features are available.
 #[test]
 fn extensions_of_a_newer_minor_version_are_accepted() {
     let text = r#"
-#include <cstdio>
 #include "xla/ffi/api/collectives_api.h"
-#include "xla/ffi/api/ffi.h"
 #include "xla/ffi/api/record_api.h"
-namespace ffi = xla::ffi;
 static auto* const kCommunicator = reinterpret_cast<XLA_FFI_Communicator*>(0xC0FFEE);
 static int windows = -1;
 static ffi::Error Ask(ffi::CommunicatorContext comm) {
@@ -153,29 +176,16 @@ static ffi::Error Ask(ffi::CommunicatorContext comm) {
 XLA_FFI_DEFINE_HANDLER(kAsk, Ask, ffi::Ffi::Bind().Ctx<ffi::Extension<ffi::CollectivesExtension>>());
 static ffi::Error Capture(ffi::RecordContext record) { return record.RequestStreamCapture(); }
 XLA_FFI_DEFINE_HANDLER(kCapture, Capture, ffi::Ffi::BindRecord().Ctx<ffi::Extension<ffi::RecordExtension>>());
-struct XLA_FFI_Error {};
-static XLA_FFI_Error failed;
 template <typename T>
 struct Newer { T known; void* more[2]; };  // two functions that the headers do not know
 static XLA_FFI_Extension* found = nullptr;
 static bool Runs(XLA_FFI_Handler* handler, XLA_FFI_ExecutionStage stage) {
-  XLA_FFI_Api api{};
-  api.struct_size = sizeof(api);
-  api.api_version = {XLA_FFI_Api_Version_STRUCT_SIZE, nullptr, 0, 6};
-  api.XLA_FFI_Error_Create = [](XLA_FFI_Error_Create_Args*) { return &failed; };
-  api.XLA_FFI_InvokeContext_FindExtension = [](XLA_FFI_InvokeContext_FindExtension_Args* a) -> XLA_FFI_Error* {
+  Call call(stage);
+  call.api.XLA_FFI_InvokeContext_FindExtension = [](XLA_FFI_InvokeContext_FindExtension_Args* a) -> XLA_FFI_Error* {
     a->extension = found;
     return nullptr;
   };
-  XLA_FFI_CallFrame frame{};
-  frame.struct_size = XLA_FFI_CallFrame_STRUCT_SIZE;
-  frame.api = &api;
-  frame.ctx = reinterpret_cast<XLA_FFI_InvokeContext*>(&api);
-  frame.stage = stage;
-  frame.args.struct_size = XLA_FFI_Args_STRUCT_SIZE;
-  frame.rets.struct_size = XLA_FFI_Rets_STRUCT_SIZE;
-  frame.attrs.struct_size = XLA_FFI_Attrs_STRUCT_SIZE;
-  return handler(&frame) == nullptr;
+  return handler(&call.frame) == nullptr;
 }
 int main() {
   static Newer<XLA_FFI_Collectives_Extension> collectives{};
@@ -205,8 +215,9 @@ int main() {
   std::printf("windows %d\n", windows);
 }
 "#;
+    let text = [HOST, text].concat();
     for compiler in cpp_compilers("extensions_of_a_newer_minor_version_are_accepted") {
-        let (program, done) = compile(compiler, "newer_minor", text, &[]);
+        let (program, done) = compile(compiler, "newer_minor", &text, &[]);
         let told = String::from_utf8_lossy(&done.stderr);
         assert!(done.status.success(), "{compiler}: {told}");
         let run = Command::new(program).output().expect("it runs");
@@ -358,9 +369,6 @@ fn operators_of_xla_headers_are_not_used() {
 #[test]
 fn results_with_the_memory_of_other_operands_are_refused() {
     let text = r#"
-#include <cstdio>
-#include "xla/ffi/api/ffi.h"
-namespace ffi = xla::ffi;
 using In = ffi::BufferR1<ffi::F32>;
 using Out = ffi::Result<In>;
 static ffi::Error Three(In, Out, Out) { return {}; }
@@ -369,15 +377,9 @@ static ffi::Error Nine(In, In, In, In, In, Out, Out, Out, Out) { return {}; }
 XLA_FFI_DEFINE_HANDLER_SYMBOL(three, Three);
 XLA_FFI_DEFINE_HANDLER_SYMBOL(six, Six);
 XLA_FFI_DEFINE_HANDLER_SYMBOL(nine, Nine);
-struct XLA_FFI_Error {};
-static XLA_FFI_Error failed;
 // Calls a handler whose operands `i` and `j` have the same memory; the size of operand `i` is `size`.
 static bool Accepts(XLA_FFI_Handler* handler, int args, int rets, int i, int j, int64_t size) {
   static double memory[16][2];
-  XLA_FFI_Api api{};
-  api.struct_size = sizeof(api);
-  api.api_version = {XLA_FFI_Api_Version_STRUCT_SIZE, nullptr, 0, 6};
-  api.XLA_FFI_Error_Create = [](XLA_FFI_Error_Create_Args*) { return &failed; };
   int64_t dims[16];
   XLA_FFI_Buffer buffers[16];
   void* list[16];
@@ -390,15 +392,10 @@ static bool Accepts(XLA_FFI_Handler* handler, int args, int rets, int i, int j, 
     arg_types[k] = XLA_FFI_ArgType_BUFFER;
     ret_types[k] = XLA_FFI_RetType_BUFFER;
   }
-  XLA_FFI_CallFrame frame{};
-  frame.struct_size = XLA_FFI_CallFrame_STRUCT_SIZE;
-  frame.api = &api;
-  frame.ctx = reinterpret_cast<XLA_FFI_ExecutionContext*>(&api);
-  frame.stage = XLA_FFI_ExecutionStage_EXECUTE;
-  frame.args = {XLA_FFI_Args_STRUCT_SIZE, nullptr, args, arg_types, list};
-  frame.rets = {XLA_FFI_Rets_STRUCT_SIZE, nullptr, rets, ret_types, list + args};
-  frame.attrs.struct_size = XLA_FFI_Attrs_STRUCT_SIZE;
-  return handler(&frame) == nullptr;
+  Call call(XLA_FFI_ExecutionStage_EXECUTE);
+  call.frame.args = {XLA_FFI_Args_STRUCT_SIZE, nullptr, args, arg_types, list};
+  call.frame.rets = {XLA_FFI_Rets_STRUCT_SIZE, nullptr, rets, ret_types, list + args};
+  return handler(&call.frame) == nullptr;
 }
 int main() {
   int pairs = 0;
@@ -416,9 +413,10 @@ int main() {
   std::printf("%d pairs\n", pairs);
 }
 "#;
+    let text = [HOST, text].concat();
     for compiler in cpp_compilers("results_with_the_memory_of_other_operands_are_refused") {
         for optimization in ["-O0", "-O2"] {
-            let (program, done) = compile(compiler, "overlap", text, &[optimization]);
+            let (program, done) = compile(compiler, "overlap", &text, &[optimization]);
             let told = String::from_utf8_lossy(&done.stderr);
             assert!(done.status.success(), "{compiler}: {told}");
             let run = Command::new(program).output().expect("it runs");

@@ -1,43 +1,26 @@
 //! Runs `xla-ffi run` with failing allocations. A run must print the right result, or end with an error or with the abort
-//! of Rust's allocator.
+//! of Rust's allocator. `XLA_FFI_CASES` sets the number of runs.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
 use crate::*;
 use std::os::unix::process::ExitStatusExt;
 use xla_ffi_testing::compiler::library_of_text;
+use xla_ffi_testing::damage::cases;
+use xla_ffi_testing::root;
 
-/// Replaces the allocation functions of glibc. The allocation with the number `FAILING` fails in each process, and each
-/// process prints its number of allocations.
+/// The allocation with the number `FAILING` fails in each process, and each process prints its number of allocations.
 const ALLOCATOR: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
-#include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
-void* __libc_malloc(size_t size);
-void* __libc_calloc(size_t count, size_t size);
-void* __libc_realloc(void* memory, size_t size);
-void* __libc_memalign(size_t alignment, size_t size);
-static atomic_long count, failing = -1;
-static _Thread_local int spared;
-static int fails(void) { return !spared && atomic_fetch_add(&count, 1) == atomic_load(&failing); }
-void* malloc(size_t size) { return fails() ? NULL : __libc_malloc(size); }
-void* calloc(size_t n, size_t size) { return fails() ? NULL : __libc_calloc(n, size); }
-void* realloc(void* memory, size_t size) { return fails() ? NULL : __libc_realloc(memory, size); }
-void* aligned_alloc(size_t alignment, size_t size) { return fails() ? NULL : __libc_memalign(alignment, size); }
-int posix_memalign(void** out, size_t alignment, size_t size) {
-  void* memory = aligned_alloc(alignment, size);
-  if (memory != NULL) *out = memory;
-  return memory != NULL ? 0 : ENOMEM;
-}
+#include "allocator.h"
 // Rust calls this function of glibc before main. It crashes if its allocation fails.
 int pthread_getattr_np(pthread_t thread, pthread_attr_t* out) {
   int (*real)(pthread_t, pthread_attr_t*) = dlsym(RTLD_NEXT, "pthread_getattr_np");
-  spared = 1;
+  long kept = atomic_exchange(&failing, -1);
   int status = real(thread, out);
-  spared = 0;
+  atomic_store(&failing, kept);
   return status;
 }
 __attribute__((constructor)) static void start(void) {
@@ -52,7 +35,11 @@ __attribute__((destructor)) static void end(void) { dprintf(2, "allocations: %ld
 fn a_failed_allocation_is_an_error_or_an_abort() {
     let test = "a_failed_allocation_is_an_error_or_an_abort";
     let Some(library) = library(test) else { return };
-    let allocator = library_of_text(&tmp(), "allocator", "cc", ALLOCATOR, &[]).expect("cc");
+    let include = format!("-I{}", root().join("runtime/c/tests/programs").display());
+    let Some(allocator) = library_of_text(&tmp(), "allocator", "gcc", ALLOCATOR, &[&include])
+    else {
+        return skip(test, "gcc is not there");
+    };
     for more in [&[][..], &["--in-this-process"]] {
         let run = |failing: usize| {
             let mut command = Command::new(env!("CARGO_BIN_EXE_xla-ffi"));
@@ -75,7 +62,8 @@ fn a_failed_allocation_is_an_error_or_an_abort() {
         });
         let count = counts.max().expect("the allocator is loaded");
         let mut ends = [0; 3];
-        for failing in (0..count).step_by(count / 100 + 1) {
+        let step = count / cases(100, 1).max(1) as usize + 1;
+        for failing in (0..count).step_by(step) {
             let (status, printed, said) = run(failing);
             let is_abort = status.signal() == Some(6) && said.contains("memory allocation of");
             let is = [

@@ -331,7 +331,7 @@ fn unimportable<'a>(name: &Name, libraries: &'a [Inside]) -> Option<(&'a str, St
         let member = library.member.as_str();
         let file = member.rfind('/').unwrap_or(0);
         let (stem, rest) = member.split_at(file + member[file..].find('.')?);
-        let rest = rest.trim_start_matches('.');
+        let rest = rest.strip_prefix('.')?;
         let tag = match rest.strip_prefix("cpython-") {
             Some(rest) => format!("cp{}", rest.split(['-', '.']).next()?),
             None if rest.starts_with("cp3") => rest.split(['-', '.']).next()?.to_owned(),

@@ -1,8 +1,6 @@
 /* Runs calls and programs whose first, second or later allocation fails. Each scenario runs in a
  * separate process. As runtime.h documents, it ends with the correct result, with a status, or
  * with an abort of Rust's allocator. */
-#include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -11,26 +9,8 @@
 #include "xla_ffi/handler.h"
 #include "xla_ffi/program.h"
 
+#include "allocator.h"
 #include "checks.h"
-
-/* The allocation functions of glibc, which this program replaces. */
-void* __libc_malloc(size_t size);
-void* __libc_calloc(size_t count, size_t size);
-void* __libc_realloc(void* memory, size_t size);
-void* __libc_memalign(size_t alignment, size_t size);
-
-static atomic_long count, failing = -1;
-static int fails(void) { return atomic_fetch_add(&count, 1) == atomic_load(&failing); }
-
-void* malloc(size_t size) { return fails() ? NULL : __libc_malloc(size); }
-void* calloc(size_t n, size_t size) { return fails() ? NULL : __libc_calloc(n, size); }
-void* realloc(void* memory, size_t size) { return fails() ? NULL : __libc_realloc(memory, size); }
-void* aligned_alloc(size_t alignment, size_t size) { return fails() ? NULL : __libc_memalign(alignment, size); }
-int posix_memalign(void** out, size_t alignment, size_t size) {
-  void* memory = aligned_alloc(alignment, size);
-  if (memory != NULL) *out = memory;
-  return memory != NULL ? 0 : ENOMEM;
-}
 
 /* Computes y = x + 1. */
 static XLA_FFI_Error* next_impl(xffi_call* call) {

@@ -76,12 +76,11 @@ fn rust(root: &Path, material: &Material, folder: &Path) -> Result<()> {
     ensure!(command.status()?.success(), "cargo llvm-cov report failed");
     let report: Value = serde_json::from_slice(&fs::read(&report)?)?;
     let data = &report["data"][0];
-    let list = |key: &str| data[key].as_array().into_iter().flatten();
     let within = |path: &str, part: &str| Path::new(path).starts_with(root.join(part));
     for part in ["ffi/src", "runtime/src"] {
         let mut sums = [0, 0];
         for file in
-            list("files").filter(|file| within(file["filename"].as_str().unwrap_or(""), part))
+            list(data, "files").filter(|file| within(file["filename"].as_str().unwrap_or(""), part))
         {
             let lines = &file["summary"]["lines"];
             for (sum, key) in sums.iter_mut().zip(["covered", "count"]) {
@@ -92,7 +91,7 @@ fn rust(root: &Path, material: &Material, folder: &Path) -> Result<()> {
     }
     // A generic function has a record per instance.
     let mut calls: BTreeMap<(&str, u64), u64> = BTreeMap::new();
-    for function in list("functions") {
+    for function in list(data, "functions") {
         let file = function["filenames"][0].as_str().unwrap_or("");
         if within(file, "ffi/src") {
             let line = function["regions"][0][0].as_u64().unwrap_or(0);
@@ -128,7 +127,7 @@ fn headers(root: &Path, material: &Material, folder: &Path) -> Result<()> {
         let gcc = if name.contains('+') { "g++" } else { "gcc" };
         let real = python::output(Command::new("which").arg(gcc), gcc)?;
         let real = real.trim();
-        // Without a program, the counters' description would end up in the checkout.
+        // Without a program, the counters' description would end up in the checkout. Optimized code has other branches.
         let script = format!(
             "#!/bin/sh\ncase \" $* \" in *\" -fsyntax-only \"*) exec {real} \"$@\";; esac\n\
              exec {real} \"$@\" -O0 --coverage -fprofile-update=atomic\n"
@@ -164,14 +163,13 @@ fn headers(root: &Path, material: &Material, folder: &Path) -> Result<()> {
     let report: Value = serde_json::from_str(&python::output(&mut gcovr, "gcovr")?)?;
     // Each instance of a template, and each inlined copy of a function, has its own records of a line.
     let (mut lines, mut decisions) = (BTreeMap::new(), BTreeMap::new());
-    let list = |value: &Value, key: &str| value[key].as_array().cloned().unwrap_or_default();
     for file in list(&report, "files") {
-        for line in list(&file, "lines") {
-            let at = (file["file"].to_string(), line["line_number"].as_u64());
+        for line in list(file, "lines") {
+            let at = (file["file"].as_str(), line["line_number"].as_u64());
             let runs = |record: &Value| record["count"].as_u64() > Some(0);
-            *lines.entry(at.clone()).or_insert(false) |= runs(&line);
-            for (number, branch) in list(&line, "branches").iter().enumerate() {
-                let taken: &mut BTreeSet<usize> = decisions.entry(at.clone()).or_default();
+            *lines.entry(at).or_insert(false) |= runs(line);
+            for (number, branch) in list(line, "branches").enumerate() {
+                let taken: &mut BTreeSet<usize> = decisions.entry(at).or_default();
                 taken.extend(runs(branch).then_some(number));
             }
         }
@@ -180,6 +178,10 @@ fn headers(root: &Path, material: &Material, folder: &Path) -> Result<()> {
     let both = decisions.into_values().map(|taken| taken.len() > 1);
     print("lines with branches, of which two run", both);
     Ok(())
+}
+
+fn list<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> {
+    value[key].as_array().into_iter().flatten()
 }
 
 fn print(what: &str, counted: impl Iterator<Item = bool>) {
